@@ -1,0 +1,139 @@
+#!/bin/sh
+# Compiles the headers with every compiler, standard and configuration macro there is; strict warnings
+# are errors. Where a program can run, it runs. Ends with "N passed, N failed".
+#   sh tests/compile_matrix.sh [FILTER]       from the root of the repository
+B=${BUILD:-build}/matrix
+FILTER=${1:-}
+rm -rf "$B"
+mkdir -p "$B"
+STAX_CACHE_DIR=${STAX_CACHE_DIR:-$(pwd)/$B/cache}
+export STAX_CACHE_DIR
+STRICT="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+LIBS="-lm -ldl -lpthread"
+passed=0
+failed=0
+
+has() { command -v "$1" >"$B/which.txt" 2>&1; }
+
+# check NAME COMMAND...: passes when the command succeeds and prints nothing.
+check() {
+    name=$1
+    shift
+    case $name in *"$FILTER"*) ;; *) return 0 ;; esac
+    "$@" >"$B/out.txt" 2>&1
+    status=$?
+    if [ $status -eq 0 ] && [ ! -s "$B/out.txt" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $name (exit status $status, $(grep -cE 'error|warning' "$B/out.txt") diagnostics): $*"
+        grep -E 'error|warning|[^ ]' "$B/out.txt" | head -n 8 | sed 's/^/     /'
+    fi
+}
+
+skip() { echo "skip $1: $2"; }
+
+printf '#include "stax.h"\n#include "stax_cuda.h"\nint main(void) { return 0; }\n' >"$B/decl.c"
+printf '#define STAX_IMPLEMENTATION\n#include "stax.h"\n#include "stax.h"\nint main(void) { return 0; }\n' >"$B/impl.c"
+printf '#define STAX_STATIC\n#define MATRIX_NAME first\n#include "matrix.inc"\n' >"$B/matrix_first.c"
+printf '#define STAX_STATIC\n#define MATRIX_NAME second\n#include "matrix.inc"\n' >"$B/matrix_second.c"
+printf 'int first(void);\nint second(void);\nint main(void) { return first() || second(); }\n' >"$B/both.c"
+printf '#include "matrix.inc"\n' >"$B/matrix.c"
+for f in decl impl matrix; do cp "$B/$f.c" "$B/$f.cc"; done
+I="-I. -Itests"
+
+# ---- standards and warnings -------------------------------------------------------------------------
+for cc in gcc clang; do
+    case $cc in gcc) cxx=g++ ;; *) cxx=clang++ ;; esac
+    if ! has $cc; then skip $cc "not installed"; continue; fi
+    for std in c99 c11 c17; do
+        check "$cc $std declarations" $cc -std=$std $STRICT $I -fsyntax-only "$B/decl.c"
+        check "$cc $std implementation" $cc -std=$std $STRICT $I -fsyntax-only "$B/impl.c"
+    done
+    check "$cc gnu17 all optimisation" $cc -std=gnu17 -O2 $STRICT $I -c "$B/matrix.c" -o "$B/o2.o"
+    if ! has $cxx; then skip $cxx "not installed"; continue; fi
+    for std in c++11 c++20; do
+        check "$cxx $std declarations" $cxx -std=$std $STRICT $I -fsyntax-only "$B/decl.cc"
+        check "$cxx $std implementation" $cxx -std=$std $STRICT $I -fsyntax-only "$B/impl.cc"
+    done
+    check "$cxx c++11 program" $cxx -std=c++11 $STRICT $I "$B/matrix.cc" -o "$B/cxx" $LIBS
+    check "$cxx c++11 program runs" "$B/cxx"
+done
+
+# ---- configuration macros: each alone, all together; each program runs ------------------------------
+CC=${CC:-cc}
+ALL="-DSTAX_NO_JIT -DSTAX_NO_STDIO -DSTAX_NO_THREADS -DSTAX_NO_ENV -DSTAX_NO_STRINGS -DSTAX_NO_LOCATIONS"
+program() { # NAME FLAGS
+    check "$1" $CC -std=c99 $STRICT $I $2 "$B/matrix.c" -o "$B/program" $LIBS
+    check "$1 runs" "$B/program"
+}
+program "no macro" "-DMATRIX_COMPILES"
+for macro in $ALL; do program "${macro#-D}" "$macro"; done
+program "all STAX_NO_*" "$ALL"
+program "STAX_STATIC" "-DSTAX_STATIC"
+program "STAX_MALLOC and STAX_FREE" "-DSTAX_MALLOC(size,user)=malloc(size) -DSTAX_FREE(ptr,size,user)=free(ptr)"
+check "two static copies" $CC -std=c99 $STRICT $I "$B/matrix_first.c" "$B/matrix_second.c" "$B/both.c" -o "$B/both" $LIBS
+check "two static copies run" "$B/both"
+
+# ---- what a macro takes away is gone from the object file --------------------------------------------
+absent() { # FLAGS SYMBOLS-AS-REGEX
+    case "absent $1" in *"$FILTER"*) ;; *) return 0 ;; esac
+    if $CC -std=c99 $I $1 -c "$B/impl.c" -o "$B/absent.o" 2>"$B/err.txt" && nm -u "$B/absent.o" >"$B/symbols.txt" 2>&1; then
+        check "absent $1" sh -c "! grep -E '[ _]($2)(@|\$)' '$B/symbols.txt'"
+    else
+        check "absent $1" false
+    fi
+}
+if has nm; then
+    absent -DSTAX_NO_ENV "getenv|secure_getenv"
+    absent -DSTAX_NO_THREADS "pthread_[a-z_]*"
+    absent -DSTAX_NO_JIT "popen|system|dlopen|dlsym|fork|execv"
+    absent -DSTAX_NO_STDIO "popen|fopen|fread|fwrite|printf|snprintf|puts|open|read|write"
+    absent "" "abort|exit|_exit|__assert_fail|printf|puts|rand|time"
+else
+    skip "absent symbols" "nm is not installed"
+fi
+printf '#define STAX_IMPLEMENTATION\n#define STAX_MALLOC(s, u) 0\n#include "stax.h"\n' >"$B/half.c"
+check "STAX_MALLOC without STAX_FREE is refused" sh -c "! $CC -I. -c '$B/half.c' -o '$B/half.o' 2>'$B/err.txt' && grep -q STAX_FREE '$B/err.txt'"
+check "fast-math is refused" sh -c "! $CC -I. -ffast-math -c '$B/impl.c' -o '$B/fast.o' 2>'$B/err.txt' && grep -q fast-math '$B/err.txt'"
+
+# ---- other compilers -----------------------------------------------------------------------------------
+if has tcc; then
+    check "tcc declarations" tcc -Wall -Werror $I -c "$B/decl.c" -o "$B/tcc.o"
+    check "tcc program" tcc -Wall $I "$B/matrix.c" -o "$B/tcc" $LIBS
+    check "tcc program runs" "$B/tcc"
+else
+    skip tcc "not installed"
+fi
+for cc in x86_64-w64-mingw32-gcc x86_64-w64-mingw32-g++; do
+    case $cc in *g++) file=impl.cc std=c++11 decl=decl.cc ;; *) file=impl.c std=c99 decl=decl.c ;; esac
+    if has $cc; then
+        check "$cc declarations" $cc -std=$std $STRICT $I -c "$B/$decl" -o "$B/mingw.o"
+        check "$cc implementation" $cc -std=$std $STRICT $I -c "$B/$file" -o "$B/mingw.o"
+    else
+        skip $cc "not installed"
+    fi
+done
+
+# ---- how long it takes: figures, not checks ---------------------------------------------------------------
+ms() { # COMMAND...: the least of three runs
+    least=
+    for run in 1 2 3; do
+        start=$(date +%s%N)
+        "$@" >"$B/out.txt" 2>&1
+        t=$((($(date +%s%N) - start) / 1000000))
+        if [ -z "$least" ] || [ $t -lt $least ]; then least=$t; fi
+    done
+    echo "$least ms"
+}
+case $(date +%s%N) in
+*N) skip "compile times" "date has no nanoseconds" ;;
+*)  for cc in gcc clang tcc; do
+        if has $cc; then
+            echo "$cc -O0: declarations $(ms $cc -std=c99 -O0 $I -c "$B/decl.c" -o "$B/t.o") (goal 100 ms)," \
+                "implementation $(ms $cc -std=c99 -O0 $I -c "$B/impl.c" -o "$B/t.o") (goal 2000 ms)"
+        fi
+    done ;;
+esac
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,208 @@
+#!/bin/sh
+# Tests of tools/staxc: every verb, every exit status, every kind of wrong input.
+#     tests/staxc_test.sh               builds staxc with ${CC:-cc}
+#     STAXC=./staxc tests/staxc_test.sh uses that one
+# Needs sh, a C compiler, and python3 with numpy for the tests that read and write .npy files.
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT INT TERM
+dir="$work/it's a \"test\" \$HOME dir"
+mkdir "$dir" && cd "$dir" || exit 1
+STAX_CACHE_DIR="$work/cache of kernels"
+export STAX_CACHE_DIR
+passed=0 failed=0
+
+good() { passed=$((passed + 1)); }
+bad() {
+    failed=$((failed + 1))
+    echo "FAIL: $*"
+}
+
+# expect STATUS PATTERN WORDS...: runs staxc WORDS; its exit status and a line of its stdout or stderr
+# (grep -E; "" for any) must fit. Leaves stdout in out, stderr in err.
+expect() {
+    want=$1 pattern=$2
+    shift 2
+    "$staxc" "$@" >out 2>err </dev/null
+    got=$?
+    if [ $got -ne "$want" ]; then bad "staxc $*: exit $got, expected $want: $(head -n 3 err)"
+    elif [ -n "$pattern" ] && ! cat out err | grep -Eq -e "$pattern"; then bad "staxc $*: no line fits /$pattern/: $(cat out err | head -n 3)"
+    elif [ $want -eq 1 ] && ! grep -q "error: " err; then bad "staxc $*: exit 1 without error: on stderr"
+    else good; fi
+}
+
+# says TEXT: the last stdout is exactly this
+says() {
+    if [ "$(cat out)" = "$1" ]; then good; else bad "expected '$1', found '$(cat out)'"; fi
+}
+
+if [ -n "$STAXC" ]; then
+    case $STAXC in /*) staxc=$STAXC ;; *) staxc=$root/$STAXC ;; esac
+else
+    staxc=$work/staxc
+    ${CC:-cc} -O2 -I"$root" "$root/tools/staxc.c" -o "$staxc" -lm -ldl -lpthread || exit 1
+fi
+
+# ---- the command line ----------------------------------------------------------------------------
+expect 2 "usage: staxc VERB"
+expect 0 "usage: staxc VERB" --help
+expect 2 "unknown verb frob" frob
+for verb in run print grad explain bench export ops version cache; do
+    expect 0 "^example:  staxc $verb" $verb --help
+    expect 2 "unknown option --frob" $verb --frob
+    expect 2 "unknown option -x" $verb -x
+done
+for verb in run print explain bench; do expect 2 "expected a FILE" $verb; done
+cat >ex.stax <<'END'
+sizes n: 1..4096
+graph ex(x: f32[n,3], inout s: f16[2]) {
+  t = add x, 1234.5
+  y: f32[n] = sum t {axes=[-1]}
+  s2 = add s, 1.0
+  assign s, s2
+  b = gt y, 0.0
+  return y, b
+}
+graph second(a: i32[]) { b = neg a; return b }
+END
+expect 2 "unexpected argument more" run ex.stax more
+expect 2 "unexpected argument x" ops x
+expect 2 "expected a value" run ex.stax --in
+expect 2 "takes no value" run ex.stax --check=1
+expect 2 "unknown option --json" run ex.stax --json
+expect 2 "unknown option --check" print ex.stax --check
+expect 2 "expected interpret.compile, found gpu" run ex.stax --backend=gpu
+expect 2 "expected NAME=FILE.npy" run ex.stax --in x.npy
+expect 2 "expected NAME=FILE.npy" run ex.stax --in =x.npy
+expect 2 "expected NAME=FILE.npy" run ex.stax --out y=
+expect 2 "each name once" run ex.stax --in x=a.npy --in x=b.npy
+expect 2 "--threads: expected a number" run ex.stax --threads=0
+expect 2 "--threads: expected a number" run ex.stax --threads=2x
+expect 2 "--seed: expected a number" run ex.stax --seed=
+expect 2 "--runs: expected a number" bench ex.stax --runs 0
+expect 2 "--size: expected SYMBOL=NUMBER" run ex.stax --size n
+expect 2 "--size: expected SYMBOL=NUMBER" run ex.stax --size n=x
+expect 2 "--isa: expected" run ex.stax --isa=mmx
+expect 2 "--emit=dot draws graphs" print ex.stax --emit=dot --after=lower
+expect 2 "expected --of=VALUE" grad ex.stax
+expect 2 "expected --name" export ex.stax
+expect 2 "a name of C" export ex.stax --name=1x
+expect 0 "^stax [0-9]+\.[0-9]+\.[0-9]+$" version
+
+# ---- graphs that are wrong ------------------------------------------------------------------------
+expect 1 "staxc: error: none.stax: cannot read: No such file" run none.stax
+expect 1 "cannot read" run .
+: >empty.stax
+expect 1 "empty.stax:1:1: error: " run empty.stax
+printf 'graph g(x: f32[2]) {\n  y = frob x\n  return y\n}\n' >wrong.stax
+expect 1 "^wrong.stax:2:7: error: .*frob" run wrong.stax
+expect 1 "^wrong.stax:2:7: error: .*frob" print wrong.stax
+printf 'graph g(x: f32[2], w: f32[3]) {\n  y = add x, w\n  return y\n}\n' >wrong.stax
+expect 1 "^wrong.stax:2:[0-9]+: error: .*add" explain wrong.stax
+printf 'graph g(x: f32[2]) {\n y\000 = neg x\n return y\n}\n' >zero.stax
+expect 1 "^zero.stax:2:3: error: .*zero byte" run zero.stax
+expect 1 "none" run ex.stax --graph none
+"$staxc" run - --graph=second --backend=interpret <ex.stax >out 2>err && grep -q "^b: i32\[\] = " out && good || bad "standard input: $(cat err)"
+echo "graph" | "$staxc" run - >out 2>err
+[ $? -eq 1 ] && grep -q "^<stdin>:[0-9]*:[0-9]*: error: " err && good || bad "a wrong graph on standard input"
+
+# ---- sizes and seeds ------------------------------------------------------------------------------
+expect 0 "^y: f32\[16\] = " run ex.stax
+cp out first
+expect 0 "" run ex.stax --backend=interpret
+cmp -s out first && good || bad "the backends print other values"
+expect 0 "" run ex.stax --seed=1
+cmp -s out first && bad "seeds 0 and 1 give the same values" || good
+expect 0 "^y: f32\[3\] = " run ex.stax --size n=3 --check --threads=2
+expect 0 "" run ex.stax --check --strict
+expect 0 "" run ex.stax --check --isa=scalar
+expect 1 "size n: expected 1..4096, found 5000" run ex.stax --size n=5000
+expect 1 "no size symbol m" run ex.stax --size m=3
+expect 1 "no input of that name" run ex.stax --in q=q.npy
+expect 1 "it has x s" run ex.stax --in q=q.npy
+expect 1 "no output of that name" run ex.stax --out x=x.npy
+expect 1 "cannot write" run ex.stax --out y=no/such/dir/y.npy
+if [ -c /dev/full ]; then
+    expect 1 "cannot write" run ex.stax --out y=/dev/full
+    "$staxc" run ex.stax >/dev/full 2>err
+    [ $? -eq 1 ] && grep -q "cannot write to standard output" err && good || bad "a full disk at standard output"
+fi
+
+# ---- the toolchain --------------------------------------------------------------------------------
+expect 3 "cuda" run ex.stax --device=cuda
+(
+    STAX_CC=/no/such/cc STAX_CACHE_DIR=$work/other
+    export STAX_CC STAX_CACHE_DIR
+    "$staxc" run ex.stax >out 2>err
+    [ $? -eq 0 ] && grep -q "note: interpreted, not compiled" err && cmp -s out first || echo "FAIL: no compiler: $(cat err)"
+    "$staxc" run ex.stax --strict >out 2>err
+    [ $? -eq 3 ] && [ -s err ] || echo "FAIL: no compiler, strict: $(cat err)"
+    "$staxc" run ex.stax --check >out 2>err
+    [ $? -eq 3 ] || echo "FAIL: no compiler, --check compares the interpreter with itself"
+    "$staxc" bench ex.stax >out 2>err
+    [ $? -eq 3 ] || echo "FAIL: no compiler, bench measures the interpreter"
+) >sub
+if [ -s sub ]; then bad "$(cat sub)"; else good; fi
+# a compiler that compiles something else: --check must see it
+cat >"$work/liar" <<'END'
+#!/bin/sh
+for word; do
+    case $word in *.c) sed -e 's/1234\.5/1235.5/g' -e 's/0x1\.34ap+10/0x1.34ep+10/g' "$word" >"$word.new" && mv "$word.new" "$word" ;; esac
+done
+exec cc "$@"
+END
+chmod +x "$work/liar"
+STAX_CC=$work/liar STAX_CACHE_DIR=$work/third "$staxc" run ex.stax --check >out 2>err
+[ $? -eq 4 ] && grep -q "error: --check: y\[0\] differs: interpreted .*, compiled " err && good || bad "--check does not see a difference: $(cat err)"
+expect 0 "^entries  [1-9]" cache
+expect 0 "^entries  0$" cache --clear
+grep -q "^path     $STAX_CACHE_DIR" out && good || bad "cache: $(cat out)"
+
+# ---- print, explain, grad, export, ops --------------------------------------------------------------
+expect 0 "^graph ex" print ex.stax
+cp out printed.stax
+expect 0 "" print printed.stax
+cmp -s out printed.stax && good || bad "print of print is another text"
+expect 0 "assign s, s2" print ex.stax --after=parse --emit=text
+expect 0 "^graph second" print ex.stax --graph=second
+expect 0 "expand" print ex.stax --after=rewrite
+expect 0 "^digraph" print ex.stax --emit=dot
+expect 0 "^digraph" print ex.stax --after=rewrite --emit=dot
+for what in --after=lower --after=schedule --emit=loops --emit=plan --emit=c; do expect 0 "." print ex.stax $what; done
+expect 1 "not built" print ex.stax --after=grad
+expect 1 "not built" print ex.stax --emit=cuda
+expect 1 "not built|no value" grad ex.stax --of=y --wrt=x
+expect 1 "no input q" grad ex.stax --of=y --wrt=q
+expect 0 "." explain ex.stax
+expect 0 "^relu" ops
+grep -q "^softmax.*axis" out && good || bad "ops: softmax has no axis"
+mkdir "out dir"
+cat >net.stax <<'END'
+graph net(x: f32[4,3], param w: f32[3]) { y = mul x, w; return y }
+END
+expect 1 "" export net.stax --name=net --dir="out dir"
+expect 0 "" export net.stax --name=net --dir="out dir" --seed=1
+[ -s "out dir/net.c" ] && [ -s "out dir/net.h" ] && ${CC:-cc} -c "out dir/net.c" -o net.o && good || bad "the exported files"
+expect 1 "" export net.stax --name=net --dir=no/such/dir --seed=1
+expect 1 "no input of that name" export net.stax --name=net --in q=q.npy
+
+# ---- bench ------------------------------------------------------------------------------------------
+expect 0 "95 % interval" bench ex.stax
+expect 0 "ratio" bench ex.stax --vs=interpret --runs=7
+expect 0 "ratio" bench ex.stax --vs=op-by-op --runs=7
+expect 0 "ratio" bench ex.stax --vs=printed.stax --runs=7 --size n=100 --threads=2
+expect 1 "cannot read" bench ex.stax --vs=none.stax
+expect 1 "no input of that name" bench ex.stax --in q=q.npy
+
+# ---- .npy files ---------------------------------------------------------------------------------------
+if ! python3 -c "import numpy" 2>/dev/null; then
+    echo "staxc_test: python3 with numpy is not there: the tests of .npy files and JSON are left out"
+else
+    cp "$root/tests/staxc_npy_test.py" "$work/npy.py"
+    python3 "$work/npy.py" "$staxc" >sub 2>&1
+    [ $? -eq 0 ] && good || bad "$(cat sub)"
+    tail -n 1 sub
+fi
+
+echo "staxc_test: $passed passed, $failed failed"
+[ $failed -eq 0 ]

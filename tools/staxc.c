@@ -1,0 +1,1688 @@
+/* staxc: runs, prints, explains, measures and exports graphs in the text form of Stax.
+
+       cc -O2 -I. tools/staxc.c -o staxc -lm -ldl -lpthread
+       ./staxc --help
+
+   It uses the public interface of stax.h only, as any program could.
+   Exit status: 0 done, 1 the input is wrong, 2 usage, 3 the toolchain or device failed, 4 --check
+   found a difference.
+
+   CONTENTS   the command line, memory and messages, files, .npy files, numbers as text, tensors of a
+   graph, running, the verbs: run, print, grad, explain, bench, export, ops, version, cache. */
+
+#if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
+#define _POSIX_C_SOURCE 199309L /* clock_gettime under -std=c99 */
+#endif
+
+#define STAX_IMPLEMENTATION
+#include "stax.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DONE = 0, WRONG_INPUT = 1, WRONG_USAGE = 2, TOOLCHAIN_FAILED = 3, DIFFERENT = 4 };
+
+/* ==== the command line ============================================================================
+   Two tables: the verbs, and the options with the verbs that take them. Parsing and --help follow. */
+
+enum {
+    RUN = 1, PRINT = 2, GRAD = 4, EXPLAIN = 8, BENCH = 16, EXPORT = 32, OPS = 64, VERSION = 128, CACHE = 256,
+    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT, /* verbs that read a graph */
+    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT       /* verbs that may compile it */
+};
+
+/* value: NULL for a flag; lower-case words with | between them are all that is allowed. */
+/* clang-format off */
+#define OPTIONS(X)                                                                                                      \
+    X(IN,      "in",      "NAME=FILE.npy",        RUN|BENCH|EXPORT, "tensor of an input, param or state (repeat); NAME:bf16= and NAME:f8e4m3= give raw data a dtype") \
+    X(OUT,     "out",     "NAME=FILE.npy",        RUN,          "where an output or final state goes (repeat); else it is printed")     \
+    X(GRAPH,   "graph",   "NAME",                 FILES,        "which graph of the file; else the first")                              \
+    X(BACKEND, "backend", "interpret|compile",    RUN,          "who computes: the reference interpreter, or compiled code (default)")  \
+    X(CHECK,   "check",   NULL,                   RUN,          "run both backends and compare all bits")                               \
+    X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
+    X(DEVICE,  "device",  "cpu|cuda",             RUN|BENCH,    "where it runs (default cpu)")                                          \
+    X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
+    X(SIZE,    "size",    "n=64,m=3",             RUN|BENCH|EXPORT, "size symbols; else from the files, else 16 clipped to the range")  \
+    X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
+    X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan and c are of the finished program")              \
+    X(OF,      "of",      "VALUE",                GRAD,         "the scalar whose gradient is wanted")                                  \
+    X(WRT,     "wrt",     "NAME,NAME",            GRAD,         "the inputs it is taken by")                                            \
+    X(ORDER,   "order",   "1|2",                  GRAD,         "first or second derivative (default 1)")                               \
+    X(MODE,    "mode",    "reverse|forward",      GRAD,         "how (default reverse)")                                                \
+    X(RUNS,    "runs",    "15",                   BENCH,        "readings; the interval holds the true median with 95 %")               \
+    X(VS,      "vs",      "interpret|op-by-op|FILE2", BENCH,    "measure a second contender in turn, and the ratio of the two")         \
+    X(JSON,    "json",    NULL,                   EXPLAIN|BENCH,"one JSON object")                                                      \
+    X(NAME,    "name",    "PREFIX",               EXPORT,       "files and functions begin with it (required)")                         \
+    X(DIR,     "dir",     "DIR",                  EXPORT,       "folder of PREFIX.c and PREFIX.h (default .)")                          \
+    X(WEIGHTS, "weights", "inline|file",          EXPORT,       "params in PREFIX.c (default) or in PREFIX.bin")                        \
+    X(STATIC,  "static",  NULL,                   EXPORT,       "all functions static, for inclusion in one file")                      \
+    X(THREADS, "threads", "N",                    COMPILE,      "threads of a call (default 1)")                                        \
+    X(ISA,     "isa",     "scalar|sse2|sse42|avx2|avx512|neon", COMPILE, "instruction set (default: the best of this machine)")         \
+    X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
+    X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE, "this text")
+/* clang-format on */
+
+#define OPTION_ENUM(id, name, value, verbs, help) OPT_##id,
+enum { OPTIONS(OPTION_ENUM) OPT_COUNT };
+#undef OPTION_ENUM
+
+typedef struct option_row {
+    const char *name, *value;
+    int verbs;
+    const char *help;
+} option_row;
+#define OPTION_ROW(id, name, value, verbs, help) {name, value, verbs, help},
+static const option_row option_rows[OPT_COUNT] = {OPTIONS(OPTION_ROW)};
+#undef OPTION_ROW
+
+/* --in or --out: NAME[:DTYPE]=FILE */
+typedef struct pair {
+    const char *name, *dtype, *file;
+    int used;
+} pair;
+
+typedef struct block {
+    struct block *next;
+} block;
+
+/* One run of the tool. */
+typedef struct tool {
+    const struct verb_row *verb;
+    const char *given[OPT_COUNT]; /* the last value of each option ("" for a flag), NULL: not given */
+    pair *ins, *outs;
+    int n_ins, n_outs;
+    const char *file;
+    block *blocks;                /* all memory of the tool, freed at its end */
+    stax_context *ctx;
+    int threads, runs;
+    uint64_t seed;
+    stax_isa isa;
+} tool;
+
+typedef struct verb_row {
+    const char *name;
+    int bit;
+    int (*run)(tool *t);
+    const char *does, *example;
+} verb_row;
+
+/* ==== memory and messages ========================================================================= */
+
+static int fail(int code, const char *format, ...) {
+    va_list args;
+    fputs("staxc: error: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return code;
+}
+
+/* Zeroed memory, aligned for any vector, that lives until the end of the tool. */
+static void *take(tool *t, size_t bytes) {
+    const size_t extra = sizeof(block) + STAX_ALIGN;
+    block *b = bytes <= SIZE_MAX - extra ? (block *)calloc(1, bytes + extra) : NULL;
+    if (!b) exit(fail(WRONG_INPUT, "out of memory: %.0f more bytes are needed", (double)bytes));
+    b->next = t->blocks;
+    t->blocks = b;
+    return (void *)(((uintptr_t)b + extra) & ~(uintptr_t)(STAX_ALIGN - 1));
+}
+
+static void *take_array(tool *t, int n, size_t item_bytes) { return take(t, ((size_t)n + 1) * item_bytes); }
+
+static char *take_text(tool *t, const char *s, size_t n) {
+    char *copy = (char *)take(t, n + 1);
+    if (n) memcpy(copy, s, n);
+    return copy;
+}
+
+static int exit_code(stax_status s) {
+    switch (s) {
+        case STAX_OK: return DONE;
+        case STAX_E_COMPILER:
+        case STAX_E_CACHE:
+        case STAX_E_DEVICE:
+        case STAX_E_INTERNAL: return TOOLCHAIN_FAILED;
+        default: return WRONG_INPUT;
+    }
+}
+
+/* Says what the library said. Its messages about a file begin with their place already. */
+static int say_error(const tool *t, stax_status s) {
+    const char *message = stax_error(t->ctx), *error;
+    if (!*message) message = stax_status_text(s);
+    error = strstr(message, "error: ");
+    if (error && error < message + strcspn(message, "\n")) fprintf(stderr, "%s\n", message);
+    else fail(0, "%s", message);
+    return exit_code(s);
+}
+
+static int not_built(const char *what) {
+    return fail(WRONG_INPUT, "%s: %s", what, stax_status_text(STAX_E_NOT_BUILT));
+}
+
+/* ==== files ======================================================================================= */
+
+typedef struct bytes {
+    char *data; /* a NUL follows */
+    size_t n;
+} bytes;
+
+/* All bytes of a file or of standard input ("-"); false: errno says why. */
+static bool read_file(tool *t, const char *path, bool dash_is_stdin, bytes *out) {
+    bool is_stdin = dash_is_stdin && strcmp(path, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(path, "rb");
+    size_t cap = 1 << 16, n = 0, got = 1;
+    char *data = f ? (char *)malloc(cap) : NULL;
+    while (data && got > 0) {
+        got = fread(data + n, 1, cap - n, f);
+        n += got;
+        if (n < cap) continue;
+        char *more = cap <= SIZE_MAX / 2 ? (char *)realloc(data, 2 * cap) : NULL;
+        if (!more) free(data);
+        data = more;
+        cap *= 2;
+    }
+    int error = !f || (data && ferror(f)) ? errno : data ? 0 : ENOMEM;
+    if (f && !is_stdin) fclose(f);
+    if (error == 0) {
+        out->data = take_text(t, data, n);
+        out->n = n;
+    }
+    free(data);
+    errno = error;
+    return error == 0;
+}
+
+/* ==== .npy files ==================================================================================
+   magic "\x93NUMPY", version, length of the header, the header (a Python dict as text), the data. */
+
+enum { WHY = 256 }; /* bytes of a reason */
+
+typedef struct npy {
+    char order, kind;  /* '<' '>' '|' '=' and 'f' 'i' 'u' 'b' 'V' ... */
+    int64_t width;     /* bytes of an element */
+    char descr[32];
+    bool fortran;
+    int rank;
+    int64_t shape[STAX_MAX_RANK];
+    const char *data;  /* in the file's order of bytes and elements */
+    size_t bytes;
+} npy;
+
+typedef struct cursor {
+    const char *at, *end;
+} cursor;
+
+static void skip_spaces(cursor *c) {
+    while (c->at < c->end && strchr(" \t\r\n", *c->at) && *c->at) c->at++;
+}
+
+static bool accept(cursor *c, const char *word) {
+    size_t n = strlen(word);
+    skip_spaces(c);
+    if ((size_t)(c->end - c->at) < n || memcmp(c->at, word, n) != 0) return false;
+    c->at += n;
+    return true;
+}
+
+/* A Python string without escapes, cut to n - 1 characters; what cannot be shown becomes '?'. */
+static bool accept_string(cursor *c, char *out, size_t n) {
+    skip_spaces(c);
+    if (c->at == c->end || (*c->at != '\'' && *c->at != '"')) return false;
+    char quote = *c->at++;
+    size_t k = 0;
+    for (; c->at < c->end && *c->at != quote; c->at++)
+        if (k + 1 < n) out[k++] = (*c->at >= ' ' && *c->at <= '~') ? *c->at : '?';
+    out[k] = 0;
+    if (c->at == c->end) return false;
+    c->at++;
+    return true;
+}
+
+static bool accept_shape(cursor *c, npy *h, char *why) {
+    if (!accept(c, "(")) return snprintf(why, WHY, "its header has no shape: expected a tuple"), false;
+    for (h->rank = 0; !accept(c, ")");) {
+        int64_t n = 0;
+        const char *start = (skip_spaces(c), c->at);
+        for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
+            if (n > (INT64_MAX - 9) / 10) return snprintf(why, WHY, "a size in its header is too large"), false;
+            n = n * 10 + (*c->at - '0');
+        }
+        if (c->at == start) return snprintf(why, WHY, "its header has a shape that is no tuple of sizes"), false;
+        if (h->rank == STAX_MAX_RANK) return snprintf(why, WHY, "expected at most %d axes, found more", STAX_MAX_RANK), false;
+        h->shape[h->rank++] = n;
+        accept(c, "L"); /* Python 2 wrote 3L */
+        if (!accept(c, ",") && (skip_spaces(c), c->at == c->end || *c->at != ')'))
+            return snprintf(why, WHY, "its header has a shape that is no tuple of sizes"), false;
+    }
+    return true;
+}
+
+static bool read_descr(npy *h, char *why) {
+    const char *s = h->descr;
+    h->order = strchr("<>|=", *s) && *s ? *s++ : '=';
+    h->kind = *s ? *s++ : '?';
+    for (h->width = 0; *s >= '0' && *s <= '9' && h->width < 1000; s++) h->width = h->width * 10 + (*s - '0');
+    if (*s == 0 && h->width > 0) return true;
+    return snprintf(why, WHY, "expected a plain dtype in its header, found '%s'", h->descr), false;
+}
+
+static bool read_header(cursor c, npy *h, char *why) {
+    char key[20];
+    int found = 0;
+    if (!accept(&c, "{")) return snprintf(why, WHY, "its header is no dict"), false;
+    while (!accept(&c, "}")) {
+        if (!accept_string(&c, key, sizeof key) || !accept(&c, ":"))
+            return snprintf(why, WHY, "its header is damaged: expected 'descr', 'fortran_order' and 'shape'"), false;
+        if (strcmp(key, "descr") == 0) {
+            if (accept(&c, "[")) return snprintf(why, WHY, "it holds records: expected a plain dtype"), false;
+            if (!accept_string(&c, h->descr, sizeof h->descr)) return snprintf(why, WHY, "its header has no dtype"), false;
+            found |= 1;
+        } else if (strcmp(key, "fortran_order") == 0) {
+            h->fortran = accept(&c, "True");
+            if (!h->fortran && !accept(&c, "False"))
+                return snprintf(why, WHY, "its header has a fortran_order that is neither True nor False"), false;
+            found |= 2;
+        } else if (strcmp(key, "shape") == 0) {
+            if (!accept_shape(&c, h, why)) return false;
+            found |= 4;
+        } else {
+            return snprintf(why, WHY, "its header has an unknown entry '%s'", key), false;
+        }
+        accept(&c, ",");
+    }
+    skip_spaces(&c);
+    if (c.at != c.end || found != 7)
+        return snprintf(why, WHY, "its header is damaged: expected 'descr', 'fortran_order' and 'shape'"), false;
+    return read_descr(h, why);
+}
+
+static uint32_t little_endian(const char *p, int n) {
+    uint32_t r = 0;
+    for (int k = n; k-- > 0;) r = r << 8 | (unsigned char)p[k];
+    return r;
+}
+
+/* Bytes of a tensor; false: more than an address can say. */
+static bool count_bytes(const int64_t *shape, int rank, size_t width, size_t *out) {
+    size_t n = width;
+    *out = 0;
+    for (int d = 0; d < rank; d++)
+        if (shape[d] == 0) return true;
+    for (int d = 0; d < rank; d++) {
+        if ((uint64_t)shape[d] > (uint64_t)(INT64_MAX / 2) / n) return false;
+        n *= (size_t)shape[d];
+    }
+    *out = n;
+    return true;
+}
+
+/* What the file says; its data stays where it was read. */
+static bool npy_read(tool *t, const char *path, npy *h, char *why) {
+    bytes file;
+    cursor c;
+    size_t start;
+    memset(h, 0, sizeof *h);
+    if (!read_file(t, path, false, &file)) return snprintf(why, WHY, "%s", strerror(errno)), false;
+    if (file.n < 10 || memcmp(file.data, "\x93NUMPY", 6) != 0) return snprintf(why, WHY, "it is no .npy file"), false;
+    int version = file.data[6], width = version == 1 ? 2 : 4;
+    if (version < 1 || version > 3)
+        return snprintf(why, WHY, "expected version 1.0, 2.0 or 3.0 of .npy, found %d.%d", version, file.data[7]), false;
+    start = 8 + (size_t)width;
+    if (file.n < start || file.n - start < little_endian(file.data + 8, width))
+        return snprintf(why, WHY, "it is cut short within its header"), false;
+    c.at = file.data + start;
+    c.end = c.at + little_endian(file.data + 8, width);
+    if (!read_header(c, h, why)) return false;
+    h->data = c.end;
+    size_t found = file.n - (size_t)(c.end - file.data);
+    if (!count_bytes(h->shape, h->rank, (size_t)h->width, &h->bytes))
+        return snprintf(why, WHY, "its shape needs more bytes than there are addresses"), false;
+    if (found == h->bytes) return true;
+    return snprintf(why, WHY, "it is %s: expected %.0f bytes of data, found %.0f", found < h->bytes ? "cut short" : "too long",
+                    (double)h->bytes, (double)found), false;
+}
+
+typedef struct npy_name {
+    char kind, width;
+    stax_dtype dtype;
+} npy_name;
+static const npy_name npy_names[] = {
+    {'f', 8, STAX_F64}, {'f', 4, STAX_F32}, {'f', 2, STAX_F16}, {'V', 2, STAX_BF16}, {'i', 8, STAX_I64},
+    {'i', 4, STAX_I32}, {'i', 2, STAX_I16}, {'i', 1, STAX_I8},  {'u', 8, STAX_U64},  {'u', 4, STAX_U32},
+    {'u', 2, STAX_U16}, {'u', 1, STAX_U8},  {'b', 1, STAX_BOOL}};
+enum { N_NPY_NAMES = sizeof npy_names / sizeof npy_names[0] };
+
+/* f8 has no name in NumPy: it is V1, and needs the input's dtype or the option's. */
+static bool is_f8(stax_dtype d) { return d == STAX_F8E4M3 || d == STAX_F8E5M2; }
+
+/* The dtype of a file for --in NAME:as=FILE (as may be NULL) when the graph wants `wanted`. */
+static bool npy_dtype(const npy *h, const char *as, stax_dtype wanted, stax_dtype *out, char *why) {
+    bool is_raw = h->kind == 'V' || h->kind == 'u';
+    *out = STAX_DTYPE_NONE;
+    for (int k = 0; k < N_NPY_NAMES; k++)
+        if (npy_names[k].kind == h->kind && npy_names[k].width == h->width) *out = npy_names[k].dtype;
+    if (h->kind == 'V' && h->width == 1 && is_f8(wanted)) *out = wanted;
+    if (as) {
+        stax_dtype said = stax_dtype_named(as);
+        if (said == STAX_DTYPE_NONE) return snprintf(why, WHY, "%.40s is no dtype: expected bf16, f8e4m3, f8e5m2, ...", as), false;
+        if (said != *out && !(is_raw && (size_t)h->width == stax_dtype_bytes(said)))
+            return snprintf(why, WHY, "expected raw data of %d bytes (V%d or u%d) for %s, found '%s'", (int)stax_dtype_bytes(said),
+                            (int)stax_dtype_bytes(said), (int)stax_dtype_bytes(said), as, h->descr), false;
+        *out = said;
+    }
+    if (*out != STAX_DTYPE_NONE) return true;
+    return snprintf(why, WHY, "expected f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1 b1 or V2 (bf16), found '%s'%s", h->descr,
+                    h->kind == 'V' && h->width == 1 ? ": say NAME:f8e4m3= or NAME:f8e5m2=" : ""), false;
+}
+
+static bool host_is_big_endian(void) {
+    const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return first == 0;
+}
+
+/* The file's data as a tensor of ours in the file's order of elements, in the machine's order of bytes. */
+static bool npy_tensor(tool *t, const npy *h, stax_dtype dtype, stax_tensor *out, char *why) {
+    size_t width = (size_t)h->width;
+    char *to = take_text(t, h->data, h->bytes);
+    bool swap = width > 1 && h->kind != 'V' && (h->order == '>') != host_is_big_endian() && h->order != '=';
+    for (size_t i = 0; swap && i < h->bytes; i += width)
+        for (size_t k = 0; k < width; k++) to[i + k] = h->data[i + width - 1 - k];
+    for (size_t i = 0; dtype == STAX_BOOL && i < h->bytes; i++)
+        if ((unsigned char)to[i] > 1)
+            return snprintf(why, WHY, "element %.0f is byte %d: expected a bool, 0 or 1", (double)i, (unsigned char)to[i]), false;
+    memset(out, 0, sizeof *out);
+    out->data = to;
+    out->dtype = dtype;
+    out->rank = h->rank;
+    int64_t stride = 1;
+    for (int k = 0; k < h->rank; k++) {
+        int axis = h->fortran ? k : h->rank - 1 - k;
+        out->shape[axis] = h->shape[axis];
+        out->strides[axis] = stride;
+        stride *= h->shape[axis] > 0 ? h->shape[axis] : 1;
+    }
+    return true;
+}
+
+static int64_t count_elements(const stax_tensor *x) {
+    int64_t n = 1;
+    for (int d = 0; d < x->rank; d++) n *= x->shape[d];
+    return n;
+}
+
+static int npy_write(const char *path, const stax_tensor *row_major) {
+    char header[512];
+    char start[10] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, 0, 0};
+    char kind = 'V', order = '|';
+    size_t width = stax_dtype_bytes(row_major->dtype), n = (size_t)count_elements(row_major);
+    for (int k = 0; k < N_NPY_NAMES; k++)
+        if (npy_names[k].dtype == row_major->dtype) kind = npy_names[k].kind;
+    if (kind != 'V' && width > 1) order = host_is_big_endian() ? '>' : '<';
+    int used = snprintf(header, sizeof header, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (", order, kind, (int)width);
+    for (int d = 0; d < row_major->rank; d++)
+        used += snprintf(header + used, sizeof header - (size_t)used, d ? ", %lld" : "%lld", (long long)row_major->shape[d]);
+    used += snprintf(header + used, sizeof header - (size_t)used, row_major->rank == 1 ? ",), }" : "), }");
+    while ((used + 11) % 64) header[used++] = ' '; /* the data begins on a multiple of 64 */
+    header[used++] = '\n';
+    start[8] = (char)(used & 255);
+    start[9] = (char)(used >> 8);
+    FILE *f = fopen(path, "wb");
+    bool good = f && fwrite(start, 1, 10, f) == 10 && fwrite(header, 1, (size_t)used, f) == (size_t)used &&
+                fwrite(row_major->data, width, n, f) == n;
+    if (f && fclose(f) != 0) good = false;
+    return good ? DONE : fail(WRONG_INPUT, "%s: cannot write: %s", path, strerror(errno));
+}
+
+/* ==== numbers as text =============================================================================
+   Floats are printed with the fewest digits that read back to the same number of their dtype. */
+
+typedef struct float_format {
+    int exponent_bits, mantissa_bits;
+} float_format;
+
+static float_format format_of(stax_dtype d) {
+    float_format f = {8, 7};
+    if (d == STAX_F16) f.exponent_bits = 5, f.mantissa_bits = 10;
+    if (d == STAX_F8E4M3) f.exponent_bits = 4, f.mantissa_bits = 3;
+    if (d == STAX_F8E5M2) f.exponent_bits = 5, f.mantissa_bits = 2;
+    return f;
+}
+
+static bool is_float(stax_dtype d) { return (d >= STAX_F64 && d <= STAX_BF16) || is_f8(d); }
+
+static bool is_signed(stax_dtype d) { return d >= STAX_I64 && d <= STAX_I8; }
+
+static uint64_t load_bits(const void *p, size_t width) {
+    uint64_t b8;
+    uint32_t b4;
+    uint16_t b2;
+    if (width == 8) return memcpy(&b8, p, 8), b8;
+    if (width == 4) return memcpy(&b4, p, 4), b4;
+    if (width == 2) return memcpy(&b2, p, 2), b2;
+    return *(const unsigned char *)p;
+}
+
+static void store_bits(void *p, size_t width, uint64_t bits) {
+    uint32_t b4 = (uint32_t)bits;
+    uint16_t b2 = (uint16_t)bits;
+    unsigned char b1 = (unsigned char)bits;
+    memcpy(p, width == 8 ? (const void *)&bits : width == 4 ? (const void *)&b4 : width == 2 ? (const void *)&b2 : (const void *)&b1,
+           width);
+}
+
+static double load_float(stax_dtype d, const void *p) {
+    double x;
+    float s;
+    if (d == STAX_F64) return memcpy(&x, p, 8), x;
+    if (d == STAX_F32) return memcpy(&s, p, 4), (double)s;
+    float_format f = format_of(d);
+    uint64_t bits = load_bits(p, stax_dtype_bytes(d));
+    int top = (1 << f.exponent_bits) - 1, m = f.mantissa_bits;
+    int exponent = (int)(bits >> m) & top, mantissa = (int)bits & ((1 << m) - 1);
+    bool negative = bits >> (m + f.exponent_bits) & 1;
+    if (d == STAX_F8E4M3) x = exponent == top && mantissa == 7 ? (double)NAN : ldexp(exponent ? 8 + mantissa : mantissa, (exponent ? exponent : 1) - 10);
+    else if (exponent == top) x = mantissa ? (double)NAN : (double)INFINITY;
+    else x = ldexp(exponent ? mantissa + (1 << m) : mantissa, (exponent ? exponent : 1) - top / 2 - m);
+    return negative ? -x : x;
+}
+
+/* Is x the number of dtype d that is nearest to `read`? f8 has so few digits that it is shown exactly. */
+static bool reads_back(stax_dtype d, double x, double read) {
+    int exponent;
+    if (d == STAX_F64 || is_f8(d)) return read == x;
+    if (d == STAX_F32) return (float)read == (float)x;
+    float_format f = format_of(d);
+    int least = 2 - (1 << (f.exponent_bits - 1));
+    bool is_power = frexp(fabs(x), &exponent) == 0.5;
+    if (exponent - 1 < least) exponent = least + 1;
+    return fabs(read - x) < ldexp(is_power ? 0.25 : 0.5, exponent - 1 - f.mantissa_bits);
+}
+
+static void number_text(char *out, size_t n, stax_dtype d, const void *p) {
+    uint64_t bits = load_bits(p, stax_dtype_bytes(d));
+    if (d == STAX_BOOL) {
+        snprintf(out, n, "%s", bits ? "true" : "false");
+    } else if (is_signed(d)) {
+        int unused = 64 - 8 * (int)stax_dtype_bytes(d);
+        uint64_t sign = (uint64_t)1 << (63 - unused);
+        snprintf(out, n, "%lld", (long long)(int64_t)((bits ^ sign) - sign));
+    } else if (!is_float(d)) {
+        snprintf(out, n, "%llu", (unsigned long long)bits);
+    } else {
+        double x = load_float(d, p);
+        if (x != x) {
+            snprintf(out, n, "nan");
+            return;
+        }
+        if (x == floor(x) && fabs(x) < 1e16) {
+            snprintf(out, n, "%.1f", x);
+            return;
+        }
+        for (int digits = 1; digits <= 17; digits++) {
+            snprintf(out, n, "%.*g", digits, x);
+            if (x - x != 0.0 || reads_back(d, x, strtod(out, NULL))) break;
+        }
+        if (!strpbrk(out, ".en")) snprintf(out + strlen(out), n - strlen(out), ".0");
+    }
+}
+
+static void type_text(char *out, size_t n, stax_dtype d, const int64_t *shape, int rank) {
+    int used = snprintf(out, n, "%s[", stax_dtype_name(d));
+    for (int k = 0; k < rank; k++) used += snprintf(out + used, n - (size_t)used, k ? ",%lld" : "%lld", (long long)shape[k]);
+    snprintf(out + used, n - (size_t)used, "]");
+}
+enum { TYPE_TEXT = 32 + STAX_MAX_RANK * 21 };
+
+/* Nested lists as NumPy prints them; long axes of large tensors show three entries at either end. */
+static void print_axis(const stax_tensor *x, int axis, const char *at, bool is_large) {
+    char text[64];
+    if (axis == x->rank) {
+        number_text(text, sizeof text, x->dtype, at);
+        fputs(text, stdout);
+        return;
+    }
+    int64_t n = x->shape[axis], step = x->strides[axis] * (int64_t)stax_dtype_bytes(x->dtype);
+    putchar('[');
+    for (int64_t i = 0; i < n; i++) {
+        if (i && axis + 1 == x->rank) fputs(", ", stdout);
+        if (i && axis + 1 < x->rank) printf(",\n%*s", axis + 1, "");
+        if (is_large && n > 7 && i == 3) {
+            fputs("...", stdout);
+            i = n - 4;
+        } else {
+            print_axis(x, axis + 1, at + i * step, is_large);
+        }
+    }
+    putchar(']');
+}
+
+static void print_tensor(const char *name, const stax_tensor *x) {
+    char type[TYPE_TEXT];
+    type_text(type, sizeof type, x->dtype, x->shape, x->rank);
+    printf("%s: %s =%c", name, type, x->rank > 1 ? '\n' : ' ');
+    print_axis(x, 0, (const char *)x->data, count_elements(x) > 1000);
+    putchar('\n');
+}
+
+/* ==== tensors of a graph ==========================================================================
+   Files, sizes and seeds become a tensor for each input of a graph. */
+
+typedef struct job {
+    stax_graph *g;
+    int n_in, n_out, n_symbols;
+    stax_input_info *in_info;
+    stax_output_info *out_info;
+    stax_tensor *in;      /* data NULL: not there yet */
+    const pair **source;  /* the option that gave it, or NULL */
+    int64_t *symbols;
+} job;
+
+/* How far a tensor reaches from its first element, in elements. */
+static void reach(const stax_tensor *x, int64_t *lowest, int64_t *highest) {
+    *lowest = *highest = 0;
+    for (int d = 0; d < x->rank; d++) {
+        int64_t far = (x->shape[d] > 0 ? x->shape[d] - 1 : 0) * x->strides[d];
+        *(far < 0 ? lowest : highest) += far;
+    }
+}
+
+/* Visits the elements of `shape` in row-major order: index and offset step on; false at the end. */
+static bool step_on(const stax_tensor *x, int64_t *index, int64_t *offset) {
+    for (int d = x->rank; d-- > 0;) {
+        *offset += x->strides[d];
+        if (++index[d] < x->shape[d]) return true;
+        *offset -= x->strides[d] * x->shape[d];
+        index[d] = 0;
+    }
+    return false;
+}
+
+/* A copy with other strides, in memory of its own. */
+static stax_tensor laid_out(tool *t, const stax_tensor *x, const int64_t *strides) {
+    stax_tensor r = *x;
+    size_t width = stax_dtype_bytes(x->dtype);
+    int64_t lowest, highest, index[STAX_MAX_RANK] = {0}, from = 0;
+    memcpy(r.strides, strides, sizeof r.strides);
+    reach(&r, &lowest, &highest);
+    r.data = (char *)take(t, (size_t)(highest - lowest + 1) * width) - lowest * (int64_t)width;
+    if (count_elements(x) == 0) return r;
+    do {
+        int64_t to = 0;
+        for (int d = 0; d < r.rank; d++) to += index[d] * r.strides[d];
+        memcpy((char *)r.data + to * (int64_t)width, (const char *)x->data + from * (int64_t)width, width);
+    } while (step_on(x, index, &from));
+    return r;
+}
+
+static stax_tensor row_major(tool *t, const stax_tensor *x) {
+    stax_shape shape = stax_shape0();
+    shape.rank = x->rank;
+    memcpy(shape.dims, x->shape, sizeof shape.dims);
+    stax_tensor row = stax_tensor_of(x->dtype, shape, x->data);
+    for (int d = 0; d < x->rank; d++)
+        if (x->strides[d] != row.strides[d] && x->shape[d] != 1) return laid_out(t, x, row.strides);
+    return row;
+}
+
+/* Dims as numbers; false has said what is wrong. */
+static bool dims_of(const job *j, const char *what, const char *name, stax_shape shape, int64_t *dims) {
+    for (int d = 0; d < shape.rank; d++) {
+        if (!stax_size_value(j->g, shape.dims[d], j->symbols, &dims[d]))
+            return fail(0, "%s %s: the size of axis %d cannot be computed: give the symbols with --size", what, name, d), false;
+        if (dims[d] < 0)
+            return fail(0, "%s %s: axis %d has size %lld: choose other sizes with --size", what, name, d, (long long)dims[d]), false;
+    }
+    return true;
+}
+
+static bool new_tensor(tool *t, const job *j, const char *what, const char *name, stax_dtype dtype, stax_shape shape, stax_tensor *out) {
+    size_t n;
+    stax_shape numbers = shape;
+    if (!dims_of(j, what, name, shape, numbers.dims)) return false;
+    if (!count_bytes(numbers.dims, shape.rank, stax_dtype_bytes(dtype), &n)) return fail(0, "%s %s is too large", what, name), false;
+    *out = stax_tensor_of(dtype, numbers, take(t, n));
+    return true;
+}
+
+/* ---- filling: element i of an input depends on its name, the seed and i alone ---- */
+
+static uint64_t mixed(uint64_t x) { /* splitmix64 */
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* The bits of k / 2^scale, which must be a normal number of the dtype. */
+static uint64_t small_float(stax_dtype d, int k, int scale) {
+    float_format f = format_of(d);
+    int exponent, m = f.mantissa_bits;
+    if (k == 0) return 0;
+    double fraction = frexp(k < 0 ? -k : k, &exponent);
+    uint64_t biased = (uint64_t)(exponent - scale - 2 + (1 << (f.exponent_bits - 1)));
+    return (uint64_t)(k < 0) << (m + f.exponent_bits) | biased << m | (uint64_t)((fraction * 2.0 - 1.0) * (double)(1 << m));
+}
+
+/* Floats: multiples of a power of two in [-2, 2), exact in their dtype. Integers: 0 .. 7, so that they
+   can be indices of small axes too. */
+static void fill(const char *name, uint64_t seed, stax_tensor *x) {
+    static const signed char float_bits[STAX_DTYPE_COUNT] = {0, 24, 24, 9, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3};
+    uint64_t key = 0xcbf29ce484222325u ^ seed;
+    size_t width = stax_dtype_bytes(x->dtype);
+    char *to = (char *)x->data;
+    int64_t n = count_elements(x);
+    for (; *name; name++) key = (key ^ (unsigned char)*name) * 0x100000001b3u;
+    key = mixed(key);
+    for (int64_t i = 0; i < n; i++, to += width) {
+        uint64_t r = mixed(key + (uint64_t)i);
+        int bits = float_bits[x->dtype], k = bits ? (int)(r >> (64 - bits)) - (1 << (bits - 1)) : 0;
+        double real = bits ? ldexp(k, 2 - bits) : 0.0;
+        float single = (float)real;
+        if (x->dtype == STAX_F64) memcpy(to, &real, 8);
+        else if (x->dtype == STAX_F32) memcpy(to, &single, 4);
+        else store_bits(to, width, bits ? small_float(x->dtype, k, bits - 2) : r >> (x->dtype == STAX_BOOL ? 63 : 61));
+    }
+}
+
+/* ---- from the options to tensors ---- */
+
+static pair *find_pair(pair *list, int n, const char *name) {
+    for (int k = 0; k < n; k++)
+        if (strcmp(list[k].name, name) == 0) return &list[k];
+    return NULL;
+}
+
+static bool read_input(tool *t, job *j, int k, pair *p) {
+    npy file;
+    stax_dtype dtype;
+    char why[WHY];
+    if (npy_read(t, p->file, &file, why) && npy_dtype(&file, p->dtype, j->in_info[k].dtype, &dtype, why) &&
+        npy_tensor(t, &file, dtype, &j->in[k], why)) {
+        j->source[k] = p;
+        return true;
+    }
+    return fail(0, "--in %s=%s: %s", p->name, p->file, why), false;
+}
+
+/* --size n=64,m=3 */
+static int read_sizes(const tool *t, job *j) {
+    const char *s = t->given[OPT_SIZE];
+    while (s && *s) {
+        const char *equals = strchr(s, '=');
+        char *end = NULL;
+        errno = 0;
+        long long n = equals ? strtoll(equals + 1, &end, 10) : 0;
+        if (!equals || end == equals + 1 || (*end && *end != ',') || n < 0 || errno)
+            return fail(WRONG_USAGE, "--size: expected SYMBOL=NUMBER,..., found %s", s);
+        int k = 0;
+        for (stax_symbol_info info; k < j->n_symbols; k++)
+            if (stax_graph_symbol(j->g, k, &info) && strlen(info.name) == (size_t)(equals - s) && strncmp(info.name, s, strlen(info.name)) == 0) break;
+        if (k == j->n_symbols) return fail(WRONG_INPUT, "--size: the graph has no size symbol %.*s", (int)(equals - s), s);
+        j->symbols[k] = (int64_t)n;
+        s = *end ? end + 1 : end;
+    }
+    return DONE;
+}
+
+static void solve_sizes(job *j) {
+    for (bool again = true; again;) {
+        again = false;
+        for (int k = 0; k < j->n_in; k++) {
+            const stax_shape *shape = &j->in_info[k].shape;
+            for (int d = 0; j->source[k] && shape->rank == j->in[k].rank && d < shape->rank; d++)
+                if (stax_size_solve(j->g, shape->dims[d], j->in[k].shape[d], j->symbols)) again = true;
+        }
+    }
+}
+
+static int settle_sizes(const tool *t, job *j) {
+    int code = read_sizes(t, j);
+    if (code != DONE) return code;
+    solve_sizes(j);
+    for (int k = 0; k < j->n_symbols; k++) {
+        stax_symbol_info s;
+        stax_graph_symbol(j->g, k, &s);
+        if (j->symbols[k] < 0) {
+            j->symbols[k] = s.lo > 16 ? s.lo : s.hi < 16 ? s.hi : 16;
+            solve_sizes(j);
+        }
+        if (j->symbols[k] >= s.lo && j->symbols[k] <= s.hi) continue;
+        if (s.hi == INT64_MAX) return fail(WRONG_INPUT, "size %s: expected at least %lld, found %lld", s.name, (long long)s.lo, (long long)j->symbols[k]);
+        return fail(WRONG_INPUT, "size %s: expected %lld..%lld, found %lld", s.name, (long long)s.lo, (long long)s.hi, (long long)j->symbols[k]);
+    }
+    return DONE;
+}
+
+/* A tensor from a file: the graph's dtype and shape, in the layout that the graph declares. */
+static bool fit_input(tool *t, job *j, int k) {
+    const stax_input_info *info = &j->in_info[k];
+    stax_tensor *x = &j->in[k];
+    int64_t dims[STAX_MAX_RANK];
+    char wanted[TYPE_TEXT], found[TYPE_TEXT];
+    if (!dims_of(j, "input", info->name, info->shape, dims)) return false;
+    if (x->dtype != info->dtype || x->rank != info->shape.rank || memcmp(dims, x->shape, (size_t)x->rank * sizeof *dims) != 0) {
+        bool raw = x->dtype != info->dtype && stax_dtype_bytes(x->dtype) == stax_dtype_bytes(info->dtype) && (info->dtype == STAX_BF16 || is_f8(info->dtype));
+        type_text(wanted, sizeof wanted, info->dtype, dims, info->shape.rank);
+        type_text(found, sizeof found, x->dtype, x->shape, x->rank);
+        fail(0, "--in %s=%s: expected %s, found %s%s%s%s%s", info->name, j->source[k]->file, wanted, found, raw ? "; if it holds raw bits say --in " : "",
+             raw ? info->name : "", raw ? ":" : "", raw ? stax_dtype_name(info->dtype) : "");
+        return false;
+    }
+    if (info->layout == STAX_ROW) *x = row_major(t, x);
+    return true;
+}
+
+/* Exact strides, as the graph declares them. */
+static bool stride_input(tool *t, job *j, int k) {
+    const stax_input_info *info = &j->in_info[k];
+    int64_t strides[STAX_MAX_RANK] = {0};
+    if (!info->is_exact) return true;
+    for (int d = 0; d < info->strides.rank; d++) {
+        if (!stax_size_value(j->g, info->strides.dims[d], j->symbols, &strides[d]))
+            return fail(0, "input %s: stride %d cannot be computed", info->name, d), false;
+    }
+    j->in[k] = laid_out(t, &j->in[k], strides);
+    return true;
+}
+
+static void list_names(const job *j, bool outputs) {
+    fputs("staxc: note: it has", stderr);
+    for (int k = 0; outputs && k < j->n_out; k++) fprintf(stderr, " %s", j->out_info[k].name);
+    for (int k = 0; k < j->n_in; k++)
+        if (!outputs || j->in_info[k].kind == STAX_KIND_STATE) fprintf(stderr, " %s", j->in_info[k].name);
+    fputc('\n', stderr);
+}
+
+static job *new_job(tool *t, stax_graph *g) {
+    job *j = (job *)take(t, sizeof *j);
+    j->g = g;
+    j->n_in = stax_graph_n_inputs(g);
+    j->n_out = stax_graph_n_outputs(g);
+    j->n_symbols = stax_graph_n_symbols(g);
+    j->in_info = (stax_input_info *)take_array(t, j->n_in, sizeof *j->in_info);
+    j->out_info = (stax_output_info *)take_array(t, j->n_out, sizeof *j->out_info);
+    j->in = (stax_tensor *)take_array(t, j->n_in, sizeof *j->in);
+    j->source = (const pair **)take_array(t, j->n_in, sizeof *j->source);
+    j->symbols = (int64_t *)take_array(t, j->n_symbols, sizeof *j->symbols);
+    for (int k = 0; k < j->n_in; k++) stax_graph_input(g, k, &j->in_info[k]);
+    for (int k = 0; k < j->n_out; k++) stax_graph_output(g, k, &j->out_info[k]);
+    for (int k = 0; k < j->n_symbols; k++) j->symbols[k] = -1;
+    return j;
+}
+
+/* Every input gets its tensor. params_only: of an export; and nothing is made up without --seed. */
+static int give_inputs(tool *t, job *j, bool params_only) {
+    for (int k = 0; k < j->n_in; k++) {
+        pair *p = find_pair(t->ins, t->n_ins, j->in_info[k].name);
+        if (p) p->used = 1;
+        if (p && !read_input(t, j, k, p)) return WRONG_INPUT;
+    }
+    int code = settle_sizes(t, j);
+    if (code != DONE) return code;
+    for (int k = 0; k < j->n_in; k++) {
+        const stax_input_info *info = &j->in_info[k];
+        if (params_only && !j->source[k] && (info->kind != STAX_KIND_PARAM || !t->given[OPT_SEED])) continue;
+        if (j->source[k]) {
+            if (!fit_input(t, j, k)) return WRONG_INPUT;
+        } else {
+            if (!new_tensor(t, j, "input", info->name, info->dtype, info->shape, &j->in[k])) return WRONG_INPUT;
+            fill(info->name, t->seed, &j->in[k]);
+        }
+        if (!stride_input(t, j, k)) return WRONG_INPUT;
+    }
+    return DONE;
+}
+
+/* After all graphs took theirs: an option that names nothing is a mistake. */
+static int check_ins(const tool *t, const job *j) {
+    for (int k = 0; k < t->n_ins; k++) {
+        if (t->ins[k].used) continue;
+        fail(0, "--in %s=%s: the graph has no input of that name", t->ins[k].name, t->ins[k].file);
+        list_names(j, false);
+        return WRONG_INPUT;
+    }
+    return DONE;
+}
+
+/* ==== running ===================================================================================== */
+
+/* One execution: states of its own, and outputs. */
+typedef struct execution {
+    stax_tensor *in;    /* of every input, params too */
+    stax_tensor *slots; /* what stax_run takes: without params */
+    stax_tensor *out;
+} execution;
+
+static bool new_execution(tool *t, const job *j, execution *e) {
+    int n = 0;
+    e->in = (stax_tensor *)take_array(t, j->n_in, sizeof *e->in);
+    e->slots = (stax_tensor *)take_array(t, j->n_in, sizeof *e->slots);
+    e->out = (stax_tensor *)take_array(t, j->n_out, sizeof *e->out);
+    for (int k = 0; k < j->n_in; k++) {
+        e->in[k] = j->in[k];
+        if (j->in_info[k].kind == STAX_KIND_STATE) e->in[k] = laid_out(t, &j->in[k], j->in[k].strides);
+        if (j->in_info[k].kind != STAX_KIND_PARAM) e->slots[n++] = e->in[k];
+    }
+    for (int k = 0; k < j->n_out; k++) {
+        const stax_output_info *o = &j->out_info[k];
+        if (!new_tensor(t, j, "output", o->name, o->dtype, o->shape, &e->out[k])) return false;
+    }
+    return true;
+}
+
+static stax_status bind_params(const job *j, stax_program *p) {
+    stax_status s = STAX_OK;
+    for (int k = 0; k < j->n_in && s == STAX_OK; k++)
+        if (j->in_info[k].kind == STAX_KIND_PARAM && (j->in[k].data || j->source[k])) s = stax_bind(p, j->in_info[k].name, &j->in[k]);
+    return s;
+}
+
+static int open_context(tool *t) {
+    stax_options o = stax_options_default();
+    o.n_threads = t->threads;
+    o.isa = t->isa;
+    t->ctx = stax_open(&o);
+    return t->ctx ? DONE : fail(TOOLCHAIN_FAILED, "cannot start: no memory, or staxc was built with -ffast-math");
+}
+
+/* The graph of a file; NULL has said what is wrong. */
+static stax_graph *load_graph(tool *t, const char *path) {
+    bytes text;
+    const char *shown = strcmp(path, "-") == 0 ? "<stdin>" : path, *line_start;
+    if (!read_file(t, path, true, &text)) return fail(0, "%s: cannot read: %s", shown, strerror(errno)), (stax_graph *)NULL;
+    size_t n = strlen(text.data);
+    if (n != text.n) {
+        int line = 1;
+        for (line_start = text.data; strchr(line_start, '\n'); line++) line_start = strchr(line_start, '\n') + 1;
+        fprintf(stderr, "%s:%d:%d: error: expected text, found a zero byte\n", shown, line, (int)(text.data + n - line_start) + 1);
+        return NULL;
+    }
+    stax_graph *g = stax_parse_named(t->ctx, shown, text.data, t->given[OPT_GRAPH]);
+    if (g && stax_ok(g)) return g;
+    if (g && !*stax_error(t->ctx)) fprintf(stderr, "%s\n", stax_graph_error(g));
+    else say_error(t, STAX_E_SYNTAX);
+    stax_graph_free(g);
+    return NULL;
+}
+
+/* Opens the context and reads the graph of the command line. */
+static int start(tool *t, stax_graph **g) {
+    int code = open_context(t);
+    if (code != DONE) return code;
+    *g = load_graph(t, t->file);
+    return *g ? DONE : WRONG_INPUT;
+}
+
+/* A program; NULL has said what is wrong, and *code is the exit status. */
+static stax_program *compile(const tool *t, const stax_graph *g, bool interpret, bool strict, int *code) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.interpret = interpret;
+    o.strict = strict;
+    stax_program *p = stax_compile(g, &o);
+    if (!p) *code = say_error(t, stax_error_status(t->ctx));
+    else if (!interpret && stax_program_status(p) != STAX_OK)
+        fprintf(stderr, "staxc: note: interpreted, not compiled: %s\n", *stax_error(t->ctx) ? stax_error(t->ctx) : stax_status_text(stax_program_status(p)));
+    return p;
+}
+
+static int run_compiled(const tool *t, const job *j, const execution *e, bool strict) {
+    int code = DONE;
+    stax_program *p = compile(t, j->g, false, strict, &code);
+    if (!p) return code;
+    stax_status s = bind_params(j, p);
+    if (s == STAX_OK) s = stax_run(p, e->slots, e->out);
+    if (s != STAX_OK) code = say_error(t, s);
+    stax_program_free(p);
+    return code;
+}
+
+/* ---- --check ---- */
+
+static bool is_zero(stax_dtype d, const void *p) { return is_float(d) && load_float(d, p) == 0.0; }
+
+/* Compares two tensors of one shape and the same strides; names the first difference. */
+static int compare(const char *name, const stax_tensor *a, const stax_tensor *b, bool zeros_may_differ, int64_t *n_zeros) {
+    size_t width = stax_dtype_bytes(a->dtype);
+    int64_t index[STAX_MAX_RANK] = {0}, at = 0;
+    char one[64], other[64];
+    if (count_elements(a) == 0) return DONE;
+    do {
+        const char *p = (const char *)a->data + at * (int64_t)width, *q = (const char *)b->data + at * (int64_t)width;
+        if (memcmp(p, q, width) == 0) continue;
+        if (zeros_may_differ && is_zero(a->dtype, p) && is_zero(a->dtype, q)) {
+            ++*n_zeros;
+            continue;
+        }
+        number_text(one, sizeof one, a->dtype, p);
+        number_text(other, sizeof other, a->dtype, q);
+        fprintf(stderr, "staxc: error: --check: %s[", name);
+        for (int d = 0; d < a->rank; d++) fprintf(stderr, d ? ",%lld" : "%lld", (long long)index[d]);
+        fprintf(stderr, "] differs: interpreted %s (0x%llx), compiled %s (0x%llx)\n", one, (unsigned long long)load_bits(p, width), other,
+                (unsigned long long)load_bits(q, width));
+        return DIFFERENT;
+    } while (step_on(a, index, &at));
+    return DONE;
+}
+
+static int compare_all(const job *j, const execution *a, const execution *b) {
+    bool zeros = strcmp(stax_graph_get_option(j->g, "signed_zeros"), "false") == 0;
+    int64_t n_zeros = 0;
+    int code = DONE;
+    for (int k = 0; k < j->n_out && code == DONE; k++) code = compare(j->out_info[k].name, &a->out[k], &b->out[k], zeros, &n_zeros);
+    for (int k = 0; k < j->n_in && code == DONE; k++)
+        if (j->in_info[k].kind == STAX_KIND_STATE) code = compare(j->in_info[k].name, &a->in[k], &b->in[k], zeros, &n_zeros);
+    if (n_zeros) fprintf(stderr, "staxc: note: --check: %lld zeros differ in sign, which signed_zeros=false allows\n", (long long)n_zeros);
+    return code;
+}
+
+/* ---- run ---- */
+
+static int check_outs(tool *t, const job *j) {
+    for (int k = 0; k < j->n_out; k++)
+        if (find_pair(t->outs, t->n_outs, j->out_info[k].name)) find_pair(t->outs, t->n_outs, j->out_info[k].name)->used = 1;
+    for (int k = 0; k < j->n_in; k++)
+        if (j->in_info[k].kind == STAX_KIND_STATE && find_pair(t->outs, t->n_outs, j->in_info[k].name))
+            find_pair(t->outs, t->n_outs, j->in_info[k].name)->used = 1;
+    for (int k = 0; k < t->n_outs; k++) {
+        if (t->outs[k].used) continue;
+        fail(0, "--out %s=%s: the graph has no output of that name", t->outs[k].name, t->outs[k].file);
+        list_names(j, true);
+        return WRONG_INPUT;
+    }
+    return DONE;
+}
+
+static int give_out(tool *t, const char *name, const stax_tensor *x) {
+    const pair *p = find_pair(t->outs, t->n_outs, name);
+    stax_tensor row = row_major(t, x);
+    if (p) return npy_write(p->file, &row);
+    print_tensor(name, &row);
+    return DONE;
+}
+
+static int run_job(tool *t, job *j) {
+    bool check = t->given[OPT_CHECK] != NULL, interpret = t->given[OPT_BACKEND] && strcmp(t->given[OPT_BACKEND], "interpret") == 0;
+    execution first, second, *shown = &first;
+    int code = give_inputs(t, j, false);
+    if (code == DONE) code = check_ins(t, j);
+    if (code == DONE) code = check_outs(t, j);
+    if (code != DONE) return code;
+    if (!new_execution(t, j, &first) || (check && !new_execution(t, j, &second))) return WRONG_INPUT;
+    if (check || interpret) {
+        stax_status s = stax_interpret(j->g, first.in, first.out);
+        if (s != STAX_OK) return say_error(t, s);
+        if (check) shown = &second;
+    }
+    /* --check is strict: the interpreter compared with itself would say nothing */
+    if (check || !interpret) code = run_compiled(t, j, shown, check || t->given[OPT_STRICT]);
+    if (code == DONE && check) code = compare_all(j, &first, &second);
+    for (int k = 0; k < j->n_out && code == DONE; k++) code = give_out(t, j->out_info[k].name, &shown->out[k]);
+    for (int k = 0; k < j->n_in && code == DONE; k++)
+        if (j->in_info[k].kind == STAX_KIND_STATE) code = give_out(t, j->in_info[k].name, &shown->in[k]);
+    return code;
+}
+
+static int no_cuda(const tool *t) {
+    if (!t->given[OPT_DEVICE] || strcmp(t->given[OPT_DEVICE], "cuda") != 0) return DONE;
+    return fail(TOOLCHAIN_FAILED, "--device=cuda: %s", stax_status_text(STAX_E_NOT_BUILT));
+}
+
+static int verb_run(tool *t) {
+    stax_graph *g = NULL;
+    int code = no_cuda(t);
+    if (code == DONE) code = start(t, &g);
+    if (code == DONE) code = run_job(t, new_job(t, g));
+    stax_graph_free(g);
+    return code;
+}
+
+/* ==== print, explain, grad, export ================================================================ */
+
+static int put_text(const tool *t, char *text) {
+    stax_status s = text ? STAX_OK : stax_error_status(t->ctx);
+    if (!text) return say_error(t, s == STAX_OK ? STAX_E_MEMORY : s);
+    size_t n = strlen(text);
+    fputs(text, stdout);
+    if (n && text[n - 1] != '\n') putchar('\n');
+    stax_free(t->ctx, text);
+    return DONE;
+}
+
+/* What the library says about the compiled program. Without a C compiler there is still a plan. */
+static int put_report(const tool *t, const stax_graph *g, stax_report what, bool strict) {
+    int code = DONE;
+    stax_program *p = compile(t, g, false, strict, &code);
+    if (!p) return code;
+    char *text = stax_program_report(p, what);
+    if (text && !*text) code = fail(WRONG_INPUT, "there is nothing to show: %s", stax_status_text(STAX_E_NOT_BUILT));
+    if (text && !*text) stax_free(t->ctx, text);
+    else code = put_text(t, text);
+    stax_program_free(p);
+    return code;
+}
+
+static int print_graph(const tool *t, const stax_graph *g, bool rewritten, bool dot) {
+    stax_graph *basis = rewritten ? stax_rewritten(g) : NULL;
+    if (rewritten && !basis) return say_error(t, stax_error_status(t->ctx));
+    int code = put_text(t, dot ? stax_print_dot(basis ? basis : g) : stax_print(basis ? basis : g));
+    stax_graph_free(basis);
+    return code;
+}
+
+static int verb_print(tool *t) {
+    const char *after = t->given[OPT_AFTER] ? t->given[OPT_AFTER] : "parse", *emit = t->given[OPT_EMIT] ? t->given[OPT_EMIT] : "text";
+    bool dot = strcmp(emit, "dot") == 0, is_graph = strcmp(after, "parse") == 0 || strcmp(after, "rewrite") == 0;
+    stax_graph *g = NULL;
+    int code;
+    if (strcmp(after, "grad") == 0) return not_built("print --after=grad");
+    if (strcmp(emit, "cuda") == 0) return not_built("print --emit=cuda");
+    if (dot && !is_graph) return fail(WRONG_USAGE, "--emit=dot draws graphs: expected --after=parse or --after=rewrite, found --after=%s", after);
+    code = start(t, &g);
+    if (code != DONE) return code;
+    if (strcmp(emit, "loops") == 0) code = put_report(t, g, STAX_REPORT_LOOPS, false);
+    else if (strcmp(emit, "plan") == 0) code = put_report(t, g, STAX_REPORT_PLAN, false);
+    else if (strcmp(emit, "c") == 0) code = put_report(t, g, STAX_REPORT_C, false);
+    else if (!is_graph) code = put_report(t, g, strcmp(after, "lower") == 0 ? STAX_REPORT_STAGES : STAX_REPORT_SCHEDULE, false);
+    else code = print_graph(t, g, strcmp(after, "rewrite") == 0, dot);
+    stax_graph_free(g);
+    return code;
+}
+
+static int verb_explain(tool *t) {
+    stax_graph *g = NULL;
+    int code = start(t, &g);
+    if (code == DONE) code = put_report(t, g, t->given[OPT_JSON] ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN, t->given[OPT_STRICT] != NULL);
+    stax_graph_free(g);
+    return code;
+}
+
+enum { MOST_WRT = 64 };
+
+/* The values that --wrt names. */
+static int find_wrt(tool *t, stax_graph *g, const char **names, stax_value *wrt, int *n) {
+    for (const char *s = t->given[OPT_WRT]; *s; *n += 1) {
+        size_t length = strcspn(s, ",");
+        char *name = take_text(t, s, length);
+        bool is_input = false;
+        stax_input_info info;
+        for (int k = 0; stax_graph_input(g, k, &info); k++) is_input = is_input || strcmp(info.name, name) == 0;
+        if (!is_input) return fail(WRONG_INPUT, "--wrt: the graph has no input %s", name);
+        if (*n == MOST_WRT) return fail(WRONG_INPUT, "--wrt: expected at most %d inputs", MOST_WRT);
+        names[*n] = name;
+        wrt[*n] = stax_graph_value(g, name);
+        s += length + (s[length] == ',');
+    }
+    return *n ? DONE : fail(WRONG_USAGE, "--wrt: expected names of inputs");
+}
+
+static int print_gradient(tool *t, stax_graph *g) {
+    const char *names[MOST_WRT];
+    stax_value wrt[MOST_WRT], grads[MOST_WRT], loss = stax_graph_value(g, t->given[OPT_OF]);
+    int n = 0;
+    if (loss.id == 0) return fail(WRONG_INPUT, "--of: the graph has no value %s", t->given[OPT_OF]);
+    int code = find_wrt(t, g, names, wrt, &n);
+    if (code != DONE) return code;
+    stax_status s = stax_grad(loss, wrt, n, grads);
+    if (s == STAX_E_NOT_BUILT) return not_built("grad");
+    if (s != STAX_OK) return say_error(t, s);
+    for (int k = 0; k < n; k++) {
+        char *name = (char *)take(t, strlen(names[k]) + 3);
+        memcpy(name, "d_", 2);
+        memcpy(name + 2, names[k], strlen(names[k]));
+        (stax_output)(g, name, grads[k]);
+    }
+    return stax_ok(g) ? put_text(t, stax_print(g)) : say_error(t, stax_graph_status(g));
+}
+
+static int verb_grad(tool *t) {
+    stax_graph *g = NULL;
+    if (!t->given[OPT_OF] || !t->given[OPT_WRT]) return fail(WRONG_USAGE, "grad: expected --of=VALUE and --wrt=NAME,NAME");
+    if (t->given[OPT_ORDER] && strcmp(t->given[OPT_ORDER], "2") == 0) return not_built("grad --order=2");
+    if (t->given[OPT_MODE] && strcmp(t->given[OPT_MODE], "forward") == 0) return not_built("grad --mode=forward");
+    int code = start(t, &g);
+    if (code == DONE) code = print_gradient(t, g);
+    stax_graph_free(g);
+    return code;
+}
+
+static bool is_c_name(const char *s) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    return *s && !(*s >= '0' && *s <= '9') && strspn(s, letters) == strlen(s);
+}
+
+static int export_graph(tool *t, stax_graph *g) {
+    job *j = new_job(t, g);
+    stax_export_options o;
+    int code = give_inputs(t, j, true);
+    if (code == DONE) code = check_ins(t, j);
+    if (code != DONE) return code;
+    stax_program *p = compile(t, g, false, false, &code);
+    if (!p) return code;
+    memset(&o, 0, sizeof o);
+    o.weights_in_file = t->given[OPT_WEIGHTS] && strcmp(t->given[OPT_WEIGHTS], "file") == 0;
+    o.is_static = t->given[OPT_STATIC] != NULL;
+    stax_status s = bind_params(j, p);
+    if (s == STAX_OK) s = stax_export(p, t->given[OPT_DIR] ? t->given[OPT_DIR] : ".", t->given[OPT_NAME], &o);
+    if (s != STAX_OK) code = say_error(t, s);
+    stax_program_free(p);
+    return code;
+}
+
+static int verb_export(tool *t) {
+    stax_graph *g = NULL;
+    if (!t->given[OPT_NAME]) return fail(WRONG_USAGE, "export: expected --name=PREFIX");
+    if (!is_c_name(t->given[OPT_NAME])) return fail(WRONG_USAGE, "--name: expected a name of C, found %s", t->given[OPT_NAME]);
+    int code = start(t, &g);
+    if (code == DONE) code = export_graph(t, g);
+    stax_graph_free(g);
+    return code;
+}
+
+/* ==== bench =======================================================================================
+   Readings of two contenders alternate, so that what drifts in the machine meets both. The reported
+   value is the median; the interval runs from the j-th least to the j-th largest reading and holds the
+   true median with 95 % whatever the distribution (15 readings: ranks 4 and 12). */
+
+typedef struct figures {
+    double median, low, high, least;
+} figures;
+
+typedef struct contender {
+    const char *name;
+    stax_graph *g;
+    job *j;
+    execution e;
+    stax_program *p;
+    bool interpret;
+    int64_t calls;      /* of one reading: short calls are repeated */
+    double *ns;         /* a call, by reading */
+    figures time;
+    stax_figures plan;
+    double overhead_ns; /* of a call that computes nothing to speak of */
+} contender;
+
+static double clock_ns(void) {
+    struct timespec now;
+#if defined(_WIN32)
+    timespec_get(&now, TIME_UTC);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The largest rank j with at least 95 % between the j-th least and the j-th largest of n readings. */
+static int interval_rank(int n) {
+    double pmf = ldexp(1.0, -n), below = pmf; /* P[X = 0], P[X < j] of heads in n tosses */
+    int j = 1;
+    while (j < n / 2) {
+        pmf *= (double)(n - j + 1) / (double)j;
+        if (2.0 * (below + pmf) > 0.05) break;
+        below += pmf;
+        j++;
+    }
+    return j;
+}
+
+static figures figures_of(tool *t, const double *readings, int n) {
+    double *sorted = (double *)take_array(t, n, sizeof *sorted);
+    int j = interval_rank(n);
+    figures f;
+    memcpy(sorted, readings, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+    f.median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
+    f.low = sorted[j - 1];
+    f.high = sorted[n - j];
+    f.least = sorted[0];
+    return f;
+}
+
+static stax_status time_calls(stax_program *p, const execution *e, int64_t calls, double *ns) {
+    stax_status s = STAX_OK;
+    double begin = clock_ns();
+    for (int64_t k = 0; k < calls && s == STAX_OK; k++) s = stax_run(p, e->slots, e->out);
+    *ns = (clock_ns() - begin) / (double)calls;
+    return s;
+}
+
+/* The time of a call that negates one number but has as many inputs. */
+static double call_overhead(tool *t, int n_inputs, bool interpret) {
+    enum { READINGS = 5, CALLS = 2000 };
+    stax_graph *g = stax_graph_new(t->ctx);
+    execution e;
+    int code;
+    float out = 0.0f, *in = (float *)take_array(t, n_inputs, sizeof *in);
+    double ns[READINGS] = {0};
+    char name[32];
+    stax_value first = stax_none();
+    e.in = NULL;
+    e.slots = (stax_tensor *)take_array(t, n_inputs, sizeof *e.slots);
+    for (int k = 0; k < n_inputs; k++) {
+        snprintf(name, sizeof name, "x%d", k);
+        stax_value x = (stax_input)(g, name, STAX_F32, stax_shape0());
+        if (k == 0) first = x;
+        e.slots[k] = stax_tensor_of(STAX_F32, stax_shape0(), &in[k]);
+    }
+    (stax_output)(g, "y", n_inputs ? (stax_neg)(first) : (stax_cast)((stax_const)(g, 1.0), STAX_F32));
+    stax_tensor y = stax_tensor_of(STAX_F32, stax_shape0(), &out);
+    e.out = &y;
+    stax_program *p = compile(t, g, interpret, true, &code);
+    for (int k = 0; p && k < READINGS; k++)
+        if (time_calls(p, &e, CALLS, &ns[k]) != STAX_OK) ns[k] = 0.0;
+    stax_program_free(p);
+    stax_graph_free(g);
+    return figures_of(t, ns, READINGS).least;
+}
+
+static int prepare(tool *t, contender *c) {
+    int code = give_inputs(t, c->j, false), n_slots = 0;
+    if (code != DONE) return code;
+    if (!new_execution(t, c->j, &c->e)) return WRONG_INPUT;
+    c->p = compile(t, c->g, c->interpret, true, &code); /* strict: never measure what was not asked for */
+    if (!c->p) return code;
+    c->ns = (double *)take_array(t, t->runs, sizeof *c->ns);
+    stax_status s = bind_params(c->j, c->p);
+    double ns = 0.0;
+    for (int k = 0; k < 3 && s == STAX_OK; k++) s = time_calls(c->p, &c->e, 1, &ns); /* warm-ups */
+    if (s == STAX_OK) s = stax_program_figures(c->p, c->e.slots, &c->plan);
+    if (s != STAX_OK) return say_error(t, s);
+    c->calls = ns < 2e5 ? (int64_t)(2e5 / (ns > 20.0 ? ns : 20.0)) + 1 : 1;
+    for (int k = 0; k < c->j->n_in; k++) n_slots += c->j->in_info[k].kind != STAX_KIND_PARAM;
+    c->overhead_ns = call_overhead(t, n_slots, c->interpret);
+    return DONE;
+}
+
+static int measure(tool *t, contender *c, int n) {
+    for (int r = 0; r < t->runs; r++) {
+        for (int k = 0; k < n; k++) {
+            contender *now = &c[r % 2 ? n - 1 - k : k];
+            stax_status s = time_calls(now->p, &now->e, now->calls, &now->ns[r]);
+            if (s != STAX_OK) return say_error(t, s);
+        }
+    }
+    for (int k = 0; k < n; k++) c[k].time = figures_of(t, c[k].ns, t->runs);
+    return DONE;
+}
+
+/* ---- op by op: a barrier behind every op that computes, written into the graph's own text ---- */
+
+typedef struct text {
+    char *data;
+    size_t n, cap;
+} text;
+
+static void put(tool *t, text *x, const char *s, size_t n) {
+    if (x->n + n + 1 > x->cap) {
+        char *more = (char *)take(t, 2 * (x->n + n + 1));
+        if (x->n) memcpy(more, x->data, x->n);
+        x->data = more;
+        x->cap = 2 * (x->n + n + 1);
+    }
+    if (n) memcpy(x->data + x->n, s, n);
+    x->n += n;
+}
+
+static void put_word(tool *t, text *x, const char *s) { put(t, x, s, strlen(s)); }
+
+/* Views cost nothing op by op either; constants and markers are no work. */
+static bool is_work(const char *op) {
+    static const char *const none[] = {"const", "reshape", "permute", "transpose", "expand", "squeeze", "unsqueeze", "slice",
+                                       "barrier", "checkpoint", "stop_gradient"};
+    size_t n = strspn(op, "abcdefghijklmnopqrstuvwxyz_0123456789");
+    for (size_t k = 0; k < sizeof none / sizeof none[0]; k++)
+        if (strlen(none[k]) == n && strncmp(op, none[k], n) == 0) return false;
+    return true;
+}
+
+/* "a: f32[n], b" becomes "a_raw: f32[n], b_raw", and *after gets "a = barrier a_raw" lines. */
+static void rename_results(tool *t, const char *s, const char *end, const char *suffix, text *out, text *after) {
+    while (s < end) {
+        size_t name = strcspn(s, ":, "), whole = name;
+        while (s + whole < end && strncmp(s + whole, ", ", 2) != 0) whole++;
+        put(t, out, s, name);
+        put_word(t, out, suffix);
+        put(t, out, s + name, whole - name);
+        put_word(t, after, "  ");
+        put(t, after, s, name);
+        put_word(t, after, " = barrier ");
+        put(t, after, s, name);
+        put_word(t, after, suffix);
+        put_word(t, after, "\n");
+        s += whole;
+        if (s < end) put_word(t, out, ", "), s += 2;
+    }
+}
+
+static char *with_barriers(tool *t, const char *printed) {
+    text out = {NULL, 0, 0}, after = {NULL, 0, 0};
+    char suffix[32] = "_raw";
+    while (strstr(printed, suffix) && strlen(suffix) < sizeof suffix - 1) memcpy(suffix + strlen(suffix), "_", 2);
+    for (const char *line = printed; *line;) {
+        size_t n = strcspn(line, "\n");
+        bool is_statement = strncmp(line, "  ", 2) == 0 && line[2] != ' ' && line[2] != '}';
+        const char *equals = strstr(line, " = ");
+        if (is_statement && equals && equals < line + n && is_work(equals + 3)) {
+            put_word(t, &out, "  ");
+            rename_results(t, line + 2, equals, suffix, &out, &after);
+            put(t, &out, equals, (size_t)(line + n - equals));
+        } else {
+            put(t, &out, line, n);
+        }
+        put_word(t, &out, "\n");
+        if (n == 0 || line[n - 1] != '{') { /* else regions follow, up to a line "  }" */
+            if (is_statement || strncmp(line, "  }", 3) == 0) {
+                put(t, &out, after.data ? after.data : "", after.n);
+                after.n = 0;
+            }
+        }
+        line += n + (line[n] == '\n');
+    }
+    put(t, &out, "", 1);
+    return out.data;
+}
+
+static stax_graph *op_by_op(tool *t, const stax_graph *g) {
+    char *printed = stax_print(g);
+    if (!printed) return say_error(t, STAX_E_MEMORY), (stax_graph *)NULL;
+    stax_graph *r = stax_parse(t->ctx, "op-by-op", with_barriers(t, printed));
+    if (!r) say_error(t, STAX_E_INTERNAL);
+    stax_free(t->ctx, printed);
+    return r;
+}
+
+static int second_contender(tool *t, contender *c) {
+    const char *vs = t->given[OPT_VS];
+    c[1].name = vs;
+    c[1].interpret = strcmp(vs, "interpret") == 0;
+    if (c[1].interpret) c[1].g = c[0].g;
+    else if (strcmp(vs, "op-by-op") == 0) c[1].g = op_by_op(t, c[0].g);
+    else c[1].g = load_graph(t, vs);
+    if (!c[1].g) return WRONG_INPUT;
+    c[1].j = new_job(t, c[1].g);
+    return prepare(t, &c[1]);
+}
+
+/* ---- results ---- */
+
+static const char *isa_name(stax_isa isa) {
+    static const char *const names[] = {"detect", "scalar", "sse2", "sse42", "avx2", "avx512", "neon"};
+    return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : "?";
+}
+
+static void json_string(const char *s) {
+    putchar('"');
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') printf("\\%c", *s);
+        else if ((unsigned char)*s < 32) printf("\\u%04x", (unsigned char)*s);
+        else putchar(*s);
+    }
+    putchar('"');
+}
+
+static void json_contender(const tool *t, const contender *c) {
+    printf("\"name\": ");
+    json_string(c->name);
+    printf(", \"median_ms\": %.9g, \"low_ms\": %.9g, \"high_ms\": %.9g, \"min_ms\": %.9g, \"runs\": %d", c->time.median * 1e-6, c->time.low * 1e-6,
+           c->time.high * 1e-6, c->time.least * 1e-6, t->runs);
+    printf(", \"threads\": %d, \"isa\": \"%s\", \"kernels\": %d, \"bytes\": %.17g, \"flops\": %.17g, \"workspace_bytes\": %.17g", c->plan.threads,
+           isa_name(c->plan.isa), c->plan.kernels, c->plan.bytes, c->plan.flops, (double)c->plan.workspace_bytes);
+    printf(", \"compile_ms\": %.9g, \"call_overhead_ns\": %.9g", (double)c->plan.compile_ns * 1e-6, c->overhead_ns);
+}
+
+static void text_contender(const tool *t, const contender *c) {
+    double ns = c->time.median > 0.0 ? c->time.median : 1.0;
+    printf("%s: %.6g ms a call, 95 %% interval %.6g .. %.6g, least %.6g (%d readings of %lld calls)\n", c->name, c->time.median * 1e-6, c->time.low * 1e-6,
+           c->time.high * 1e-6, c->time.least * 1e-6, t->runs, (long long)c->calls);
+    printf("  %d kernel%s, %d thread%s, %s; %.6g bytes (%.3g GB/s), %.6g flops (%.3g GFLOP/s), workspace %.0f bytes\n", c->plan.kernels,
+           c->plan.kernels == 1 ? "" : "s", c->plan.threads, c->plan.threads == 1 ? "" : "s", isa_name(c->plan.isa), c->plan.bytes, c->plan.bytes / ns,
+           c->plan.flops, c->plan.flops / ns, (double)c->plan.workspace_bytes);
+    printf("  compiling took %.6g ms (%s), a call that does nothing takes %.4g ns\n", (double)c->plan.compile_ns * 1e-6, c->plan.origin ? c->plan.origin : "?",
+           c->overhead_ns);
+}
+
+static void report(tool *t, const contender *c, int n) {
+    figures ratio;
+    double *ratios = (double *)take_array(t, t->runs, sizeof *ratios);
+    for (int r = 0; n == 2 && r < t->runs; r++) ratios[r] = c[0].ns[r] > 0.0 ? c[1].ns[r] / c[0].ns[r] : 0.0;
+    ratio = figures_of(t, ratios, t->runs);
+    if (t->given[OPT_JSON]) {
+        putchar('{');
+        json_contender(t, &c[0]);
+        if (n == 2) {
+            printf(", \"vs\": {");
+            json_contender(t, &c[1]);
+            printf("}, \"ratio\": %.9g, \"ratio_low\": %.9g, \"ratio_high\": %.9g", ratio.median, ratio.low, ratio.high);
+        }
+        printf("}\n");
+        return;
+    }
+    for (int k = 0; k < n; k++) text_contender(t, &c[k]);
+    if (n == 2) printf("ratio: %s takes %.4g times as long, 95 %% interval %.4g .. %.4g\n", c[1].name, ratio.median, ratio.low, ratio.high);
+}
+
+static int verb_bench(tool *t) {
+    contender c[2];
+    int n = t->given[OPT_VS] ? 2 : 1, code = no_cuda(t);
+    memset(c, 0, sizeof c);
+    if (code == DONE) code = start(t, &c[0].g);
+    if (code == DONE) {
+        const char *name = stax_graph_get_name(c[0].g);
+        c[0].name = *name ? name : t->file;
+        c[0].j = new_job(t, c[0].g);
+        code = prepare(t, &c[0]);
+    }
+    if (code == DONE && n == 2) code = second_contender(t, c);
+    if (code == DONE) code = check_ins(t, c[0].j);
+    if (code == DONE) code = measure(t, c, n);
+    if (code == DONE) report(t, c, n);
+    for (int k = 0; k < 2; k++) stax_program_free(c[k].p);
+    if (c[1].g != c[0].g) stax_graph_free(c[1].g);
+    stax_graph_free(c[0].g);
+    return code;
+}
+
+/* ==== ops, version, cache ========================================================================= */
+
+static int verb_ops(tool *t) {
+    int code = open_context(t);
+    return code == DONE ? put_text(t, stax_ops_text(t->ctx)) : code;
+}
+
+static int verb_version(tool *t) {
+    (void)t;
+    printf("stax %d.%d.%d\n", STAX_VERSION_MAJOR, STAX_VERSION_MINOR, STAX_VERSION_PATCH);
+    return DONE;
+}
+
+static int verb_cache(tool *t) {
+    stax_cache_figures f;
+    int code = open_context(t);
+    if (code != DONE) return code;
+    stax_status s = t->given[OPT_CLEAR] ? stax_cache_clear(t->ctx) : STAX_OK;
+    if (s == STAX_OK) s = stax_cache_info(t->ctx, &f);
+    if (s != STAX_OK) return say_error(t, s);
+    printf("path     %s\nentries  %lld\nbytes    %lld\nlimit    %lld\n", f.path, (long long)f.entries, (long long)f.bytes, (long long)f.limit);
+    return DONE;
+}
+
+/* ==== the command line, read ====================================================================== */
+
+/* clang-format off */
+static const verb_row verbs[] = {
+    {"run",     RUN,     verb_run,     "computes the outputs of a graph", "staxc run net.stax --in x=x.npy --out y=y.npy --check"},
+    {"print",   PRINT,   verb_print,   "shows a graph as a stage of the compiler sees it", "staxc print net.stax --after=schedule --emit=loops"},
+    {"grad",    GRAD,    verb_grad,    "prints the graph that also gives gradients", "staxc grad net.stax --of=loss --wrt=w,b"},
+    {"explain", EXPLAIN, verb_explain, "says what was fused and why, what was not and why, and what it costs", "staxc explain net.stax --json"},
+    {"bench",   BENCH,   verb_bench,   "measures a call", "staxc bench net.stax --size n=1024 --vs=op-by-op"},
+    {"export",  EXPORT,  verb_export,  "writes PREFIX.c and PREFIX.h that need nothing of stax", "staxc export net.stax --name=net --dir=out --in w=w.npy"},
+    {"ops",     OPS,     verb_ops,     "lists every op with its attributes, dtypes and meaning", "staxc ops"},
+    {"version", VERSION, verb_version, "prints the version", "staxc version"},
+    {"cache",   CACHE,   verb_cache,   "says where compiled kernels are kept, or removes them", "staxc cache --clear"}};
+/* clang-format on */
+enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
+
+static void general_help(FILE *to) {
+    fputs("usage: staxc VERB [FILE] [options]          FILE: a graph in the text form, - for standard input\n", to);
+    for (int k = 0; k < N_VERBS; k++) fprintf(to, "  %-8s %s\n", verbs[k].name, verbs[k].does);
+    fputs("staxc VERB --help shows its options and an example.\n", to);
+}
+
+static void verb_help(FILE *to, const verb_row *v) {
+    char left[80];
+    fprintf(to, "usage: staxc %s%s [options]      %s\n", v->name, v->bit & FILES ? " FILE" : "", v->does);
+    for (int k = 0; k < OPT_COUNT; k++) {
+        const option_row *o = &option_rows[k];
+        if (!(o->verbs & v->bit)) continue;
+        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "", o->value ? o->value : "");
+        if (strlen(left) > 28) fprintf(to, "  %s\n  %-28s %s\n", left, "", o->help);
+        else fprintf(to, "  %-28s %s\n", left, o->help);
+    }
+    fprintf(to, "example:  %s\n", v->example);
+}
+
+static int usage(const tool *t, const char *format, const char *what) {
+    fputs("staxc: error: ", stderr);
+    fprintf(stderr, format, what);
+    fputc('\n', stderr);
+    if (t->verb) verb_help(stderr, t->verb);
+    else general_help(stderr);
+    return WRONG_USAGE;
+}
+
+/* Is the value one of the words of "a|b|c"? Values with a capital letter stand for anything. */
+static bool is_choice(const char *choices, const char *value) {
+    size_t n = strlen(value);
+    if (!strchr(choices, '|') || strpbrk(choices, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) return true;
+    for (const char *c = choices;; c++) {
+        size_t word = strcspn(c, "|");
+        if (word == n && strncmp(c, value, n) == 0) return true;
+        c += word;
+        if (!*c) return false;
+    }
+}
+
+/* NAME[:DTYPE]=FILE; false: malformed, or the name was given before. */
+static bool add_pair(tool *t, pair *list, int *n, const char *value) {
+    const char *equals = strchr(value, '=');
+    if (!equals || equals == value || !equals[1]) return false;
+    char *name = take_text(t, value, (size_t)(equals - value)), *colon = strchr(name, ':');
+    if (colon) *colon = 0;
+    if (!*name || find_pair(list, *n, name)) return false;
+    list[*n].name = name;
+    list[*n].dtype = colon ? colon + 1 : NULL;
+    list[*n].file = equals + 1;
+    ++*n;
+    return true;
+}
+
+static int read_option(tool *t, int argc, char **argv, int *at) {
+    const char *word = argv[*at] + 2, *value = NULL;
+    size_t n = strcspn(word, "=");
+    int k = 0;
+    while (k < OPT_COUNT && (strlen(option_rows[k].name) != n || strncmp(option_rows[k].name, word, n) != 0 || !(option_rows[k].verbs & t->verb->bit))) k++;
+    if (k == OPT_COUNT) return usage(t, "unknown option %s", argv[*at]);
+    const option_row *o = &option_rows[k];
+    if (word[n] == '=') value = word + n + 1;
+    if (!o->value && value) return usage(t, "%s: this option takes no value", argv[*at]);
+    if (o->value && !value) {
+        if (*at + 1 >= argc) return usage(t, "%s: expected a value", argv[*at]);
+        value = argv[++*at];
+    }
+    t->given[k] = value ? value : "";
+    if (k == OPT_ISA && value && strcmp(value, "sse4.2") == 0) t->given[k] = "sse42";
+    if (o->value && !is_choice(o->value, t->given[k])) {
+        fail(0, "--%s: expected %s, found %s", o->name, o->value, value);
+        verb_help(stderr, t->verb);
+        return WRONG_USAGE;
+    }
+    if (k == OPT_IN && !add_pair(t, t->ins, &t->n_ins, value)) return usage(t, "--in: expected NAME=FILE.npy, each name once, found %s", value);
+    if (k == OPT_OUT && !add_pair(t, t->outs, &t->n_outs, value)) return usage(t, "--out: expected NAME=FILE.npy, each name once, found %s", value);
+    return DONE;
+}
+
+/* A whole number of an option, lo..hi; the default when it is not given. */
+static bool read_number(const tool *t, int option, long long lo, long long hi, long long *out) {
+    const char *s = t->given[option];
+    char *end = NULL;
+    if (!s) return true;
+    errno = 0;
+    *out = strtoll(s, &end, 0);
+    if (*s && *end == 0 && !errno && *out >= lo && *out <= hi) return true;
+    fail(0, "--%s: expected a number %lld..%lld, found %s", option_rows[option].name, lo, hi, s);
+    return false;
+}
+
+static int read_numbers(tool *t) {
+    long long threads = 1, runs = 15, seed = 0;
+    if (!read_number(t, OPT_THREADS, 1, 1024, &threads) || !read_number(t, OPT_RUNS, 1, 1000, &runs) ||
+        !read_number(t, OPT_SEED, INT64_MIN, INT64_MAX, &seed))
+        return WRONG_USAGE;
+    t->threads = (int)threads;
+    t->runs = (int)runs;
+    t->seed = (uint64_t)seed;
+    for (int k = STAX_ISA_SCALAR; t->given[OPT_ISA] && k <= STAX_ISA_NEON; k++)
+        if (strcmp(isa_name((stax_isa)k), t->given[OPT_ISA]) == 0) t->isa = (stax_isa)k;
+    return DONE;
+}
+
+static int read_command_line(tool *t, int argc, char **argv) {
+    t->ins = (pair *)take_array(t, argc, sizeof *t->ins);
+    t->outs = (pair *)take_array(t, argc, sizeof *t->outs);
+    for (int k = 2; k < argc; k++) {
+        if (strcmp(argv[k], "-h") == 0) argv[k] = (char *)take_text(t, "--help", 6);
+        if (strncmp(argv[k], "--", 2) == 0 && argv[k][2]) {
+            int code = read_option(t, argc, argv, &k);
+            if (code != DONE) return code;
+        } else if (argv[k][0] == '-' && argv[k][1]) {
+            return usage(t, "unknown option %s", argv[k]);
+        } else if (t->file || !(t->verb->bit & FILES)) {
+            return usage(t, "unexpected argument %s", argv[k]);
+        } else {
+            t->file = argv[k];
+        }
+    }
+    if (t->given[OPT_HELP]) return DONE;
+    if (!t->file && t->verb->bit & FILES) return usage(t, "%s: expected a FILE", t->verb->name);
+    return read_numbers(t);
+}
+
+static int run_tool(tool *t, int argc, char **argv) {
+    if (argc < 2) return general_help(stderr), WRONG_USAGE;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return general_help(stdout), DONE;
+    if (strcmp(argv[1], "--version") == 0) return verb_version(t);
+    for (int k = 0; k < N_VERBS; k++)
+        if (strcmp(argv[1], verbs[k].name) == 0) t->verb = &verbs[k];
+    if (!t->verb) return usage(t, "unknown verb %s", argv[1]);
+    int code = read_command_line(t, argc, argv);
+    if (code == DONE && t->given[OPT_HELP]) return verb_help(stdout, t->verb), DONE;
+    return code == DONE ? t->verb->run(t) : code;
+}
+
+int main(int argc, char **argv) {
+    tool t;
+    memset(&t, 0, sizeof t);
+    int code = run_tool(&t, argc, argv);
+    stax_close(t.ctx);
+    while (t.blocks) {
+        block *next = t.blocks->next;
+        free(t.blocks);
+        t.blocks = next;
+    }
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == DONE) code = fail(WRONG_INPUT, "cannot write to standard output: %s", strerror(errno));
+    return code;
+}
