@@ -31,7 +31,8 @@ PARALLEL = $(MAKE) --no-print-directory -k $(if $(findstring jobserver,$(MAKEFLA
 
 all: staxc examples
 
-demo: staxc examples
+demo:
+	@$(PARALLEL) staxc examples
 	@mkdir -p $(B)/cache $(B)/pictures
 	@echo; echo "== digits_knn: handwritten digits by their nearest neighbour"
 	@STAX_CACHE_DIR=$(B)/cache $(B)/examples/digits_knn examples/data/digits.csv

@@ -1,9 +1,9 @@
 /* stax_cuda.h - v0.1.0 - Stax programs on NVIDIA GPUs. Licence: MIT, at the end of stax.h.
 
-   PROMISES      The loop trees of stax.h printed as CUDA C++, compiled by NVRTC for the device at hand.
-                 Driver and NVRTC are found at run time: nothing is linked, no CUDA header is needed,
-                 and a machine without a GPU runs the same program on its CPU. Elementwise functions,
-                 sums and f32 contractions without tensor cores have the CPU's bits.
+   PROMISES      The loop trees of stax.h printed as CUDA C++, compiled by NVRTC for the device.
+                 Driver and NVRTC are found at run time: nothing is linked, no CUDA header is
+                 needed, and a machine without a GPU runs the same program on its CPU. Elementwise
+                 functions, sums and f32 contractions without tensor cores have the CPU's bits.
 
    STATE         Not built yet: the declarations below are there so that hosts can be written, and
                  each call that needs a device gives STAX_E_NOT_BUILT with a message.
@@ -29,7 +29,8 @@ extern "C" {
 
 typedef struct stax_cuda stax_cuda; /* a device opened for a context */
 
-/* STAX_OK: a driver, NVRTC and at least one device can be used. Else stax_error(ctx) says what lacks. */
+/* STAX_OK: a driver, NVRTC and at least one device can be used. Else stax_error(ctx) says what is
+   missing. */
 STAXDEF stax_status stax_cuda_available(stax_context *ctx);
 /* How many devices there are; 0 also when CUDA cannot be used. */
 STAXDEF int stax_cuda_device_count(stax_context *ctx);

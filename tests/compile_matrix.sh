@@ -71,7 +71,7 @@ program "no macro" "-DMATRIX_COMPILES"
 for macro in $ALL; do program "${macro#-D}" "$macro"; done
 program "all STAX_NO_*" "$ALL"
 program "STAX_STATIC" "-DSTAX_STATIC"
-program "STAX_MALLOC and STAX_FREE" "-DSTAX_MALLOC(size,user)=malloc(size) -DSTAX_FREE(ptr,size,user)=free(ptr)"
+program "STAX_MALLOC and STAX_FREE" "-DSTAX_MALLOC(size,align,user)=malloc(size) -DSTAX_FREE(ptr,size,user)=free(ptr)"
 check "two static copies" $CC -std=c99 $STRICT $I "$B/matrix_first.c" "$B/matrix_second.c" "$B/both.c" -o "$B/both" $LIBS
 check "two static copies run" "$B/both"
 
@@ -93,7 +93,7 @@ if has nm; then
 else
     skip "absent symbols" "nm is not installed"
 fi
-printf '#define STAX_IMPLEMENTATION\n#define STAX_MALLOC(s, u) 0\n#include "stax.h"\n' >"$B/half.c"
+printf '#define STAX_IMPLEMENTATION\n#define STAX_MALLOC(s, a, u) 0\n#include "stax.h"\n' >"$B/half.c"
 check "STAX_MALLOC without STAX_FREE is refused" sh -c "! $CC -I. -c '$B/half.c' -o '$B/half.o' 2>'$B/err.txt' && grep -q STAX_FREE '$B/err.txt'"
 check "fast-math is refused" sh -c "! $CC -I. -ffast-math -c '$B/impl.c' -o '$B/fast.o' 2>'$B/err.txt' && grep -q fast-math '$B/err.txt'"
 

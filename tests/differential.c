@@ -1,12 +1,14 @@
 /* The promise under test: a compiled program gives the reference interpreter's bits, always.
 
    Random graphs (graphs.h) are compiled in batches, one C file for 64 of them, and run on the same
-   inputs as stax_interpret. Outputs and states are compared by memcmp. Guard bytes around every
+   inputs as stax_interpret. Outputs and states are compared by memcmp. Guard bytes or pages around every
    tensor and around a workspace of exactly stax_workspace_bytes, filled with garbage, must stay as
    they are, and so must the inputs. Symbolic graphs run for two sets of sizes.
 
        differential [--count=N] [--seed=S] [--batch=N] [--one] [--report]
-   --one checks the graph of that seed alone and prints it; --report adds the C of the program.
+   --wide makes long axes (for threads and big blocks), --compiler=NAME takes another compiler.
+   --one checks the graph of that seed alone and prints it; --small makes it smaller first, and
+   --report adds the C of the program.
 
    A batch runs in a process of its own, so that a crash costs one graph. What fails is made smaller
    and written to build/found/SEED.txt. The last line is "N passed, N failed", counted in graphs. */
@@ -44,8 +46,9 @@ typedef struct report {
 static struct {
     int64_t count;
     uint64_t seed;
-    int batch, one, show_c, max_shrunk;
-} settings = {2000, 1, MAX_BATCH, 0, 0, 12};
+    int batch, one, show_c, max_shrunk, wide;
+    const char *compiler;
+} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, NULL};
 static report *shared;
 
 /* ---- one graph ---------------------------------------------------------------------------------- */
@@ -94,9 +97,10 @@ static int bits_agree(const sample *a, const sample *b, const stax_graph *g, int
 
 static void check_run(stax_context *ctx, const recipe *r, const stax_graph *g, stax_program *p, int run, verdict *v) {
     static sample a, b;
+    int pages = (int)((r->seed + (uint64_t)run) % 3); /* guard bytes, or a page that cannot be touched behind or before */
     block work;
     memset(&work, 0, sizeof work);
-    if (!sample_make(&a, r, g, run) || !sample_make(&b, r, g, run)) {
+    if (!sample_make(&a, r, g, run, 0) || !sample_make(&b, r, g, run, pages)) {
         if (run == 0) say(v, WRONG_TYPE, "the sizes of an output have no value");
         sample_free(&a);
         sample_free(&b);
@@ -109,7 +113,7 @@ static void check_run(stax_context *ctx, const recipe *r, const stax_graph *g, s
         if (b.kinds[k] == STAX_KIND_PARAM) got = run ? stax_rebind(p, b.names[k], &b.inputs[k]) : stax_bind(p, b.names[k], &b.inputs[k]);
     if (got == STAX_OK) {
         size_t bytes = stax_workspace_bytes(p, b.slots);
-        if (block_make(&work, bytes, 64, 0xff)) got = stax_run_with(p, b.slots, b.outputs, work.data, bytes);
+        if (block_make(&work, bytes, 64, 0xff, pages)) got = stax_run_with(p, b.slots, b.outputs, bytes ? work.data : NULL, bytes);
     }
     if (got != want) {
         v->what = STATUS_DIFFERS;
@@ -131,7 +135,7 @@ static void check_run(stax_context *ctx, const recipe *r, const stax_graph *g, s
         for (int k = 0; k < a.n_outputs; k++)
             if (!block_is_whole(&a.out[k])) say(v, OUT_OF_BOUNDS, "of an output, by the interpreter");
     }
-    free(work.raw);
+    block_free(&work);
     sample_free(&a);
     sample_free(&b);
 }
@@ -177,11 +181,6 @@ static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs,
         for (int k = 0; k < n; k++) {
             verdict *v = &verdicts[index[k]];
             check_graph(ctx, &recipes[index[k]], graphs[index[k]], programs[k], v);
-            if (n == 1 && settings.show_c) {
-                char *c = stax_program_report(programs[k], STAX_REPORT_C);
-                printf("%s\n", c ? c : "");
-                stax_free(ctx, c);
-            }
             stax_program_free(programs[k]);
         }
     } else if (n == 1) {
@@ -194,6 +193,7 @@ static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs,
 
 static void check_recipes(recipe *recipes, int n, verdict *verdicts, int counted) {
     stax_options options = stax_options_default();
+    options.compiler = settings.compiler;
     stax_context *ctx = stax_open(&options);
     stax_graph *graphs[MAX_BATCH];
     int index[MAX_BATCH], ready = 0;
@@ -329,7 +329,9 @@ static void shrink(recipe *best, outcome what, int tries) {
 
 static void write_found(recipe *r, const verdict *v) {
     char path[200], *text = NULL;
-    stax_context *ctx = stax_open(NULL);
+    stax_options options = stax_options_default();
+    options.compiler = settings.compiler;
+    stax_context *ctx = stax_open(&options);
     stax_graph *g = ctx ? recipe_build(r, ctx, NULL) : NULL;
     if (g) text = stax_print(g);
     snprintf(path, sizeof path, "%s/found/%llu.txt", getenv("BUILD") ? getenv("BUILD") : "build", (unsigned long long)r->seed);
@@ -350,6 +352,13 @@ static void write_found(recipe *r, const verdict *v) {
         for (int k = 0; k < r->n_symbols; k++) fprintf(to, "# %s = %lld, then %lld\n", k ? "m" : "n", (long long)r->symbols[k].first, (long long)r->symbols[k].second);
     }
     if (f) fclose(f);
+    stax_program *p = settings.show_c && g && stax_ok(g) ? stax_compile(g, NULL) : NULL;
+    if (p) {
+        char *c = stax_program_report(p, STAX_REPORT_C);
+        if (c && *c) printf("%s\n", c);
+        stax_free(ctx, c);
+        stax_program_free(p);
+    }
     if (ctx) {
         stax_free(ctx, text);
         stax_graph_free(g);
@@ -361,7 +370,7 @@ static void write_found(recipe *r, const verdict *v) {
 static void explain(uint64_t seed, const verdict *v, int tries) {
     static recipe r;
     verdict now = *v;
-    recipe_make(&r, seed);
+    recipe_make_sized(&r, seed, settings.wide);
     if (v->what != REFUSED && v->what != WRONG_TYPE) {
         shrink(&r, v->what, tries);
         verdict last;
@@ -399,6 +408,9 @@ int main(int argc, char **argv) {
     settings.batch = (int)option(argc, argv, "--batch", settings.batch);
     settings.one = (int)option(argc, argv, "--one", 0);
     settings.show_c = (int)option(argc, argv, "--report", 0);
+    settings.wide = (int)option(argc, argv, "--wide", 0);
+    for (int k = 1; k < argc; k++)
+        if (strncmp(argv[k], "--compiler=", 11) == 0) settings.compiler = argv[k] + 11;
     settings.max_shrunk = (int)option(argc, argv, "--shrink", settings.max_shrunk);
     if (settings.batch < 1 || settings.batch > MAX_BATCH) settings.batch = MAX_BATCH;
     if (settings.one) settings.count = 1;
@@ -416,18 +428,18 @@ int main(int argc, char **argv) {
 #endif
     printf("seeds %llu .. %llu\n", (unsigned long long)settings.seed, (unsigned long long)(settings.seed + (uint64_t)settings.count - 1));
     if (settings.one) {
-        recipe_make(&recipes[0], settings.seed);
+        recipe_make_sized(&recipes[0], settings.seed, settings.wide);
         verdict v;
         memset(&v, 0, sizeof v);
         if (option(argc, argv, "--here", 0)) check_recipes(recipes, 1, &v, 0);
         else recipes_in_child(recipes, 1, &v, 0);
-        settings.show_c = 0;
-        write_found(&recipes[0], &v);
+        if (option(argc, argv, "--small", 0) && v.what > FINE_ERROR) explain(settings.seed, &v, 200);
+        else write_found(&recipes[0], &v);
         return v.what > FINE_ERROR;
     }
     for (int64_t at = 0; at < settings.count; at += settings.batch) {
         int n = settings.count - at < settings.batch ? (int)(settings.count - at) : settings.batch;
-        for (int k = 0; k < n; k++) recipe_make(&recipes[k], settings.seed + (uint64_t)(at + k));
+        for (int k = 0; k < n; k++) recipe_make_sized(&recipes[k], settings.seed + (uint64_t)(at + k), settings.wide);
         memset(verdicts, 0, sizeof verdicts);
         recipes_in_child(recipes, n, verdicts, 1);
         for (int k = 0; k < n; k++) {

@@ -9,9 +9,17 @@
        sample s;  sample_make(&s, &r, g, run);           tensors for one call, between guard bytes
        sample_free(&s);
 
+   The including file defines _GNU_SOURCE and includes sys/mman.h first (not on Windows).
    The types here are computed on their own, not asked of the library: that is a test of inference. */
 #ifndef STAX_TESTS_GRAPHS_H
 #define STAX_TESTS_GRAPHS_H
+
+/* A program need not use every function. */
+#if defined(__GNUC__)
+#define MAYBE_UNUSED __attribute__((unused))
+#else
+#define MAYBE_UNUSED
+#endif
 
 #include <stdint.h>
 #include <stdio.h>
@@ -108,10 +116,11 @@ typedef struct recipe {
     size_of palette[5];
     int64_t elements;                      /* spent so far */
     int has_regions, is_unfused;
+    int is_wide;                           /* long axes, so that kernels are split among threads */
 } recipe;
 
 enum { FILL_PLAIN, FILL_SPECIAL, FILL_WIDE, FILL_SMALL, FILL_INDEX, FILL_WILD_INDEX, FILL_SHIFT };
-enum { MAX_ELEMENTS = 24000, MAX_SPENT = 160000 };
+enum { MAX_ELEMENTS = 24000, MAX_SPENT = 160000, WIDE_ELEMENTS = 300000, WIDE_SPENT = 4000000 };
 
 /* ---- dtypes ------------------------------------------------------------------------------------- */
 
@@ -248,10 +257,12 @@ static int broadcast(const kind_of *a, const kind_of *b, kind_of *out) {
 
 /* ---- steps -------------------------------------------------------------------------------------- */
 
+static int64_t most_elements(const recipe *r) { return r->is_wide ? WIDE_ELEMENTS : MAX_ELEMENTS; }
+
 static int add_step(recipe *r, const step *s) {
     if (r->n_steps == MAX_STEPS) return -1;
     int64_t n = elements_of(&s->type);
-    if (n > MAX_ELEMENTS || r->elements + n > MAX_SPENT) return -1;
+    if (n > most_elements(r) || r->elements + n > (r->is_wide ? WIDE_SPENT : MAX_SPENT)) return -1;
     r->elements += n;
     r->steps[r->n_steps] = *s;
     return r->n_steps++;
@@ -323,7 +334,7 @@ static kind_of any_shape(recipe *r, stax_dtype dtype, int least, int most) {
     do t.rank = ranks[dice_below(d, 16)];
     while (t.rank < least || t.rank > most);
     for (int k = 0; k < t.rank; k++) t.dims[k] = dice_chance(d, 8) ? number(1) : any_size(r);
-    for (int k = 0; elements_of(&t) > 12000; k = (k + 1) % t.rank) {
+    for (int k = 0; elements_of(&t) > most_elements(r) / 2; k = (k + 1) % t.rank) {
         if (t.dims[k].n > 1 && (t.dims[k].n < 4000 || dice_chance(d, 20))) t.dims[k] = number(dice_chance(d, 50) ? 1 : 2);
     }
     return t;
@@ -395,7 +406,7 @@ static int pick_beside(recipe *r, int a, int classes, int literals) {
         const kind_of *u = type_at(r, k);
         if (!is_tensor(r, k) || !(class_of(u->dtype) & classes)) continue;
         if (promote_strong(t.dtype, u->dtype) == STAX_DTYPE_NONE) continue;
-        if (broadcast(&t, u, &out) && elements_of(&out) <= MAX_ELEMENTS) found[n++] = k;
+        if (broadcast(&t, u, &out) && elements_of(&out) <= most_elements(r)) found[n++] = k;
     }
     if (n > 0 && dice_chance(d, 65)) return found[dice_below(d, n)];
     stax_dtype dtype = (class_of(t.dtype) & classes) && dice_chance(d, 75) ? t.dtype : any_dtype(d, classes);
@@ -980,7 +991,7 @@ static int make_gather(recipe *r) {
     for (int k = 0; k < i.rank; k++) s.type.dims[n++] = i.dims[k];
     for (int k = axis + 1; k < t.rank; k++) s.type.dims[n++] = t.dims[k];
     s.type.rank = n;
-    if (elements_of(&s.type) > MAX_ELEMENTS) return -1;
+    if (elements_of(&s.type) > most_elements(r)) return -1;
     s.operand[1] = make_indices(r, i, t.dims[axis], mode);
     return s.operand[1] < 0 ? -1 : add_step(r, &s);
 }
@@ -1082,7 +1093,7 @@ static int make_matmul(recipe *r) {
         u.dims[0] = any_size(r);
         u.dims[1] = inner;
         s.type.dims[t.rank - 1] = u.dims[0];
-        if (products_of(&s.type, inner.n) > 100000) return -1;
+        if (products_of(&s.type, inner.n) > (r->is_wide ? 1000000 : 100000)) return -1;
         b = add_input(r, u, any_fill(d));
         if (dice_chance(d, 50)) {
             kind_of bias = kind_scalar(dtype);
@@ -1115,7 +1126,7 @@ static int make_matmul(recipe *r) {
             z.dims[z.rank++] = u.dims[batch + 1];
             s.type = z;
         }
-        if (products_of(&s.type, inner.n) > 100000) return -1;
+        if (products_of(&s.type, inner.n) > (r->is_wide ? 1000000 : 100000)) return -1;
         b = add_input(r, u, any_fill(d));
     }
     if (b < 0) return -1;
@@ -1186,7 +1197,7 @@ static int make_dot(recipe *r) {
     }
     for (int k = 0; k < n; k++)
         if (what[k] < 0) s.type.dims[s.type.rank++] = dims[k];
-    if (products_of(&s.type, inner) > 100000) return -1;
+    if (products_of(&s.type, inner) > (r->is_wide ? 1000000 : 100000)) return -1;
     int b = -1;
     for (int k = 0; k < r->n_steps; k++) { /* the same shape may be there: a value times itself */
         const kind_of *v = type_at(r, k);
@@ -1316,6 +1327,13 @@ static void recipe_palette(recipe *r) {
     dice *d = &r->dice;
     int profile = dice_below(d, 20);
     for (int k = 0; k < 5; k++) r->palette[k] = number(small[dice_below(d, 16)]);
+    if (r->is_wide) {
+        static const int wide[] = {65536, 65537, 70001, 131072, 100003, 8193};
+        r->palette[0] = number(wide[dice_below(d, 6)]);
+        for (int k = 1; k < 5; k++) r->palette[k] = number(small[dice_below(d, 5)]);
+        r->palette[1] = number(dice_chance(d, 50) ? 300 + dice_below(d, 200) : 2);
+        return;
+    }
     if (profile < 3) {
         r->palette[0] = number(big[dice_below(d, 10)]);
         for (int k = 1; k < 5; k++) r->palette[k] = number(small[dice_below(d, 5)]);
@@ -1359,7 +1377,7 @@ static void recipe_anchors(recipe *r) {
     }
 }
 
-static void recipe_make(recipe *r, uint64_t seed) {
+static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
     typedef int (*maker)(recipe *);
     /* clang-format off */
     static const struct { maker make; int weight; } makers[] = {
@@ -1372,6 +1390,7 @@ static void recipe_make(recipe *r, uint64_t seed) {
     int total = 0, ops, focus;
     memset(r, 0, sizeof *r);
     r->seed = seed;
+    r->is_wide = is_wide;
     r->dice.state = seed * UINT64_C(0x2545f4914f6cdd1d) + 99;
     r->n_extents = 1;
     dice *d = &r->dice;
@@ -1407,8 +1426,10 @@ static void recipe_make(recipe *r, uint64_t seed) {
             if (is_tensor(r, k)) r->outputs[r->n_outputs++] = k;
 }
 
+MAYBE_UNUSED static void recipe_make(recipe *r, uint64_t seed) { recipe_make_sized(r, seed, 0); }
+
 /* Drops the steps that no output and no assignment needs. */
-static void recipe_sweep(recipe *r) {
+MAYBE_UNUSED static void recipe_sweep(recipe *r) {
     int keep[MAX_STEPS], to[MAX_STEPS], n = 0;
     memset(keep, 0, sizeof keep);
     for (int k = 0; k < r->n_outputs; k++) keep[r->outputs[k]] = 1;
@@ -1430,7 +1451,7 @@ static void recipe_sweep(recipe *r) {
 }
 
 /* Puts an input of the same type in the place of a step; false: it cannot be one. */
-static int recipe_cut(recipe *r, int k) {
+MAYBE_UNUSED static int recipe_cut(recipe *r, int k) {
     step *s = &r->steps[k];
     if (s->kind <= STEP_DATA || !is_tensor(r, k) || is_opaque(&s->type)) return 0;
     kind_of type = s->type;
@@ -1692,28 +1713,51 @@ static void fill_bytes(const recipe *r, const step *s, int run, uint64_t seed, v
     }
 }
 
-/* Memory between guard bytes. */
-enum { GUARD_BYTES = 128 };
+/* Memory between guard bytes, or, with `pages`, its end at a page that cannot be touched (its start,
+   with `pages` 2): a read out of bounds, too, is then a crash. */
+enum { GUARD_BYTES = 128, PAGE_BYTES = 4096 };
 typedef struct block {
-    unsigned char *raw, *data;             /* data: aligned, GUARD_BYTES after raw's start at least */
-    size_t bytes, raw_bytes;
+    unsigned char *raw, *data;             /* data: aligned for its elements and no more            */
+    size_t bytes, raw_bytes, mapped;
     unsigned char mark;
 } block;
 
-static int block_make(block *b, size_t bytes, size_t align, unsigned char mark) {
+static int block_make(block *b, size_t bytes, size_t align, unsigned char mark, int pages) {
+    memset(b, 0, sizeof *b);
     b->bytes = bytes;
+    b->mark = mark;
+#if !defined(_WIN32)
+    if (pages) {
+        b->raw_bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+        b->mapped = b->raw_bytes + 2 * PAGE_BYTES;
+        unsigned char *m = (unsigned char *)mmap(NULL, b->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (m == (unsigned char *)MAP_FAILED) return 0;
+        b->raw = m + PAGE_BYTES;
+        if (b->raw_bytes && mprotect(b->raw, b->raw_bytes, PROT_READ | PROT_WRITE) != 0) return 0;
+        b->data = b->raw + (pages == 2 ? 0 : (b->raw_bytes - bytes) / align * align);
+        memset(b->raw, mark, b->raw_bytes);
+        return 1;
+    }
+#endif
     b->raw_bytes = bytes + 2 * GUARD_BYTES + 64;
     b->raw = (unsigned char *)malloc(b->raw_bytes);
-    b->mark = mark;
     if (!b->raw) return 0;
     memset(b->raw, mark, b->raw_bytes);
     uintptr_t at = ((uintptr_t)b->raw + GUARD_BYTES + 63) & ~(uintptr_t)63;
     b->data = (unsigned char *)at;
     /* element alignment only, unless more is asked for: a vector store must not need it */
-    if (align < 64 && b->raw_bytes > bytes + 2 * GUARD_BYTES + align) b->data -= 64 - align;
+    if (align < 64) b->data -= 64 - align;
     return 1;
 }
-static int block_is_whole(const block *b) {
+static void block_free(block *b) {
+#if !defined(_WIN32)
+    if (b->mapped) munmap(b->raw - PAGE_BYTES, b->mapped);
+    else
+#endif
+        free(b->raw);
+    memset(b, 0, sizeof *b);
+}
+MAYBE_UNUSED static int block_is_whole(const block *b) {
     for (const unsigned char *p = b->raw; p < b->data; p++)
         if (*p != b->mark) return 0;
     for (const unsigned char *p = b->data + b->bytes; p < b->raw + b->raw_bytes; p++)
@@ -1733,7 +1777,7 @@ typedef struct sample {
 } sample;
 
 /* Tensors for a call of this graph; false: a size has no value in this run. */
-static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run) {
+static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run, int pages) {
     int64_t symbols[MAX_SYMBOLS] = {-1, -1};
     memset(s, 0, sizeof *s);
     for (int k = 0; k < stax_graph_n_symbols(g) && k < MAX_SYMBOLS; k++) {
@@ -1761,7 +1805,7 @@ static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run)
         }
         n = n == 0 ? 0 : high - low + 1;
         block *b = &s->in[s->n_inputs];
-        if (!block_make(b, (size_t)n * size, size, 0xa5)) return 0;
+        if (!block_make(b, (size_t)n * size, size, 0xa5, pages)) return 0;
         fill_bytes(r, p, run, p->seed, b->data, n);
         t.data = b->data + (size_t)(n ? -low : 0) * size;
         stax_graph_input(g, s->n_inputs, &info);
@@ -1782,9 +1826,9 @@ static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run)
             if (!stax_size_value(g, info.shape.dims[d], symbols, &shape.dims[d]) || shape.dims[d] < 0) return 0;
             n *= shape.dims[d];
         }
-        if (n > 4 * MAX_ELEMENTS) return 0; /* the second run may grow products of sizes */
+        if (n > 4 * most_elements(r)) return 0; /* the second run may grow products of sizes */
         size_t size = stax_dtype_bytes(info.dtype);
-        if (!block_make(&s->out[k], (size_t)n * size, size, 0x5a)) return 0;
+        if (!block_make(&s->out[k], (size_t)n * size, size, 0x5a, pages)) return 0;
         memset(s->out[k].data, 0xcd, s->out[k].bytes);
         s->outputs[k] = stax_tensor_of(info.dtype, shape, s->out[k].data);
     }
@@ -1792,13 +1836,13 @@ static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run)
 }
 
 static void sample_free(sample *s) {
-    for (int k = 0; k < MAX_TENSORS; k++) free(s->in[k].raw);
-    for (int k = 0; k < MAX_OUTPUTS; k++) free(s->out[k].raw);
+    for (int k = 0; k < MAX_TENSORS; k++) block_free(&s->in[k]);
+    for (int k = 0; k < MAX_OUTPUTS; k++) block_free(&s->out[k]);
     memset(s, 0, sizeof *s);
 }
 
 /* What this file says of a result against what the library infers; false: they differ. */
-static int recipe_types_agree(const recipe *r, const stax_graph *g) {
+MAYBE_UNUSED static int recipe_types_agree(const recipe *r, const stax_graph *g) {
     for (int k = 0; k < r->n_outputs; k++) {
         stax_output_info info;
         const kind_of *t = type_at(r, r->outputs[k]);

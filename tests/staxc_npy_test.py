@@ -83,6 +83,8 @@ def dtypes_and_layouts():
     raw = np.frombuffer(rng.bytes(12), "u1").reshape(3, 4)
     for option, array in [("x", raw.view("V1")), ("x:f8e4m3", raw), ("x:f8e4m3", raw.view("V1"))]:
         passes("f8 " + option, array, "f8e4m3", option)
+    code, _, err = staxc("run", copy_graph("f32", "2", " strides [4000000000000000000]"), "--backend=interpret")
+    check(code == 1 and "too far" in err, f"a stride of 4e18: exit {code}: {err}")
     # the names of dtypes that do not fit
     for option, array, dtype, said in [("x", raw, "f8e4m3", "x:f8e4m3"), ("x:bf16", raw, "bf16", "2 bytes"), ("x:frob", raw, "u8", "frob is no dtype"),
                                        ("x", raw.astype("c8"), "f32", "found '<c8'"), ("x", raw.astype("U3"), "f32", "found"),
@@ -109,7 +111,8 @@ def headers():
              npy(usual.replace("'<f4'", "[('a', '<f4')]")), npy(usual.replace("'<f4'", "'<f0'")), npy(usual.replace("'<f4'", "'|O'")),
              npy(usual.replace("'<f4'", "''")), npy(usual.replace("(3,)", "(99999999999999999999,)")), npy(usual.replace("(3,)", "(4000000000,4000000000,4000000000)")),
              npy(usual.replace("(3,)", "(4000000000,)")), npy(usual.replace("(3,)", "(1,1,1,1,1,1,1,1,3)")), npy(usual.replace("shape", "size")),
-             npy(usual + "{}"), npy(usual[:-1] + "\0\n"), npy(usual.replace("(3,)", "(3,4000000000,0)"), body=b"")]
+             npy(usual + "{}"), npy(usual[:-1] + "\0\n"), npy(usual.replace("(3,)", "(3,4000000000,0)"), body=b""),
+             npy(usual.replace("(3,)", "(0,4000000000,4000000000,4000000000)"), body=b"")]
     graph = copy_graph("f32", "3")
     for k, content in enumerate(right + wrong):
         with open("h.npy", "wb") as f:

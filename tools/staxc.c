@@ -7,8 +7,8 @@
    Exit status: 0 done, 1 the input is wrong, 2 usage, 3 the toolchain or device failed, 4 --check
    found a difference.
 
-   CONTENTS   the command line, memory and messages, files, .npy files, numbers as text, tensors of a
-   graph, running, the verbs: run, print, grad, explain, bench, export, ops, version, cache. */
+   CONTENTS   the command line, memory and messages, files, .npy files, numbers as text, tensors of
+   a graph, running, the verbs: run, print, grad, explain, bench, export, ops, version, cache. */
 
 #if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 199309L /* clock_gettime under -std=c99 */
@@ -27,11 +27,20 @@
 
 enum { DONE = 0, WRONG_INPUT = 1, WRONG_USAGE = 2, TOOLCHAIN_FAILED = 3, DIFFERENT = 4 };
 
-/* ==== the command line ============================================================================
-   Two tables: the verbs, and the options with the verbs that take them. Parsing and --help follow. */
+/* ==== the command line ===========================================================================
+   Two tables: the verbs, and the options with the verbs that take them. Parsing and --help
+   follow. */
 
 enum {
-    RUN = 1, PRINT = 2, GRAD = 4, EXPLAIN = 8, BENCH = 16, EXPORT = 32, OPS = 64, VERSION = 128, CACHE = 256,
+    RUN = 1,
+    PRINT = 2,
+    GRAD = 4,
+    EXPLAIN = 8,
+    BENCH = 16,
+    EXPORT = 32,
+    OPS = 64,
+    VERSION = 128,
+    CACHE = 256,
     FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT, /* verbs that read a graph */
     COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT       /* verbs that may compile it */
 };
@@ -93,11 +102,12 @@ typedef struct block {
 /* One run of the tool. */
 typedef struct tool {
     const struct verb_row *verb;
-    const char *given[OPT_COUNT]; /* the last value of each option ("" for a flag), NULL: not given */
+    const char
+        *given[OPT_COUNT]; /* the last value of each option ("" for a flag), NULL: not given */
     pair *ins, *outs;
     int n_ins, n_outs;
     const char *file;
-    block *blocks;                /* all memory of the tool, freed at its end */
+    block *blocks; /* all memory of the tool, freed at its end */
     stax_context *ctx;
     int threads, runs;
     uint64_t seed;
@@ -111,16 +121,39 @@ typedef struct verb_row {
     const char *does, *example;
 } verb_row;
 
-/* ==== memory and messages ========================================================================= */
+/* ==== memory and messages ===================================================================== */
+
+static void say(const char *format, va_list args) {
+    fputs("staxc: error: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
 
 static int fail(int code, const char *format, ...) {
     va_list args;
-    fputs("staxc: error: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    say(format, args);
     va_end(args);
-    fputc('\n', stderr);
     return code;
+}
+
+/* The same for functions that answer whether they could. */
+static bool refuse(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return false;
+}
+
+enum { WHY = 256 }; /* bytes of a reason, for a caller who knows which file it is about */
+
+static bool because(char *why, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, WHY, format, args);
+    va_end(args);
+    return false;
 }
 
 /* Zeroed memory, aligned for any vector, that lives until the end of the tool. */
@@ -133,7 +166,9 @@ static void *take(tool *t, size_t bytes) {
     return (void *)(((uintptr_t)b + extra) & ~(uintptr_t)(STAX_ALIGN - 1));
 }
 
-static void *take_array(tool *t, int n, size_t item_bytes) { return take(t, ((size_t)n + 1) * item_bytes); }
+static void *take_array(tool *t, int n, size_t item_bytes) {
+    return take(t, ((size_t)n + 1) * item_bytes);
+}
 
 static char *take_text(tool *t, const char *s, size_t n) {
     char *copy = (char *)take(t, n + 1);
@@ -143,12 +178,15 @@ static char *take_text(tool *t, const char *s, size_t n) {
 
 static int exit_code(stax_status s) {
     switch (s) {
-        case STAX_OK: return DONE;
+        case STAX_OK:
+            return DONE;
         case STAX_E_COMPILER:
         case STAX_E_CACHE:
         case STAX_E_DEVICE:
-        case STAX_E_INTERNAL: return TOOLCHAIN_FAILED;
-        default: return WRONG_INPUT;
+        case STAX_E_INTERNAL:
+            return TOOLCHAIN_FAILED;
+        default:
+            return WRONG_INPUT;
     }
 }
 
@@ -157,8 +195,10 @@ static int say_error(const tool *t, stax_status s) {
     const char *message = stax_error(t->ctx), *error;
     if (!*message) message = stax_status_text(s);
     error = strstr(message, "error: ");
-    if (error && error < message + strcspn(message, "\n")) fprintf(stderr, "%s\n", message);
-    else fail(0, "%s", message);
+    if (error && error < message + strcspn(message, "\n"))
+        fprintf(stderr, "%s\n", message);
+    else
+        fail(0, "%s", message);
     return exit_code(s);
 }
 
@@ -166,7 +206,7 @@ static int not_built(const char *what) {
     return fail(WRONG_INPUT, "%s: %s", what, stax_status_text(STAX_E_NOT_BUILT));
 }
 
-/* ==== files ======================================================================================= */
+/* ==== files =================================================================================== */
 
 typedef struct bytes {
     char *data; /* a NUL follows */
@@ -199,19 +239,18 @@ static bool read_file(tool *t, const char *path, bool dash_is_stdin, bytes *out)
     return error == 0;
 }
 
-/* ==== .npy files ==================================================================================
-   magic "\x93NUMPY", version, length of the header, the header (a Python dict as text), the data. */
-
-enum { WHY = 256 }; /* bytes of a reason */
+/* ==== .npy files =================================================================================
+   magic "\x93NUMPY", version, length of the header, the header (a Python dict as text), the
+   data. */
 
 typedef struct npy {
-    char order, kind;  /* '<' '>' '|' '=' and 'f' 'i' 'u' 'b' 'V' ... */
-    int64_t width;     /* bytes of an element */
+    char order, kind; /* '<' '>' '|' '=' and 'f' 'i' 'u' 'b' 'V' ... */
+    int64_t width;    /* bytes of an element */
     char descr[32];
     bool fortran;
     int rank;
     int64_t shape[STAX_MAX_RANK];
-    const char *data;  /* in the file's order of bytes and elements */
+    const char *data; /* in the file's order of bytes and elements */
     size_t bytes;
 } npy;
 
@@ -246,20 +285,21 @@ static bool accept_string(cursor *c, char *out, size_t n) {
 }
 
 static bool accept_shape(cursor *c, npy *h, char *why) {
-    if (!accept(c, "(")) return snprintf(why, WHY, "its header has no shape: expected a tuple"), false;
+    if (!accept(c, "(")) return because(why, "its header has no shape: expected a tuple");
     for (h->rank = 0; !accept(c, ")");) {
         int64_t n = 0;
         const char *start = (skip_spaces(c), c->at);
         for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
-            if (n > (INT64_MAX - 9) / 10) return snprintf(why, WHY, "a size in its header is too large"), false;
+            if (n > (INT64_MAX - 9) / 10) return because(why, "a size in its header is too large");
             n = n * 10 + (*c->at - '0');
         }
-        if (c->at == start) return snprintf(why, WHY, "its header has a shape that is no tuple of sizes"), false;
-        if (h->rank == STAX_MAX_RANK) return snprintf(why, WHY, "expected at most %d axes, found more", STAX_MAX_RANK), false;
+        if (c->at == start) return because(why, "its header has a shape that is no tuple of sizes");
+        if (h->rank == STAX_MAX_RANK)
+            return because(why, "expected at most %d axes, found more", STAX_MAX_RANK);
         h->shape[h->rank++] = n;
         accept(c, "L"); /* Python 2 wrote 3L */
         if (!accept(c, ",") && (skip_spaces(c), c->at == c->end || *c->at != ')'))
-            return snprintf(why, WHY, "its header has a shape that is no tuple of sizes"), false;
+            return because(why, "its header has a shape that is no tuple of sizes");
     }
     return true;
 }
@@ -268,38 +308,42 @@ static bool read_descr(npy *h, char *why) {
     const char *s = h->descr;
     h->order = strchr("<>|=", *s) && *s ? *s++ : '=';
     h->kind = *s ? *s++ : '?';
-    for (h->width = 0; *s >= '0' && *s <= '9' && h->width < 1000; s++) h->width = h->width * 10 + (*s - '0');
+    for (h->width = 0; *s >= '0' && *s <= '9' && h->width < 1000; s++)
+        h->width = h->width * 10 + (*s - '0');
     if (*s == 0 && h->width > 0) return true;
-    return snprintf(why, WHY, "expected a plain dtype in its header, found '%s'", h->descr), false;
+    return because(why, "expected a plain dtype in its header, found '%s'", h->descr);
 }
 
 static bool read_header(cursor c, npy *h, char *why) {
     char key[20];
     int found = 0;
-    if (!accept(&c, "{")) return snprintf(why, WHY, "its header is no dict"), false;
+    if (!accept(&c, "{")) return because(why, "its header is no dict");
     while (!accept(&c, "}")) {
         if (!accept_string(&c, key, sizeof key) || !accept(&c, ":"))
-            return snprintf(why, WHY, "its header is damaged: expected 'descr', 'fortran_order' and 'shape'"), false;
+            return because(why,
+                           "its header is damaged: expected 'descr', 'fortran_order' and 'shape'");
         if (strcmp(key, "descr") == 0) {
-            if (accept(&c, "[")) return snprintf(why, WHY, "it holds records: expected a plain dtype"), false;
-            if (!accept_string(&c, h->descr, sizeof h->descr)) return snprintf(why, WHY, "its header has no dtype"), false;
+            if (accept(&c, "[")) return because(why, "it holds records: expected a plain dtype");
+            if (!accept_string(&c, h->descr, sizeof h->descr))
+                return because(why, "its header has no dtype");
             found |= 1;
         } else if (strcmp(key, "fortran_order") == 0) {
             h->fortran = accept(&c, "True");
             if (!h->fortran && !accept(&c, "False"))
-                return snprintf(why, WHY, "its header has a fortran_order that is neither True nor False"), false;
+                return because(why,
+                               "its header has a fortran_order that is neither True nor False");
             found |= 2;
         } else if (strcmp(key, "shape") == 0) {
             if (!accept_shape(&c, h, why)) return false;
             found |= 4;
         } else {
-            return snprintf(why, WHY, "its header has an unknown entry '%s'", key), false;
+            return because(why, "its header has an unknown entry '%s'", key);
         }
         accept(&c, ",");
     }
     skip_spaces(&c);
     if (c.at != c.end || found != 7)
-        return snprintf(why, WHY, "its header is damaged: expected 'descr', 'fortran_order' and 'shape'"), false;
+        return because(why, "its header is damaged: expected 'descr', 'fortran_order' and 'shape'");
     return read_descr(h, why);
 }
 
@@ -311,15 +355,14 @@ static uint32_t little_endian(const char *p, int n) {
 
 /* Bytes of a tensor; false: more than an address can say. */
 static bool count_bytes(const int64_t *shape, int rank, size_t width, size_t *out) {
-    size_t n = width;
-    *out = 0;
-    for (int d = 0; d < rank; d++)
-        if (shape[d] == 0) return true;
+    uint64_t n = width;
+    bool is_empty = false;
     for (int d = 0; d < rank; d++) {
-        if ((uint64_t)shape[d] > (uint64_t)(INT64_MAX / 2) / n) return false;
-        n *= (size_t)shape[d];
+        is_empty = is_empty || shape[d] == 0;
+        if ((uint64_t)shape[d] > (uint64_t)(PTRDIFF_MAX / 2) / n) return false;
+        if (shape[d] > 0) n *= (uint64_t)shape[d]; /* so that no stride overflows either */
     }
-    *out = n;
+    *out = is_empty ? 0 : (size_t)n;
     return true;
 }
 
@@ -329,34 +372,37 @@ static bool npy_read(tool *t, const char *path, npy *h, char *why) {
     cursor c;
     size_t start;
     memset(h, 0, sizeof *h);
-    if (!read_file(t, path, false, &file)) return snprintf(why, WHY, "%s", strerror(errno)), false;
-    if (file.n < 10 || memcmp(file.data, "\x93NUMPY", 6) != 0) return snprintf(why, WHY, "it is no .npy file"), false;
+    if (!read_file(t, path, false, &file)) return because(why, "%s", strerror(errno));
+    if (file.n < 10 || memcmp(file.data, "\x93NUMPY", 6) != 0)
+        return because(why, "it is no .npy file");
     int version = file.data[6], width = version == 1 ? 2 : 4;
     if (version < 1 || version > 3)
-        return snprintf(why, WHY, "expected version 1.0, 2.0 or 3.0 of .npy, found %d.%d", version, file.data[7]), false;
+        return because(why, "expected version 1.0, 2.0 or 3.0 of .npy, found %d.%d", version,
+                       file.data[7]);
     start = 8 + (size_t)width;
     if (file.n < start || file.n - start < little_endian(file.data + 8, width))
-        return snprintf(why, WHY, "it is cut short within its header"), false;
+        return because(why, "it is cut short within its header");
     c.at = file.data + start;
     c.end = c.at + little_endian(file.data + 8, width);
     if (!read_header(c, h, why)) return false;
     h->data = c.end;
     size_t found = file.n - (size_t)(c.end - file.data);
     if (!count_bytes(h->shape, h->rank, (size_t)h->width, &h->bytes))
-        return snprintf(why, WHY, "its shape needs more bytes than there are addresses"), false;
+        return because(why, "its shape needs more bytes than there are addresses");
     if (found == h->bytes) return true;
-    return snprintf(why, WHY, "it is %s: expected %.0f bytes of data, found %.0f", found < h->bytes ? "cut short" : "too long",
-                    (double)h->bytes, (double)found), false;
+    return because(why, "it is %s: expected %.0f bytes of data, found %.0f",
+                   found < h->bytes ? "cut short" : "too long", (double)h->bytes, (double)found);
 }
 
 typedef struct npy_name {
     char kind, width;
     stax_dtype dtype;
 } npy_name;
-static const npy_name npy_names[] = {
-    {'f', 8, STAX_F64}, {'f', 4, STAX_F32}, {'f', 2, STAX_F16}, {'V', 2, STAX_BF16}, {'i', 8, STAX_I64},
-    {'i', 4, STAX_I32}, {'i', 2, STAX_I16}, {'i', 1, STAX_I8},  {'u', 8, STAX_U64},  {'u', 4, STAX_U32},
-    {'u', 2, STAX_U16}, {'u', 1, STAX_U8},  {'b', 1, STAX_BOOL}};
+static const npy_name npy_names[] = {{'f', 8, STAX_F64},  {'f', 4, STAX_F32}, {'f', 2, STAX_F16},
+                                     {'V', 2, STAX_BF16}, {'i', 8, STAX_I64}, {'i', 4, STAX_I32},
+                                     {'i', 2, STAX_I16},  {'i', 1, STAX_I8},  {'u', 8, STAX_U64},
+                                     {'u', 4, STAX_U32},  {'u', 2, STAX_U16}, {'u', 1, STAX_U8},
+                                     {'b', 1, STAX_BOOL}};
 enum { N_NPY_NAMES = sizeof npy_names / sizeof npy_names[0] };
 
 /* f8 has no name in NumPy: it is V1, and needs the input's dtype or the option's. */
@@ -367,19 +413,23 @@ static bool npy_dtype(const npy *h, const char *as, stax_dtype wanted, stax_dtyp
     bool is_raw = h->kind == 'V' || h->kind == 'u';
     *out = STAX_DTYPE_NONE;
     for (int k = 0; k < N_NPY_NAMES; k++)
-        if (npy_names[k].kind == h->kind && npy_names[k].width == h->width) *out = npy_names[k].dtype;
+        if (npy_names[k].kind == h->kind && npy_names[k].width == h->width)
+            *out = npy_names[k].dtype;
     if (h->kind == 'V' && h->width == 1 && is_f8(wanted)) *out = wanted;
     if (as) {
         stax_dtype said = stax_dtype_named(as);
-        if (said == STAX_DTYPE_NONE) return snprintf(why, WHY, "%.40s is no dtype: expected bf16, f8e4m3, f8e5m2, ...", as), false;
+        if (said == STAX_DTYPE_NONE)
+            return because(why, "%.40s is no dtype: expected bf16, f8e4m3, f8e5m2, ...", as);
         if (said != *out && !(is_raw && (size_t)h->width == stax_dtype_bytes(said)))
-            return snprintf(why, WHY, "expected raw data of %d bytes (V%d or u%d) for %s, found '%s'", (int)stax_dtype_bytes(said),
-                            (int)stax_dtype_bytes(said), (int)stax_dtype_bytes(said), as, h->descr), false;
+            return because(why, "expected raw data of %d bytes (V%d or u%d) for %s, found '%s'",
+                           (int)stax_dtype_bytes(said), (int)stax_dtype_bytes(said),
+                           (int)stax_dtype_bytes(said), as, h->descr);
         *out = said;
     }
     if (*out != STAX_DTYPE_NONE) return true;
-    return snprintf(why, WHY, "expected f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1 b1 or V2 (bf16), found '%s'%s", h->descr,
-                    h->kind == 'V' && h->width == 1 ? ": say NAME:f8e4m3= or NAME:f8e5m2=" : ""), false;
+    return because(why, "expected f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1 b1 or V2 (bf16), found '%s'%s",
+                   h->descr,
+                   h->kind == 'V' && h->width == 1 ? ": say NAME:f8e4m3= or NAME:f8e5m2=" : "");
 }
 
 static bool host_is_big_endian(void) {
@@ -389,16 +439,17 @@ static bool host_is_big_endian(void) {
     return first == 0;
 }
 
-/* The file's data as a tensor of ours in the file's order of elements, in the machine's order of bytes. */
+/* A copy of the data: elements in the file's order, bytes in the machine's. */
 static bool npy_tensor(tool *t, const npy *h, stax_dtype dtype, stax_tensor *out, char *why) {
     size_t width = (size_t)h->width;
     char *to = take_text(t, h->data, h->bytes);
-    bool swap = width > 1 && h->kind != 'V' && (h->order == '>') != host_is_big_endian() && h->order != '=';
+    bool swap = width > 1 && h->kind != 'V' && h->order == (host_is_big_endian() ? '<' : '>');
     for (size_t i = 0; swap && i < h->bytes; i += width)
         for (size_t k = 0; k < width; k++) to[i + k] = h->data[i + width - 1 - k];
     for (size_t i = 0; dtype == STAX_BOOL && i < h->bytes; i++)
         if ((unsigned char)to[i] > 1)
-            return snprintf(why, WHY, "element %.0f is byte %d: expected a bool, 0 or 1", (double)i, (unsigned char)to[i]), false;
+            return because(why, "element %.0f is byte %d: expected a bool, 0 or 1", (double)i,
+                           (unsigned char)to[i]);
     memset(out, 0, sizeof *out);
     out->data = to;
     out->dtype = dtype;
@@ -427,22 +478,27 @@ static int npy_write(const char *path, const stax_tensor *row_major) {
     for (int k = 0; k < N_NPY_NAMES; k++)
         if (npy_names[k].dtype == row_major->dtype) kind = npy_names[k].kind;
     if (kind != 'V' && width > 1) order = host_is_big_endian() ? '>' : '<';
-    int used = snprintf(header, sizeof header, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (", order, kind, (int)width);
+    int used =
+        snprintf(header, sizeof header, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (",
+                 order, kind, (int)width);
     for (int d = 0; d < row_major->rank; d++)
-        used += snprintf(header + used, sizeof header - (size_t)used, d ? ", %lld" : "%lld", (long long)row_major->shape[d]);
-    used += snprintf(header + used, sizeof header - (size_t)used, row_major->rank == 1 ? ",), }" : "), }");
+        used += snprintf(header + used, sizeof header - (size_t)used, d ? ", %lld" : "%lld",
+                         (long long)row_major->shape[d]);
+    used += snprintf(header + used, sizeof header - (size_t)used,
+                     row_major->rank == 1 ? ",), }" : "), }");
     while ((used + 11) % 64) header[used++] = ' '; /* the data begins on a multiple of 64 */
     header[used++] = '\n';
     start[8] = (char)(used & 255);
     start[9] = (char)(used >> 8);
     FILE *f = fopen(path, "wb");
-    bool good = f && fwrite(start, 1, 10, f) == 10 && fwrite(header, 1, (size_t)used, f) == (size_t)used &&
+    bool good = f && fwrite(start, 1, 10, f) == 10 &&
+                fwrite(header, 1, (size_t)used, f) == (size_t)used &&
                 fwrite(row_major->data, width, n, f) == n;
     if (f && fclose(f) != 0) good = false;
     return good ? DONE : fail(WRONG_INPUT, "%s: cannot write: %s", path, strerror(errno));
 }
 
-/* ==== numbers as text =============================================================================
+/* ==== numbers as text ============================================================================
    Floats are printed with the fewest digits that read back to the same number of their dtype. */
 
 typedef struct float_format {
@@ -475,8 +531,10 @@ static void store_bits(void *p, size_t width, uint64_t bits) {
     uint32_t b4 = (uint32_t)bits;
     uint16_t b2 = (uint16_t)bits;
     unsigned char b1 = (unsigned char)bits;
-    memcpy(p, width == 8 ? (const void *)&bits : width == 4 ? (const void *)&b4 : width == 2 ? (const void *)&b2 : (const void *)&b1,
-           width);
+    if (width == 8) memcpy(p, &bits, 8);
+    if (width == 4) memcpy(p, &b4, 4);
+    if (width == 2) memcpy(p, &b2, 2);
+    if (width == 1) memcpy(p, &b1, 1);
 }
 
 static double load_float(stax_dtype d, const void *p) {
@@ -489,13 +547,17 @@ static double load_float(stax_dtype d, const void *p) {
     int top = (1 << f.exponent_bits) - 1, m = f.mantissa_bits;
     int exponent = (int)(bits >> m) & top, mantissa = (int)bits & ((1 << m) - 1);
     bool negative = bits >> (m + f.exponent_bits) & 1;
-    if (d == STAX_F8E4M3) x = exponent == top && mantissa == 7 ? (double)NAN : ldexp(exponent ? 8 + mantissa : mantissa, (exponent ? exponent : 1) - 10);
-    else if (exponent == top) x = mantissa ? (double)NAN : (double)INFINITY;
-    else x = ldexp(exponent ? mantissa + (1 << m) : mantissa, (exponent ? exponent : 1) - top / 2 - m);
+    bool is_e4m3 = d == STAX_F8E4M3; /* it has no infinity, and NaN is all ones only */
+    if (exponent == top && (!is_e4m3 || mantissa == 7))
+        x = mantissa ? (double)NAN : (double)INFINITY;
+    else if (exponent == 0)
+        x = ldexp(mantissa, 1 - top / 2 - m);
+    else
+        x = ldexp(mantissa + (1 << m), exponent - top / 2 - m);
     return negative ? -x : x;
 }
 
-/* Is x the number of dtype d that is nearest to `read`? f8 has so few digits that it is shown exactly. */
+/* Is x the number of dtype d that is nearest to `read`? f8 is short enough to be exact. */
 static bool reads_back(stax_dtype d, double x, double read) {
     int exponent;
     if (d == STAX_F64 || is_f8(d)) return read == x;
@@ -537,12 +599,13 @@ static void number_text(char *out, size_t n, stax_dtype d, const void *p) {
 
 static void type_text(char *out, size_t n, stax_dtype d, const int64_t *shape, int rank) {
     int used = snprintf(out, n, "%s[", stax_dtype_name(d));
-    for (int k = 0; k < rank; k++) used += snprintf(out + used, n - (size_t)used, k ? ",%lld" : "%lld", (long long)shape[k]);
+    for (int k = 0; k < rank; k++)
+        used += snprintf(out + used, n - (size_t)used, k ? ",%lld" : "%lld", (long long)shape[k]);
     snprintf(out + used, n - (size_t)used, "]");
 }
 enum { TYPE_TEXT = 32 + STAX_MAX_RANK * 21 };
 
-/* Nested lists as NumPy prints them; long axes of large tensors show three entries at either end. */
+/* Nested lists as NumPy prints them; long axes of large tensors show three entries at each end. */
 static void print_axis(const stax_tensor *x, int axis, const char *at, bool is_large) {
     char text[64];
     if (axis == x->rank) {
@@ -573,7 +636,7 @@ static void print_tensor(const char *name, const stax_tensor *x) {
     putchar('\n');
 }
 
-/* ==== tensors of a graph ==========================================================================
+/* ==== tensors of a graph =========================================================================
    Files, sizes and seeds become a tensor for each input of a graph. */
 
 typedef struct job {
@@ -581,8 +644,8 @@ typedef struct job {
     int n_in, n_out, n_symbols;
     stax_input_info *in_info;
     stax_output_info *out_info;
-    stax_tensor *in;      /* data NULL: not there yet */
-    const pair **source;  /* the option that gave it, or NULL */
+    stax_tensor *in;     /* data NULL: not there yet */
+    const pair **source; /* the option that gave it, or NULL */
     int64_t *symbols;
 } job;
 
@@ -618,7 +681,8 @@ static stax_tensor laid_out(tool *t, const stax_tensor *x, const int64_t *stride
     do {
         int64_t to = 0;
         for (int d = 0; d < r.rank; d++) to += index[d] * r.strides[d];
-        memcpy((char *)r.data + to * (int64_t)width, (const char *)x->data + from * (int64_t)width, width);
+        memcpy((char *)r.data + to * (int64_t)width, (const char *)x->data + from * (int64_t)width,
+               width);
     } while (step_on(x, index, &from));
     return r;
 }
@@ -634,21 +698,28 @@ static stax_tensor row_major(tool *t, const stax_tensor *x) {
 }
 
 /* Dims as numbers; false has said what is wrong. */
-static bool dims_of(const job *j, const char *what, const char *name, stax_shape shape, int64_t *dims) {
+static bool dims_of(const job *j, const char *what, const char *name, stax_shape shape,
+                    int64_t *dims) {
     for (int d = 0; d < shape.rank; d++) {
         if (!stax_size_value(j->g, shape.dims[d], j->symbols, &dims[d]))
-            return fail(0, "%s %s: the size of axis %d cannot be computed: give the symbols with --size", what, name, d), false;
+            return refuse(
+                "%s %s: the size of axis %d cannot be computed: give the symbols with "
+                "--size",
+                what, name, d);
         if (dims[d] < 0)
-            return fail(0, "%s %s: axis %d has size %lld: choose other sizes with --size", what, name, d, (long long)dims[d]), false;
+            return refuse("%s %s: axis %d has size %lld: choose other sizes with --size", what,
+                          name, d, (long long)dims[d]);
     }
     return true;
 }
 
-static bool new_tensor(tool *t, const job *j, const char *what, const char *name, stax_dtype dtype, stax_shape shape, stax_tensor *out) {
+static bool new_tensor(tool *t, const job *j, const char *what, const char *name, stax_dtype dtype,
+                       stax_shape shape, stax_tensor *out) {
     size_t n;
     stax_shape numbers = shape;
     if (!dims_of(j, what, name, shape, numbers.dims)) return false;
-    if (!count_bytes(numbers.dims, shape.rank, stax_dtype_bytes(dtype), &n)) return fail(0, "%s %s is too large", what, name), false;
+    if (!count_bytes(numbers.dims, shape.rank, stax_dtype_bytes(dtype), &n))
+        return refuse("%s %s is too large", what, name);
     *out = stax_tensor_of(dtype, numbers, take(t, n));
     return true;
 }
@@ -669,13 +740,15 @@ static uint64_t small_float(stax_dtype d, int k, int scale) {
     if (k == 0) return 0;
     double fraction = frexp(k < 0 ? -k : k, &exponent);
     uint64_t biased = (uint64_t)(exponent - scale - 2 + (1 << (f.exponent_bits - 1)));
-    return (uint64_t)(k < 0) << (m + f.exponent_bits) | biased << m | (uint64_t)((fraction * 2.0 - 1.0) * (double)(1 << m));
+    return (uint64_t)(k < 0) << (m + f.exponent_bits) | biased << m |
+           (uint64_t)((fraction * 2.0 - 1.0) * (double)(1 << m));
 }
 
-/* Floats: multiples of a power of two in [-2, 2), exact in their dtype. Integers: 0 .. 7, so that they
-   can be indices of small axes too. */
+/* Floats: multiples of a power of two in [-2, 2), exact in their dtype. Integers: 0 .. 7, so that
+   they can be indices of small axes too. */
 static void fill(const char *name, uint64_t seed, stax_tensor *x) {
-    static const signed char float_bits[STAX_DTYPE_COUNT] = {0, 24, 24, 9, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3};
+    static const signed char float_bits[STAX_DTYPE_COUNT] = {0, 24, 24, 9, 8, 0, 0, 0,
+                                                             0, 0,  0,  0, 0, 0, 4, 3};
     uint64_t key = 0xcbf29ce484222325u ^ seed;
     size_t width = stax_dtype_bytes(x->dtype);
     char *to = (char *)x->data;
@@ -687,9 +760,14 @@ static void fill(const char *name, uint64_t seed, stax_tensor *x) {
         int bits = float_bits[x->dtype], k = bits ? (int)(r >> (64 - bits)) - (1 << (bits - 1)) : 0;
         double real = bits ? ldexp(k, 2 - bits) : 0.0;
         float single = (float)real;
-        if (x->dtype == STAX_F64) memcpy(to, &real, 8);
-        else if (x->dtype == STAX_F32) memcpy(to, &single, 4);
-        else store_bits(to, width, bits ? small_float(x->dtype, k, bits - 2) : r >> (x->dtype == STAX_BOOL ? 63 : 61));
+        if (x->dtype == STAX_F64)
+            memcpy(to, &real, 8);
+        else if (x->dtype == STAX_F32)
+            memcpy(to, &single, 4);
+        else
+            store_bits(
+                to, width,
+                bits ? small_float(x->dtype, k, bits - 2) : r >> (x->dtype == STAX_BOOL ? 63 : 61));
     }
 }
 
@@ -701,16 +779,24 @@ static pair *find_pair(pair *list, int n, const char *name) {
     return NULL;
 }
 
+/* The option of that name, or NULL. What is never used names nothing: a mistake. */
+static pair *mark_used(pair *list, int n, const char *name) {
+    pair *p = find_pair(list, n, name);
+    if (p) p->used = 1;
+    return p;
+}
+
 static bool read_input(tool *t, job *j, int k, pair *p) {
     npy file;
     stax_dtype dtype;
     char why[WHY];
-    if (npy_read(t, p->file, &file, why) && npy_dtype(&file, p->dtype, j->in_info[k].dtype, &dtype, why) &&
+    if (npy_read(t, p->file, &file, why) &&
+        npy_dtype(&file, p->dtype, j->in_info[k].dtype, &dtype, why) &&
         npy_tensor(t, &file, dtype, &j->in[k], why)) {
         j->source[k] = p;
         return true;
     }
-    return fail(0, "--in %s=%s: %s", p->name, p->file, why), false;
+    return refuse("--in %s=%s: %s", p->name, p->file, why);
 }
 
 /* --size n=64,m=3 */
@@ -725,8 +811,12 @@ static int read_sizes(const tool *t, job *j) {
             return fail(WRONG_USAGE, "--size: expected SYMBOL=NUMBER,..., found %s", s);
         int k = 0;
         for (stax_symbol_info info; k < j->n_symbols; k++)
-            if (stax_graph_symbol(j->g, k, &info) && strlen(info.name) == (size_t)(equals - s) && strncmp(info.name, s, strlen(info.name)) == 0) break;
-        if (k == j->n_symbols) return fail(WRONG_INPUT, "--size: the graph has no size symbol %.*s", (int)(equals - s), s);
+            if (stax_graph_symbol(j->g, k, &info) && strlen(info.name) == (size_t)(equals - s) &&
+                strncmp(info.name, s, strlen(info.name)) == 0)
+                break;
+        if (k == j->n_symbols)
+            return fail(WRONG_INPUT, "--size: the graph has no size symbol %.*s", (int)(equals - s),
+                        s);
         j->symbols[k] = (int64_t)n;
         s = *end ? end + 1 : end;
     }
@@ -739,7 +829,8 @@ static void solve_sizes(job *j) {
         for (int k = 0; k < j->n_in; k++) {
             const stax_shape *shape = &j->in_info[k].shape;
             for (int d = 0; j->source[k] && shape->rank == j->in[k].rank && d < shape->rank; d++)
-                if (stax_size_solve(j->g, shape->dims[d], j->in[k].shape[d], j->symbols)) again = true;
+                if (stax_size_solve(j->g, shape->dims[d], j->in[k].shape[d], j->symbols))
+                    again = true;
         }
     }
 }
@@ -756,8 +847,11 @@ static int settle_sizes(const tool *t, job *j) {
             solve_sizes(j);
         }
         if (j->symbols[k] >= s.lo && j->symbols[k] <= s.hi) continue;
-        if (s.hi == INT64_MAX) return fail(WRONG_INPUT, "size %s: expected at least %lld, found %lld", s.name, (long long)s.lo, (long long)j->symbols[k]);
-        return fail(WRONG_INPUT, "size %s: expected %lld..%lld, found %lld", s.name, (long long)s.lo, (long long)s.hi, (long long)j->symbols[k]);
+        if (s.hi == INT64_MAX)
+            return fail(WRONG_INPUT, "size %s: expected at least %lld, found %lld", s.name,
+                        (long long)s.lo, (long long)j->symbols[k]);
+        return fail(WRONG_INPUT, "size %s: expected %lld..%lld, found %lld", s.name,
+                    (long long)s.lo, (long long)s.hi, (long long)j->symbols[k]);
     }
     return DONE;
 }
@@ -769,12 +863,16 @@ static bool fit_input(tool *t, job *j, int k) {
     int64_t dims[STAX_MAX_RANK];
     char wanted[TYPE_TEXT], found[TYPE_TEXT];
     if (!dims_of(j, "input", info->name, info->shape, dims)) return false;
-    if (x->dtype != info->dtype || x->rank != info->shape.rank || memcmp(dims, x->shape, (size_t)x->rank * sizeof *dims) != 0) {
-        bool raw = x->dtype != info->dtype && stax_dtype_bytes(x->dtype) == stax_dtype_bytes(info->dtype) && (info->dtype == STAX_BF16 || is_f8(info->dtype));
+    if (x->dtype != info->dtype || x->rank != info->shape.rank ||
+        memcmp(dims, x->shape, (size_t)x->rank * sizeof *dims) != 0) {
+        bool raw = x->dtype != info->dtype &&
+                   stax_dtype_bytes(x->dtype) == stax_dtype_bytes(info->dtype) &&
+                   (info->dtype == STAX_BF16 || is_f8(info->dtype));
         type_text(wanted, sizeof wanted, info->dtype, dims, info->shape.rank);
         type_text(found, sizeof found, x->dtype, x->shape, x->rank);
-        fail(0, "--in %s=%s: expected %s, found %s%s%s%s%s", info->name, j->source[k]->file, wanted, found, raw ? "; if it holds raw bits say --in " : "",
-             raw ? info->name : "", raw ? ":" : "", raw ? stax_dtype_name(info->dtype) : "");
+        fail(0, "--in %s=%s: expected %s, found %s%s%s%s%s", info->name, j->source[k]->file, wanted,
+             found, raw ? "; if it holds raw bits say --in " : "", raw ? info->name : "",
+             raw ? ":" : "", raw ? stax_dtype_name(info->dtype) : "");
         return false;
     }
     if (info->layout == STAX_ROW) *x = row_major(t, x);
@@ -785,11 +883,14 @@ static bool fit_input(tool *t, job *j, int k) {
 static bool stride_input(tool *t, job *j, int k) {
     const stax_input_info *info = &j->in_info[k];
     int64_t strides[STAX_MAX_RANK] = {0};
+    double far = 0.0;
     if (!info->is_exact) return true;
     for (int d = 0; d < info->strides.rank; d++) {
         if (!stax_size_value(j->g, info->strides.dims[d], j->symbols, &strides[d]))
-            return fail(0, "input %s: stride %d cannot be computed", info->name, d), false;
+            return refuse("input %s: stride %d cannot be computed", info->name, d);
+        far += fabs((double)strides[d]) * (double)j->in[k].shape[d];
     }
+    if (far > 1e12) return refuse("input %s: its strides reach too far for memory", info->name);
     j->in[k] = laid_out(t, &j->in[k], strides);
     return true;
 }
@@ -798,7 +899,8 @@ static void list_names(const job *j, bool outputs) {
     fputs("staxc: note: it has", stderr);
     for (int k = 0; outputs && k < j->n_out; k++) fprintf(stderr, " %s", j->out_info[k].name);
     for (int k = 0; k < j->n_in; k++)
-        if (!outputs || j->in_info[k].kind == STAX_KIND_STATE) fprintf(stderr, " %s", j->in_info[k].name);
+        if (!outputs || j->in_info[k].kind == STAX_KIND_STATE)
+            fprintf(stderr, " %s", j->in_info[k].name);
     fputc('\n', stderr);
 }
 
@@ -822,19 +924,20 @@ static job *new_job(tool *t, stax_graph *g) {
 /* Every input gets its tensor. params_only: of an export; and nothing is made up without --seed. */
 static int give_inputs(tool *t, job *j, bool params_only) {
     for (int k = 0; k < j->n_in; k++) {
-        pair *p = find_pair(t->ins, t->n_ins, j->in_info[k].name);
-        if (p) p->used = 1;
+        pair *p = mark_used(t->ins, t->n_ins, j->in_info[k].name);
         if (p && !read_input(t, j, k, p)) return WRONG_INPUT;
     }
     int code = settle_sizes(t, j);
     if (code != DONE) return code;
     for (int k = 0; k < j->n_in; k++) {
         const stax_input_info *info = &j->in_info[k];
-        if (params_only && !j->source[k] && (info->kind != STAX_KIND_PARAM || !t->given[OPT_SEED])) continue;
+        if (params_only && !j->source[k] && (info->kind != STAX_KIND_PARAM || !t->given[OPT_SEED]))
+            continue;
         if (j->source[k]) {
             if (!fit_input(t, j, k)) return WRONG_INPUT;
         } else {
-            if (!new_tensor(t, j, "input", info->name, info->dtype, info->shape, &j->in[k])) return WRONG_INPUT;
+            if (!new_tensor(t, j, "input", info->name, info->dtype, info->shape, &j->in[k]))
+                return WRONG_INPUT;
             fill(info->name, t->seed, &j->in[k]);
         }
         if (!stride_input(t, j, k)) return WRONG_INPUT;
@@ -853,7 +956,7 @@ static int check_ins(const tool *t, const job *j) {
     return DONE;
 }
 
-/* ==== running ===================================================================================== */
+/* ==== running ================================================================================= */
 
 /* One execution: states of its own, and outputs. */
 typedef struct execution {
@@ -869,7 +972,8 @@ static bool new_execution(tool *t, const job *j, execution *e) {
     e->out = (stax_tensor *)take_array(t, j->n_out, sizeof *e->out);
     for (int k = 0; k < j->n_in; k++) {
         e->in[k] = j->in[k];
-        if (j->in_info[k].kind == STAX_KIND_STATE) e->in[k] = laid_out(t, &j->in[k], j->in[k].strides);
+        if (j->in_info[k].kind == STAX_KIND_STATE)
+            e->in[k] = laid_out(t, &j->in[k], j->in[k].strides);
         if (j->in_info[k].kind != STAX_KIND_PARAM) e->slots[n++] = e->in[k];
     }
     for (int k = 0; k < j->n_out; k++) {
@@ -882,7 +986,8 @@ static bool new_execution(tool *t, const job *j, execution *e) {
 static stax_status bind_params(const job *j, stax_program *p) {
     stax_status s = STAX_OK;
     for (int k = 0; k < j->n_in && s == STAX_OK; k++)
-        if (j->in_info[k].kind == STAX_KIND_PARAM && (j->in[k].data || j->source[k])) s = stax_bind(p, j->in_info[k].name, &j->in[k]);
+        if (j->in_info[k].kind == STAX_KIND_PARAM && (j->in[k].data || j->source[k]))
+            s = stax_bind(p, j->in_info[k].name, &j->in[k]);
     return s;
 }
 
@@ -891,25 +996,32 @@ static int open_context(tool *t) {
     o.n_threads = t->threads;
     o.isa = t->isa;
     t->ctx = stax_open(&o);
-    return t->ctx ? DONE : fail(TOOLCHAIN_FAILED, "cannot start: no memory, or staxc was built with -ffast-math");
+    return t->ctx ? DONE
+                  : fail(TOOLCHAIN_FAILED,
+                         "cannot start: no memory, or staxc was built with -ffast-math");
 }
 
 /* The graph of a file; NULL has said what is wrong. */
 static stax_graph *load_graph(tool *t, const char *path) {
     bytes text;
     const char *shown = strcmp(path, "-") == 0 ? "<stdin>" : path, *line_start;
-    if (!read_file(t, path, true, &text)) return fail(0, "%s: cannot read: %s", shown, strerror(errno)), (stax_graph *)NULL;
+    if (!read_file(t, path, true, &text))
+        return fail(0, "%s: cannot read: %s", shown, strerror(errno)), (stax_graph *)NULL;
     size_t n = strlen(text.data);
     if (n != text.n) {
         int line = 1;
-        for (line_start = text.data; strchr(line_start, '\n'); line++) line_start = strchr(line_start, '\n') + 1;
-        fprintf(stderr, "%s:%d:%d: error: expected text, found a zero byte\n", shown, line, (int)(text.data + n - line_start) + 1);
+        for (line_start = text.data; strchr(line_start, '\n'); line++)
+            line_start = strchr(line_start, '\n') + 1;
+        fprintf(stderr, "%s:%d:%d: error: expected text, found a zero byte\n", shown, line,
+                (int)(text.data + n - line_start) + 1);
         return NULL;
     }
     stax_graph *g = stax_parse_named(t->ctx, shown, text.data, t->given[OPT_GRAPH]);
     if (g && stax_ok(g)) return g;
-    if (g && !*stax_error(t->ctx)) fprintf(stderr, "%s\n", stax_graph_error(g));
-    else say_error(t, STAX_E_SYNTAX);
+    if (g && !*stax_error(t->ctx))
+        fprintf(stderr, "%s\n", stax_graph_error(g));
+    else
+        say_error(t, STAX_E_SYNTAX);
     stax_graph_free(g);
     return NULL;
 }
@@ -923,15 +1035,19 @@ static int start(tool *t, stax_graph **g) {
 }
 
 /* A program; NULL has said what is wrong, and *code is the exit status. */
-static stax_program *compile(const tool *t, const stax_graph *g, bool interpret, bool strict, int *code) {
+static stax_program *compile(const tool *t, const stax_graph *g, bool interpret, bool strict,
+                             int *code) {
     stax_compile_options o;
     memset(&o, 0, sizeof o);
     o.interpret = interpret;
     o.strict = strict;
     stax_program *p = stax_compile(g, &o);
-    if (!p) *code = say_error(t, stax_error_status(t->ctx));
+    if (!p)
+        *code = say_error(t, stax_error_status(t->ctx));
     else if (!interpret && stax_program_status(p) != STAX_OK)
-        fprintf(stderr, "staxc: note: interpreted, not compiled: %s\n", *stax_error(t->ctx) ? stax_error(t->ctx) : stax_status_text(stax_program_status(p)));
+        fprintf(
+            stderr, "staxc: note: interpreted, not compiled: %s\n",
+            *stax_error(t->ctx) ? stax_error(t->ctx) : stax_status_text(stax_program_status(p)));
     return p;
 }
 
@@ -951,13 +1067,15 @@ static int run_compiled(const tool *t, const job *j, const execution *e, bool st
 static bool is_zero(stax_dtype d, const void *p) { return is_float(d) && load_float(d, p) == 0.0; }
 
 /* Compares two tensors of one shape and the same strides; names the first difference. */
-static int compare(const char *name, const stax_tensor *a, const stax_tensor *b, bool zeros_may_differ, int64_t *n_zeros) {
+static int compare(const char *name, const stax_tensor *a, const stax_tensor *b,
+                   bool zeros_may_differ, int64_t *n_zeros) {
     size_t width = stax_dtype_bytes(a->dtype);
     int64_t index[STAX_MAX_RANK] = {0}, at = 0;
     char one[64], other[64];
     if (count_elements(a) == 0) return DONE;
     do {
-        const char *p = (const char *)a->data + at * (int64_t)width, *q = (const char *)b->data + at * (int64_t)width;
+        const char *p = (const char *)a->data + at * (int64_t)width,
+                   *q = (const char *)b->data + at * (int64_t)width;
         if (memcmp(p, q, width) == 0) continue;
         if (zeros_may_differ && is_zero(a->dtype, p) && is_zero(a->dtype, q)) {
             ++*n_zeros;
@@ -966,8 +1084,10 @@ static int compare(const char *name, const stax_tensor *a, const stax_tensor *b,
         number_text(one, sizeof one, a->dtype, p);
         number_text(other, sizeof other, a->dtype, q);
         fprintf(stderr, "staxc: error: --check: %s[", name);
-        for (int d = 0; d < a->rank; d++) fprintf(stderr, d ? ",%lld" : "%lld", (long long)index[d]);
-        fprintf(stderr, "] differs: interpreted %s (0x%llx), compiled %s (0x%llx)\n", one, (unsigned long long)load_bits(p, width), other,
+        for (int d = 0; d < a->rank; d++)
+            fprintf(stderr, d ? ",%lld" : "%lld", (long long)index[d]);
+        fprintf(stderr, "] differs: interpreted %s (0x%llx), compiled %s (0x%llx)\n", one,
+                (unsigned long long)load_bits(p, width), other,
                 (unsigned long long)load_bits(q, width));
         return DIFFERENT;
     } while (step_on(a, index, &at));
@@ -978,24 +1098,30 @@ static int compare_all(const job *j, const execution *a, const execution *b) {
     bool zeros = strcmp(stax_graph_get_option(j->g, "signed_zeros"), "false") == 0;
     int64_t n_zeros = 0;
     int code = DONE;
-    for (int k = 0; k < j->n_out && code == DONE; k++) code = compare(j->out_info[k].name, &a->out[k], &b->out[k], zeros, &n_zeros);
+    for (int k = 0; k < j->n_out && code == DONE; k++)
+        code = compare(j->out_info[k].name, &a->out[k], &b->out[k], zeros, &n_zeros);
     for (int k = 0; k < j->n_in && code == DONE; k++)
-        if (j->in_info[k].kind == STAX_KIND_STATE) code = compare(j->in_info[k].name, &a->in[k], &b->in[k], zeros, &n_zeros);
-    if (n_zeros) fprintf(stderr, "staxc: note: --check: %lld zeros differ in sign, which signed_zeros=false allows\n", (long long)n_zeros);
+        if (j->in_info[k].kind == STAX_KIND_STATE)
+            code = compare(j->in_info[k].name, &a->in[k], &b->in[k], zeros, &n_zeros);
+    if (n_zeros)
+        fprintf(
+            stderr,
+            "staxc: note: --check: %lld zeros differ in sign, which signed_zeros=false allows\n",
+            (long long)n_zeros);
     return code;
 }
 
 /* ---- run ---- */
 
 static int check_outs(tool *t, const job *j) {
-    for (int k = 0; k < j->n_out; k++)
-        if (find_pair(t->outs, t->n_outs, j->out_info[k].name)) find_pair(t->outs, t->n_outs, j->out_info[k].name)->used = 1;
+    for (int k = 0; k < j->n_out; k++) mark_used(t->outs, t->n_outs, j->out_info[k].name);
     for (int k = 0; k < j->n_in; k++)
-        if (j->in_info[k].kind == STAX_KIND_STATE && find_pair(t->outs, t->n_outs, j->in_info[k].name))
-            find_pair(t->outs, t->n_outs, j->in_info[k].name)->used = 1;
+        if (j->in_info[k].kind == STAX_KIND_STATE)
+            mark_used(t->outs, t->n_outs, j->in_info[k].name);
     for (int k = 0; k < t->n_outs; k++) {
         if (t->outs[k].used) continue;
-        fail(0, "--out %s=%s: the graph has no output of that name", t->outs[k].name, t->outs[k].file);
+        fail(0, "--out %s=%s: the graph has no output of that name", t->outs[k].name,
+             t->outs[k].file);
         list_names(j, true);
         return WRONG_INPUT;
     }
@@ -1011,13 +1137,15 @@ static int give_out(tool *t, const char *name, const stax_tensor *x) {
 }
 
 static int run_job(tool *t, job *j) {
-    bool check = t->given[OPT_CHECK] != NULL, interpret = t->given[OPT_BACKEND] && strcmp(t->given[OPT_BACKEND], "interpret") == 0;
+    bool check = t->given[OPT_CHECK] != NULL,
+         interpret = t->given[OPT_BACKEND] && strcmp(t->given[OPT_BACKEND], "interpret") == 0;
     execution first, second, *shown = &first;
     int code = give_inputs(t, j, false);
     if (code == DONE) code = check_ins(t, j);
     if (code == DONE) code = check_outs(t, j);
     if (code != DONE) return code;
-    if (!new_execution(t, j, &first) || (check && !new_execution(t, j, &second))) return WRONG_INPUT;
+    if (!new_execution(t, j, &first) || (check && !new_execution(t, j, &second)))
+        return WRONG_INPUT;
     if (check || interpret) {
         stax_status s = stax_interpret(j->g, first.in, first.out);
         if (s != STAX_OK) return say_error(t, s);
@@ -1026,9 +1154,11 @@ static int run_job(tool *t, job *j) {
     /* --check is strict: the interpreter compared with itself would say nothing */
     if (check || !interpret) code = run_compiled(t, j, shown, check || t->given[OPT_STRICT]);
     if (code == DONE && check) code = compare_all(j, &first, &second);
-    for (int k = 0; k < j->n_out && code == DONE; k++) code = give_out(t, j->out_info[k].name, &shown->out[k]);
+    for (int k = 0; k < j->n_out && code == DONE; k++)
+        code = give_out(t, j->out_info[k].name, &shown->out[k]);
     for (int k = 0; k < j->n_in && code == DONE; k++)
-        if (j->in_info[k].kind == STAX_KIND_STATE) code = give_out(t, j->in_info[k].name, &shown->in[k]);
+        if (j->in_info[k].kind == STAX_KIND_STATE)
+            code = give_out(t, j->in_info[k].name, &shown->in[k]);
     return code;
 }
 
@@ -1046,7 +1176,7 @@ static int verb_run(tool *t) {
     return code;
 }
 
-/* ==== print, explain, grad, export ================================================================ */
+/* ==== print, explain, grad, export ============================================================ */
 
 static int put_text(const tool *t, char *text) {
     stax_status s = text ? STAX_OK : stax_error_status(t->ctx);
@@ -1064,9 +1194,13 @@ static int put_report(const tool *t, const stax_graph *g, stax_report what, bool
     stax_program *p = compile(t, g, false, strict, &code);
     if (!p) return code;
     char *text = stax_program_report(p, what);
-    if (text && !*text) code = fail(WRONG_INPUT, "there is nothing to show: %s", stax_status_text(STAX_E_NOT_BUILT));
-    if (text && !*text) stax_free(t->ctx, text);
-    else code = put_text(t, text);
+    if (text && !*text)
+        code =
+            fail(WRONG_INPUT, "there is nothing to show: %s", stax_status_text(STAX_E_NOT_BUILT));
+    if (text && !*text)
+        stax_free(t->ctx, text);
+    else
+        code = put_text(t, text);
     stax_program_free(p);
     return code;
 }
@@ -1080,20 +1214,32 @@ static int print_graph(const tool *t, const stax_graph *g, bool rewritten, bool 
 }
 
 static int verb_print(tool *t) {
-    const char *after = t->given[OPT_AFTER] ? t->given[OPT_AFTER] : "parse", *emit = t->given[OPT_EMIT] ? t->given[OPT_EMIT] : "text";
-    bool dot = strcmp(emit, "dot") == 0, is_graph = strcmp(after, "parse") == 0 || strcmp(after, "rewrite") == 0;
+    const char *after = t->given[OPT_AFTER] ? t->given[OPT_AFTER] : "parse",
+               *emit = t->given[OPT_EMIT] ? t->given[OPT_EMIT] : "text";
+    bool dot = strcmp(emit, "dot") == 0,
+         is_graph = strcmp(after, "parse") == 0 || strcmp(after, "rewrite") == 0;
     stax_graph *g = NULL;
     int code;
     if (strcmp(after, "grad") == 0) return not_built("print --after=grad");
     if (strcmp(emit, "cuda") == 0) return not_built("print --emit=cuda");
-    if (dot && !is_graph) return fail(WRONG_USAGE, "--emit=dot draws graphs: expected --after=parse or --after=rewrite, found --after=%s", after);
+    if (dot && !is_graph)
+        return fail(
+            WRONG_USAGE,
+            "--emit=dot draws graphs: expected --after=parse or --after=rewrite, found --after=%s",
+            after);
     code = start(t, &g);
     if (code != DONE) return code;
-    if (strcmp(emit, "loops") == 0) code = put_report(t, g, STAX_REPORT_LOOPS, false);
-    else if (strcmp(emit, "plan") == 0) code = put_report(t, g, STAX_REPORT_PLAN, false);
-    else if (strcmp(emit, "c") == 0) code = put_report(t, g, STAX_REPORT_C, false);
-    else if (!is_graph) code = put_report(t, g, strcmp(after, "lower") == 0 ? STAX_REPORT_STAGES : STAX_REPORT_SCHEDULE, false);
-    else code = print_graph(t, g, strcmp(after, "rewrite") == 0, dot);
+    if (strcmp(emit, "loops") == 0)
+        code = put_report(t, g, STAX_REPORT_LOOPS, false);
+    else if (strcmp(emit, "plan") == 0)
+        code = put_report(t, g, STAX_REPORT_PLAN, false);
+    else if (strcmp(emit, "c") == 0)
+        code = put_report(t, g, STAX_REPORT_C, false);
+    else if (!is_graph)
+        code = put_report(
+            t, g, strcmp(after, "lower") == 0 ? STAX_REPORT_STAGES : STAX_REPORT_SCHEDULE, false);
+    else
+        code = print_graph(t, g, strcmp(after, "rewrite") == 0, dot);
     stax_graph_free(g);
     return code;
 }
@@ -1101,7 +1247,9 @@ static int verb_print(tool *t) {
 static int verb_explain(tool *t) {
     stax_graph *g = NULL;
     int code = start(t, &g);
-    if (code == DONE) code = put_report(t, g, t->given[OPT_JSON] ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN, t->given[OPT_STRICT] != NULL);
+    if (code == DONE)
+        code = put_report(t, g, t->given[OPT_JSON] ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN,
+                          t->given[OPT_STRICT] != NULL);
     stax_graph_free(g);
     return code;
 }
@@ -1115,7 +1263,8 @@ static int find_wrt(tool *t, stax_graph *g, const char **names, stax_value *wrt,
         char *name = take_text(t, s, length);
         bool is_input = false;
         stax_input_info info;
-        for (int k = 0; stax_graph_input(g, k, &info); k++) is_input = is_input || strcmp(info.name, name) == 0;
+        for (int k = 0; stax_graph_input(g, k, &info); k++)
+            is_input = is_input || strcmp(info.name, name) == 0;
         if (!is_input) return fail(WRONG_INPUT, "--wrt: the graph has no input %s", name);
         if (*n == MOST_WRT) return fail(WRONG_INPUT, "--wrt: expected at most %d inputs", MOST_WRT);
         names[*n] = name;
@@ -1146,9 +1295,12 @@ static int print_gradient(tool *t, stax_graph *g) {
 
 static int verb_grad(tool *t) {
     stax_graph *g = NULL;
-    if (!t->given[OPT_OF] || !t->given[OPT_WRT]) return fail(WRONG_USAGE, "grad: expected --of=VALUE and --wrt=NAME,NAME");
-    if (t->given[OPT_ORDER] && strcmp(t->given[OPT_ORDER], "2") == 0) return not_built("grad --order=2");
-    if (t->given[OPT_MODE] && strcmp(t->given[OPT_MODE], "forward") == 0) return not_built("grad --mode=forward");
+    if (!t->given[OPT_OF] || !t->given[OPT_WRT])
+        return fail(WRONG_USAGE, "grad: expected --of=VALUE and --wrt=NAME,NAME");
+    if (t->given[OPT_ORDER] && strcmp(t->given[OPT_ORDER], "2") == 0)
+        return not_built("grad --order=2");
+    if (t->given[OPT_MODE] && strcmp(t->given[OPT_MODE], "forward") == 0)
+        return not_built("grad --mode=forward");
     int code = start(t, &g);
     if (code == DONE) code = print_gradient(t, g);
     stax_graph_free(g);
@@ -1172,7 +1324,8 @@ static int export_graph(tool *t, stax_graph *g) {
     o.weights_in_file = t->given[OPT_WEIGHTS] && strcmp(t->given[OPT_WEIGHTS], "file") == 0;
     o.is_static = t->given[OPT_STATIC] != NULL;
     stax_status s = bind_params(j, p);
-    if (s == STAX_OK) s = stax_export(p, t->given[OPT_DIR] ? t->given[OPT_DIR] : ".", t->given[OPT_NAME], &o);
+    if (s == STAX_OK)
+        s = stax_export(p, t->given[OPT_DIR] ? t->given[OPT_DIR] : ".", t->given[OPT_NAME], &o);
     if (s != STAX_OK) code = say_error(t, s);
     stax_program_free(p);
     return code;
@@ -1181,17 +1334,19 @@ static int export_graph(tool *t, stax_graph *g) {
 static int verb_export(tool *t) {
     stax_graph *g = NULL;
     if (!t->given[OPT_NAME]) return fail(WRONG_USAGE, "export: expected --name=PREFIX");
-    if (!is_c_name(t->given[OPT_NAME])) return fail(WRONG_USAGE, "--name: expected a name of C, found %s", t->given[OPT_NAME]);
+    if (!is_c_name(t->given[OPT_NAME]))
+        return fail(WRONG_USAGE, "--name: expected a name of C, found %s", t->given[OPT_NAME]);
     int code = start(t, &g);
     if (code == DONE) code = export_graph(t, g);
     stax_graph_free(g);
     return code;
 }
 
-/* ==== bench =======================================================================================
-   Readings of two contenders alternate, so that what drifts in the machine meets both. The reported
-   value is the median; the interval runs from the j-th least to the j-th largest reading and holds the
-   true median with 95 % whatever the distribution (15 readings: ranks 4 and 12). */
+/* ==== bench ======================================================================================
+   Readings of two contenders alternate, so that what drifts in the machine meets both. The
+   reported value is the median; the interval runs from the j-th least to the j-th largest
+   reading and holds the true median with 95 % whatever the distribution (15 readings: ranks 4
+   and 12). */
 
 typedef struct figures {
     double median, low, high, least;
@@ -1204,8 +1359,8 @@ typedef struct contender {
     execution e;
     stax_program *p;
     bool interpret;
-    int64_t calls;      /* of one reading: short calls are repeated */
-    double *ns;         /* a call, by reading */
+    int64_t calls; /* of one reading: short calls are repeated */
+    double *ns;    /* a call, by reading */
     figures time;
     stax_figures plan;
     double overhead_ns; /* of a call that computes nothing to speak of */
@@ -1226,7 +1381,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The largest rank j with at least 95 % between the j-th least and the j-th largest of n readings. */
+/* The largest rank j with at least 95 % between the j-th least and j-th largest of n readings. */
 static int interval_rank(int n) {
     double pmf = ldexp(1.0, -n), below = pmf; /* P[X = 0], P[X < j] of heads in n tosses */
     int j = 1;
@@ -1278,7 +1433,8 @@ static double call_overhead(tool *t, int n_inputs, bool interpret) {
         if (k == 0) first = x;
         e.slots[k] = stax_tensor_of(STAX_F32, stax_shape0(), &in[k]);
     }
-    (stax_output)(g, "y", n_inputs ? (stax_neg)(first) : (stax_cast)((stax_const)(g, 1.0), STAX_F32));
+    (stax_output)(g, "y",
+                  n_inputs ? (stax_neg)(first) : (stax_cast)((stax_const)(g, 1.0), STAX_F32));
     stax_tensor y = stax_tensor_of(STAX_F32, stax_shape0(), &out);
     e.out = &y;
     stax_program *p = compile(t, g, interpret, true, &code);
@@ -1293,7 +1449,8 @@ static int prepare(tool *t, contender *c) {
     int code = give_inputs(t, c->j, false), n_slots = 0;
     if (code != DONE) return code;
     if (!new_execution(t, c->j, &c->e)) return WRONG_INPUT;
-    c->p = compile(t, c->g, c->interpret, true, &code); /* strict: never measure what was not asked for */
+    c->p = compile(t, c->g, c->interpret, true,
+                   &code); /* strict: never measure what was not asked for */
     if (!c->p) return code;
     c->ns = (double *)take_array(t, t->runs, sizeof *c->ns);
     stax_status s = bind_params(c->j, c->p);
@@ -1341,7 +1498,8 @@ static void put_word(tool *t, text *x, const char *s) { put(t, x, s, strlen(s));
 
 /* Views cost nothing op by op either; constants and markers are no work. */
 static bool is_work(const char *op) {
-    static const char *const none[] = {"const", "reshape", "permute", "transpose", "expand", "squeeze", "unsqueeze", "slice",
+    static const char *const none[] = {"const",   "reshape",    "permute",      "transpose",
+                                       "expand",  "squeeze",    "unsqueeze",    "slice",
                                        "barrier", "checkpoint", "stop_gradient"};
     size_t n = strspn(op, "abcdefghijklmnopqrstuvwxyz_0123456789");
     for (size_t k = 0; k < sizeof none / sizeof none[0]; k++)
@@ -1350,7 +1508,8 @@ static bool is_work(const char *op) {
 }
 
 /* "a: f32[n], b" becomes "a_raw: f32[n], b_raw", and *after gets "a = barrier a_raw" lines. */
-static void rename_results(tool *t, const char *s, const char *end, const char *suffix, text *out, text *after) {
+static void rename_results(tool *t, const char *s, const char *end, const char *suffix, text *out,
+                           text *after) {
     while (s < end) {
         size_t name = strcspn(s, ":, "), whole = name;
         while (s + whole < end && strncmp(s + whole, ", ", 2) != 0) whole++;
@@ -1371,7 +1530,8 @@ static void rename_results(tool *t, const char *s, const char *end, const char *
 static char *with_barriers(tool *t, const char *printed) {
     text out = {NULL, 0, 0}, after = {NULL, 0, 0};
     char suffix[32] = "_raw";
-    while (strstr(printed, suffix) && strlen(suffix) < sizeof suffix - 1) memcpy(suffix + strlen(suffix), "_", 2);
+    while (strstr(printed, suffix) && strlen(suffix) < sizeof suffix - 1)
+        memcpy(suffix + strlen(suffix), "_", 2);
     for (const char *line = printed; *line;) {
         size_t n = strcspn(line, "\n");
         bool is_statement = strncmp(line, "  ", 2) == 0 && line[2] != ' ' && line[2] != '}';
@@ -1409,9 +1569,12 @@ static int second_contender(tool *t, contender *c) {
     const char *vs = t->given[OPT_VS];
     c[1].name = vs;
     c[1].interpret = strcmp(vs, "interpret") == 0;
-    if (c[1].interpret) c[1].g = c[0].g;
-    else if (strcmp(vs, "op-by-op") == 0) c[1].g = op_by_op(t, c[0].g);
-    else c[1].g = load_graph(t, vs);
+    if (c[1].interpret)
+        c[1].g = c[0].g;
+    else if (strcmp(vs, "op-by-op") == 0)
+        c[1].g = op_by_op(t, c[0].g);
+    else
+        c[1].g = load_graph(t, vs);
     if (!c[1].g) return WRONG_INPUT;
     c[1].j = new_job(t, c[1].g);
     return prepare(t, &c[1]);
@@ -1420,16 +1583,20 @@ static int second_contender(tool *t, contender *c) {
 /* ---- results ---- */
 
 static const char *isa_name(stax_isa isa) {
-    static const char *const names[] = {"detect", "scalar", "sse2", "sse42", "avx2", "avx512", "neon"};
+    static const char *const names[] = {"detect", "scalar", "sse2", "sse42",
+                                        "avx2",   "avx512", "neon"};
     return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : "?";
 }
 
 static void json_string(const char *s) {
     putchar('"');
     for (; *s; s++) {
-        if (*s == '"' || *s == '\\') printf("\\%c", *s);
-        else if ((unsigned char)*s < 32) printf("\\u%04x", (unsigned char)*s);
-        else putchar(*s);
+        if (*s == '"' || *s == '\\')
+            printf("\\%c", *s);
+        else if ((unsigned char)*s < 32)
+            printf("\\u%04x", (unsigned char)*s);
+        else
+            putchar(*s);
     }
     putchar('"');
 }
@@ -1437,28 +1604,42 @@ static void json_string(const char *s) {
 static void json_contender(const tool *t, const contender *c) {
     printf("\"name\": ");
     json_string(c->name);
-    printf(", \"median_ms\": %.9g, \"low_ms\": %.9g, \"high_ms\": %.9g, \"min_ms\": %.9g, \"runs\": %d", c->time.median * 1e-6, c->time.low * 1e-6,
-           c->time.high * 1e-6, c->time.least * 1e-6, t->runs);
-    printf(", \"threads\": %d, \"isa\": \"%s\", \"kernels\": %d, \"bytes\": %.17g, \"flops\": %.17g, \"workspace_bytes\": %.17g", c->plan.threads,
-           isa_name(c->plan.isa), c->plan.kernels, c->plan.bytes, c->plan.flops, (double)c->plan.workspace_bytes);
-    printf(", \"compile_ms\": %.9g, \"call_overhead_ns\": %.9g", (double)c->plan.compile_ns * 1e-6, c->overhead_ns);
+    printf(
+        ", \"median_ms\": %.9g, \"low_ms\": %.9g, \"high_ms\": %.9g, \"min_ms\": %.9g, \"runs\": "
+        "%d",
+        c->time.median * 1e-6, c->time.low * 1e-6, c->time.high * 1e-6, c->time.least * 1e-6,
+        t->runs);
+    printf(
+        ", \"threads\": %d, \"isa\": \"%s\", \"kernels\": %d, \"bytes\": %.17g, \"flops\": %.17g, "
+        "\"workspace_bytes\": %.17g",
+        c->plan.threads, isa_name(c->plan.isa), c->plan.kernels, c->plan.bytes, c->plan.flops,
+        (double)c->plan.workspace_bytes);
+    printf(", \"compile_ms\": %.9g, \"call_overhead_ns\": %.9g", (double)c->plan.compile_ns * 1e-6,
+           c->overhead_ns);
 }
 
 static void text_contender(const tool *t, const contender *c) {
     double ns = c->time.median > 0.0 ? c->time.median : 1.0;
-    printf("%s: %.6g ms a call, 95 %% interval %.6g .. %.6g, least %.6g (%d readings of %lld calls)\n", c->name, c->time.median * 1e-6, c->time.low * 1e-6,
-           c->time.high * 1e-6, c->time.least * 1e-6, t->runs, (long long)c->calls);
-    printf("  %d kernel%s, %d thread%s, %s; %.6g bytes (%.3g GB/s), %.6g flops (%.3g GFLOP/s), workspace %.0f bytes\n", c->plan.kernels,
-           c->plan.kernels == 1 ? "" : "s", c->plan.threads, c->plan.threads == 1 ? "" : "s", isa_name(c->plan.isa), c->plan.bytes, c->plan.bytes / ns,
-           c->plan.flops, c->plan.flops / ns, (double)c->plan.workspace_bytes);
-    printf("  compiling took %.6g ms (%s), a call that does nothing takes %.4g ns\n", (double)c->plan.compile_ns * 1e-6, c->plan.origin ? c->plan.origin : "?",
+    printf(
+        "%s: %.6g ms a call, 95 %% interval %.6g .. %.6g, least %.6g (%d readings of %lld calls)\n",
+        c->name, c->time.median * 1e-6, c->time.low * 1e-6, c->time.high * 1e-6,
+        c->time.least * 1e-6, t->runs, (long long)c->calls);
+    printf(
+        "  %d kernel%s, %d thread%s, %s; %.6g bytes (%.3g GB/s), %.6g flops (%.3g GFLOP/s), "
+        "workspace %.0f bytes\n",
+        c->plan.kernels, c->plan.kernels == 1 ? "" : "s", c->plan.threads,
+        c->plan.threads == 1 ? "" : "s", isa_name(c->plan.isa), c->plan.bytes, c->plan.bytes / ns,
+        c->plan.flops, c->plan.flops / ns, (double)c->plan.workspace_bytes);
+    printf("  compiling took %.6g ms (%s), a call that does nothing takes %.4g ns\n",
+           (double)c->plan.compile_ns * 1e-6, c->plan.origin ? c->plan.origin : "?",
            c->overhead_ns);
 }
 
 static void report(tool *t, const contender *c, int n) {
     figures ratio;
     double *ratios = (double *)take_array(t, t->runs, sizeof *ratios);
-    for (int r = 0; n == 2 && r < t->runs; r++) ratios[r] = c[0].ns[r] > 0.0 ? c[1].ns[r] / c[0].ns[r] : 0.0;
+    for (int r = 0; n == 2 && r < t->runs; r++)
+        ratios[r] = c[0].ns[r] > 0.0 ? c[1].ns[r] / c[0].ns[r] : 0.0;
     ratio = figures_of(t, ratios, t->runs);
     if (t->given[OPT_JSON]) {
         putchar('{');
@@ -1466,13 +1647,16 @@ static void report(tool *t, const contender *c, int n) {
         if (n == 2) {
             printf(", \"vs\": {");
             json_contender(t, &c[1]);
-            printf("}, \"ratio\": %.9g, \"ratio_low\": %.9g, \"ratio_high\": %.9g", ratio.median, ratio.low, ratio.high);
+            printf("}, \"ratio\": %.9g, \"ratio_low\": %.9g, \"ratio_high\": %.9g", ratio.median,
+                   ratio.low, ratio.high);
         }
         printf("}\n");
         return;
     }
     for (int k = 0; k < n; k++) text_contender(t, &c[k]);
-    if (n == 2) printf("ratio: %s takes %.4g times as long, 95 %% interval %.4g .. %.4g\n", c[1].name, ratio.median, ratio.low, ratio.high);
+    if (n == 2)
+        printf("ratio: %s takes %.4g times as long, 95 %% interval %.4g .. %.4g\n", c[1].name,
+               ratio.median, ratio.low, ratio.high);
 }
 
 static int verb_bench(tool *t) {
@@ -1496,7 +1680,7 @@ static int verb_bench(tool *t) {
     return code;
 }
 
-/* ==== ops, version, cache ========================================================================= */
+/* ==== ops, version, cache ===================================================================== */
 
 static int verb_ops(tool *t) {
     int code = open_context(t);
@@ -1516,11 +1700,12 @@ static int verb_cache(tool *t) {
     stax_status s = t->given[OPT_CLEAR] ? stax_cache_clear(t->ctx) : STAX_OK;
     if (s == STAX_OK) s = stax_cache_info(t->ctx, &f);
     if (s != STAX_OK) return say_error(t, s);
-    printf("path     %s\nentries  %lld\nbytes    %lld\nlimit    %lld\n", f.path, (long long)f.entries, (long long)f.bytes, (long long)f.limit);
+    printf("path     %s\nentries  %lld\nbytes    %lld\nlimit    %lld\n", f.path,
+           (long long)f.entries, (long long)f.bytes, (long long)f.limit);
     return DONE;
 }
 
-/* ==== the command line, read ====================================================================== */
+/* ==== the command line, read ================================================================== */
 
 /* clang-format off */
 static const verb_row verbs[] = {
@@ -1537,20 +1722,27 @@ static const verb_row verbs[] = {
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
 
 static void general_help(FILE *to) {
-    fputs("usage: staxc VERB [FILE] [options]          FILE: a graph in the text form, - for standard input\n", to);
+    fputs(
+        "usage: staxc VERB [FILE] [options]          FILE: a graph in the text form, - for "
+        "standard input\n",
+        to);
     for (int k = 0; k < N_VERBS; k++) fprintf(to, "  %-8s %s\n", verbs[k].name, verbs[k].does);
     fputs("staxc VERB --help shows its options and an example.\n", to);
 }
 
 static void verb_help(FILE *to, const verb_row *v) {
     char left[80];
-    fprintf(to, "usage: staxc %s%s [options]      %s\n", v->name, v->bit & FILES ? " FILE" : "", v->does);
+    fprintf(to, "usage: staxc %s%s [options]      %s\n", v->name, v->bit & FILES ? " FILE" : "",
+            v->does);
     for (int k = 0; k < OPT_COUNT; k++) {
         const option_row *o = &option_rows[k];
         if (!(o->verbs & v->bit)) continue;
-        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "", o->value ? o->value : "");
-        if (strlen(left) > 28) fprintf(to, "  %s\n  %-28s %s\n", left, "", o->help);
-        else fprintf(to, "  %-28s %s\n", left, o->help);
+        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "",
+                 o->value ? o->value : "");
+        if (strlen(left) > 28)
+            fprintf(to, "  %s\n  %-28s %s\n", left, "", o->help);
+        else
+            fprintf(to, "  %-28s %s\n", left, o->help);
     }
     fprintf(to, "example:  %s\n", v->example);
 }
@@ -1559,8 +1751,10 @@ static int usage(const tool *t, const char *format, const char *what) {
     fputs("staxc: error: ", stderr);
     fprintf(stderr, format, what);
     fputc('\n', stderr);
-    if (t->verb) verb_help(stderr, t->verb);
-    else general_help(stderr);
+    if (t->verb)
+        verb_help(stderr, t->verb);
+    else
+        general_help(stderr);
     return WRONG_USAGE;
 }
 
@@ -1594,7 +1788,10 @@ static int read_option(tool *t, int argc, char **argv, int *at) {
     const char *word = argv[*at] + 2, *value = NULL;
     size_t n = strcspn(word, "=");
     int k = 0;
-    while (k < OPT_COUNT && (strlen(option_rows[k].name) != n || strncmp(option_rows[k].name, word, n) != 0 || !(option_rows[k].verbs & t->verb->bit))) k++;
+    while (k < OPT_COUNT &&
+           (strlen(option_rows[k].name) != n || strncmp(option_rows[k].name, word, n) != 0 ||
+            !(option_rows[k].verbs & t->verb->bit)))
+        k++;
     if (k == OPT_COUNT) return usage(t, "unknown option %s", argv[*at]);
     const option_row *o = &option_rows[k];
     if (word[n] == '=') value = word + n + 1;
@@ -1610,8 +1807,10 @@ static int read_option(tool *t, int argc, char **argv, int *at) {
         verb_help(stderr, t->verb);
         return WRONG_USAGE;
     }
-    if (k == OPT_IN && !add_pair(t, t->ins, &t->n_ins, value)) return usage(t, "--in: expected NAME=FILE.npy, each name once, found %s", value);
-    if (k == OPT_OUT && !add_pair(t, t->outs, &t->n_outs, value)) return usage(t, "--out: expected NAME=FILE.npy, each name once, found %s", value);
+    if (k == OPT_IN && !add_pair(t, t->ins, &t->n_ins, value))
+        return usage(t, "--in: expected NAME=FILE.npy, each name once, found %s", value);
+    if (k == OPT_OUT && !add_pair(t, t->outs, &t->n_outs, value))
+        return usage(t, "--out: expected NAME=FILE.npy, each name once, found %s", value);
     return DONE;
 }
 
@@ -1629,7 +1828,8 @@ static bool read_number(const tool *t, int option, long long lo, long long hi, l
 
 static int read_numbers(tool *t) {
     long long threads = 1, runs = 15, seed = 0;
-    if (!read_number(t, OPT_THREADS, 1, 1024, &threads) || !read_number(t, OPT_RUNS, 1, 1000, &runs) ||
+    if (!read_number(t, OPT_THREADS, 1, 1024, &threads) ||
+        !read_number(t, OPT_RUNS, 1, 1000, &runs) ||
         !read_number(t, OPT_SEED, INT64_MIN, INT64_MAX, &seed))
         return WRONG_USAGE;
     t->threads = (int)threads;
@@ -1663,7 +1863,9 @@ static int read_command_line(tool *t, int argc, char **argv) {
 
 static int run_tool(tool *t, int argc, char **argv) {
     if (argc < 2) return general_help(stderr), WRONG_USAGE;
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return general_help(stdout), DONE;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0)
+        return general_help(stdout), DONE;
     if (strcmp(argv[1], "--version") == 0) return verb_version(t);
     for (int k = 0; k < N_VERBS; k++)
         if (strcmp(argv[1], verbs[k].name) == 0) t->verb = &verbs[k];
@@ -1683,6 +1885,7 @@ int main(int argc, char **argv) {
         free(t.blocks);
         t.blocks = next;
     }
-    if ((fflush(stdout) != 0 || ferror(stdout)) && code == DONE) code = fail(WRONG_INPUT, "cannot write to standard output: %s", strerror(errno));
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == DONE)
+        code = fail(WRONG_INPUT, "cannot write to standard output: %s", strerror(errno));
     return code;
 }

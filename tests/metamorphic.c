@@ -1,0 +1,373 @@
+/* The same graphs under every compiler, optimisation level, ISA level and number of threads, and on a
+   host thread with another floating-point mode: the same bits, compared by a hash of all outputs and
+   states with the interpreter's.
+
+       metamorphic [--count=N] [--seed=S] [name ...]     names filter the variants, as in other tests
+
+   Each variant runs in a process of its own. The last line is "N passed, N failed". */
+#if !defined(_WIN32)
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+#if defined(__x86_64__) || defined(_M_X64)
+#include <xmmintrin.h>
+#endif
+#include "stax.h"
+
+#include "graphs.h"
+#include "harness.h"
+
+enum { MOST_GRAPHS = 64 };
+
+typedef enum host_mode { MODE_PLAIN, MODE_FTZ, MODE_TO_ZERO, MODE_UP, MODE_ALL } host_mode;
+typedef enum team_kind { TEAM_NONE, TEAM_OWN, TEAM_SHUFFLED, TEAM_THREADS } team_kind;
+
+typedef struct variant {
+    char name[64];
+    const char *compiler;
+    int opt_level;
+    stax_isa isa;
+    int n_threads;
+    team_kind team;
+    host_mode mode;
+    int interpret, wide;
+    int exported;                          /* an index of `export_flags` + 1 */
+} variant;
+
+typedef struct result {
+    uint64_t hash;
+    int status;
+    int mode_kept;
+    char why[400];
+} result;
+typedef struct board {
+    int done, n_made, n_loops;             /* n_loops: calls of a parallel_for of our own */
+    result results[MOST_GRAPHS];
+} board;
+
+static recipe recipes[2][MOST_GRAPHS];     /* small ones, wide ones */
+static int n_recipes[2];
+static result reference[2][MOST_GRAPHS];
+static board *shared;
+static variant now;
+static int is_here;
+
+/* ---- the host's mode ---------------------------------------------------------------------------- */
+
+#if defined(__x86_64__) || defined(_M_X64)
+static unsigned mode_get(void) { return _mm_getcsr() & ~0x3fu; } /* without the sticky flags */
+static void mode_set(unsigned m) { _mm_setcsr(m); }
+static unsigned mode_of(host_mode m) {
+    return 0x1f80u | (m == MODE_FTZ || m == MODE_ALL ? 0x8040u : 0) | (m == MODE_TO_ZERO || m == MODE_ALL ? 0x6000u : m == MODE_UP ? 0x4000u : 0);
+}
+#elif defined(__aarch64__)
+static unsigned mode_get(void) {
+    uint64_t m;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(m));
+    return (unsigned)m;
+}
+static void mode_set(unsigned m) { __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)m)); }
+static unsigned mode_of(host_mode m) {
+    return (m == MODE_FTZ || m == MODE_ALL ? 1u << 24 : 0) | (m == MODE_TO_ZERO || m == MODE_ALL ? 3u << 22 : m == MODE_UP ? 1u << 22 : 0);
+}
+#else
+static unsigned mode_get(void) { return 0; }
+static void mode_set(unsigned m) { (void)m; }
+static unsigned mode_of(host_mode m) { return (void)m, 0; }
+#endif
+
+/* ---- threads of our own ------------------------------------------------------------------------- */
+
+static uint64_t shuffle_state = 1;
+
+static void shuffled_for(void *user, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
+    int64_t order[256];
+    dice d;
+    (void)user;
+    shared->n_loops++;
+    d.state = shuffle_state++;
+    if (n > 256) {
+        for (int64_t i = n - 1; i >= 0; i--) body(arg, i);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) order[i] = i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t j = dice_below(&d, (int)i + 1), t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+    for (int64_t i = 0; i < n; i++) body(arg, order[i]);
+}
+
+#if !defined(_WIN32)
+typedef struct job {
+    void (*body)(void *arg, int64_t i);
+    void *arg;
+    int64_t i;
+} job;
+static void *job_run(void *p) {
+    job *j = (job *)p;
+    j->body(j->arg, j->i);
+    return NULL;
+}
+/* A thread for every i, started from the last: their host mode is the default one. */
+static void threaded_for(void *user, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
+    pthread_t threads[64];
+    job jobs[64];
+    (void)user;
+    shared->n_loops++;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        if (i >= 64) {
+            body(arg, i);
+            continue;
+        }
+        jobs[i].body = body;
+        jobs[i].arg = arg;
+        jobs[i].i = i;
+        pthread_create(&threads[i], NULL, job_run, &jobs[i]);
+    }
+    for (int64_t i = 0; i < n && i < 64; i++) pthread_join(threads[i], NULL);
+}
+#endif
+
+/* ---- one variant -------------------------------------------------------------------------------- */
+
+static uint64_t hash_bytes(uint64_t h, const void *data, size_t n) {
+    const unsigned char *p = (const unsigned char *)data;
+    for (size_t k = 0; k < n; k++) h = (h ^ p[k]) * UINT64_C(0x100000001b3);
+    return h ^ h >> 29;
+}
+
+static uint64_t sample_hash(const sample *s) {
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (int k = 0; k < s->n_outputs; k++) h = hash_bytes(h, s->out[k].data, s->out[k].bytes);
+    for (int k = 0; k < s->n_inputs; k++) h = hash_bytes(h, s->in[k].data, s->in[k].bytes);
+    return h;
+}
+
+static void run_one(stax_context *ctx, const recipe *r, const stax_graph *g, stax_program *p, result *out) {
+    static sample s;
+    stax_status status = STAX_OK;
+    out->mode_kept = 1;
+    if (!sample_make(&s, r, g, 0, 0)) {
+        out->status = -1;
+    } else {
+        for (int k = 0; p && k < s.n_inputs && status == STAX_OK; k++)
+            if (s.kinds[k] == STAX_KIND_PARAM) status = stax_bind(p, s.names[k], &s.inputs[k]);
+        unsigned old = mode_get(), mode = mode_of(now.mode);
+        if (now.mode != MODE_PLAIN) mode_set(mode);
+        if (status == STAX_OK) status = p ? stax_run(p, s.slots, s.outputs) : stax_interpret(g, s.inputs, s.outputs);
+        if (now.mode != MODE_PLAIN) {
+            out->mode_kept = mode_get() == mode;
+            mode_set(old);
+        }
+        out->status = (int)status;
+        out->hash = status == STAX_OK ? sample_hash(&s) : 0;
+        if (status != STAX_OK) snprintf(out->why, sizeof out->why, "%s", stax_error(ctx));
+    }
+    sample_free(&s);
+}
+
+static void run_variant(void) {
+    stax_options o = stax_options_default();
+    stax_compile_options c;
+    stax_graph *graphs[MOST_GRAPHS];
+    stax_program *programs[MOST_GRAPHS];
+    int n = n_recipes[now.wide];
+    memset(&c, 0, sizeof c);
+    memset(programs, 0, sizeof programs);
+    o.compiler = now.compiler;
+    o.isa = now.isa;
+    o.n_threads = now.n_threads;
+    if (now.team == TEAM_SHUFFLED) o.parallel_for = shuffled_for;
+#if !defined(_WIN32)
+    if (now.team == TEAM_THREADS) o.parallel_for = threaded_for;
+#endif
+    c.opt_level = now.opt_level;
+    c.strict = 1;
+    stax_context *ctx = stax_open(&o);
+    if (!ctx) return;
+    for (int k = 0; k < n; k++) graphs[k] = recipe_build(&recipes[now.wide][k], ctx, NULL);
+    stax_status s = STAX_OK;
+    if (!now.interpret) s = stax_compile_many((const stax_graph *const *)graphs, n, &c, programs);
+    if (s != STAX_OK && n > 1) { /* which one */
+        for (int k = 0; k < n; k++) {
+            programs[k] = stax_compile(graphs[k], &c);
+            if (programs[k]) continue;
+            snprintf(shared->results[k].why, sizeof shared->results[k].why, "%s", stax_error(ctx));
+            shared->results[k].status = -2;
+        }
+    }
+    for (int k = 0; k < n; k++) {
+        if (!now.interpret && !programs[k]) continue;
+        run_one(ctx, &recipes[now.wide][k], graphs[k], programs[k], &shared->results[k]);
+        shared->n_made = k + 1;
+    }
+    for (int k = 0; k < n; k++) {
+        stax_program_free(programs[k]);
+        stax_graph_free(graphs[k]);
+    }
+    stax_close(ctx);
+    shared->done = 1;
+}
+
+static int run_in_child(void) {
+    memset(shared, 0, sizeof *shared);
+#if defined(_WIN32)
+    run_variant();
+#else
+    fflush(stdout);
+    if (is_here) {
+        run_variant();
+        return shared->done;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(300);
+        run_variant();
+        fflush(stdout);
+        _exit(0);
+    }
+    int status = 0;
+    if (child > 0) waitpid(child, &status, 0);
+    if (!shared->done) printf("%s: ended by %s %d after graph %d\n", now.name, WIFSIGNALED(status) ? "signal" : "exit status",
+                              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), shared->n_made);
+#endif
+    return shared->done;
+}
+
+static void check_variant(void) {
+    if (!CHECK(run_in_child())) return;
+    for (int k = 0; k < n_recipes[now.wide]; k++) {
+        const result *want = &reference[now.wide][k], *got = &shared->results[k];
+        unsigned long long seed = (unsigned long long)recipes[now.wide][k].seed;
+        if (got->status != want->status) {
+            printf("%s: seed %llu%s: status %d, expected %d: %s\n", now.name, seed, now.wide ? " wide" : "", got->status, want->status, got->why);
+            CHECK(got->status == want->status);
+        } else if (got->hash != want->hash) {
+            printf("%s: seed %llu%s: other bits\n", now.name, seed, now.wide ? " wide" : "");
+            CHECK(got->hash == want->hash);
+        }
+        CHECK(got->mode_kept);
+    }
+    if (now.team >= TEAM_SHUFFLED) CHECK(shared->n_loops > 0);
+}
+
+static void run_named(const char *compiler, int opt_level, const char *isa_name, stax_isa isa, int threads, team_kind team, host_mode mode, const char *what,
+                      int wide) {
+    memset(&now, 0, sizeof now);
+    snprintf(now.name, sizeof now.name, "%s_O%d_%s_%s", compiler ? compiler : "cc", opt_level, isa_name, what);
+    now.compiler = compiler;
+    now.opt_level = opt_level;
+    now.isa = isa;
+    now.n_threads = threads;
+    now.team = team;
+    now.mode = mode;
+    now.wide = wide;
+    RUN_NAMED(now.name, check_variant);
+}
+
+/* ---- main --------------------------------------------------------------------------------------- */
+
+/* Graphs that the builder takes and that compile on their own terms: no regions. */
+static int fill_recipes(int wide, int n, uint64_t seed) {
+    stax_context *ctx = stax_open(NULL);
+    int made = 0;
+    if (!ctx) return 0;
+    for (uint64_t s = seed; made < n && s < seed + 1000; s++) {
+        recipe *r = &recipes[wide][made];
+        recipe_make_sized(r, s, wide);
+        if (r->has_regions) continue;
+        stax_graph *g = recipe_build(r, ctx, NULL);
+        if (g && stax_ok(g)) made++;
+        stax_graph_free(g);
+    }
+    stax_close(ctx);
+    n_recipes[wide] = made;
+    memset(&now, 0, sizeof now);
+    snprintf(now.name, sizeof now.name, "interpreter");
+    now.interpret = 1;
+    now.wide = wide;
+    if (!run_in_child()) return 0;
+    memcpy(reference[wide], shared->results, sizeof reference[wide]);
+    return made;
+}
+
+static int has_program(const char *name) {
+    char command[100];
+    snprintf(command, sizeof command, "command -v %s >/dev/null 2>&1", name);
+    return system(command) == 0;
+}
+
+static int has_isa(stax_isa isa) {
+#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__) && !defined(__TINYC__)
+    __builtin_cpu_init();
+    if (isa == STAX_ISA_SSE2) return __builtin_cpu_supports("sse2") != 0;
+    if (isa == STAX_ISA_SSE42) return __builtin_cpu_supports("sse4.2") != 0;
+    if (isa == STAX_ISA_AVX2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (isa == STAX_ISA_AVX512) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#elif defined(__aarch64__)
+    if (isa == STAX_ISA_NEON) return 1;
+#endif
+    return isa == STAX_ISA_SCALAR;
+}
+
+int main(int argc, char **argv) {
+    static const char *const compilers[] = {"gcc", "clang", "tcc"};
+    static const struct {
+        const char *name;
+        stax_isa isa;
+    } levels[] = {{"scalar", STAX_ISA_SCALAR}, {"sse2", STAX_ISA_SSE2}, {"sse42", STAX_ISA_SSE42}, {"avx2", STAX_ISA_AVX2}, {"avx512", STAX_ISA_AVX512}, {"neon", STAX_ISA_NEON}};
+    int count = 16, n = 1;
+    uint64_t seed = 100000;
+    for (int k = 1; k < argc; k++) { /* the rest are filters */
+        if (strncmp(argv[k], "--count=", 8) == 0) count = atoi(argv[k] + 8);
+        else if (strncmp(argv[k], "--seed=", 7) == 0) seed = strtoull(argv[k] + 7, NULL, 10);
+        else argv[n++] = argv[k];
+    }
+    if (count > MOST_GRAPHS) count = MOST_GRAPHS;
+    is_here = getenv("STAX_TEST_HERE") != NULL; /* for a debugger: no processes */
+
+    harness_begin(n, argv);
+#if defined(_WIN32)
+    static board here;
+    shared = &here;
+#else
+    shared = (board *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) return 1;
+#endif
+    int small = fill_recipes(0, count, seed), wide = fill_recipes(1, count / 2 + 1, seed);
+    printf("%d graphs from seed %llu, %d of them wide\n", small + wide, (unsigned long long)seed, wide);
+    CHECK(small > 0 && wide > 0);
+    for (int c = 0; c < 3; c++) {
+        if (!has_program(compilers[c])) {
+            printf("skip %s: not here\n", compilers[c]);
+            continue;
+        }
+        for (int o = 1; o <= 3; o++)
+            if (c < 2 || o == 1) run_named(compilers[c], o, "best", STAX_ISA_DETECT, 1, TEAM_NONE, MODE_PLAIN, "small", 0);
+        for (int k = 0; k < 6 && c < 2; k++)
+            if (has_isa(levels[k].isa)) run_named(compilers[c], c == 0 ? 1 : 2, levels[k].name, levels[k].isa, 1, TEAM_NONE, MODE_PLAIN, "small", 0);
+    }
+    for (int mode = MODE_FTZ; mode <= MODE_ALL; mode++) {
+        static const char *const names[] = {"", "flush", "to_zero", "up", "flush_to_zero"};
+        run_named(NULL, 1, "best", STAX_ISA_DETECT, 1, TEAM_NONE, (host_mode)mode, names[mode], 0);
+        memset(&now, 0, sizeof now);
+        snprintf(now.name, sizeof now.name, "interpreter_%s", names[mode]);
+        now.interpret = 1;
+        now.mode = (host_mode)mode;
+        RUN_NAMED(now.name, check_variant);
+    }
+    run_named(NULL, 1, "best", STAX_ISA_DETECT, 1, TEAM_NONE, MODE_PLAIN, "wide", 1);
+    run_named(NULL, 1, "best", STAX_ISA_DETECT, 2, TEAM_OWN, MODE_PLAIN, "wide_2_threads", 1);
+    run_named(NULL, 1, "best", STAX_ISA_DETECT, 4, TEAM_OWN, MODE_PLAIN, "wide_4_threads", 1);
+    run_named(NULL, 1, "best", STAX_ISA_DETECT, 4, TEAM_OWN, MODE_ALL, "wide_4_threads_flush", 1);
+    run_named(NULL, 1, "best", STAX_ISA_DETECT, 5, TEAM_SHUFFLED, MODE_PLAIN, "wide_5_shuffled", 1);
+    run_named(NULL, 1, "best", STAX_ISA_DETECT, 4, TEAM_THREADS, MODE_PLAIN, "wide_4_of_mine", 1);
+    return HARNESS_END();
+}
