@@ -50,7 +50,7 @@ test:
 test-programs: $(TEST_PROGRAMS)
 
 fuzz:
-	@-$(PARALLEL) $(FUZZERS:%=$(B)/fuzz/%)
+	@-$(PARALLEL) staxc $(FUZZERS:%=$(B)/fuzz/%)
 	@$(RUN) $(FUZZERS:%=$(B)/fuzz/%)
 
 long:

@@ -3117,11 +3117,6 @@ static void staxi_context_note(stax_context *ctx, stax_status s, const char *mes
    by lane, free to branch. A NaN gives a NaN; *which* NaN is settled where results are stored. */
 
 /* clang-format off */
-#if defined(__GNUC__)
-#define STAXI_MAYBE_UNUSED __attribute__((unused))
-#else
-#define STAXI_MAYBE_UNUSED
-#endif
 
 /* A function and its text. `sx_(name)` in a text calls another function of this kind. */
 #define STAXI_FN(ret, name, params, ...)                                                      \
@@ -9430,7 +9425,7 @@ static bool staxi_joined_dtype(const staxi_infer *c, stax_dtype *dtype) {
 static bool staxi_infer_concat(staxi_infer *c) {
     staxi_type out = *staxi_in(c, 0);
     stax_dtype dtype;
-    int axis;
+    int axis = 0;
     if (!staxi_joined_dtype(c, &dtype) || !staxi_axis(c, 0, out.rank, &axis)) return false;
     for (int k = 1; k < c->n; k++) {
         const staxi_type *x = staxi_in(c, k);
@@ -9453,7 +9448,7 @@ static bool staxi_infer_stack(staxi_infer *c) {
     const staxi_type *first = staxi_in(c, 0);
     staxi_type out = *first;
     stax_dtype dtype;
-    int axis;
+    int axis = 0;
     if (!staxi_joined_dtype(c, &dtype) || !staxi_rank_check(c, first->rank + 1) ||
         !staxi_axis(c, 0, first->rank + 1, &axis))
         return false;
@@ -9480,7 +9475,7 @@ static bool staxi_infer_split(staxi_infer *c) {
     staxi_attr *sizes = &c->attrs[0];
     int64_t single = sizes->i;
     staxi_ix sum = staxi_ix_const(staxi_pool(c), 0);
-    int axis;
+    int axis = 0;
     if (!staxi_axis(c, 1, x->rank, &axis)) return false;
     if (sizes->kind == STAXI_ATTR_INT && !staxi_set_list(c, 0, &single, 1)) return false;
     if (sizes->n < 1 || sizes->n > 255)
@@ -9523,7 +9518,7 @@ static bool staxi_infer_unfold(staxi_infer *c) {
     int64_t step = c->attrs[2].i;
     staxi_ix size = staxi_size_ix(c->g, c->attrs[1].i), room;
     staxi_type out = *x;
-    int axis;
+    int axis = 0;
     if (!staxi_axis(c, 0, x->rank, &axis) || !staxi_rank_check(c, x->rank + 1)) return false;
     room = staxi_ix_sub(pool, x->dims[axis], size);
     if (staxi_ix_range(pool, size).lo < 1 || staxi_size_is_handle(step) || step < 1 ||
@@ -9544,7 +9539,7 @@ static bool staxi_infer_unfold(staxi_infer *c) {
 static bool staxi_infer_iota(staxi_infer *c) {
     staxi_type out = staxi_type_scalar(STAX_I64);
     stax_dtype dtype = (stax_dtype)c->attrs[2].i;
-    int axis;
+    int axis = 0;
     if (!staxi_shape_attr(c, 0, &out)) return false;
     if (out.rank == 1 && !staxi_attr_given(&c->attrs[1])) c->attrs[1] = staxi_attr_int(0);
     return staxi_axis(c, 1, out.rank, &axis) &&
@@ -9576,7 +9571,7 @@ static bool staxi_infer_gather(staxi_infer *c) {
 static bool staxi_infer_take_along_axis(staxi_infer *c) {
     staxi_type x = *staxi_in(c, 0), i = *staxi_in(c, 1);
     stax_dtype dtype = (stax_dtype)x.dtype;
-    int axis;
+    int axis = 0;
     staxi_ix length;
     if (!staxi_want_indices(c, 1) || !staxi_axis(c, 0, x.rank, &axis)) return false;
     if (i.rank != x.rank)
@@ -9677,7 +9672,7 @@ static bool staxi_infer_arg(staxi_infer *c) {
     const staxi_type *x = staxi_in(c, 0);
     uint32_t mask = (1u << x->rank) - 1;
     staxi_type out;
-    int axis;
+    int axis = 0;
     if (staxi_attr_given(&c->attrs[0])) {
         if (!staxi_axis(c, 0, x->rank, &axis)) return false;
         mask = 1u << axis;
@@ -9786,7 +9781,7 @@ static bool staxi_infer_linear(staxi_infer *c) {
 /* ---- rules: networks, random ----------------------------------------------------------------- */
 
 static bool staxi_infer_softmax(staxi_infer *c) {
-    int axis;
+    int axis = 0;
     return staxi_axis(c, 0, staxi_in(c, 0)->rank, &axis) && staxi_infer_float(c);
 }
 
@@ -16828,6 +16823,7 @@ static stax_status staxi_interpret_basis(stax_context *ctx, const stax_graph *ba
 STAXDEF stax_status stax_interpret(const stax_graph *graph, const stax_tensor *inputs,
                                    const stax_tensor *outputs) {
     if (!graph) return STAX_E_ARGUMENT;
+    if (!graph) return STAX_E_ARGUMENT;
     stax_context *ctx = graph->ctx;
     const stax_allocator *a = staxi_allocator_of(ctx);
     size_t bytes = (graph->n_symbols + 1) * sizeof(int64_t);
@@ -18144,6 +18140,11 @@ static bool staxi_stage_outputs(staxi_stages *p) {
         if (!b) return false;
         p->buffers[b].is_output = true;
         p->buffers[b].is_state = staxi_output_is_state(p->graph, k);
+        if (p->buffers[b].is_state) { /* the state's own memory: its layout too */
+            uint32_t input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
+            memcpy(p->buffers[b].strides, p->buffers[p->buffer_of[input]].strides,
+                   sizeof p->buffers[b].strides);
+        }
         p->buffers[b].slot = p->n_args++;
         uint32_t s = p->stage_of[v];
         if (p->buffers[b].is_state && !s) {
@@ -18501,7 +18502,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     const staxi_stage *first = &p->stages[K->first_stage];
     int mode = s->mode[k], other = s->mode[K->first_stage];
     *shared = 0;
-    if (mode == STAXI_MODE_CHECK || K->alone || staxi_stage_writes_state(p, k))
+    if (mode == STAXI_MODE_CHECK || K->alone || st->order == STAXI_ORDER_CHAIN ||
+        staxi_stage_writes_state(p, k))
         return "it runs alone";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))
         return "one reduces columns, the other does not";
@@ -19379,6 +19381,10 @@ static stax_status staxi_trees_build(staxi_trees *t, staxi_schedule *s) {
         ok = staxi_tree_kernel(t, s->run_order[o], &t->kernels[o], &marks);
         staxi_free(p->a, marks.at, marks.cap * sizeof *marks.at);
     }
+    if (p->ix.no_memory)
+        ok = false;
+    else if (p->ix.overflow)
+        return staxi_stages_fail(p, STAX_E_OVERFLOW, "an index does not fit in 64 bits");
     return ok ? p->status : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
 }
 
@@ -20199,17 +20205,22 @@ typedef struct staxi_emit {
     const uint8_t *buffer_use; /* by buffer: 1 read, 2 written in this kernel                 */
     uint64_t *deps;            /* by expression, valid where deps_known                       */
     uint8_t *deps_known, *emitted;
-    size_t cap_exprs_seen;
+    size_t cap_deps, cap_known, cap_emitted;
     staxi_expr *order; /* emitted expressions, a stack of scopes                      */
     size_t n_order, cap_order;
     const char **needs[2]; /* names of scalar functions: [0] width 1, [1] lanes           */
     size_t n_needs[2], cap_needs[2];
-    bool failed;
+    bool failed, no_memory;
     int program; /* number of the program within the unit                       */
 } staxi_emit;
 
 static void staxi_line(staxi_emit *e) {
     for (int k = 0; k < e->indent; k++) staxi_put(e->t, "    ");
+}
+
+static bool staxi_emit_no_memory(staxi_emit *e) {
+    e->failed = e->no_memory = true;
+    return false;
 }
 
 /* ---- which scalar functions are needed ---- */
@@ -20219,7 +20230,7 @@ static void staxi_need(staxi_emit *e, int block, const char *name) {
         if (strcmp(e->needs[block][k], name) == 0) return;
     if (!staxi_grow(e->p->a, (void **)&e->needs[block], &e->cap_needs[block], e->n_needs[block] + 1,
                     sizeof(char *))) {
-        e->failed = true;
+        staxi_emit_no_memory(e);
         return;
     }
     e->needs[block][e->n_needs[block]++] = name;
@@ -20310,16 +20321,13 @@ static void staxi_outer_name(char *out, size_t room, uint32_t ref, int r) {
 /* ---- dependence on loop variables ---- */
 
 static bool staxi_emit_room(staxi_emit *e) {
-    if (e->cap_exprs_seen >= e->p->n_exprs) return true;
-    size_t a = e->cap_exprs_seen, b = a, c = a, n = e->p->n_exprs;
-    if (!staxi_grow(e->p->a, (void **)&e->deps, &a, n, sizeof *e->deps) ||
-        !staxi_grow(e->p->a, (void **)&e->deps_known, &b, n, 1) ||
-        !staxi_grow(e->p->a, (void **)&e->emitted, &c, n, 1)) {
-        e->failed = true;
-        return false;
-    }
-    e->cap_exprs_seen = n;
-    return true;
+    const stax_allocator *a = e->p->a;
+    size_t n = e->p->n_exprs;
+    if (e->cap_deps >= n && e->cap_known >= n && e->cap_emitted >= n) return true;
+    return (staxi_grow(a, (void **)&e->deps, &e->cap_deps, n, sizeof *e->deps) &&
+            staxi_grow(a, (void **)&e->deps_known, &e->cap_known, n, 1) &&
+            staxi_grow(a, (void **)&e->emitted, &e->cap_emitted, n, 1)) ||
+           staxi_emit_no_memory(e);
 }
 
 static uint64_t staxi_ix_deps(staxi_emit *e, staxi_ix ix);
@@ -20627,7 +20635,7 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
     }
     e->emitted[x] = 1;
     if (!staxi_grow(e->p->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
-        e->failed = true;
+        staxi_emit_no_memory(e);
     else
         e->order[e->n_order++] = x;
 }
@@ -21806,7 +21814,8 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     staxi_marks marks;
     memset(&marks, 0, sizeof marks);
     marks.now = 1;
-    if (!staxi_grow(e->p->a, (void **)&used, &cap, e->p->n_buffers, 1)) return false;
+    if (!staxi_grow(e->p->a, (void **)&used, &cap, e->p->n_buffers, 1))
+        return staxi_emit_no_memory(e);
     e->lanes = kt->lanes;
     e->vec = 0;
     e->n_loop_vars = 0;
@@ -21816,7 +21825,7 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     e->outer_bits = 0;
     const staxi_kernel *K = &e->trees->s->kernels[kt->kernel];
     for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
-    if (e->deps_known) memset(e->deps_known, 0, e->cap_exprs_seen);
+    if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
     staxi_putf(e->t, "\nstatic void sx_kernel_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n",
                e->program, (uint64_t)k);
     e->indent = 1;
@@ -22129,9 +22138,9 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
 
 static void staxi_emit_free(staxi_emit *e) {
     const stax_allocator *a = e->p->a;
-    staxi_free(a, e->deps, e->cap_exprs_seen * sizeof *e->deps);
-    staxi_free(a, e->deps_known, e->cap_exprs_seen);
-    staxi_free(a, e->emitted, e->cap_exprs_seen);
+    staxi_free(a, e->deps, e->cap_deps * sizeof *e->deps);
+    staxi_free(a, e->deps_known, e->cap_known);
+    staxi_free(a, e->emitted, e->cap_emitted);
     staxi_free(a, e->order, e->cap_order * sizeof *e->order);
     for (int b = 0; b < 2; b++)
         staxi_free(a, (void *)e->needs[b], e->cap_needs[b] * sizeof(char *));
@@ -22142,8 +22151,8 @@ static void staxi_emit_turn(staxi_emit *e, staxi_trees *trees, int program) {
     e->trees = trees;
     e->p = trees->s->p;
     e->program = program;
-    if (e->deps_known) memset(e->deps_known, 0, e->cap_exprs_seen);
-    if (e->emitted) memset(e->emitted, 0, e->cap_exprs_seen);
+    if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
+    if (e->emitted) memset(e->emitted, 0, e->cap_emitted);
 }
 
 /* What the texts of a unit need: the prelude, and the scalar functions in their two blocks. */
@@ -22198,14 +22207,12 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
     staxi_put_prelude(&e, &body, vectors, types, out);
     staxi_putn(out, before.data ? before.data : "", before.n);
     staxi_putn(out, body.data ? body.data : "", body.n);
-    bool failed = e.failed, no_memory = body.failed || before.failed || out->failed;
+    bool failed = e.failed, no_memory = e.no_memory || body.failed || before.failed || out->failed;
+    for (int k = 0; k < n; k++) no_memory = no_memory || programs[k]->s->p->ix.no_memory;
     staxi_text_free(&body);
     staxi_text_free(&before);
     staxi_emit_free(&e);
-    if (no_memory) return staxi_stages_fail(e.p, STAX_E_MEMORY, NULL);
-    return failed
-               ? staxi_stages_fail(e.p, STAX_E_INTERNAL, "emission met an operation without a text")
-               : e.p->status;
+    return no_memory ? STAX_E_MEMORY : failed ? STAX_E_INTERNAL : STAX_OK;
 }
 
 /* =================================================================================== >>toolchain
@@ -24629,8 +24636,7 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
     else
-        staxi_putf(why, "cannot print this program: %s",
-                   p[n - 1]->stages.why ? p[n - 1]->stages.why : stax_status_text(s));
+        staxi_putf(why, "cannot print this program: %s", stax_status_text(s));
     for (int k = 0; k < n && s == STAX_OK; k++) {
         void *symbol = staxi_object_symbol(p[0]->object, names[k]);
         if (!symbol) {
@@ -24672,11 +24678,30 @@ STAXDEF void stax_program_free(stax_program *p) {
     staxi_free(a, p, sizeof *p);
 }
 
+/* Every size symbol must follow from the shape of some input. */
+static bool staxi_symbols_are_bound(const stax_graph *g) {
+    for (size_t k = 0; k < g->n_symbols; k++) {
+        if (staxi_symbol_is_bound(g, g->symbols[k].ix)) continue;
+        staxi_text why;
+        staxi_text_init(&why, &g->ctx->allocator);
+        staxi_putf(&why, "the size %s is in the shape of no input: nothing says what it is",
+                   g->symbols[k].name);
+        staxi_context_fail(g->ctx, STAX_E_SHAPE, &why);
+        staxi_text_free(&why);
+        return false;
+    }
+    return true;
+}
+
 /* A program that is not planned yet. NULL: the context has the reason. */
 static stax_program *staxi_program_new(const stax_graph *g) {
     stax_context *ctx = g->root->ctx;
     const stax_allocator *a = &ctx->allocator;
     stax_program *p = (stax_program *)staxi_alloc(a, sizeof *p);
+    if (g->root->status == STAX_OK && !staxi_symbols_are_bound(g->root)) {
+        staxi_free(a, p, sizeof *p);
+        return NULL;
+    }
     stax_graph *basis = g->root->status == STAX_OK && p ? staxi_decompose(g)
                                                         : NULL; /* it records its own failures */
     if (basis && basis->status != STAX_OK) {
@@ -24716,6 +24741,7 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
     if (options) o = *options;
     stax_status s = n > 0 ? STAX_OK : STAX_E_ARGUMENT;
     int made = 0;
+    for (int k = 0; k < n; k++) programs[k] = NULL;
     for (; made < n && s == STAX_OK; made++) {
         programs[made] = graphs[made] ? staxi_program_new(graphs[made]) : NULL;
         if (!programs[made])
@@ -24750,7 +24776,9 @@ STAXDEF stax_program *stax_compile(const stax_graph *g, const stax_compile_optio
     return stax_compile_many(&g, 1, options, &p) == STAX_OK ? p : NULL;
 }
 
-STAXDEF stax_status stax_program_status(const stax_program *p) { return p->status; }
+STAXDEF stax_status stax_program_status(const stax_program *p) {
+    return p ? p->status : STAX_E_ARGUMENT;
+}
 
 /* ---- threads on request ---- */
 
@@ -24835,9 +24863,9 @@ static stax_status staxi_run_checked(const stax_program *p, const staxi_record *
         return status;
     }
     staxi_putf(&t,
-               "error: %s: index %D (at position %D) is out of range: expected -%D .. %D; outputs "
-               "and state hold unspecified values",
-               st->op_name, r->found, r->position, r->limit, r->limit - 1);
+               "error: %s: index %D is out of range for an axis of size %D; outputs and states are "
+               "unspecified now",
+               st->op_name, r->found, r->limit);
     stax_status s = staxi_context_fail(p->ctx, STAX_E_INDEX, &t);
     staxi_text_free(&t);
     return s;
@@ -24940,7 +24968,8 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
         workspace = staxi_workspace_take(p, (size_t)need);
         if (!workspace) s = STAX_E_MEMORY;
     } else if (s == STAX_OK && !own &&
-               (bytes < (size_t)need || (need > 0 && (uintptr_t)workspace % STAX_ALIGN != 0))) {
+               (bytes < (size_t)need ||
+                (need > 0 && (!workspace || (uintptr_t)workspace % STAX_ALIGN != 0)))) {
         staxi_putf(&why, "workspace: expected %D bytes aligned to %d, found %U bytes", need,
                    STAX_ALIGN, (uint64_t)bytes);
         s = STAX_E_MEMORY;
@@ -24967,7 +24996,7 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
 }
 
 static bool staxi_tensor_is(const stax_tensor *t, const staxi_expect *x) {
-    return t->dtype == x->dtype && t->rank == x->rank && t->data &&
+    return t->dtype == x->dtype && t->rank == x->rank && t->device == 0 && t->data &&
            memcmp(t->shape, x->shape, x->axes_bytes) == 0 &&
            memcmp(t->strides, x->strides, x->axes_bytes) == 0;
 }
@@ -24996,6 +25025,7 @@ static bool staxi_quick_arguments(const stax_program *p, const stax_tensor *inpu
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs,
                              const stax_tensor *outputs) {
     void *buffers[STAXI_FEW_ARGS];
+    if (!p) return STAX_E_ARGUMENT;
     if (p->expect && p->call && p->constant_bytes == 0 && p->threads == 1 &&
         staxi_quick_arguments(p, inputs, outputs, buffers)) {
         staxi_exec x;
@@ -25012,6 +25042,7 @@ STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs,
 
 STAXDEF stax_status stax_run_with(stax_program *p, const stax_tensor *inputs,
                                   const stax_tensor *outputs, void *workspace, size_t bytes) {
+    if (!p) return STAX_E_ARGUMENT;
     return staxi_run_program(p, inputs, outputs, workspace, bytes, false);
 }
 
@@ -25040,6 +25071,7 @@ static stax_status staxi_run_interpreted(stax_program *p, const stax_tensor *inp
 }
 
 STAXDEF size_t stax_workspace_bytes(const stax_program *p, const stax_tensor *inputs) {
+    if (!p || (!inputs && p->basis->n_inputs)) return 0;
     int64_t need = 0;
     if (!p->planned || !p->call) return 0;
     if (p->constant_bytes >= 0) return (size_t)p->constant_bytes;
@@ -25066,6 +25098,7 @@ STAXDEF size_t stax_workspace_bytes(const stax_program *p, const stax_tensor *in
 }
 
 STAXDEF stax_status stax_bind(stax_program *p, const char *name, const stax_tensor *tensor) {
+    if (!p || !name || !tensor) return STAX_E_ARGUMENT;
     const stax_graph *g = p->basis;
     staxi_text why;
     staxi_text_init(&why, &p->ctx->allocator);
@@ -25233,6 +25266,7 @@ enum { STAXI_FEW_SIZES = 64 };
 
 STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs,
                                          stax_figures *out) {
+    if (!p) return STAX_E_ARGUMENT;
     static const char *const origins[] = {"interpreted", "memory", "disk", "compiled"};
     staxi_sizer z;
     int64_t few[STAXI_FEW_SIZES];
@@ -25598,6 +25632,7 @@ static void staxi_report_explain(const stax_program *p, staxi_text *t, bool json
 }
 
 STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
+    if (!p) return NULL;
     staxi_text t;
     staxi_text_init(&t, &p->ctx->allocator);
     if (!p->call) {
@@ -25867,6 +25902,17 @@ static bool staxi_is_identifier(const char *s) {
     return true;
 }
 
+#ifdef STAX_NO_STDIO
+static stax_status staxi_export_write(const staxi_exporter *x, const char *dir, const char *suffix,
+                                      const staxi_text *what, staxi_text *why) {
+    (void)x;
+    (void)dir;
+    (void)suffix;
+    (void)what;
+    staxi_put(why, "export: files are not built in: STAX_NO_STDIO");
+    return STAX_E_NOT_BUILT;
+}
+#else
 static stax_status staxi_export_write(const staxi_exporter *x, const char *dir, const char *suffix,
                                       const staxi_text *what, staxi_text *why) {
     staxi_text path;
@@ -25880,6 +25926,7 @@ static stax_status staxi_export_write(const staxi_exporter *x, const char *dir, 
     staxi_text_free(&path);
     return s;
 }
+#endif
 
 static const char staxi_export_pragmas[] =
     "#if defined(__GNUC__) && !defined(__clang__) && !defined(__TINYC__)\n"
@@ -25944,16 +25991,25 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
     x.prefix = prefix;
     x.weights_in_file = options && options->weights_in_file;
     x.is_static = options && options->is_static;
+    if (!p || !dir) return STAX_E_ARGUMENT;
     staxi_text_init(&why, &p->ctx->allocator);
     staxi_text_init(&x.h, &p->ctx->allocator);
     staxi_text_init(&x.c, &p->ctx->allocator);
     staxi_text_init(&x.bin, &p->ctx->allocator);
     stax_status s = staxi_export_check(p, prefix, &why);
-    if (s == STAX_OK) s = staxi_export_texts(&x, &why);
+    if (s == STAX_OK) { /* emission adds expressions to the program's pools: one at a time */
+        stax_program *own = (stax_program *)(uintptr_t)p;
+        staxi_mutex_lock(&own->mutex);
+        own->stages.ix.no_memory = false; /* an earlier attempt may have run out of it */
+        s = staxi_export_texts(&x, &why);
+        staxi_mutex_unlock(&own->mutex);
+    }
+#ifndef STAX_NO_STDIO
     if (s == STAX_OK && !staxi_dir_make(dir)) {
         staxi_putf(&why, "export: cannot make the folder %s", dir);
         s = STAX_E_IO;
     }
+#endif
     if (s == STAX_OK) s = staxi_export_write(&x, dir, ".h", &x.h, &why);
     if (s == STAX_OK) s = staxi_export_write(&x, dir, ".c", &x.c, &why);
     if (s == STAX_OK && x.weights_in_file) s = staxi_export_write(&x, dir, ".bin", &x.bin, &why);
@@ -25998,7 +26054,7 @@ STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_v
 
 STAXDEF stax_status stax_program_save(const stax_program *p, const char *file) {
     (void)file;
-    return staxi_not_built(p->ctx, "stax_program_save");
+    return staxi_not_built(p ? p->ctx : NULL, "stax_program_save");
 }
 
 STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file) {

@@ -50,7 +50,9 @@ for cc in gcc clang; do
         check "$cc $std declarations" $cc -std=$std $STRICT $I -fsyntax-only "$B/decl.c"
         check "$cc $std implementation" $cc -std=$std $STRICT $I -fsyntax-only "$B/impl.c"
     done
-    check "$cc gnu17 all optimisation" $cc -std=gnu17 -O2 $STRICT $I -c "$B/matrix.c" -o "$B/o2.o"
+    if [ $cc = gcc ]; then # its optimiser finds more to warn of; clang's does not
+        check "$cc gnu17 -O2" $cc -std=gnu17 -O2 $STRICT $I -c "$B/matrix.c" -o "$B/o2.o"
+    fi
     if ! has $cxx; then skip $cxx "not installed"; continue; fi
     for std in c++11 c++20; do
         check "$cxx $std declarations" $cxx -std=$std $STRICT $I -fsyntax-only "$B/decl.cc"

@@ -5,8 +5,10 @@
    tensor and around a workspace of exactly stax_workspace_bytes, filled with garbage, must stay as
    they are, and so must the inputs. Symbolic graphs run for two sets of sizes.
 
-       differential [--count=N] [--seed=S] [--batch=N] [--one] [--report]
-   --wide makes long axes (for threads and big blocks), --compiler=NAME takes another compiler.
+       differential [--count=N] [--seed=S] [--batch=N] [--tables=0] [--one] [--small] [--report]
+   Before the random graphs come tables: every elementwise op and cast of every dtype on specials.
+   --wide makes long axes (for threads and big blocks), --compiler=NAME, --isa=N (of
+   stax_isa) and --opt=1..3 compile otherwise.
    --one checks the graph of that seed alone and prints it; --small makes it smaller first, and
    --report adds the C of the program.
 
@@ -48,7 +50,9 @@ static struct {
     uint64_t seed;
     int batch, one, show_c, max_shrunk, wide;
     const char *compiler;
-} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, NULL};
+    stax_isa isa;
+    int opt_level;
+} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, NULL, STAX_ISA_DETECT, 1};
 static report *shared;
 
 /* ---- one graph ---------------------------------------------------------------------------------- */
@@ -168,7 +172,7 @@ static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs,
     const stax_graph *list[MAX_BATCH];
     stax_compile_options o;
     memset(&o, 0, sizeof o);
-    o.opt_level = 1;
+    o.opt_level = settings.opt_level;
     o.strict = 1;
     if (n == 0) return;
     for (int k = 0; k < n; k++) list[k] = graphs[index[k]];
@@ -194,6 +198,7 @@ static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs,
 static void check_recipes(recipe *recipes, int n, verdict *verdicts, int counted) {
     stax_options options = stax_options_default();
     options.compiler = settings.compiler;
+    options.isa = settings.isa;
     stax_context *ctx = stax_open(&options);
     stax_graph *graphs[MAX_BATCH];
     int index[MAX_BATCH], ready = 0;
@@ -331,6 +336,7 @@ static void write_found(recipe *r, const verdict *v) {
     char path[200], *text = NULL;
     stax_options options = stax_options_default();
     options.compiler = settings.compiler;
+    options.isa = settings.isa;
     stax_context *ctx = stax_open(&options);
     stax_graph *g = ctx ? recipe_build(r, ctx, NULL) : NULL;
     if (g) text = stax_print(g);
@@ -367,10 +373,17 @@ static void write_found(recipe *r, const verdict *v) {
     fflush(stdout);
 }
 
+/* Seeds from 1000000000 on are the tables of specials. */
+static int recipe_of(recipe *r, uint64_t seed) {
+    if (seed >= UINT64_C(1000000000)) return recipe_special(r, (int)(seed - UINT64_C(1000000000)));
+    recipe_make_sized(r, seed, settings.wide);
+    return 1;
+}
+
 static void explain(uint64_t seed, const verdict *v, int tries) {
     static recipe r;
     verdict now = *v;
-    recipe_make_sized(&r, seed, settings.wide);
+    recipe_of(&r, seed);
     if (v->what != REFUSED && v->what != WRONG_TYPE) {
         shrink(&r, v->what, tries);
         verdict last;
@@ -408,6 +421,8 @@ int main(int argc, char **argv) {
     settings.batch = (int)option(argc, argv, "--batch", settings.batch);
     settings.one = (int)option(argc, argv, "--one", 0);
     settings.show_c = (int)option(argc, argv, "--report", 0);
+    settings.isa = (stax_isa)option(argc, argv, "--isa", 0);
+    settings.opt_level = (int)option(argc, argv, "--opt", 1);
     settings.wide = (int)option(argc, argv, "--wide", 0);
     for (int k = 1; k < argc; k++)
         if (strncmp(argv[k], "--compiler=", 11) == 0) settings.compiler = argv[k] + 11;
@@ -428,7 +443,7 @@ int main(int argc, char **argv) {
 #endif
     printf("seeds %llu .. %llu\n", (unsigned long long)settings.seed, (unsigned long long)(settings.seed + (uint64_t)settings.count - 1));
     if (settings.one) {
-        recipe_make_sized(&recipes[0], settings.seed, settings.wide);
+        if (!recipe_of(&recipes[0], settings.seed)) return 1;
         verdict v;
         memset(&v, 0, sizeof v);
         if (option(argc, argv, "--here", 0)) check_recipes(recipes, 1, &v, 0);
@@ -437,9 +452,13 @@ int main(int argc, char **argv) {
         else write_found(&recipes[0], &v);
         return v.what > FINE_ERROR;
     }
-    for (int64_t at = 0; at < settings.count; at += settings.batch) {
-        int n = settings.count - at < settings.batch ? (int)(settings.count - at) : settings.batch;
-        for (int k = 0; k < n; k++) recipe_make_sized(&recipes[k], settings.seed + (uint64_t)(at + k), settings.wide);
+    uint64_t next = settings.seed, special = UINT64_C(1000000000), last = special + N_SPECIALS;
+    if (!option(argc, argv, "--tables", 1)) special = last;
+    for (int64_t left = settings.count; left > 0 || special < last;) {
+        int n = 0;
+        for (; n < settings.batch && special < last; special++) n += recipe_of(&recipes[n], special);
+        for (; n < settings.batch && left > 0; left--) recipe_of(&recipes[n++], next++);
+        if (n == 0) break;
         memset(verdicts, 0, sizeof verdicts);
         recipes_in_child(recipes, n, verdicts, 1);
         for (int k = 0; k < n; k++) {

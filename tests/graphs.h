@@ -119,7 +119,7 @@ typedef struct recipe {
     int is_wide;                           /* long axes, so that kernels are split among threads */
 } recipe;
 
-enum { FILL_PLAIN, FILL_SPECIAL, FILL_WIDE, FILL_SMALL, FILL_INDEX, FILL_WILD_INDEX, FILL_SHIFT };
+enum { FILL_PLAIN, FILL_SPECIAL, FILL_WIDE, FILL_SMALL, FILL_INDEX, FILL_WILD_INDEX, FILL_SHIFT, FILL_TABLE };
 enum { MAX_ELEMENTS = 24000, MAX_SPENT = 160000, WIDE_ELEMENTS = 300000, WIDE_SPENT = 4000000 };
 
 /* ---- dtypes ------------------------------------------------------------------------------------- */
@@ -1428,6 +1428,52 @@ static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
 
 MAYBE_UNUSED static void recipe_make(recipe *r, uint64_t seed) { recipe_make_sized(r, seed, 0); }
 
+/* Each elementwise op and cast on each dtype, on a table of specials (binary ops: on all pairs of them).
+   False: there is no such number. */
+enum { N_TABLE = 144, N_DTYPES = STAX_DTYPE_COUNT - 1, N_SPECIALS = (N_UNARY + N_BINARY + 2 * N_DTYPES) * N_DTYPES };
+MAYBE_UNUSED static int recipe_special(recipe *r, int number_of) {
+    int op = number_of / N_DTYPES;
+    stax_dtype dtype = (stax_dtype)(1 + number_of % N_DTYPES);
+    memset(r, 0, sizeof *r);
+    r->seed = UINT64_C(1000000000) + (uint64_t)number_of;
+    r->n_extents = 1;
+    step x = step_new(STEP_INPUT, -1, -1, -1), s;
+    x.type = kind_scalar(dtype);
+    x.fill = FILL_TABLE;
+    x.type.rank = 1;
+    x.type.dims[0] = number(N_TABLE);
+    row_major(&x);
+    int classes = op < N_UNARY ? rule_classes(unary_rows[op].rule) : op < N_UNARY + N_BINARY ? rule_classes(binary_rows[op - N_UNARY].rule) : ANY | F8S;
+    if (!(class_of(dtype) & classes)) return 0;
+    if (op < N_UNARY) {
+        s = step_new(STEP_UNARY, add_step(r, &x), -1, -1);
+        s.op = op;
+    } else if (op < N_UNARY + N_BINARY) {
+        step y = x;
+        y.type.rank = 2;
+        y.type.dims[1] = number(1);
+        row_major(&y);
+        int a = add_step(r, &x), b = add_step(r, &y);
+        s = step_new(STEP_BINARY, a, b, -1);
+        s.op = op - N_UNARY;
+        s.type.rank = 2;
+        s.type.dims[1] = number(N_TABLE);
+    } else {
+        op -= N_UNARY + N_BINARY;
+        s = step_new(op < N_DTYPES ? STEP_CAST : STEP_BITCAST, add_step(r, &x), -1, -1);
+        s.dtype = (stax_dtype)(1 + op % N_DTYPES);
+        if (s.kind == STEP_BITCAST && (bits_of(s.dtype) != bits_of(dtype) || (s.dtype == STAX_BOOL) != (dtype == STAX_BOOL))) return 0;
+    }
+    if (s.type.rank == 0) s.type.rank = 1;
+    s.type.dims[0] = number(N_TABLE);
+    s.type.dtype = s.kind == STEP_CAST || s.kind == STEP_BITCAST ? s.dtype : dtype;
+    rule u = s.kind == STEP_UNARY ? unary_rows[s.op].rule : s.kind == STEP_BINARY ? binary_rows[s.op].rule : RULE_SAME;
+    if (u == RULE_FLOAT && !is_float(dtype)) s.type.dtype = STAX_F32;
+    if (u == RULE_PREDICATE || u == RULE_COMPARE) s.type.dtype = STAX_BOOL;
+    r->outputs[r->n_outputs++] = add_step(r, &s);
+    return r->outputs[0] >= 0;
+}
+
 /* Drops the steps that no output and no assignment needs. */
 MAYBE_UNUSED static void recipe_sweep(recipe *r) {
     int keep[MAX_STEPS], to[MAX_STEPS], n = 0;
@@ -1639,7 +1685,7 @@ static stax_graph *recipe_build(const recipe *r, stax_context *ctx, int *refused
 
 /* ---- tensors ------------------------------------------------------------------------------------ */
 
-static uint64_t special_bits(dice *d, stax_dtype t) {
+static uint64_t special_number(stax_dtype t, int k) {
     static const uint64_t f64s[] = {
         UINT64_C(0), UINT64_C(0x8000000000000000), UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000),
         UINT64_C(0x7ff8000000000000), UINT64_C(0xfff8000000000123), UINT64_C(0x7ff0000000000001), UINT64_C(0x7ffdeadbeef00000),
@@ -1649,7 +1695,7 @@ static uint64_t special_bits(dice *d, stax_dtype t) {
                                     1,          0x807fffff, 0x00800000, 0x7f7fffff, 0x3f800000, 0xbf800000, 0x5f000000, 0x4b000001};
     static const uint16_t f16s[] = {0, 0x8000, 0x7c00, 0xfc00, 0x7e00, 0xfe12, 0x7c01, 0x7d55, 1, 0x83ff, 0x0400, 0x7bff, 0x3c00, 0xbc00, 0x6400, 0x5001};
     static const uint16_t bf16s[] = {0, 0x8000, 0x7f80, 0xff80, 0x7fc0, 0xffc1, 0x7f81, 0x7fab, 1, 0x807f, 0x0080, 0x7f7f, 0x3f80, 0xbf80, 0x5f00, 0x4b01};
-    int k = dice_below(d, 16), bits = bits_of(t);
+    int bits = bits_of(t);
     if (t == STAX_F64) return f64s[k];
     if (t == STAX_F32) return f32s[k];
     if (t == STAX_F16) return f16s[k];
@@ -1658,6 +1704,8 @@ static uint64_t special_bits(dice *d, stax_dtype t) {
     static const int64_t near[] = {0, 1, -1, 2, -2, 63, 64, 31};
     return k < 3 ? top : k < 6 ? top - 1 : k < 8 ? top + 1 : (uint64_t)near[k - 8];
 }
+
+static uint64_t special_bits(dice *d, stax_dtype t) { return special_number(t, dice_below(d, 16)); }
 
 static uint64_t float_bits(double x, stax_dtype t) {
     uint64_t b;
@@ -1698,13 +1746,29 @@ static uint64_t value_bits(dice *d, const step *s, int64_t limit) {
     return (uint64_t)dice_between(d, is_unsigned(t) ? 0 : -10, 10);
 }
 
+/* Numbers where functions change their ways, then every special. */
+static uint64_t table_bits(stax_dtype t, int64_t k) {
+    static const double turns[] = {0.5, 1, 0.25, 2, 3, 0.1, 1e-3, 1e-5, 1e-8, 1e-20, 1e-30, 1e-300, 5, 8, 9.5, 10, 16.6, 17.3, 20, 27, 28, 37.5, 40, 87, 88,
+                                   88.72, 89, 103, 104, 128, 149, 150, 708, 709.7, 710, 745, 746, 1023, 1024, 1074, 1e4, 65504, 1e5, 1e6, 8388608, 1e8, 2147483648.0,
+                                   4294967296.0, 1e15, 4503599627370496.0, 9.3e18, 1.9e19, 1e22, 1e30, 1e38, 1e300, 0.7853981633974483, 1.5707963267948966,
+                                   3.141592653589793, 0.99999994, 1.0000001, 1.5, 2.5, 0.70710678};
+    enum { N = sizeof turns / sizeof turns[0] };
+    k %= 2 * N + 16;
+    if (k >= 2 * N) return special_number(t, (int)(k - 2 * N));
+    double x = k & 1 ? -turns[k / 2] : turns[k / 2];
+    if (is_float(t)) return float_bits(x, t);
+    double most = (double)(UINT64_C(1) << (bits_of(t) - 1));
+    if (is_unsigned(t)) return x < 0 ? (uint64_t)0 - (uint64_t)(k / 2) : x >= most ? (uint64_t)k : (uint64_t)x;
+    return x >= most || x < -most ? (uint64_t)k : (uint64_t)(int64_t)x;
+}
+
 static void fill_bytes(const recipe *r, const step *s, int run, uint64_t seed, void *to, int64_t n) {
     size_t size = stax_dtype_bytes(s->type.dtype);
     int64_t limit = s->fill == FILL_INDEX || s->fill == FILL_WILD_INDEX ? size_in_run(r, s->limit, run) : 0;
     dice d;
     d.state = seed + (uint64_t)run * 77;
     for (int64_t k = 0; k < n; k++) {
-        uint64_t bits = value_bits(&d, s, limit);
+        uint64_t bits = s->fill == FILL_TABLE && s->type.dtype != STAX_BOOL && !is_f8(s->type.dtype) ? table_bits(s->type.dtype, k) : value_bits(&d, s, limit);
         uint8_t b1 = (uint8_t)bits;
         uint16_t b2 = (uint16_t)bits;
         uint32_t b4 = (uint32_t)bits;

@@ -1,12 +1,13 @@
 /* The same graphs under every compiler, optimisation level, ISA level and number of threads, and on a
-   host thread with another floating-point mode: the same bits, compared by a hash of all outputs and
-   states with the interpreter's.
+   host thread with another floating-point mode, and as exported C under other compilers and flags: the
+   same bits, compared by a hash of all outputs and states with the interpreter's.
 
        metamorphic [--count=N] [--seed=S] [name ...]     names filter the variants, as in other tests
 
    Each variant runs in a process of its own. The last line is "N passed, N failed". */
 #if !defined(_WIN32)
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -36,7 +37,7 @@ typedef struct variant {
     team_kind team;
     host_mode mode;
     int interpret, wide;
-    int exported;                          /* an index of `export_flags` + 1 */
+    const char *export_command;            /* a compiler and its flags: the exported C */
 } variant;
 
 typedef struct result {
@@ -173,6 +174,130 @@ static void run_one(stax_context *ctx, const recipe *r, const stax_graph *g, sta
     sample_free(&s);
 }
 
+/* ---- exported C --------------------------------------------------------------------------------- */
+
+#if !defined(_WIN32)
+static const char *c_type(stax_dtype t) {
+    switch (t) {
+    case STAX_F64: return "double";
+    case STAX_F32: return "float";
+    case STAX_I64: return "int64_t";
+    case STAX_I32: return "int32_t";
+    case STAX_I16: return "int16_t";
+    case STAX_I8: return "int8_t";
+    case STAX_U64: return "uint64_t";
+    case STAX_U32: return "uint32_t";
+    case STAX_F16: case STAX_BF16: case STAX_U16: return "uint16_t";
+    default: return "uint8_t";
+    }
+}
+
+/* int glue_K(memory, workspace, sizes, need): calls eK_call, or says how much workspace it needs. */
+static void write_glue(FILE *f, int k, const recipe *r, const stax_graph *g) {
+    static sample s;
+    int at = 0, symbols = stax_graph_n_symbols(g);
+    if (!sample_make(&s, r, g, 0, 0)) return;
+    fprintf(f, "#include \"e%d.h\"\nGLUE int glue_%d(void *const *b, void *w, const int64_t *z, size_t *need) {\n", k, k);
+    fprintf(f, "    (void)b; (void)z;\n#ifdef e%d_WORKSPACE_BYTES\n    *need = e%d_WORKSPACE_BYTES;\n#else\n    *need = e%d_workspace_bytes(", k, k, k);
+    for (int j = 0; j < symbols; j++) fprintf(f, "%sz[%d]", j ? ", " : "", j);
+    fprintf(f, ");\n#endif\n    if (!w) return 0;\n    return e%d_call(", k);
+    for (int j = 0; j < s.n_slots; j++) fprintf(f, "(%s *)b[%d], ", c_type(s.slots[j].dtype), at++);
+    for (int j = 0; j < s.n_outputs; j++) fprintf(f, "(%s *)b[%d], ", c_type(s.outputs[j].dtype), at++);
+    fprintf(f, "w");
+    at = 0;
+    for (int j = 0; j < symbols; j++) fprintf(f, ", z[%d]", at++);
+    for (int j = 0; j < s.n_inputs; j++) {
+        stax_input_info info;
+        stax_graph_input(g, j, &info);
+        for (int d = 0; info.layout == STAX_STRIDED && !info.is_exact && d < s.inputs[j].rank; d++) fprintf(f, ", z[%d]", at++);
+    }
+    fprintf(f, ");\n}\n");
+    sample_free(&s);
+}
+
+typedef int (*glue_fn)(void *const *b, void *w, const int64_t *z, size_t *need);
+
+static void run_exported(const recipe *r, const stax_graph *g, glue_fn call, result *out) {
+    static sample s;
+    void *memory[2 * MAX_TENSORS];
+    int64_t sizes[MAX_TENSORS * STAX_MAX_RANK];
+    int at = 0, n = 0;
+    size_t need = 0;
+    block work;
+    out->mode_kept = 1;
+    if (!sample_make(&s, r, g, 0, 0)) return;
+    for (int j = 0; j < s.n_slots; j++) memory[n++] = s.slots[j].data;
+    for (int j = 0; j < s.n_outputs; j++) memory[n++] = s.outputs[j].data;
+    for (int j = 0; j < stax_graph_n_symbols(g); j++) {
+        stax_symbol_info y;
+        stax_graph_symbol(g, j, &y);
+        sizes[at++] = r->symbols[strcmp(y.name, "m") == 0].first;
+    }
+    for (int j = 0; j < s.n_inputs; j++) {
+        stax_input_info info;
+        stax_graph_input(g, j, &info);
+        for (int d = 0; info.layout == STAX_STRIDED && !info.is_exact && d < s.inputs[j].rank; d++) sizes[at++] = s.inputs[j].strides[d];
+    }
+    call(memory, NULL, sizes, &need);
+    if (block_make(&work, need, 64, 0xff, 0)) {
+        int status = call(memory, work.data, sizes, &need);
+        out->status = status == 0 ? 0 : -3;
+        out->hash = status == 0 ? sample_hash(&s) : 0;
+        if (!block_is_whole(&work)) snprintf(out->why, sizeof out->why, "wrote out of bounds of the workspace"), out->status = -4;
+        block_free(&work);
+    }
+    sample_free(&s);
+}
+
+static int export_and_run(stax_context *ctx, stax_graph **graphs, stax_program **programs, int n) {
+    static sample s;
+    char dir[300], path[400], command[2000];
+    snprintf(dir, sizeof dir, "%s/exported_%d", getenv("BUILD") ? getenv("BUILD") : "build", (int)getpid());
+    mkdir(dir, 0700);
+    snprintf(path, sizeof path, "%s/glue.c", dir);
+    FILE *f = fopen(path, "w");
+    if (!f) return 0;
+    fprintf(f, "#ifdef __cplusplus\n#define GLUE extern \"C\"\n#else\n#define GLUE\n#endif\n");
+    for (int k = 0; k < n; k++) {
+        const recipe *r = &recipes[now.wide][k];
+        char prefix[16];
+        snprintf(prefix, sizeof prefix, "e%d", k);
+        if (!sample_make(&s, r, graphs[k], 0, 0)) return 0;
+        for (int j = 0; j < s.n_inputs; j++)
+            if (s.kinds[j] == STAX_KIND_PARAM) stax_bind(programs[k], s.names[j], &s.inputs[j]);
+        sample_free(&s);
+        if (stax_export(programs[k], dir, prefix, NULL) != STAX_OK) {
+            printf("seed %llu: stax_export: %s\n", (unsigned long long)r->seed, stax_error(ctx));
+            fclose(f);
+            return 0;
+        }
+        write_glue(f, k, r, graphs[k]);
+    }
+    fclose(f);
+    snprintf(command, sizeof command, "cd %s && %s -shared -fPIC -o lib.so e*.c glue.c >log.txt 2>&1", dir, now.export_command);
+    if (system(command) != 0) {
+        snprintf(command, sizeof command, "grep -m5 error %s/log.txt", dir);
+        printf("%s: the exported C does not compile (%s)\n", now.name, dir);
+        fflush(stdout);
+        return system(command) != 0 ? 0 : 0;
+    }
+    snprintf(path, sizeof path, "%s/lib.so", dir);
+    void *library = dlopen(path[0] == '/' ? path : (snprintf(command, sizeof command, "./%s", path), command), RTLD_NOW | RTLD_LOCAL);
+    for (int k = 0; k < n && library; k++) {
+        char name[32];
+        glue_fn call;
+        snprintf(name, sizeof name, "glue_%d", k);
+        *(void **)(void *)&call = dlsym(library, name);
+        if (call) run_exported(&recipes[now.wide][k], graphs[k], call, &shared->results[k]);
+        shared->n_made = k + 1;
+    }
+    if (!library) printf("%s: %s\n", now.name, dlerror());
+    else dlclose(library);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return library && system(command) == 0;
+}
+#endif
+
 static void run_variant(void) {
     stax_options o = stax_options_default();
     stax_compile_options c;
@@ -203,7 +328,10 @@ static void run_variant(void) {
             shared->results[k].status = -2;
         }
     }
-    for (int k = 0; k < n; k++) {
+#if !defined(_WIN32)
+    if (now.export_command && !export_and_run(ctx, graphs, programs, s == STAX_OK ? n : 0)) return;
+#endif
+    for (int k = 0; k < n && !now.export_command; k++) {
         if (!now.interpret && !programs[k]) continue;
         run_one(ctx, &recipes[now.wide][k], graphs[k], programs[k], &shared->results[k]);
         shared->n_made = k + 1;
@@ -246,7 +374,7 @@ static void check_variant(void) {
     for (int k = 0; k < n_recipes[now.wide]; k++) {
         const result *want = &reference[now.wide][k], *got = &shared->results[k];
         unsigned long long seed = (unsigned long long)recipes[now.wide][k].seed;
-        if (got->status != want->status) {
+        if (got->status != want->status && !(now.export_command && got->status == -3 && want->status != 0)) {
             printf("%s: seed %llu%s: status %d, expected %d: %s\n", now.name, seed, now.wide ? " wide" : "", got->status, want->status, got->why);
             CHECK(got->status == want->status);
         } else if (got->hash != want->hash) {
@@ -363,6 +491,20 @@ int main(int argc, char **argv) {
         now.mode = (host_mode)mode;
         RUN_NAMED(now.name, check_variant);
     }
+#if !defined(_WIN32)
+    static const char *const exports[][3] = {
+        {"gcc", "gnu17_O0", "gcc -std=gnu17 -O0"}, {"gcc", "c99_O2", "gcc -std=c99 -O2"}, {"gcc", "gnu17_O3_native", "gcc -std=gnu17 -O3 -march=native"},
+        {"g++", "O2", "g++ -x c++ -O2"}, {"clang", "O0", "clang -O0"}, {"clang", "O3_native", "clang -O3 -march=native"},
+        {"clang++", "c++11_O2", "clang++ -x c++ -std=c++11 -O2"}, {"tcc", "", "tcc"}};
+    for (size_t k = 0; k < sizeof exports / sizeof exports[0]; k++) {
+        if (!has_program(exports[k][0])) continue;
+        memset(&now, 0, sizeof now);
+        now.opt_level = 1;
+        now.export_command = exports[k][2];
+        snprintf(now.name, sizeof now.name, "export_%s_%s", exports[k][0], exports[k][1]);
+        RUN_NAMED(now.name, check_variant);
+    }
+#endif
     run_named(NULL, 1, "best", STAX_ISA_DETECT, 1, TEAM_NONE, MODE_PLAIN, "wide", 1);
     run_named(NULL, 1, "best", STAX_ISA_DETECT, 2, TEAM_OWN, MODE_PLAIN, "wide_2_threads", 1);
     run_named(NULL, 1, "best", STAX_ISA_DETECT, 4, TEAM_OWN, MODE_PLAIN, "wide_4_threads", 1);

@@ -1,0 +1,229 @@
+/* Tensors for any graph: sizes for its symbols, reproducible contents for its inputs, room for its
+   outputs with guard bytes around all of them. Integers are 0, 1 or 2, so that they are good indices for
+   axes of three and more. */
+#ifndef STAX_TESTS_FEED_H
+#define STAX_TESTS_FEED_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stax.h"
+
+enum { FEED_MAX = 320, FEED_SYMBOLS = 16, FEED_GUARD = 64 };
+
+typedef struct feed {
+    int n_all, n_slots, n_outputs, n_symbols;
+    int64_t symbols[FEED_SYMBOLS];
+    stax_tensor all[FEED_MAX];     /* every input, for stax_interpret   */
+    stax_tensor slots[FEED_MAX];   /* without the params, for stax_run  */
+    stax_tensor outputs[FEED_MAX];
+    stax_input_kind kinds[FEED_MAX];
+    const char *names[FEED_MAX];
+    unsigned char *memory[2 * FEED_MAX];
+    size_t bytes[2 * FEED_MAX]; /* without guards */
+    int n_memory;
+} feed;
+
+static uint64_t feed_random(uint64_t *s) {
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    return *s >> 33;
+}
+
+static void feed_fill(void *data, stax_dtype dtype, size_t n, uint64_t seed) {
+    static const uint16_t halves[8] = {0x3800, 0xb800, 0x3c00, 0x0000, 0x4000, 0xbc00, 0x3555, 0x2e66};
+    uint64_t s = seed * 977 + 5;
+    for (size_t k = 0; k < n; k++) {
+        uint64_t r = feed_random(&s);
+        double x = (double)(int64_t)(r % 4001) / 1000.0 - 2.0;
+        uint64_t u = r % 3;
+        switch (dtype) {
+        case STAX_F64: ((double *)data)[k] = x; break;
+        case STAX_F32: ((float *)data)[k] = (float)x; break;
+        case STAX_F16: case STAX_BF16: ((uint16_t *)data)[k] = halves[r % 8]; break;
+        case STAX_I64: case STAX_U64: ((uint64_t *)data)[k] = u; break;
+        case STAX_I32: case STAX_U32: ((uint32_t *)data)[k] = (uint32_t)u; break;
+        case STAX_I16: case STAX_U16: ((uint16_t *)data)[k] = (uint16_t)u; break;
+        case STAX_BOOL: ((unsigned char *)data)[k] = (unsigned char)(u & 1); break;
+        default: ((unsigned char *)data)[k] = (unsigned char)u; break;
+        }
+    }
+}
+
+/* Memory for elements of which the farthest lie at least `low` before and `high` behind element 0. */
+static void *feed_memory(feed *f, size_t size, int64_t low, int64_t high, stax_dtype dtype, uint64_t seed) {
+    size_t n = (size_t)(high - low), bytes = n * size;
+    unsigned char *m = (unsigned char *)malloc(bytes + 2 * FEED_GUARD);
+    if (!m) return NULL;
+    memset(m, 0xa5, bytes + 2 * FEED_GUARD);
+    if (seed) feed_fill(m + FEED_GUARD, dtype, n, seed);
+    f->memory[f->n_memory] = m;
+    f->bytes[f->n_memory++] = bytes;
+    return m + FEED_GUARD + (size_t)(-low) * size;
+}
+
+static int feed_guards_hold(const feed *f) {
+    for (int k = 0; k < f->n_memory; k++)
+        for (size_t b = 0; b < FEED_GUARD; b++)
+            if (f->memory[k][b] != 0xa5 || f->memory[k][FEED_GUARD + f->bytes[k] + b] != 0xa5) return 0;
+    return 1;
+}
+
+static void feed_free(feed *f) {
+    for (int k = 0; k < f->n_memory; k++) free(f->memory[k]);
+    f->n_memory = 0;
+}
+
+/* wanted: what symbols should be, clipped to their ranges. 0: a size has no value. */
+static int feed_make(feed *f, const stax_graph *g, int64_t wanted, uint64_t seed) {
+    memset(f, 0, sizeof *f);
+    f->n_all = stax_graph_n_inputs(g);
+    f->n_outputs = stax_graph_n_outputs(g);
+    f->n_symbols = stax_graph_n_symbols(g);
+    if (f->n_all > FEED_MAX || f->n_outputs > FEED_MAX || f->n_symbols > FEED_SYMBOLS) return 0;
+    for (int k = 0; k < f->n_symbols; k++) {
+        stax_symbol_info info;
+        stax_graph_symbol(g, k, &info);
+        int64_t n = wanted + k;
+        f->symbols[k] = n < info.lo ? info.lo : n > info.hi ? info.hi : n;
+    }
+    for (int k = 0; k < f->n_all; k++) {
+        stax_input_info info;
+        stax_shape shape;
+        stax_graph_input(g, k, &info);
+        shape = info.shape;
+        int64_t low = 0, high = 0, n = 1;
+        for (int d = 0; d < shape.rank; d++) {
+            if (!stax_size_value(g, info.shape.dims[d], f->symbols, &shape.dims[d]) || shape.dims[d] < 0) return 0;
+            n *= shape.dims[d];
+        }
+        stax_tensor t = stax_tensor_of(info.dtype, shape, NULL);
+        if (info.layout == STAX_STRIDED && info.is_exact) {
+            for (int d = 0; d < shape.rank; d++)
+                if (!stax_size_value(g, info.strides.dims[d], f->symbols, &t.strides[d])) return 0;
+        } else if (info.layout == STAX_STRIDED) { /* Fortran's order with a gap, the last axis backwards */
+            int64_t stride = 2;
+            for (int d = 0; d < shape.rank; d++) {
+                t.strides[d] = d == shape.rank - 1 ? -stride : stride;
+                stride *= shape.dims[d] ? shape.dims[d] : 1;
+            }
+        }
+        for (int d = 0; d < shape.rank; d++) {
+            int64_t far = t.strides[d] * (shape.dims[d] - 1);
+            if (far < 0) low += far;
+            else high += far;
+        }
+        if (n == 0) low = high = -1;
+        t.data = feed_memory(f, stax_dtype_bytes(info.dtype), n ? low : 0, n ? high + 1 : 0, info.dtype, seed + (uint64_t)k + 1);
+        f->all[k] = t;
+        f->kinds[k] = info.kind;
+        f->names[k] = info.name;
+        if (info.kind != STAX_KIND_PARAM) f->slots[f->n_slots++] = t;
+    }
+    for (int k = 0; k < f->n_outputs; k++) {
+        stax_output_info info;
+        stax_shape shape;
+        stax_graph_output(g, k, &info);
+        shape = info.shape;
+        int64_t n = 1;
+        for (int d = 0; d < shape.rank; d++) {
+            if (!stax_size_value(g, info.shape.dims[d], f->symbols, &shape.dims[d]) || shape.dims[d] < 0) return 0;
+            n *= shape.dims[d];
+        }
+        f->outputs[k] = stax_tensor_of(info.dtype, shape, NULL);
+        f->outputs[k].data = feed_memory(f, stax_dtype_bytes(info.dtype), 0, n, info.dtype, 0);
+    }
+    return 1;
+}
+
+/* Same contents of all memory: inputs, states, outputs and guards. */
+static int feed_equal(const feed *a, const feed *b) {
+    if (a->n_memory != b->n_memory) return 0;
+    for (int k = 0; k < a->n_memory; k++)
+        if (a->bytes[k] != b->bytes[k] || memcmp(a->memory[k], b->memory[k], a->bytes[k] + 2 * FEED_GUARD) != 0) return 0;
+    return 1;
+}
+
+static stax_status feed_bind(stax_program *p, const feed *f) {
+    stax_status s = STAX_OK;
+    for (int k = 0; k < f->n_all && s == STAX_OK; k++)
+        if (f->kinds[k] == STAX_KIND_PARAM) s = stax_bind(p, f->names[k], &f->all[k]);
+    return s;
+}
+
+static void feed_unused(void) {
+    (void)feed_guards_hold;
+    (void)feed_equal;
+    (void)feed_bind;
+    (void)feed_make;
+    (void)feed_free;
+    (void)feed_unused;
+}
+
+/* A graph for each class of ops, and for each way a tensor can go in and out. */
+static const char *const feed_graphs[] = {
+    "graph unary(x: f32[3,5], k: i32[4], b: bool[3]) {\n"
+    "  a = exp x; b1 = tanh a; c = sqrt a; d = neg k; e = logical_not b; f = gelu x; h = floor x; i = isnan x\n"
+    "  j = sin x; k1 = erf x; l = log a\n"
+    "  return b1, c, d, e, f, h, i, j, k1, l\n}",
+    "graph binary(x: f64[3,1], y: f64[1,4], i: i16[4], j: i16[4], u: u8[4]) {\n"
+    "  a = add x, y; b = pow x, y; c = floor_divide i, j; d = remainder i, 3; e = shift_left u, 1; f = lt x, y\n"
+    "  g = where f, a, 0.5; h = atan2 x, y; i1 = bitwise_xor i, j; k = clip a {min=-1, max=1}; l = fma x, y, 2.0\n"
+    "  return a, b, c, d, e, g, h, i1, k, l\n}",
+    "graph casts(x: f16[7], y: bf16[7], z: f8e4m3[4]) {\n"
+    "  a = cast x {dtype=f32}; b = add x, y; c = cast a {dtype=i8}; d = bitcast x {dtype=u16}; e = cast z {dtype=f32}\n"
+    "  f = mul x, x; return a, b, c, d, e, f\n}",
+    "graph movement(x: f32[2,3,4]) {\n"
+    "  a = reshape x {shape=[-1,4]}; b = permute x {axes=[2,0,1]}; c = slice x {starts=[0,2,3], stops=[none,none,none], steps=[1,-2,-1]}\n"
+    "  d = flip x {axes=[0,2]}; e = roll x {shifts=[1,-2], axes=[0,1]}; f = pad x {low=[0,-1,1], high=[1,0,1], value=2.5}\n"
+    "  g = pad x {low=1, high=1, mode=\"reflect\"}; h = concat x, x {axis=-1}; i = stack x, x {axis=1}; j, k = split x {sizes=[1,3], axis=2}\n"
+    "  l = tile x {repeats=[1,2,1]}; m = unfold x {axis=2, size=2, step=1}; n = squeeze j; o = expand j {shape=[2,3,5]}\n"
+    "  return a, b, c, d, e, f, g, h, i, k, l, m, n, o\n}",
+    "graph index(x: f32[5,6], i: i32[2,3], j: u8[5,2]) {\n"
+    "  a = gather x, i; b = gather x, i {axis=1, mode=\"wrap\"}; c = take_along_axis x, j {axis=1}; d = iota {shape=[3,2], axis=0}\n"
+    "  e = gather a, 1 {axis=-1}; return a, b, c, d, e\n}",
+    "graph reduce(x: f32[4,37], k: i8[9]) {\n"
+    "  a = sum x {axes=1}; b = prod x {axes=0, keepdims=true}; c = max x; d = mean x {axes=[-1]}; e = var x {axes=1, correction=1}\n"
+    "  f = argmax x {axis=1}; g = logsumexp x {axes=0}; h = sum k; i = all k; j = std x\n"
+    "  return a, b, c, d, e, f, g, h, i, j\n}",
+    "graph contract(a: f32[3,8], b: f32[8,5], v: f32[8], w: f32[4,8], s: f32[4], i: i8[2,3], j: i8[3,2]) {\n"
+    "  c = matmul a, b; d = matmul a, v; e = linear a, w, s; f = dot a, w {lhs_contract=[1], rhs_contract=[1]}\n"
+    "  g = matmul i, j {dtype=i32}; h = matmul v, v\n"
+    "  return c, d, e, f, g, h\n}",
+    "graph network(x: f32[3,16], g: f32[16], b: f32[16]) {\n"
+    "  a = softmax x; c = log_softmax x {axis=0}; d = layer_norm x, g, b; e = rms_norm x, g\n"
+    "  return a, c, d, e\n}",
+    "graph random(k: u64[], q: u32[2]) {\n"
+    "  a = random_bits k {shape=[5]}; b = uniform q {shape=[2,3], low=-1, high=2}; c = normal k {shape=[7]}\n"
+    "  return a, b, c\n}",
+    "graph state(inout p: f32[4,4], inout n: i64[], x: f32[4]) {\n"
+    "  old = mul p, 2.0; assign p, x; v = slice p {starts=[1,0], stops=[3,4]}; w = mul v, 3.0; assign v, w\n"
+    "  assign_slice p, 1.5 {starts=[0,none], stops=[2,none], steps=[none,3]}; m = add n, 1; assign n, m; s = sum p\n"
+    "  return old, s\n}",
+    "graph regions(x: f32[4], n: i64[], c: bool[]) {\n"
+    "  y = loop 3, x { body(i, a) { j = cast i {dtype=f32}; b = add a, j; return b } }\n"
+    "  v, k = while y, n { test(p: f32[4], q: i64[]) { r = gt q, 0; return r }\n"
+    "    body(p: f32[4], q: i64[]) { w = add p, x; h = sub q, 1; return w, h } }\n"
+    "  z = cond c { then() { r = neg v; return r } else() { return x } }\n"
+    "  return y, z, k\n}",
+    "graph weights(x: f32[2,6], param w: f32[3,6], param b: f32[3]) {\n"
+    "  y = linear x, w, b; z = relu y; s = softmax z; t = gather w, 1; return s, t\n}",
+    "sizes n: 1..64, m: 1..64\n"
+    "graph symbols(x: f32[n,m], y: f32[m]) {\n"
+    "  a = add x, y; b = softmax a; c = transpose b; d = matmul b, c; e = sum d; f = reshape x {shape=[-1]}; h = concat x, x\n"
+    "  return d, e, f, h\n}",
+    "graph layouts(x: f32[4,5] strided, y: f32[4,5] strides [1,4], z: f32[4] strides [-1]) {\n"
+    "  a = add x, y; b = sum a {axes=1}; c = mul b, z; return a, c\n}",
+    "sizes n: 0..64\n"
+    "graph sym_layouts(x: f32[n,5] strided, inout s: f32[5] strided, i: i64[2]) {\n"
+    "  a = mul x, 2.0; b = add s, 1.0; assign s, b; c = gather s, i; d = sum x {axes=0}; return a, c, d\n}",
+    "graph constants(x: f32[2,2]) {\n"
+    "  c = const f32[2,2] {1, -0.0, nan, 0x1p-3}; d = add x, c; e = const i64[3] {1,2,3}; f = sum e; h = barrier d; i = mul h, 2.0\n"
+    "  k = const f64[] {inf}; return d, f, i, k\n}",
+    "graph empties(x: f32[0,3], y: f32[2,0]) {\n"
+    "  a = sum x {axes=0}; b = matmul y, x; c = exp x; d = concat x, x; return a, b, c, d\n}",
+    "graph passing(x: f32[3]) { return x, x }",
+};
+enum { FEED_GRAPHS = sizeof feed_graphs / sizeof feed_graphs[0] };
+
+#endif
