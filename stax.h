@@ -899,7 +899,7 @@ typedef struct stax_options {
     stax_isa isa;
     bool strict;                           /* a failure of the toolchain is an error, not a        */
                                            /* reason to interpret                                  */
-    int n_threads;                         /* 0 and 1: the calling thread only                     */
+    int n_threads;                         /* 0 and 1: the calling thread only; -1: one a core     */
     stax_parallel_for_fn parallel_for;     /* NULL: threads of our own when n_threads > 1          */
     void *parallel_user;
 } stax_options;
@@ -19561,25 +19561,34 @@ static const char *const staxi_lines_index[] = {
     "#else",
     "#define SX_UNROLL",
     "#endif",
-    "/* round to nearest, no flushing of subnormals: set on entry, the caller's mode comes back */",
+    "/* round to nearest, no flushing of subnormals, no traps: set on entry, the caller's mode comes back */",
     "#if SX_GNU && defined(__SSE2__)",
     "typedef unsigned int sx_mode;",
     "SX_INLINE unsigned int sx_enter(void) {",
     "    unsigned int old = __builtin_ia32_stmxcsr();",
-    "    if ((old & 0xe040u) != 0) __builtin_ia32_ldmxcsr(old & ~0xe040u);",
+    "    if ((old & 0xffc0u) != 0x1f80u) __builtin_ia32_ldmxcsr(0x1f80u | (old & 0x3fu));",
     "    return old;",
     "}",
-    "SX_INLINE void sx_leave(unsigned int old) { if ((old & 0xe040u) != 0) __builtin_ia32_ldmxcsr(old); }",
+    "SX_INLINE void sx_leave(unsigned int old) { if ((old & 0xffc0u) != 0x1f80u) __builtin_ia32_ldmxcsr(old); }",
+    "#elif defined(__TINYC__) && defined(__x86_64__) /* stmxcsr (%rax) and ldmxcsr (%rax), which its assembler lacks */",
+    "typedef unsigned int sx_mode;",
+    "static unsigned int sx_enter(void) {",
+    "    unsigned int old = 0, now = 0x1f80u;",
+    "    __asm__ volatile(\".byte 0x0f, 0xae, 0x18\" : : \"a\"(&old) : \"memory\");",
+    "    __asm__ volatile(\".byte 0x0f, 0xae, 0x10\" : : \"a\"(&now) : \"memory\");",
+    "    return old;",
+    "}",
+    "static void sx_leave(unsigned int old) { __asm__ volatile(\".byte 0x0f, 0xae, 0x10\" : : \"a\"(&old) : \"memory\"); }",
     "#elif SX_GNU && defined(__aarch64__)",
     "typedef unsigned long sx_mode;",
     "SX_INLINE unsigned long sx_enter(void) {",
     "    unsigned long old, now;",
     "    __asm__ volatile(\"mrs %0, fpcr\" : \"=r\"(old));",
-    "    now = old & ~0x1c80000ul;",
+    "    now = old & ~0x1c89f00ul;",
     "    if (now != old) __asm__ volatile(\"msr fpcr, %0\" : : \"r\"(now));",
     "    return old;",
     "}",
-    "SX_INLINE void sx_leave(unsigned long old) { if ((old & 0x1c80000ul) != 0) __asm__ volatile(\"msr fpcr, %0\" : : \"r\"(old)); }",
+    "SX_INLINE void sx_leave(unsigned long old) { if ((old & 0x1c89f00ul) != 0) __asm__ volatile(\"msr fpcr, %0\" : : \"r\"(old)); }",
     "#else",
     "typedef unsigned int sx_mode;",
     "SX_INLINE unsigned int sx_enter(void) { return 0; }",
@@ -22052,6 +22061,25 @@ static void staxi_put_constants(staxi_emit *e, staxi_text *t) {
 
 enum { STAXI_PARALLEL_WORK = 65536 }; /* elements below which a kernel stays on one thread */
 
+/* Sizes that size symbols may make negative, as n - 5 does. */
+static void staxi_put_size_checks(staxi_emit *e, staxi_text *t) {
+    const stax_graph *g = e->p->graph;
+    staxi_ix last = 0, zero = staxi_ix_const(&e->p->ix, 0);
+    for (uint32_t v = 1; v < g->n_values && g->root->n_symbols; v++)
+        for (int d = 0; d < g->values[v].type.rank; d++) {
+            staxi_ix n = staxi_ix_copy(&e->p->ix, &g->root->sizes, g->values[v].type.dims[d]);
+            if (n == last || staxi_ix_range(&e->p->ix, n).lo >= 0 ||
+                staxi_ix_is_true(e->p, staxi_ix_le(&e->p->ix, zero, n)))
+                continue;
+            last = n;
+            staxi_put(t, "    if (");
+            staxi_emit_ix(e, n);
+            staxi_putf(t, " < 0) {\n        sx_fail(&args, %U, 0, ", (uint64_t)e->p->n_stages);
+            staxi_emit_ix(e, n);
+            staxi_put(t, ", 0);\n        goto done;\n    }\n");
+        }
+}
+
 /* max, min, argmax and argmin of nothing have no value: known only now where sizes are symbolic. */
 static void staxi_put_empty_checks(staxi_emit *e, staxi_text *t) {
     for (uint32_t k = 1; k < e->p->n_stages; k++) {
@@ -22101,6 +22129,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
               "= own.found = own.limit = 0;\n");
     staxi_put(t, "    *args.record = own;\n");
     for (uint32_t k = 0; k < e->p->n_sizes; k++) staxi_putf(t, "    (void)n%U;\n", (uint64_t)k);
+    staxi_put_size_checks(e, t);
     staxi_put_empty_checks(e, t);
     for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
         const staxi_kernel_tree *kt = &e->trees->kernels[k];
@@ -24347,6 +24376,7 @@ STAXDEF stax_context *stax_open(const stax_options *options) {
     memset(ctx, 0, sizeof *ctx);
     ctx->allocator = o.allocator;
     ctx->options = o;
+    if (o.n_threads < 0) ctx->options.n_threads = staxi_cpu_count();
     staxi_toolchain_options t;
     memset(&t, 0, sizeof t);
     t.compiler = o.compiler;
@@ -24407,6 +24437,7 @@ typedef int (*staxi_call_fn)(const staxi_exec *x, void *const *buffers, const in
 typedef struct staxi_workspace { /* a free block; the header stands before the memory it heads */
     struct staxi_workspace *next;
     size_t bytes;
+    bool is_pages; /* from the system: large ones, where huge pages pay */
 } staxi_workspace;
 
 /* What a call must bring for a slot, when no size is symbolic. */
@@ -24655,6 +24686,26 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     return s;
 }
 
+enum { STAXI_PAGES_FROM = 2 * 1024 * 1024 };
+
+static staxi_workspace *staxi_workspace_new(const stax_allocator *a, size_t bytes) {
+    if (bytes > SIZE_MAX - STAX_ALIGN) return NULL;
+    bool is_pages = !a->alloc && bytes >= STAXI_PAGES_FROM;
+    staxi_workspace *w = (staxi_workspace *)(is_pages ? staxi_pages_get(bytes + STAX_ALIGN)
+                                                      : staxi_alloc(a, bytes + STAX_ALIGN));
+    if (!w) return NULL;
+    w->bytes = bytes;
+    w->is_pages = is_pages;
+    return w;
+}
+
+static void staxi_workspace_drop(const stax_allocator *a, staxi_workspace *w) {
+    if (w->is_pages)
+        staxi_pages_release(w, w->bytes + STAX_ALIGN);
+    else
+        staxi_free(a, w, w->bytes + STAX_ALIGN);
+}
+
 STAXDEF void stax_program_free(stax_program *p) {
     if (!p) return;
     const stax_allocator *a = &p->ctx->allocator;
@@ -24670,7 +24721,7 @@ STAXDEF void stax_program_free(stax_program *p) {
     while (p->spare) {
         staxi_workspace *w = p->spare;
         p->spare = w->next;
-        staxi_free(a, w, w->bytes + STAX_ALIGN);
+        staxi_workspace_drop(a, w);
     }
     staxi_text_free(&p->source);
     stax_graph_free(p->basis);
@@ -24831,13 +24882,8 @@ static void *staxi_workspace_take(stax_program *p, size_t bytes) {
             break;
         }
     staxi_mutex_unlock(&p->mutex);
-    if (!w) {
-        if (bytes > SIZE_MAX - STAX_ALIGN) return NULL;
-        w = (staxi_workspace *)staxi_alloc(&p->ctx->allocator, bytes + STAX_ALIGN);
-        if (!w) return NULL;
-        w->bytes = bytes;
-    }
-    return (char *)w + STAX_ALIGN;
+    if (!w) w = staxi_workspace_new(&p->ctx->allocator, bytes);
+    return w ? (char *)w + STAX_ALIGN : NULL;
 }
 
 static void staxi_workspace_give(stax_program *p, void *memory) {
@@ -24852,6 +24898,12 @@ static void staxi_workspace_give(stax_program *p, void *memory) {
 static stax_status staxi_run_checked(const stax_program *p, const staxi_record *r) {
     staxi_text t;
     staxi_text_init(&t, &p->ctx->allocator);
+    if (r->check >= (int64_t)p->stages.n_stages) {
+        staxi_putf(&t, "error: a size is negative: expected at least 0, found %D", r->found);
+        stax_status status = staxi_context_fail(p->ctx, STAX_E_SHAPE, &t);
+        staxi_text_free(&t);
+        return status;
+    }
     const staxi_stage *st = &p->stages.stages[r->check];
     uint32_t line = st->place & ((1u << STAXI_LINE_BITS) - 1), file = st->place >> STAXI_LINE_BITS;
     if (line && file < p->basis->n_files)

@@ -1,9 +1,9 @@
 /* The promise under test: a compiled program gives the reference interpreter's bits, always.
 
    Random graphs (graphs.h) are compiled in batches, one C file for 64 of them, and run on the same
-   inputs as stax_interpret. Outputs and states are compared by memcmp. Guard bytes or pages around every
-   tensor and around a workspace of exactly stax_workspace_bytes, filled with garbage, must stay as
-   they are, and so must the inputs. Symbolic graphs run for two sets of sizes.
+   inputs as stax_interpret. Outputs and states are compared by memcmp. Guard bytes or pages around
+   every tensor and around a workspace of exactly stax_workspace_bytes, filled with garbage, must
+   stay as they are, and so must the inputs. Symbolic graphs run for two sets of sizes.
 
        differential [--count=N] [--seed=S] [--batch=N] [--tables=0] [--one] [--small] [--report]
    Before the random graphs come tables: every elementwise op and cast of every dtype on specials.
@@ -26,9 +26,28 @@
 
 #include "graphs.h"
 
-typedef enum outcome { FINE, FINE_ERROR, REFUSED, WRONG_TYPE, NOT_COMPILED, STATUS_DIFFERS, DIFFERS, OUT_OF_BOUNDS, INPUT_CHANGED, CRASHED } outcome;
-static const char *const outcome_names[] = {"fine", "fine (same error)", "refused by the builder", "type inference differs", "does not compile",
-                                            "status differs", "bits differ", "wrote out of bounds", "changed an input", "crashed"};
+typedef enum outcome {
+    FINE,
+    FINE_ERROR,
+    REFUSED,
+    WRONG_TYPE,
+    NOT_COMPILED,
+    STATUS_DIFFERS,
+    DIFFERS,
+    OUT_OF_BOUNDS,
+    INPUT_CHANGED,
+    CRASHED
+} outcome;
+static const char *const outcome_names[] = {"fine",
+                                            "fine (same error)",
+                                            "refused by the builder",
+                                            "type inference differs",
+                                            "does not compile",
+                                            "status differs",
+                                            "bits differ",
+                                            "wrote out of bounds",
+                                            "changed an input",
+                                            "crashed"};
 
 typedef struct verdict {
     outcome what;
@@ -38,9 +57,10 @@ typedef struct verdict {
 /* Shared with the child process of a batch. */
 enum { MAX_BATCH = 64 };
 typedef struct report {
-    uint64_t at;                           /* the seed in work; 0: the C compiler or none */
+    uint64_t at; /* the seed in work; 0: the C compiler or none */
     int done, compiling;
-    int64_t graphs, steps, with_regions, symbolic, same_errors, second_runs, strided, states, elements;
+    int64_t graphs, steps, with_regions, symbolic, same_errors, second_runs, strided, states,
+        elements;
     int64_t ops[STEP_KINDS];
     verdict verdicts[MAX_BATCH];
 } report;
@@ -55,18 +75,21 @@ static struct {
 } settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, NULL, STAX_ISA_DETECT, 1};
 static report *shared;
 
-/* ---- one graph ---------------------------------------------------------------------------------- */
+/* ---- one graph ----------------------------------------------------------------------------------
+ */
 
 static void say(verdict *v, outcome what, const char *why) {
     v->what = what;
     snprintf(v->why, sizeof v->why, "%s", why ? why : "");
 }
 
-static void say_difference(verdict *v, const char *name, const stax_tensor *got, const stax_tensor *want, int run) {
+static void say_difference(verdict *v, const char *name, const stax_tensor *got,
+                           const stax_tensor *want, int run) {
     size_t size = stax_dtype_bytes(got->dtype);
     int64_t n = 1, differ = 0, first = -1;
     for (int d = 0; d < got->rank; d++) n *= got->shape[d];
-    const unsigned char *a = (const unsigned char *)got->data, *b = (const unsigned char *)want->data;
+    const unsigned char *a = (const unsigned char *)got->data,
+                        *b = (const unsigned char *)want->data;
     for (int64_t k = 0; k < n; k++) {
         if (memcmp(a + (size_t)k * size, b + (size_t)k * size, size) == 0) continue;
         if (differ++ == 0) first = k;
@@ -76,9 +99,14 @@ static void say_difference(verdict *v, const char *name, const stax_tensor *got,
     memcpy(&y, b + (size_t)first * size, size);
     v->what = DIFFERS;
     int at = snprintf(v->why, sizeof v->why, "output %s %s[", name, stax_dtype_name(got->dtype));
-    for (int d = 0; d < got->rank; d++) at += snprintf(v->why + at, sizeof v->why - (size_t)at, d ? ",%lld" : "%lld", (long long)got->shape[d]);
-    snprintf(v->why + at, sizeof v->why - (size_t)at, "] run %d: %lld of %lld elements differ, the first at %lld: compiled 0x%llx, interpreted 0x%llx", run,
-             (long long)differ, (long long)n, (long long)first, (unsigned long long)x, (unsigned long long)y);
+    for (int d = 0; d < got->rank; d++)
+        at += snprintf(v->why + at, sizeof v->why - (size_t)at, d ? ",%lld" : "%lld",
+                       (long long)got->shape[d]);
+    snprintf(v->why + at, sizeof v->why - (size_t)at,
+             "] run %d: %lld of %lld elements differ, the first at %lld: compiled 0x%llx, "
+             "interpreted 0x%llx",
+             run, (long long)differ, (long long)n, (long long)first, (unsigned long long)x,
+             (unsigned long long)y);
 }
 
 static int bits_agree(const sample *a, const sample *b, const stax_graph *g, int run, verdict *v) {
@@ -92,16 +120,20 @@ static int bits_agree(const sample *a, const sample *b, const stax_graph *g, int
     }
     for (int k = 0; k < a->n_inputs; k++) {
         if (memcmp(a->in[k].data, b->in[k].data, a->in[k].bytes) == 0) continue;
-        if (a->kinds[k] == STAX_KIND_STATE) say_difference(v, a->names[k], &b->inputs[k], &a->inputs[k], run);
-        else say(v, INPUT_CHANGED, a->names[k]);
+        if (a->kinds[k] == STAX_KIND_STATE)
+            say_difference(v, a->names[k], &b->inputs[k], &a->inputs[k], run);
+        else
+            say(v, INPUT_CHANGED, a->names[k]);
         return 0;
     }
     return 1;
 }
 
-static void check_run(stax_context *ctx, const recipe *r, const stax_graph *g, stax_program *p, int run, verdict *v) {
+static void check_run(stax_context *ctx, const recipe *r, const stax_graph *g, stax_program *p,
+                      int run, verdict *v) {
     static sample a, b;
-    int pages = (int)((r->seed + (uint64_t)run) % 3); /* guard bytes, or a page that cannot be touched behind or before */
+    int pages = (int)((r->seed + (uint64_t)run) %
+                      3); /* guard bytes, or a page that cannot be touched behind or before */
     block work;
     memset(&work, 0, sizeof work);
     if (!sample_make(&a, r, g, run, 0) || !sample_make(&b, r, g, run, pages)) {
@@ -114,21 +146,28 @@ static void check_run(stax_context *ctx, const recipe *r, const stax_graph *g, s
     char message[300];
     snprintf(message, sizeof message, "%s", want == STAX_OK ? "ok" : stax_error(ctx));
     for (int k = 0; k < b.n_inputs && got == STAX_OK; k++)
-        if (b.kinds[k] == STAX_KIND_PARAM) got = run ? stax_rebind(p, b.names[k], &b.inputs[k]) : stax_bind(p, b.names[k], &b.inputs[k]);
+        if (b.kinds[k] == STAX_KIND_PARAM)
+            got = run ? stax_rebind(p, b.names[k], &b.inputs[k])
+                      : stax_bind(p, b.names[k], &b.inputs[k]);
     if (got == STAX_OK) {
         size_t bytes = stax_workspace_bytes(p, b.slots);
-        if (block_make(&work, bytes, 64, 0xff, pages)) got = stax_run_with(p, b.slots, b.outputs, bytes ? work.data : NULL, bytes);
+        if (block_make(&work, bytes, 64, 0xff, pages))
+            got = stax_run_with(p, b.slots, b.outputs, bytes ? work.data : NULL, bytes);
     }
     if (got != want) {
         v->what = STATUS_DIFFERS;
-        snprintf(v->why, sizeof v->why, "run %d: compiled: %s (%s); interpreted: %s (%s)", run, stax_status_text(got), got == STAX_OK ? "ok" : stax_error(ctx),
+        snprintf(v->why, sizeof v->why, "run %d: compiled: %s (%s); interpreted: %s (%s)", run,
+                 stax_status_text(got), got == STAX_OK ? "ok" : stax_error(ctx),
                  stax_status_text(want), message);
     } else if (want == STAX_OK && bits_agree(&a, &b, g, run, v)) {
         v->what = FINE;
     } else if (want != STAX_OK) {
         say(v, FINE_ERROR, message);
-        if (want == STAX_E_INTERNAL || want == STAX_E_NOT_BUILT || want == STAX_E_ARGUMENT || want == STAX_E_SHAPE || want == STAX_E_DTYPE) v->what = STATUS_DIFFERS;
-        if (want == STAX_E_SHAPE && run) v->what = FINE_ERROR; /* a size that does not fit the second time */
+        if (want == STAX_E_INTERNAL || want == STAX_E_NOT_BUILT || want == STAX_E_ARGUMENT ||
+            want == STAX_E_SHAPE || want == STAX_E_DTYPE)
+            v->what = STATUS_DIFFERS;
+        if (want == STAX_E_SHAPE && run)
+            v->what = FINE_ERROR; /* a size that does not fit the second time */
     }
     if (v->what <= FINE_ERROR) {
         if (work.raw && !block_is_whole(&work)) say(v, OUT_OF_BOUNDS, "of the workspace");
@@ -137,14 +176,16 @@ static void check_run(stax_context *ctx, const recipe *r, const stax_graph *g, s
         for (int k = 0; k < b.n_inputs; k++)
             if (!block_is_whole(&b.in[k])) say(v, OUT_OF_BOUNDS, "of an input");
         for (int k = 0; k < a.n_outputs; k++)
-            if (!block_is_whole(&a.out[k])) say(v, OUT_OF_BOUNDS, "of an output, by the interpreter");
+            if (!block_is_whole(&a.out[k]))
+                say(v, OUT_OF_BOUNDS, "of an output, by the interpreter");
     }
     block_free(&work);
     sample_free(&a);
     sample_free(&b);
 }
 
-static void check_graph(stax_context *ctx, const recipe *r, const stax_graph *g, stax_program *p, verdict *v) {
+static void check_graph(stax_context *ctx, const recipe *r, const stax_graph *g, stax_program *p,
+                        verdict *v) {
     shared->at = r->seed;
     check_run(ctx, r, g, p, 0, v);
     if (v->what == FINE && r->n_symbols > 0) {
@@ -167,7 +208,8 @@ static void count_steps(const recipe *r) {
 }
 
 /* Compiles graphs[lo .. hi) together; on a failure in halves, to find the one. */
-static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs, int *index, int n, verdict *verdicts) {
+static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs, int *index, int n,
+                        verdict *verdicts) {
     stax_program *programs[MAX_BATCH];
     const stax_graph *list[MAX_BATCH];
     stax_compile_options o;
@@ -221,8 +263,10 @@ static void check_recipes(recipe *recipes, int n, verdict *verdicts, int counted
         if (recipes[k].has_regions) { /* interpreted in this version */
             stax_program *p = stax_compile(graphs[k], NULL);
             shared->with_regions++;
-            if (!p) say(v, NOT_COMPILED, stax_error(ctx));
-            else check_graph(ctx, &recipes[k], graphs[k], p, v);
+            if (!p)
+                say(v, NOT_COMPILED, stax_error(ctx));
+            else
+                check_graph(ctx, &recipes[k], graphs[k], p, v);
             stax_program_free(p);
             continue;
         }
@@ -234,7 +278,8 @@ static void check_recipes(recipe *recipes, int n, verdict *verdicts, int counted
     stax_close(ctx);
 }
 
-/* ---- processes ---------------------------------------------------------------------------------- */
+/* ---- processes ----------------------------------------------------------------------------------
+ */
 
 static void recipes_in_child(recipe *recipes, int n, verdict *verdicts, int counted) {
 #if defined(_WIN32)
@@ -258,7 +303,8 @@ static void recipes_in_child(recipe *recipes, int n, verdict *verdicts, int coun
         return;
     }
     char why[100];
-    snprintf(why, sizeof why, "%s %d%s", WIFSIGNALED(status) ? "signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+    snprintf(why, sizeof why, "%s %d%s", WIFSIGNALED(status) ? "signal" : "exit status",
+             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
              shared->compiling ? ", in stax_compile_many" : "");
     if (n == 1) {
         say(verdicts, CRASHED, why);
@@ -270,7 +316,8 @@ static void recipes_in_child(recipe *recipes, int n, verdict *verdicts, int coun
 #endif
 }
 
-/* ---- making failures smaller -------------------------------------------------------------------- */
+/* ---- making failures smaller --------------------------------------------------------------------
+ */
 
 static int still_fails(const recipe *r, outcome what, verdict *v) {
     static recipe one;
@@ -340,12 +387,14 @@ static void write_found(recipe *r, const verdict *v) {
     stax_context *ctx = stax_open(&options);
     stax_graph *g = ctx ? recipe_build(r, ctx, NULL) : NULL;
     if (g) text = stax_print(g);
-    snprintf(path, sizeof path, "%s/found/%llu.txt", getenv("BUILD") ? getenv("BUILD") : "build", (unsigned long long)r->seed);
+    snprintf(path, sizeof path, "%s/found/%llu.txt", getenv("BUILD") ? getenv("BUILD") : "build",
+             (unsigned long long)r->seed);
     FILE *f = fopen(path, "w");
     for (int pass = 0; pass < 2; pass++) {
         FILE *to = pass ? f : stdout;
         if (!to) continue;
-        fprintf(to, "# seed %llu: %s: %s\n%s\n", (unsigned long long)r->seed, outcome_names[v->what], v->why, text ? text : "");
+        fprintf(to, "# seed %llu: %s: %s\n%s\n", (unsigned long long)r->seed,
+                outcome_names[v->what], v->why, text ? text : "");
         for (int k = 0; k < r->n_steps; k++) {
             const step *s = &r->steps[k];
             if (s->kind > STEP_STATE || (!s->layout && s->fill == FILL_PLAIN)) continue;
@@ -355,7 +404,9 @@ static void write_found(recipe *r, const verdict *v) {
             for (int d = 0; d < s->type.rank; d++) fprintf(to, " %lld", (long long)strides[d]);
             fprintf(to, "\n");
         }
-        for (int k = 0; k < r->n_symbols; k++) fprintf(to, "# %s = %lld, then %lld\n", k ? "m" : "n", (long long)r->symbols[k].first, (long long)r->symbols[k].second);
+        for (int k = 0; k < r->n_symbols; k++)
+            fprintf(to, "# %s = %lld, then %lld\n", k ? "m" : "n", (long long)r->symbols[k].first,
+                    (long long)r->symbols[k].second);
     }
     if (f) fclose(f);
     stax_program *p = settings.show_c && g && stax_ok(g) ? stax_compile(g, NULL) : NULL;
@@ -393,7 +444,8 @@ static void explain(uint64_t seed, const verdict *v, int tries) {
     write_found(&r, &now);
 }
 
-/* ---- main --------------------------------------------------------------------------------------- */
+/* ---- main ---------------------------------------------------------------------------------------
+ */
 
 static int64_t option(int argc, char **argv, const char *name, int64_t otherwise) {
     size_t n = strlen(name);
@@ -406,10 +458,15 @@ static int64_t option(int argc, char **argv, const char *name, int64_t otherwise
 }
 
 static const char *const step_names[STEP_KINDS] = {
-    "input", "param", "state", "literal", "data", "unary", "binary", "where", "clip", "fma", "lerp", "cast", "bitcast", "reshape", "permute", "transpose",
-    "expand", "squeeze", "unsqueeze", "slice", "flip", "roll", "pad", "concat", "stack", "split", "part", "tile", "unfold", "iota", "gather", "take_along_axis",
-    "reduce", "var/std", "argmax/argmin", "dot", "matmul", "linear", "random_bits", "uniform", "normal", "softmax", "layer_norm", "rms_norm", "assign",
-    "assign_slice", "cond", "loop", "while"};
+    "input",      "param",           "state",       "literal",      "data",          "unary",
+    "binary",     "where",           "clip",        "fma",          "lerp",          "cast",
+    "bitcast",    "reshape",         "permute",     "transpose",    "expand",        "squeeze",
+    "unsqueeze",  "slice",           "flip",        "roll",         "pad",           "concat",
+    "stack",      "split",           "part",        "tile",         "unfold",        "iota",
+    "gather",     "take_along_axis", "reduce",      "var/std",      "argmax/argmin", "dot",
+    "matmul",     "linear",          "random_bits", "uniform",      "normal",        "softmax",
+    "layer_norm", "rms_norm",        "assign",      "assign_slice", "cond",          "loop",
+    "while"};
 
 int main(int argc, char **argv) {
     static recipe recipes[MAX_BATCH];
@@ -438,25 +495,32 @@ int main(int argc, char **argv) {
     mkdir(build, 0755);
     snprintf(path, sizeof path, "%s/found", build);
     mkdir(path, 0755);
-    shared = (report *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = (report *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return 1;
 #endif
-    printf("seeds %llu .. %llu\n", (unsigned long long)settings.seed, (unsigned long long)(settings.seed + (uint64_t)settings.count - 1));
+    printf("seeds %llu .. %llu\n", (unsigned long long)settings.seed,
+           (unsigned long long)(settings.seed + (uint64_t)settings.count - 1));
     if (settings.one) {
         if (!recipe_of(&recipes[0], settings.seed)) return 1;
         verdict v;
         memset(&v, 0, sizeof v);
-        if (option(argc, argv, "--here", 0)) check_recipes(recipes, 1, &v, 0);
-        else recipes_in_child(recipes, 1, &v, 0);
-        if (option(argc, argv, "--small", 0) && v.what > FINE_ERROR) explain(settings.seed, &v, 200);
-        else write_found(&recipes[0], &v);
+        if (option(argc, argv, "--here", 0))
+            check_recipes(recipes, 1, &v, 0);
+        else
+            recipes_in_child(recipes, 1, &v, 0);
+        if (option(argc, argv, "--small", 0) && v.what > FINE_ERROR)
+            explain(settings.seed, &v, 200);
+        else
+            write_found(&recipes[0], &v);
         return v.what > FINE_ERROR;
     }
     uint64_t next = settings.seed, special = UINT64_C(1000000000), last = special + N_SPECIALS;
     if (!option(argc, argv, "--tables", 1)) special = last;
     for (int64_t left = settings.count; left > 0 || special < last;) {
         int n = 0;
-        for (; n < settings.batch && special < last; special++) n += recipe_of(&recipes[n], special);
+        for (; n < settings.batch && special < last; special++)
+            n += recipe_of(&recipes[n], special);
         for (; n < settings.batch && left > 0; left--) recipe_of(&recipes[n++], next++);
         if (n == 0) break;
         memset(verdicts, 0, sizeof verdicts);
@@ -468,16 +532,23 @@ int main(int argc, char **argv) {
                 continue;
             }
             failed++;
-            if (failed <= settings.max_shrunk) explain(recipes[k].seed, &verdicts[k], tries);
-            else printf("FAIL seed %llu: %s: %.160s\n", (unsigned long long)recipes[k].seed, outcome_names[verdicts[k].what], verdicts[k].why);
+            if (failed <= settings.max_shrunk)
+                explain(recipes[k].seed, &verdicts[k], tries);
+            else
+                printf("FAIL seed %llu: %s: %.160s\n", (unsigned long long)recipes[k].seed,
+                       outcome_names[verdicts[k].what], verdicts[k].why);
         }
         fflush(stdout);
     }
-    printf("%lld graphs, %lld steps, %lld elements, %lld symbolic (%lld run for other sizes too), %lld strided inputs, %lld states, %lld ended in the same error\n",
-           (long long)shared->graphs, (long long)shared->steps, (long long)shared->elements, (long long)shared->symbolic, (long long)shared->second_runs,
-           (long long)shared->strided, (long long)shared->states, (long long)shared->same_errors);
+    printf(
+        "%lld graphs, %lld steps, %lld elements, %lld symbolic (%lld run for other sizes too), "
+        "%lld strided inputs, %lld states, %lld ended in the same error\n",
+        (long long)shared->graphs, (long long)shared->steps, (long long)shared->elements,
+        (long long)shared->symbolic, (long long)shared->second_runs, (long long)shared->strided,
+        (long long)shared->states, (long long)shared->same_errors);
     printf("%lld graphs with regions, interpreted\n", (long long)shared->with_regions);
-    for (int k = 0; k < STEP_KINDS; k++) printf("%s%s %lld", k ? ", " : "steps: ", step_names[k], (long long)shared->ops[k]);
+    for (int k = 0; k < STEP_KINDS; k++)
+        printf("%s%s %lld", k ? ", " : "steps: ", step_names[k], (long long)shared->ops[k]);
     printf("\n%lld passed, %lld failed\n", (long long)passed, (long long)failed);
     return failed != 0;
 }

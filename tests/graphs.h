@@ -1,8 +1,8 @@
 /* Random graphs for the differential and metamorphic tests.
 
-   A graph is first a recipe (plain data: a list of steps, each with its type), then built through the
-   public API. A recipe depends on its seed alone, so a failure is repeated by its seed, and it can be
-   made smaller as data: drop outputs, put inputs in the place of steps.
+   A graph is first a recipe (plain data: a list of steps, each with its type), then built through
+   the public API. A recipe depends on its seed alone, so a failure is repeated by its seed, and it
+   can be made smaller as data: drop outputs, put inputs in the place of steps.
 
        recipe r;  recipe_make(&r, seed);
        stax_graph *g = recipe_build(&r, ctx);            stax_ok(g) says whether the library took it
@@ -10,7 +10,8 @@
        sample_free(&s);
 
    The including file defines _GNU_SOURCE and includes sys/mman.h first (not on Windows).
-   The types here are computed on their own, not asked of the library: that is a test of inference. */
+   The types here are computed on their own, not asked of the library: that is a test of inference.
+ */
 #ifndef STAX_TESTS_GRAPHS_H
 #define STAX_TESTS_GRAPHS_H
 
@@ -26,7 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------
+ */
 
 typedef struct dice {
     uint64_t state;
@@ -45,9 +47,17 @@ static int64_t dice_between(dice *d, int64_t lo, int64_t hi) {
 }
 static double dice_unit(dice *d) { return (double)(dice_next(d) >> 11) / 9007199254740992.0; }
 
-/* ---- recipes ------------------------------------------------------------------------------------ */
+/* ---- recipes ------------------------------------------------------------------------------------
+ */
 
-enum { MAX_STEPS = 96, MAX_OPERANDS = 4, MAX_EXTENTS = 96, MAX_OUTPUTS = 12, MAX_SYMBOLS = 2, OPAQUE = -1 };
+enum {
+    MAX_STEPS = 96,
+    MAX_OPERANDS = 4,
+    MAX_EXTENTS = 96,
+    MAX_OUTPUTS = 12,
+    MAX_SYMBOLS = 2,
+    OPAQUE = -1
+};
 
 /* A size: the number n in the first run, and how it is written: 0 a number, > 0 an entry of
    `extents`, OPAQUE a size that this generator has no expression for (the library has). */
@@ -56,42 +66,90 @@ typedef struct size_of {
     int how;
 } size_of;
 
-typedef enum extent_kind { EXTENT_SYMBOL, EXTENT_ADD, EXTENT_SUB, EXTENT_MUL, EXTENT_DIV } extent_kind;
+typedef enum extent_kind {
+    EXTENT_SYMBOL,
+    EXTENT_ADD,
+    EXTENT_SUB,
+    EXTENT_MUL,
+    EXTENT_DIV
+} extent_kind;
 typedef struct extent {
     extent_kind kind;
-    size_of a, b;                          /* SYMBOL: a.n is its number */
+    size_of a, b; /* SYMBOL: a.n is its number */
 } extent;
 
 typedef struct symbol {
-    int64_t lo, hi, first, second;         /* the range, and the sizes of the two runs */
+    int64_t lo, hi, first, second; /* the range, and the sizes of the two runs */
 } symbol;
 
 typedef struct kind_of {
     stax_dtype dtype;
-    char weak;                             /* literals: 'b', 'i', 'f'; else 0 */
+    char weak; /* literals: 'b', 'i', 'f'; else 0 */
     int rank;
     size_of dims[STAX_MAX_RANK];
 } kind_of;
 
 typedef enum step_kind {
-    STEP_INPUT, STEP_PARAM, STEP_STATE, STEP_CONST, STEP_DATA, /* sources */
-    STEP_UNARY, STEP_BINARY, STEP_WHERE, STEP_CLIP, STEP_FMA, STEP_LERP, STEP_CAST, STEP_BITCAST,
-    STEP_RESHAPE, STEP_PERMUTE, STEP_TRANSPOSE, STEP_EXPAND, STEP_SQUEEZE, STEP_UNSQUEEZE, STEP_SLICE,
-    STEP_FLIP, STEP_ROLL, STEP_PAD, STEP_CONCAT, STEP_STACK, STEP_SPLIT, STEP_PART, STEP_TILE, STEP_UNFOLD,
-    STEP_IOTA, STEP_GATHER, STEP_TAKE, STEP_REDUCE, STEP_VAR, STEP_ARG, STEP_DOT, STEP_MATMUL, STEP_LINEAR,
-    STEP_RANDOM_BITS, STEP_UNIFORM, STEP_NORMAL, STEP_SOFTMAX, STEP_LAYER_NORM, STEP_RMS_NORM,
-    STEP_ASSIGN, STEP_ASSIGN_SLICE, STEP_COND, STEP_LOOP, STEP_WHILE,
+    STEP_INPUT,
+    STEP_PARAM,
+    STEP_STATE,
+    STEP_CONST,
+    STEP_DATA, /* sources */
+    STEP_UNARY,
+    STEP_BINARY,
+    STEP_WHERE,
+    STEP_CLIP,
+    STEP_FMA,
+    STEP_LERP,
+    STEP_CAST,
+    STEP_BITCAST,
+    STEP_RESHAPE,
+    STEP_PERMUTE,
+    STEP_TRANSPOSE,
+    STEP_EXPAND,
+    STEP_SQUEEZE,
+    STEP_UNSQUEEZE,
+    STEP_SLICE,
+    STEP_FLIP,
+    STEP_ROLL,
+    STEP_PAD,
+    STEP_CONCAT,
+    STEP_STACK,
+    STEP_SPLIT,
+    STEP_PART,
+    STEP_TILE,
+    STEP_UNFOLD,
+    STEP_IOTA,
+    STEP_GATHER,
+    STEP_TAKE,
+    STEP_REDUCE,
+    STEP_VAR,
+    STEP_ARG,
+    STEP_DOT,
+    STEP_MATMUL,
+    STEP_LINEAR,
+    STEP_RANDOM_BITS,
+    STEP_UNIFORM,
+    STEP_NORMAL,
+    STEP_SOFTMAX,
+    STEP_LAYER_NORM,
+    STEP_RMS_NORM,
+    STEP_ASSIGN,
+    STEP_ASSIGN_SLICE,
+    STEP_COND,
+    STEP_LOOP,
+    STEP_WHILE,
     STEP_KINDS
 } step_kind;
 
 typedef struct step {
     step_kind kind;
-    int op;                                /* the row of the family's table */
-    int n, operand[MAX_OPERANDS];          /* -1: left out */
+    int op;                       /* the row of the family's table */
+    int n, operand[MAX_OPERANDS]; /* -1: left out */
     kind_of type;
     stax_axes axes[4];
     int n_list;
-    size_of list[3][STAX_MAX_RANK];        /* shape; starts, stops, steps; low, high; ... */
+    size_of list[3][STAX_MAX_RANK]; /* shape; starts, stops, steps; low, high; ... */
     int64_t axis, number[2];
     double value[2];
     stax_dtype dtype;
@@ -99,10 +157,11 @@ typedef struct step {
     const char *text;
     /* sources */
     uint64_t seed;
-    int fill;                              /* how it is filled, see fill_kind */
-    size_of limit;                         /* indices: -limit .. limit - 1 */
-    int layout;                            /* 0 row, 1 strided, 2 exact strides */
-    int order[STAX_MAX_RANK], stretch[STAX_MAX_RANK]; /* strides: axes from the innermost, factors */
+    int fill;      /* how it is filled, see fill_kind */
+    size_of limit; /* indices: -limit .. limit - 1 */
+    int layout;    /* 0 row, 1 strided, 2 exact strides */
+    int order[STAX_MAX_RANK],
+        stretch[STAX_MAX_RANK]; /* strides: axes from the innermost, factors */
 } step;
 
 typedef struct recipe {
@@ -114,17 +173,29 @@ typedef struct recipe {
     extent extents[MAX_EXTENTS];
     symbol symbols[MAX_SYMBOLS];
     size_of palette[5];
-    int64_t elements;                      /* spent so far */
+    int64_t elements; /* spent so far */
     int has_regions, is_unfused;
-    int is_wide;                           /* long axes, so that kernels are split among threads */
+    int is_wide; /* long axes, so that kernels are split among threads */
 } recipe;
 
-enum { FILL_PLAIN, FILL_SPECIAL, FILL_WIDE, FILL_SMALL, FILL_INDEX, FILL_WILD_INDEX, FILL_SHIFT, FILL_TABLE };
+enum {
+    FILL_PLAIN,
+    FILL_SPECIAL,
+    FILL_WIDE,
+    FILL_SMALL,
+    FILL_INDEX,
+    FILL_WILD_INDEX,
+    FILL_SHIFT,
+    FILL_TABLE
+};
 enum { MAX_ELEMENTS = 24000, MAX_SPENT = 160000, WIDE_ELEMENTS = 300000, WIDE_SPENT = 4000000 };
 
-/* ---- dtypes ------------------------------------------------------------------------------------- */
+/* ---- dtypes -------------------------------------------------------------------------------------
+ */
 
-static int is_float(stax_dtype t) { return t == STAX_F64 || t == STAX_F32 || t == STAX_F16 || t == STAX_BF16; }
+static int is_float(stax_dtype t) {
+    return t == STAX_F64 || t == STAX_F32 || t == STAX_F16 || t == STAX_BF16;
+}
 static int is_signed(stax_dtype t) { return t >= STAX_I64 && t <= STAX_I8; }
 static int is_unsigned(stax_dtype t) { return t >= STAX_U64 && t <= STAX_U8; }
 static int is_integer(stax_dtype t) { return is_signed(t) || is_unsigned(t); }
@@ -132,13 +203,16 @@ static int is_f8(stax_dtype t) { return t == STAX_F8E4M3 || t == STAX_F8E5M2; }
 static int bits_of(stax_dtype t) { return (int)stax_dtype_bytes(t) * 8; }
 
 enum { FLOATS = 1, INTS = 2, BOOLS = 4, F8S = 8, NUMBERS = FLOATS | INTS, ANY = NUMBERS | BOOLS };
-static int class_of(stax_dtype t) { return is_float(t) ? FLOATS : is_integer(t) ? INTS : t == STAX_BOOL ? BOOLS : F8S; }
+static int class_of(stax_dtype t) {
+    return is_float(t) ? FLOATS : is_integer(t) ? INTS : t == STAX_BOOL ? BOOLS : F8S;
+}
 
 static stax_dtype any_dtype(dice *d, int classes) {
     static const stax_dtype list[] = {
-        STAX_F32, STAX_F32, STAX_F32, STAX_F32, STAX_F32, STAX_F32, STAX_F64, STAX_F64, STAX_F64, STAX_F16,
-        STAX_F16, STAX_BF16, STAX_BF16, STAX_I64, STAX_I64, STAX_I32, STAX_I32, STAX_I16, STAX_I8, STAX_U64,
-        STAX_U32, STAX_U16, STAX_U8, STAX_U8, STAX_BOOL, STAX_BOOL, STAX_F8E4M3, STAX_F8E5M2};
+        STAX_F32, STAX_F32, STAX_F32, STAX_F32,  STAX_F32,  STAX_F32,    STAX_F64,
+        STAX_F64, STAX_F64, STAX_F16, STAX_F16,  STAX_BF16, STAX_BF16,   STAX_I64,
+        STAX_I64, STAX_I32, STAX_I32, STAX_I16,  STAX_I8,   STAX_U64,    STAX_U32,
+        STAX_U16, STAX_U8,  STAX_U8,  STAX_BOOL, STAX_BOOL, STAX_F8E4M3, STAX_F8E5M2};
     for (;;) {
         stax_dtype t = list[dice_below(d, (int)(sizeof list / sizeof list[0]))];
         if (class_of(t) & classes) return t;
@@ -159,7 +233,10 @@ static stax_dtype promote_strong(stax_dtype a, stax_dtype b) {
     if (is_signed(a) == is_signed(b)) return wider(a, b);
     stax_dtype s = is_signed(a) ? a : b, u = is_signed(a) ? b : a;
     if (bits_of(s) > bits_of(u)) return s;
-    return u == STAX_U8 ? STAX_I16 : u == STAX_U16 ? STAX_I32 : u == STAX_U32 ? STAX_I64 : STAX_DTYPE_NONE;
+    return u == STAX_U8    ? STAX_I16
+           : u == STAX_U16 ? STAX_I32
+           : u == STAX_U32 ? STAX_I64
+                           : STAX_DTYPE_NONE;
 }
 
 static stax_dtype promote(const kind_of *a, const kind_of *b, int floats) {
@@ -178,7 +255,8 @@ static stax_dtype promote(const kind_of *a, const kind_of *b, int floats) {
     return t;
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------------------------------
+ */
 
 static size_of number(int64_t n) {
     size_of s;
@@ -186,16 +264,23 @@ static size_of number(int64_t n) {
     s.how = 0;
     return s;
 }
-static int same_size(size_of a, size_of b) { return a.how == b.how && a.n == b.n && a.how != OPAQUE; }
+static int same_size(size_of a, size_of b) {
+    return a.how == b.how && a.n == b.n && a.how != OPAQUE;
+}
 static int is_one(size_of a) { return a.how == 0 && a.n == 1; }
 
 static size_of combine(recipe *r, extent_kind kind, size_of a, size_of b) {
     size_of s;
-    s.n = kind == EXTENT_ADD ? a.n + b.n : kind == EXTENT_SUB ? a.n - b.n : kind == EXTENT_MUL ? a.n * b.n : b.n ? a.n / b.n : 0;
+    s.n = kind == EXTENT_ADD   ? a.n + b.n
+          : kind == EXTENT_SUB ? a.n - b.n
+          : kind == EXTENT_MUL ? a.n * b.n
+          : b.n                ? a.n / b.n
+                               : 0;
     s.how = 0;
     if (a.how == 0 && b.how == 0) return s;
     if (b.how == 0 && b.n == (kind >= EXTENT_MUL ? 1 : 0)) return a;
-    if (a.how == 0 && ((kind == EXTENT_ADD && a.n == 0) || (kind == EXTENT_MUL && a.n == 1))) return b;
+    if (a.how == 0 && ((kind == EXTENT_ADD && a.n == 0) || (kind == EXTENT_MUL && a.n == 1)))
+        return b;
     s.how = OPAQUE;
     if (a.how == OPAQUE || b.how == OPAQUE) return s;
     for (int k = 1; k < r->n_extents; k++) {
@@ -216,7 +301,11 @@ static int64_t size_in_run(const recipe *r, size_of s, int run) {
     const extent *e = &r->extents[s.how];
     if (e->kind == EXTENT_SYMBOL) return r->symbols[e->a.n].second;
     int64_t a = size_in_run(r, e->a, run), b = size_in_run(r, e->b, run);
-    return e->kind == EXTENT_ADD ? a + b : e->kind == EXTENT_SUB ? a - b : e->kind == EXTENT_MUL ? a * b : b ? a / b : 0;
+    return e->kind == EXTENT_ADD   ? a + b
+           : e->kind == EXTENT_SUB ? a - b
+           : e->kind == EXTENT_MUL ? a * b
+           : b                     ? a / b
+                                   : 0;
 }
 
 static int64_t elements_of(const kind_of *t) {
@@ -246,7 +335,8 @@ static kind_of kind_scalar(stax_dtype dtype) {
 static int broadcast(const kind_of *a, const kind_of *b, kind_of *out) {
     kind_of t = a->rank >= b->rank ? *a : *b;
     for (int d = 1; d <= t.rank; d++) {
-        size_of x = d <= a->rank ? a->dims[a->rank - d] : number(1), y = d <= b->rank ? b->dims[b->rank - d] : number(1);
+        size_of x = d <= a->rank ? a->dims[a->rank - d] : number(1),
+                y = d <= b->rank ? b->dims[b->rank - d] : number(1);
         if (!is_one(x) && !is_one(y) && !same_size(x, y)) return 0;
         t.dims[t.rank - d] = is_one(x) ? y : x;
     }
@@ -255,7 +345,8 @@ static int broadcast(const kind_of *a, const kind_of *b, kind_of *out) {
     return 1;
 }
 
-/* ---- steps -------------------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------------
+ */
 
 static int64_t most_elements(const recipe *r) { return r->is_wide ? WIDE_ELEMENTS : MAX_ELEMENTS; }
 
@@ -305,9 +396,12 @@ static int add_input(recipe *r, kind_of type, int fill) {
     s.type.weak = 0;
     s.fill = fill;
     s.seed = dice_next(d);
-    if (dice_chance(d, 10)) s.kind = STEP_PARAM;
-    else if (dice_chance(d, 8) && !is_f8(type.dtype)) s.kind = STEP_STATE;
-    else if (dice_chance(d, 6) && !is_symbolic(&type) && elements_of(&type) <= 200) s.kind = STEP_DATA;
+    if (dice_chance(d, 10))
+        s.kind = STEP_PARAM;
+    else if (dice_chance(d, 8) && !is_f8(type.dtype))
+        s.kind = STEP_STATE;
+    else if (dice_chance(d, 6) && !is_symbolic(&type) && elements_of(&type) <= 200)
+        s.kind = STEP_DATA;
     row_major(&s);
     if (s.kind == STEP_INPUT && type.rank > 0 && dice_chance(d, 30)) {
         s.layout = !is_symbolic(&type) && dice_chance(d, 30) ? 2 : 1;
@@ -335,13 +429,15 @@ static kind_of any_shape(recipe *r, stax_dtype dtype, int least, int most) {
     while (t.rank < least || t.rank > most);
     for (int k = 0; k < t.rank; k++) t.dims[k] = dice_chance(d, 8) ? number(1) : any_size(r);
     for (int k = 0; elements_of(&t) > most_elements(r) / 2; k = (k + 1) % t.rank) {
-        if (t.dims[k].n > 1 && (t.dims[k].n < 4000 || dice_chance(d, 20))) t.dims[k] = number(dice_chance(d, 50) ? 1 : 2);
+        if (t.dims[k].n > 1 && (t.dims[k].n < 4000 || dice_chance(d, 20)))
+            t.dims[k] = number(dice_chance(d, 50) ? 1 : 2);
     }
     return t;
 }
 
 static int any_fill(dice *d) {
-    static const int fills[] = {FILL_PLAIN, FILL_PLAIN, FILL_PLAIN, FILL_SMALL, FILL_WIDE, FILL_SPECIAL};
+    static const int fills[] = {FILL_PLAIN, FILL_PLAIN, FILL_PLAIN,
+                                FILL_SMALL, FILL_WIDE,  FILL_SPECIAL};
     return fills[dice_below(d, 6)];
 }
 
@@ -351,7 +447,9 @@ static int pick(recipe *r, int classes, int least, int most) {
     int found[MAX_STEPS], n = 0;
     for (int k = 0; k < r->n_steps; k++) {
         const kind_of *t = type_at(r, k);
-        if (is_tensor(r, k) && (class_of(t->dtype) & classes) && t->rank >= least && t->rank <= most) found[n++] = k;
+        if (is_tensor(r, k) && (class_of(t->dtype) & classes) && t->rank >= least &&
+            t->rank <= most)
+            found[n++] = k;
     }
     if (n > 0 && !dice_chance(d, 12)) {
         int a = dice_below(d, n), b = dice_below(d, n);
@@ -409,14 +507,27 @@ static int pick_beside(recipe *r, int a, int classes, int literals) {
         if (broadcast(&t, u, &out) && elements_of(&out) <= most_elements(r)) found[n++] = k;
     }
     if (n > 0 && dice_chance(d, 65)) return found[dice_below(d, n)];
-    stax_dtype dtype = (class_of(t.dtype) & classes) && dice_chance(d, 75) ? t.dtype : any_dtype(d, classes);
-    for (int k = 0; promote_strong(t.dtype, dtype) == STAX_DTYPE_NONE; k++) dtype = k < 20 ? any_dtype(d, classes) : t.dtype;
+    stax_dtype dtype =
+        (class_of(t.dtype) & classes) && dice_chance(d, 75) ? t.dtype : any_dtype(d, classes);
+    for (int k = 0; promote_strong(t.dtype, dtype) == STAX_DTYPE_NONE; k++)
+        dtype = k < 20 ? any_dtype(d, classes) : t.dtype;
     return add_input(r, partner_shape(r, &t, dtype), any_fill(d));
 }
 
-/* ---- elementwise families ----------------------------------------------------------------------- */
+/* ---- elementwise families -----------------------------------------------------------------------
+ */
 
-typedef enum rule { RULE_SAME, RULE_NUMBER, RULE_FLOAT, RULE_PREDICATE, RULE_BITS, RULE_ANY8, RULE_PROMOTE, RULE_COMPARE, RULE_SHIFT } rule;
+typedef enum rule {
+    RULE_SAME,
+    RULE_NUMBER,
+    RULE_FLOAT,
+    RULE_PREDICATE,
+    RULE_BITS,
+    RULE_ANY8,
+    RULE_PROMOTE,
+    RULE_COMPARE,
+    RULE_SHIFT
+} rule;
 typedef struct unary_row {
     const char *name;
     stax_value (*make)(stax_value);
@@ -464,15 +575,23 @@ static const binary_row binary_rows[] = {
     {"add", stax_add, RULE_PROMOTE}, {"mul", stax_mul, RULE_PROMOTE}, {"sub", stax_sub, RULE_NUMBER},
 };
 /* clang-format on */
-enum { N_UNARY = sizeof unary_rows / sizeof unary_rows[0], N_BINARY = sizeof binary_rows / sizeof binary_rows[0] };
+enum {
+    N_UNARY = sizeof unary_rows / sizeof unary_rows[0],
+    N_BINARY = sizeof binary_rows / sizeof binary_rows[0]
+};
 
 static int rule_classes(rule u) {
     switch (u) {
-    case RULE_NUMBER: return NUMBERS;
-    case RULE_BITS: return INTS | BOOLS;
-    case RULE_SHIFT: return INTS;
-    case RULE_ANY8: return ANY | F8S;
-    default: return ANY;
+        case RULE_NUMBER:
+            return NUMBERS;
+        case RULE_BITS:
+            return INTS | BOOLS;
+        case RULE_SHIFT:
+            return INTS;
+        case RULE_ANY8:
+            return ANY | F8S;
+        default:
+            return ANY;
     }
 }
 
@@ -496,7 +615,8 @@ static int make_binary(recipe *r) {
     step s = step_new(STEP_BINARY, -1, -1, -1);
     s.op = dice_below(d, N_BINARY);
     rule u = binary_rows[s.op].rule;
-    int classes = rule_classes(u), a = pick(r, u == RULE_FLOAT && !dice_chance(d, 10) ? FLOATS : classes, 0, 8), b;
+    int classes = rule_classes(u),
+        a = pick(r, u == RULE_FLOAT && !dice_chance(d, 10) ? FLOATS : classes, 0, 8), b;
     if (a < 0) return -1;
     b = pick_beside(r, a, u == RULE_NUMBER ? ANY : classes, 1);
     if (b < 0) return -1;
@@ -522,7 +642,8 @@ static int make_binary(recipe *r) {
 
 static int make_several(recipe *r) {
     dice *d = &r->dice;
-    static const step_kind kinds[] = {STEP_WHERE, STEP_CLIP, STEP_FMA, STEP_LERP, STEP_CAST, STEP_CAST, STEP_BITCAST};
+    static const step_kind kinds[] = {STEP_WHERE, STEP_CLIP, STEP_FMA,    STEP_LERP,
+                                      STEP_CAST,  STEP_CAST, STEP_BITCAST};
     step_kind kind = kinds[dice_below(d, 7)];
     int a, b, c;
     step s;
@@ -563,7 +684,9 @@ static int make_several(recipe *r) {
         int found = -1;
         for (int k = 0; k < r->n_steps; k++) {
             kind_of v;
-            if (is_tensor(r, k) && type_at(r, k)->dtype == STAX_BOOL && broadcast(type_at(r, k), &t, &v) && dice_chance(d, 60)) found = k;
+            if (is_tensor(r, k) && type_at(r, k)->dtype == STAX_BOOL &&
+                broadcast(type_at(r, k), &t, &v) && dice_chance(d, 60))
+                found = k;
         }
         c = found >= 0 ? found : add_input(r, u, FILL_PLAIN);
         if (c < 0 || !broadcast(type_at(r, c), &t, &u)) return -1;
@@ -582,7 +705,8 @@ static int make_several(recipe *r) {
     return add_step(r, &s);
 }
 
-/* ---- movement ----------------------------------------------------------------------------------- */
+/* ---- movement -----------------------------------------------------------------------------------
+ */
 
 static stax_axes no_axes(void) {
     stax_axes a;
@@ -646,7 +770,8 @@ static int make_reshape(recipe *r) {
     }
     s.n_list = s.type.rank;
     for (int k = 0; k < s.n_list; k++) s.list[0][k] = s.type.dims[k];
-    if (s.n_list > 0 && elements_of(&t) > 0 && dice_chance(d, 20) && !is_symbolic(&s.type)) s.list[0][dice_below(d, s.n_list)] = number(-1);
+    if (s.n_list > 0 && elements_of(&t) > 0 && dice_chance(d, 20) && !is_symbolic(&s.type))
+        s.list[0][dice_below(d, s.n_list)] = number(-1);
     return add_step(r, &s);
 }
 
@@ -687,7 +812,8 @@ static int make_expand(recipe *r) {
     for (int k = s.type.rank - 1; k >= 0; k--) s.type.dims[k + more] = s.type.dims[k];
     s.type.rank += more;
     for (int k = 0; k < s.type.rank; k++)
-        if (k < more || (is_one(s.type.dims[k]) && dice_chance(d, 70))) s.type.dims[k] = any_size(r);
+        if (k < more || (is_one(s.type.dims[k]) && dice_chance(d, 70)))
+            s.type.dims[k] = any_size(r);
     s.n_list = s.type.rank;
     for (int k = 0; k < s.n_list; k++) s.list[0][k] = s.type.dims[k];
     return add_step(r, &s);
@@ -734,7 +860,8 @@ static int make_squeeze(recipe *r) {
 
 /* Python's slice of n: how many entries. */
 static int64_t slice_count(int64_t n, int64_t start, int64_t stop, int64_t step) {
-    int64_t lo = step > 0 ? 0 : -1, hi = step > 0 ? n : n - 1, a = step > 0 ? lo : hi, b = step > 0 ? hi : lo;
+    int64_t lo = step > 0 ? 0 : -1, hi = step > 0 ? n : n - 1, a = step > 0 ? lo : hi,
+            b = step > 0 ? hi : lo;
     if (start != STAX_NONE) {
         a = start < 0 ? start + n : start;
         a = a < lo ? lo : a > hi ? hi : a;
@@ -754,9 +881,14 @@ static void any_slice(recipe *r, step *s, const kind_of *t, kind_of *out) {
     s->n_list = t->rank;
     for (int k = 0; k < t->rank; k++) {
         static const int64_t steps[] = {1, 1, 1, 1, 2, 3, -1, -1, -2, -3};
-        int64_t n = t->dims[k].n, step = steps[dice_below(d, 10)], start = STAX_NONE, stop = STAX_NONE;
-        if (dice_chance(d, 50)) start = dice_chance(d, 15) ? dice_between(d, -n - 2, n + 2) : dice_between(d, 0, n > 3 ? n / 3 : n);
-        if (dice_chance(d, 50)) stop = dice_chance(d, 30) ? dice_between(d, -n - 2, n + 2) : n - dice_between(d, 0, n > 3 ? n / 3 : n);
+        int64_t n = t->dims[k].n, step = steps[dice_below(d, 10)], start = STAX_NONE,
+                stop = STAX_NONE;
+        if (dice_chance(d, 50))
+            start = dice_chance(d, 15) ? dice_between(d, -n - 2, n + 2)
+                                       : dice_between(d, 0, n > 3 ? n / 3 : n);
+        if (dice_chance(d, 50))
+            stop = dice_chance(d, 30) ? dice_between(d, -n - 2, n + 2)
+                                      : n - dice_between(d, 0, n > 3 ? n / 3 : n);
         if (step < 0 && dice_chance(d, 70)) {
             int64_t x = start;
             start = stop;
@@ -816,7 +948,8 @@ static int make_pad(recipe *r) {
             high = dice_between(d, -2, 4);
             if (n + low + high < 0) low = high = 0;
             if (n + low < 0 || n + high < 0) low = high = 0;
-            if (n + (low < 0 ? low : 0) + (high < 0 ? high : 0) <= 0 && strcmp(s.text, "constant") != 0)
+            if (n + (low < 0 ? low : 0) + (high < 0 ? high : 0) <= 0 &&
+                strcmp(s.text, "constant") != 0)
                 low = high = 0; /* nothing is left to repeat */
             if (s.type.dims[k].how != 0 && (low < 0 || high < 0) && n < 6) low = high = 1;
         }
@@ -824,8 +957,10 @@ static int make_pad(recipe *r) {
         s.list[1][k] = number(high);
         s.type.dims[k] = combine(r, EXTENT_ADD, s.type.dims[k], number(low + high));
     }
-    if (is_float(s.type.dtype)) s.value[0] = dice_chance(d, 50) ? 0.0 : dice_chance(d, 50) ? -1.5 : 7.0;
-    else if (is_integer(s.type.dtype)) s.value[0] = dice_below(d, 4);
+    if (is_float(s.type.dtype))
+        s.value[0] = dice_chance(d, 50) ? 0.0 : dice_chance(d, 50) ? -1.5 : 7.0;
+    else if (is_integer(s.type.dtype))
+        s.value[0] = dice_below(d, 4);
     return add_step(r, &s);
 }
 
@@ -835,7 +970,9 @@ static int pick_alike(recipe *r, const kind_of *t, int axis) {
     int found[MAX_STEPS], n = 0;
     for (int k = 0; k < r->n_steps; k++) {
         const kind_of *u = type_at(r, k);
-        if (!is_tensor(r, k) || u->rank != t->rank || promote_strong(u->dtype, t->dtype) == STAX_DTYPE_NONE) continue;
+        if (!is_tensor(r, k) || u->rank != t->rank ||
+            promote_strong(u->dtype, t->dtype) == STAX_DTYPE_NONE)
+            continue;
         int same = 1;
         for (int j = 0; j < t->rank; j++) same &= j == axis || same_size(u->dims[j], t->dims[j]);
         if (same) found[n++] = k;
@@ -905,14 +1042,18 @@ static int make_tile(recipe *r) {
     if (a < 0) return -1;
     step s = step_new(STEP_TILE, a, -1, -1);
     const kind_of t = *type_at(r, a);
-    int n = dice_chance(d, 20) ? t.rank + 1 : t.rank > 1 && dice_chance(d, 20) ? t.rank - 1 : t.rank;
+    int n = dice_chance(d, 20)                 ? t.rank + 1
+            : t.rank > 1 && dice_chance(d, 20) ? t.rank - 1
+                                               : t.rank;
     s.n_list = n;
     s.type.dtype = t.dtype;
     s.type.rank = n > t.rank ? n : t.rank;
-    for (int k = 0; k < n; k++) s.list[0][k] = number(dice_chance(d, 5) ? 0 : dice_between(d, 1, 3));
+    for (int k = 0; k < n; k++)
+        s.list[0][k] = number(dice_chance(d, 5) ? 0 : dice_between(d, 1, 3));
     for (int k = 0; k < s.type.rank; k++) {
         int i = k - (s.type.rank - t.rank), j = k - (s.type.rank - n);
-        s.type.dims[k] = combine(r, EXTENT_MUL, i < 0 ? number(1) : t.dims[i], j < 0 ? number(1) : s.list[0][j]);
+        s.type.dims[k] =
+            combine(r, EXTENT_MUL, i < 0 ? number(1) : t.dims[i], j < 0 ? number(1) : s.list[0][j]);
     }
     return add_step(r, &s);
 }
@@ -934,7 +1075,8 @@ static int make_unfold(recipe *r) {
     return add_step(r, &s);
 }
 
-/* ---- index, reductions, contractions, networks, random ------------------------------------------ */
+/* ---- index, reductions, contractions, networks, random ------------------------------------------
+ */
 
 static int make_iota(recipe *r) {
     dice *d = &r->dice;
@@ -947,7 +1089,8 @@ static int make_iota(recipe *r) {
     return add_step(r, &s);
 }
 
-/* Indices into an axis of size n: a new input, or numbers made from an integer value by remainder. */
+/* Indices into an axis of size n: a new input, or numbers made from an integer value by remainder.
+ */
 static int make_indices(recipe *r, kind_of t, size_of n, const char *mode) {
     dice *d = &r->dice;
     t.dtype = n.n > 100 || n.how ? (dice_chance(d, 50) ? STAX_I64 : STAX_I32) : any_dtype(d, INTS);
@@ -957,8 +1100,10 @@ static int make_indices(recipe *r, kind_of t, size_of n, const char *mode) {
     if (at < 0) return -1;
     if (n.how == OPAQUE) n = number(n.n > 0 ? 1 : 0);
     r->steps[at].limit = n;
-    if (!wild && dice_chance(d, 4)) r->steps[at].fill = FILL_WILD_INDEX; /* most likely an error, the same on both sides */
-    if (r->steps[at].kind == STEP_STATE && !wild) r->steps[at].kind = STEP_INPUT; /* assigned, it may be anything */
+    if (!wild && dice_chance(d, 4))
+        r->steps[at].fill = FILL_WILD_INDEX; /* most likely an error, the same on both sides */
+    if (r->steps[at].kind == STEP_STATE && !wild)
+        r->steps[at].kind = STEP_INPUT; /* assigned, it may be anything */
     return at;
 }
 
@@ -1000,13 +1145,14 @@ typedef struct reduce_row {
     const char *name;
     stax_value (*make)(stax_value, stax_axes, bool);
     stax_value (*make_as)(stax_value, stax_axes, bool, stax_dtype);
-    int kind;                              /* 's' sum, 'e' extreme, 'm' mean, 'b' truth */
+    int kind; /* 's' sum, 'e' extreme, 'm' mean, 'b' truth */
 } reduce_row;
 static const reduce_row reduce_rows[] = {
-    {"sum", stax_sum, stax_sum_as, 's'}, {"sum", stax_sum, stax_sum_as, 's'}, {"sum", stax_sum, stax_sum_as, 's'},
-    {"prod", stax_prod, stax_prod_as, 's'}, {"max", stax_max, stax_max_as, 'e'}, {"min", stax_min, stax_min_as, 'e'},
-    {"mean", stax_mean, stax_mean_as, 'm'}, {"all", stax_all, stax_all_as, 'b'}, {"any", stax_any, stax_any_as, 'b'},
-    {"logsumexp", stax_logsumexp, stax_logsumexp_as, 'm'}};
+    {"sum", stax_sum, stax_sum_as, 's'},    {"sum", stax_sum, stax_sum_as, 's'},
+    {"sum", stax_sum, stax_sum_as, 's'},    {"prod", stax_prod, stax_prod_as, 's'},
+    {"max", stax_max, stax_max_as, 'e'},    {"min", stax_min, stax_min_as, 'e'},
+    {"mean", stax_mean, stax_mean_as, 'm'}, {"all", stax_all, stax_all_as, 'b'},
+    {"any", stax_any, stax_any_as, 'b'},    {"logsumexp", stax_logsumexp, stax_logsumexp_as, 'm'}};
 
 static void reduce_shape(const kind_of *t, unsigned mask, int keepdims, kind_of *out) {
     out->rank = 0;
@@ -1055,7 +1201,8 @@ static int make_reduce(recipe *r) {
     } else {
         s.op = dice_below(d, 10);
         int kind = reduce_rows[s.op].kind, as = dice_chance(d, 20);
-        if (kind == 's' && !is_float(t.dtype)) s.type.dtype = is_unsigned(t.dtype) ? STAX_U64 : STAX_I64;
+        if (kind == 's' && !is_float(t.dtype))
+            s.type.dtype = is_unsigned(t.dtype) ? STAX_U64 : STAX_I64;
         if (kind == 'm' && !is_float(t.dtype)) s.type.dtype = STAX_F32;
         if (kind == 'b') s.type.dtype = STAX_BOOL;
         if (as) {
@@ -1071,7 +1218,9 @@ static int make_reduce(recipe *r) {
     return add_step(r, &s);
 }
 
-static int64_t products_of(const kind_of *out, int64_t inner) { return elements_of(out) * (inner > 0 ? inner : 1); }
+static int64_t products_of(const kind_of *out, int64_t inner) {
+    return elements_of(out) * (inner > 0 ? inner : 1);
+}
 
 static int make_matmul(recipe *r) {
     dice *d = &r->dice;
@@ -1080,7 +1229,8 @@ static int make_matmul(recipe *r) {
     const kind_of t = *type_at(r, a);
     size_of inner = t.dims[t.rank - 1];
     if (inner.how == OPAQUE) return -1;
-    stax_dtype dtype = dice_chance(d, 80) ? t.dtype : any_dtype(d, is_float(t.dtype) ? FLOATS : NUMBERS);
+    stax_dtype dtype =
+        dice_chance(d, 80) ? t.dtype : any_dtype(d, is_float(t.dtype) ? FLOATS : NUMBERS);
     stax_dtype result = promote_strong(t.dtype, dtype);
     if (result == STAX_DTYPE_NONE) return -1;
     step s = step_new(STEP_MATMUL, a, -1, -1);
@@ -1112,7 +1262,9 @@ static int make_matmul(recipe *r) {
             int batch = t.rank > 2 && dice_chance(d, 60) ? t.rank - 2 : 0;
             if (t.rank == 2 && dice_chance(d, 20)) batch = 1;
             for (int k = 0; k < batch; k++) {
-                u.dims[k] = t.rank > 2 && !dice_chance(d, 30) ? t.dims[k] : t.rank > 2 ? number(1) : any_size(r);
+                u.dims[k] = t.rank > 2 && !dice_chance(d, 30) ? t.dims[k]
+                            : t.rank > 2                      ? number(1)
+                                                              : any_size(r);
                 if (u.dims[k].how == OPAQUE) return -1;
             }
             u.rank = batch + 2;
@@ -1131,7 +1283,10 @@ static int make_matmul(recipe *r) {
     }
     if (b < 0) return -1;
     s.operand[1] = b;
-    if (dice_chance(d, 25)) s.dtype = result = is_float(result) ? (dice_chance(d, 50) ? STAX_F32 : STAX_F64) : dice_chance(d, 50) ? STAX_I32 : STAX_I64;
+    if (dice_chance(d, 25))
+        s.dtype = result = is_float(result)     ? (dice_chance(d, 50) ? STAX_F32 : STAX_F64)
+                           : dice_chance(d, 50) ? STAX_I32
+                                                : STAX_I64;
     s.type.dtype = result;
     return add_step(r, &s);
 }
@@ -1187,7 +1342,8 @@ static int make_dot(recipe *r) {
     for (int pass = 0; pass < 3; pass++) {
         for (int j = 0; j < t.rank; j++) {
             int k = pass == 2 ? j : order[j];
-            if (pass == 0 && role[k] == 'c') put_axis(&s.axes[0], k), put_axis(&s.axes[1], place[k]);
+            if (pass == 0 && role[k] == 'c')
+                put_axis(&s.axes[0], k), put_axis(&s.axes[1], place[k]);
             if (pass == 1 && role[k] == 'b') {
                 put_axis(&s.axes[2], k), put_axis(&s.axes[3], place[k]);
                 s.type.dims[s.type.rank++] = t.dims[k];
@@ -1209,7 +1365,9 @@ static int make_dot(recipe *r) {
     if (b < 0) return -1;
     s.operand[1] = b;
     s.n = 2;
-    if (dice_chance(d, 20)) s.type.dtype = s.dtype = is_float(t.dtype) ? (dice_chance(d, 50) ? STAX_F32 : STAX_F64) : STAX_I32;
+    if (dice_chance(d, 20))
+        s.type.dtype = s.dtype =
+            is_float(t.dtype) ? (dice_chance(d, 50) ? STAX_F32 : STAX_F64) : STAX_I32;
     return add_step(r, &s);
 }
 
@@ -1240,7 +1398,10 @@ static int make_network(recipe *r) {
     if (a < 0) return -1;
     const kind_of t = *type_at(r, a);
     int what = dice_below(d, 4);
-    step s = step_new(what < 2 ? STEP_SOFTMAX : what == 2 ? STEP_LAYER_NORM : STEP_RMS_NORM, a, -1, -1);
+    step s = step_new(what < 2    ? STEP_SOFTMAX
+                      : what == 2 ? STEP_LAYER_NORM
+                                  : STEP_RMS_NORM,
+                      a, -1, -1);
     s.op = what;
     s.type = t;
     if (!is_float(t.dtype)) s.type.dtype = STAX_F32;
@@ -1288,12 +1449,17 @@ static int make_assign(recipe *r) {
     for (int k = 0; k < r->n_steps; k++) {
         const kind_of *u = type_at(r, k);
         kind_of out;
-        if (!is_tensor(r, k) || u->dtype != t.dtype || u->rank > room.rank || !broadcast(u, &room, &out)) continue;
+        if (!is_tensor(r, k) || u->dtype != t.dtype || u->rank > room.rank ||
+            !broadcast(u, &room, &out))
+            continue;
         int fits = out.rank == room.rank;
-        for (int j = 0; j < room.rank; j++) fits &= out.dims[j].n == room.dims[j].n && out.dims[j].how == room.dims[j].how;
+        for (int j = 0; j < room.rank; j++)
+            fits &= out.dims[j].n == room.dims[j].n && out.dims[j].how == room.dims[j].how;
         if (fits) list[n++] = k;
     }
-    int v = n > 0 && dice_chance(d, 75) ? list[n - 1 - dice_below(d, n) / 2] : add_input(r, partner_shape(r, &room, t.dtype), any_fill(d));
+    int v = n > 0 && dice_chance(d, 75)
+                ? list[n - 1 - dice_below(d, n) / 2]
+                : add_input(r, partner_shape(r, &room, t.dtype), any_fill(d));
     if (v < 0) return -1;
     s.operand[1] = v;
     s.n = 2;
@@ -1318,11 +1484,13 @@ static int make_region(recipe *r) {
     return add_step(r, &s);
 }
 
-/* ---- a whole recipe ----------------------------------------------------------------------------- */
+/* ---- a whole recipe -----------------------------------------------------------------------------
+ */
 
 static void recipe_palette(recipe *r) {
     static const int small[] = {1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 11, 13, 16, 17, 19, 23};
-    static const int medium[] = {31, 32, 33, 37, 63, 64, 65, 67, 97, 100, 127, 128, 129, 131, 200, 257, 509, 1021};
+    static const int medium[] = {31,  32,  33,  37,  63,  64,  65,  67,  97,
+                                 100, 127, 128, 129, 131, 200, 257, 509, 1021};
     static const int big[] = {4095, 4096, 4097, 4099, 5000, 8191, 8192, 8193, 9001, 12289};
     dice *d = &r->dice;
     int profile = dice_below(d, 20);
@@ -1352,8 +1520,12 @@ static void recipe_palette(recipe *r) {
             y->first = r->palette[at].n;
             y->lo = dice_chance(d, 30) ? 0 : 1;
             if (y->first < y->lo) y->lo = 0;
-            y->second = dice_chance(d, 60) ? 1 + dice_below(d, 20) : dice_chance(d, 50) ? (y->first > 4000 ? 4098 : 71) : y->lo;
-            y->hi = dice_chance(d, 40) ? INT64_MAX : (y->first > y->second ? y->first : y->second) + dice_below(d, 3);
+            y->second = dice_chance(d, 60)   ? 1 + dice_below(d, 20)
+                        : dice_chance(d, 50) ? (y->first > 4000 ? 4098 : 71)
+                                             : y->lo;
+            y->hi = dice_chance(d, 40)
+                        ? INT64_MAX
+                        : (y->first > y->second ? y->first : y->second) + dice_below(d, 3);
             extent *e = &r->extents[r->n_extents];
             e->kind = EXTENT_SYMBOL;
             e->a = number(k);
@@ -1400,7 +1572,8 @@ static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
     r->is_unfused = dice_chance(d, 12);
     for (int k = 0; k < N_MAKERS; k++) total += makers[k].weight;
     ops = 1 + dice_below(d, dice_chance(d, 30) ? 14 : 6);
-    focus = dice_chance(d, 35) ? dice_below(d, N_MAKERS) : -1; /* some graphs have much of one family */
+    focus =
+        dice_chance(d, 35) ? dice_below(d, N_MAKERS) : -1; /* some graphs have much of one family */
     int region_at = dice_chance(d, 3) ? dice_below(d, ops) : -1;
     for (int k = 0, tries = 0; k < ops && tries < 60; tries++) {
         int x = dice_below(d, total), m = 0, made;
@@ -1419,7 +1592,8 @@ static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
     for (int k = r->n_steps - 1; k >= 0 && r->n_outputs < MAX_OUTPUTS; k--) {
         if (!is_tensor(r, k)) continue;
         int source = r->steps[k].kind <= STEP_DATA;
-        if ((!used[k] && (!source || dice_chance(d, 25))) || dice_chance(d, source ? 3 : 12)) r->outputs[r->n_outputs++] = k;
+        if ((!used[k] && (!source || dice_chance(d, 25))) || dice_chance(d, source ? 3 : 12))
+            r->outputs[r->n_outputs++] = k;
     }
     if (r->n_outputs == 0)
         for (int k = r->n_steps - 1; k >= 0 && r->n_outputs == 0; k--)
@@ -1428,9 +1602,13 @@ static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
 
 MAYBE_UNUSED static void recipe_make(recipe *r, uint64_t seed) { recipe_make_sized(r, seed, 0); }
 
-/* Each elementwise op and cast on each dtype, on a table of specials (binary ops: on all pairs of them).
-   False: there is no such number. */
-enum { N_TABLE = 144, N_DTYPES = STAX_DTYPE_COUNT - 1, N_SPECIALS = (N_UNARY + N_BINARY + 2 * N_DTYPES) * N_DTYPES };
+/* Each elementwise op and cast on each dtype, on a table of specials (binary ops: on all pairs of
+   them). False: there is no such number. */
+enum {
+    N_TABLE = 144,
+    N_DTYPES = STAX_DTYPE_COUNT - 1,
+    N_SPECIALS = (N_UNARY + N_BINARY + 2 * N_DTYPES) * N_DTYPES
+};
 MAYBE_UNUSED static int recipe_special(recipe *r, int number_of) {
     int op = number_of / N_DTYPES;
     stax_dtype dtype = (stax_dtype)(1 + number_of % N_DTYPES);
@@ -1443,7 +1621,9 @@ MAYBE_UNUSED static int recipe_special(recipe *r, int number_of) {
     x.type.rank = 1;
     x.type.dims[0] = number(N_TABLE);
     row_major(&x);
-    int classes = op < N_UNARY ? rule_classes(unary_rows[op].rule) : op < N_UNARY + N_BINARY ? rule_classes(binary_rows[op - N_UNARY].rule) : ANY | F8S;
+    int classes = op < N_UNARY              ? rule_classes(unary_rows[op].rule)
+                  : op < N_UNARY + N_BINARY ? rule_classes(binary_rows[op - N_UNARY].rule)
+                                            : ANY | F8S;
     if (!(class_of(dtype) & classes)) return 0;
     if (op < N_UNARY) {
         s = step_new(STEP_UNARY, add_step(r, &x), -1, -1);
@@ -1462,12 +1642,16 @@ MAYBE_UNUSED static int recipe_special(recipe *r, int number_of) {
         op -= N_UNARY + N_BINARY;
         s = step_new(op < N_DTYPES ? STEP_CAST : STEP_BITCAST, add_step(r, &x), -1, -1);
         s.dtype = (stax_dtype)(1 + op % N_DTYPES);
-        if (s.kind == STEP_BITCAST && (bits_of(s.dtype) != bits_of(dtype) || (s.dtype == STAX_BOOL) != (dtype == STAX_BOOL))) return 0;
+        if (s.kind == STEP_BITCAST &&
+            (bits_of(s.dtype) != bits_of(dtype) || (s.dtype == STAX_BOOL) != (dtype == STAX_BOOL)))
+            return 0;
     }
     if (s.type.rank == 0) s.type.rank = 1;
     s.type.dims[0] = number(N_TABLE);
     s.type.dtype = s.kind == STEP_CAST || s.kind == STEP_BITCAST ? s.dtype : dtype;
-    rule u = s.kind == STEP_UNARY ? unary_rows[s.op].rule : s.kind == STEP_BINARY ? binary_rows[s.op].rule : RULE_SAME;
+    rule u = s.kind == STEP_UNARY    ? unary_rows[s.op].rule
+             : s.kind == STEP_BINARY ? binary_rows[s.op].rule
+                                     : RULE_SAME;
     if (u == RULE_FLOAT && !is_float(dtype)) s.type.dtype = STAX_F32;
     if (u == RULE_PREDICATE || u == RULE_COMPARE) s.type.dtype = STAX_BOOL;
     r->outputs[r->n_outputs++] = add_step(r, &s);
@@ -1480,7 +1664,9 @@ MAYBE_UNUSED static void recipe_sweep(recipe *r) {
     memset(keep, 0, sizeof keep);
     for (int k = 0; k < r->n_outputs; k++) keep[r->outputs[k]] = 1;
     for (int k = 0; k < r->n_steps; k++)
-        if (r->steps[k].kind == STEP_ASSIGN || r->steps[k].kind == STEP_ASSIGN_SLICE || (r->steps[k].kind == STEP_INPUT && r->steps[k].flag)) keep[k] = 1;
+        if (r->steps[k].kind == STEP_ASSIGN || r->steps[k].kind == STEP_ASSIGN_SLICE ||
+            (r->steps[k].kind == STEP_INPUT && r->steps[k].flag))
+            keep[k] = 1;
     for (int k = r->n_steps - 1; k >= 0; k--)
         for (int j = 0; keep[k] && j < r->steps[k].n; j++)
             if (r->steps[k].operand[j] >= 0) keep[r->steps[k].operand[j]] = 1;
@@ -1510,7 +1696,8 @@ MAYBE_UNUSED static int recipe_cut(recipe *r, int k) {
     return 1;
 }
 
-/* ---- building ----------------------------------------------------------------------------------- */
+/* ---- building -----------------------------------------------------------------------------------
+ */
 
 static int64_t size_handle(const recipe *r, stax_graph *g, size_of s) {
     if (s.how <= 0) return s.n;
@@ -1520,8 +1707,10 @@ static int64_t size_handle(const recipe *r, stax_graph *g, size_of s) {
         return stax_symbol(g, e->a.n ? "m" : "n", y->lo, y->hi);
     }
     int64_t a = size_handle(r, g, e->a), b = size_handle(r, g, e->b);
-    return e->kind == EXTENT_ADD ? stax_size_add(g, a, b) : e->kind == EXTENT_SUB ? stax_size_sub(g, a, b)
-         : e->kind == EXTENT_MUL ? stax_size_mul(g, a, b) : stax_size_floordiv(g, a, b);
+    return e->kind == EXTENT_ADD   ? stax_size_add(g, a, b)
+           : e->kind == EXTENT_SUB ? stax_size_sub(g, a, b)
+           : e->kind == EXTENT_MUL ? stax_size_mul(g, a, b)
+                                   : stax_size_floordiv(g, a, b);
 }
 
 static stax_shape shape_of_list(const recipe *r, stax_graph *g, const size_of *list, int n) {
@@ -1532,7 +1721,8 @@ static stax_shape shape_of_list(const recipe *r, stax_graph *g, const size_of *l
     return s;
 }
 
-static void strides_in_run(const recipe *r, const step *s, int run, int64_t *shape, int64_t *strides) {
+static void strides_in_run(const recipe *r, const step *s, int run, int64_t *shape,
+                           int64_t *strides) {
     int64_t stride = 1;
     for (int k = 0; k < s->type.rank; k++) shape[k] = size_in_run(r, s->type.dims[k], run);
     for (int k = 0; k < s->type.rank; k++) {
@@ -1568,95 +1758,154 @@ static stax_value build_region(stax_graph *g, const step *s, stax_value x, stax_
     init[0] = stax_sum(x, stax_axes_all(), false);
     init[1] = c;
     stax_input(test, "v", s->type.dtype, shape);
-    stax_output(test, "t", stax_gt(stax_input(test, "k", STAX_I64, shape), stax_const_int(test, 0)));
-    stax_value v = stax_input(body, "v", s->type.dtype, shape), k = stax_input(body, "k", STAX_I64, shape);
+    stax_output(test, "t",
+                stax_gt(stax_input(test, "k", STAX_I64, shape), stax_const_int(test, 0)));
+    stax_value v = stax_input(body, "v", s->type.dtype, shape),
+               k = stax_input(body, "k", STAX_I64, shape);
     stax_output(body, "w", stax_add(stax_mul(v, stax_const(body, 0.5)), stax_const(body, 1.0)));
     stax_output(body, "l", stax_sub(k, stax_const_int(body, 1)));
     stax_while(init, 2, test, body, results);
     return stax_add(x, results[0]);
 }
 
-static stax_value build_step(const recipe *r, stax_graph *g, int at, stax_value *values, stax_value (*parts)[4]) {
+static stax_value build_step(const recipe *r, stax_graph *g, int at, stax_value *values,
+                             stax_value (*parts)[4]) {
     const step *s = &r->steps[at];
     stax_value x = s->operand[0] >= 0 && s->n > 0 ? values[s->operand[0]] : stax_none();
     stax_value y = s->operand[1] >= 0 && s->n > 1 ? values[s->operand[1]] : stax_none();
-    stax_value z = s->operand[2] >= 0 && s->n > 2 ? values[s->operand[2]] : stax_none(), v, list[MAX_OPERANDS];
-    stax_shape shape = shape_of_list(r, g, s->list[0], s->n_list), shape1 = shape_of_list(r, g, s->list[1], s->n_list);
-    stax_shape shape2 = shape_of_list(r, g, s->list[2], s->n_list), type = shape_of_list(r, g, s->type.dims, s->type.rank);
+    stax_value z = s->operand[2] >= 0 && s->n > 2 ? values[s->operand[2]] : stax_none(), v,
+               list[MAX_OPERANDS];
+    stax_shape shape = shape_of_list(r, g, s->list[0], s->n_list),
+               shape1 = shape_of_list(r, g, s->list[1], s->n_list);
+    stax_shape shape2 = shape_of_list(r, g, s->list[2], s->n_list),
+               type = shape_of_list(r, g, s->type.dims, s->type.rank);
     int64_t sizes[STAX_MAX_RANK], strides[STAX_MAX_RANK];
     char name[16];
     snprintf(name, sizeof name, "x%d", at);
-    for (int k = 0; k < s->n && k < MAX_OPERANDS; k++) list[k] = s->operand[k] >= 0 ? values[s->operand[k]] : stax_none();
+    for (int k = 0; k < s->n && k < MAX_OPERANDS; k++)
+        list[k] = s->operand[k] >= 0 ? values[s->operand[k]] : stax_none();
     switch (s->kind) {
-    case STEP_INPUT:
-        v = stax_input(g, name, s->type.dtype, type);
-        if (s->layout == 1) stax_input_layout(v, STAX_STRIDED);
-        if (s->layout == 2) {
-            strides_in_run(r, s, 0, sizes, strides);
-            for (int k = 0; k < type.rank; k++) type.dims[k] = strides[k];
-            stax_input_strides(v, type);
+        case STEP_INPUT:
+            v = stax_input(g, name, s->type.dtype, type);
+            if (s->layout == 1) stax_input_layout(v, STAX_STRIDED);
+            if (s->layout == 2) {
+                strides_in_run(r, s, 0, sizes, strides);
+                for (int k = 0; k < type.rank; k++) type.dims[k] = strides[k];
+                stax_input_strides(v, type);
+            }
+            return v;
+        case STEP_PARAM:
+            return stax_param(g, name, s->type.dtype, type);
+        case STEP_STATE:
+            return stax_state(g, name, s->type.dtype, type);
+        case STEP_CONST:
+            if (s->type.weak == 'f') return stax_const(g, s->value[0]);
+            return s->type.weak == 'i' ? stax_const_int(g, s->number[0])
+                                       : stax_const_bool(g, s->number[0] != 0);
+        case STEP_DATA: {
+            int64_t n = elements_of(&s->type);
+            void *data = malloc((size_t)n * stax_dtype_bytes(s->type.dtype) + 1);
+            fill_bytes(r, s, 0, s->seed, data, n);
+            v = stax_const_data(g, s->type.dtype, type, data);
+            free(data);
+            return v;
         }
-        return v;
-    case STEP_PARAM: return stax_param(g, name, s->type.dtype, type);
-    case STEP_STATE: return stax_state(g, name, s->type.dtype, type);
-    case STEP_CONST:
-        if (s->type.weak == 'f') return stax_const(g, s->value[0]);
-        return s->type.weak == 'i' ? stax_const_int(g, s->number[0]) : stax_const_bool(g, s->number[0] != 0);
-    case STEP_DATA: {
-        int64_t n = elements_of(&s->type);
-        void *data = malloc((size_t)n * stax_dtype_bytes(s->type.dtype) + 1);
-        fill_bytes(r, s, 0, s->seed, data, n);
-        v = stax_const_data(g, s->type.dtype, type, data);
-        free(data);
-        return v;
-    }
-    case STEP_UNARY: return unary_rows[s->op].make(x);
-    case STEP_BINARY: return binary_rows[s->op].make(x, y);
-    case STEP_WHERE: return stax_where(x, y, z);
-    case STEP_CLIP: return stax_clip(x, s->value[0], s->value[1]);
-    case STEP_FMA: return stax_fma(x, y, z);
-    case STEP_LERP: return stax_lerp(x, y, z);
-    case STEP_CAST: return stax_cast(x, s->dtype);
-    case STEP_BITCAST: return stax_bitcast(x, s->dtype);
-    case STEP_RESHAPE: return stax_reshape(x, shape);
-    case STEP_PERMUTE: return stax_permute(x, s->axes[0]);
-    case STEP_TRANSPOSE: return stax_transpose(x);
-    case STEP_EXPAND: return stax_expand(x, shape);
-    case STEP_SQUEEZE: return stax_squeeze(x, s->axes[0]);
-    case STEP_UNSQUEEZE: return stax_unsqueeze(x, s->axes[0]);
-    case STEP_SLICE: return stax_slice(x, shape, shape1, shape2);
-    case STEP_FLIP: return stax_flip(x, s->axes[0]);
-    case STEP_ROLL: return stax_roll(x, shape, s->axes[0]);
-    case STEP_PAD: return stax_pad(x, shape, shape1, s->value[0], s->text);
-    case STEP_CONCAT: return stax_concat(list, s->n, s->axis);
-    case STEP_STACK: return stax_stack(list, s->n, s->axis);
-    case STEP_SPLIT: return stax_split(x, shape.dims, s->n_list, s->axis, parts[at]);
-    case STEP_PART: return parts[s->operand[0]][s->op];
-    case STEP_TILE: return stax_tile(x, shape);
-    case STEP_UNFOLD: return stax_unfold(x, s->axis, s->number[0], s->number[1]);
-    case STEP_IOTA: return stax_iota_as(g, shape, s->axis, s->dtype);
-    case STEP_GATHER: return strcmp(s->text, "error") ? stax_gather_mode(x, y, s->axis, s->text) : stax_gather(x, y, s->axis);
-    case STEP_TAKE: return stax_take_along_axis_mode(x, y, s->axis, s->text);
-    case STEP_REDUCE:
-        if (s->dtype) return reduce_rows[s->op].make_as(x, s->axes[0], s->flag != 0, s->dtype);
-        return reduce_rows[s->op].make(x, s->axes[0], s->flag != 0);
-    case STEP_VAR: return s->op ? stax_std(x, s->axes[0], s->value[0], s->flag != 0) : stax_var(x, s->axes[0], s->value[0], s->flag != 0);
-    case STEP_ARG: return s->op ? stax_argmin(x, s->axis, s->flag != 0) : stax_argmax(x, s->axis, s->flag != 0);
-    case STEP_DOT:
-        if (s->dtype) return stax_dot_as(x, y, s->axes[0], s->axes[1], s->axes[2], s->axes[3], s->dtype);
-        return stax_dot(x, y, s->axes[0], s->axes[1], s->axes[2], s->axes[3]);
-    case STEP_MATMUL: return s->dtype ? stax_matmul_as(x, y, s->dtype) : stax_matmul(x, y);
-    case STEP_LINEAR: return s->dtype ? stax_linear_as(x, y, z, s->dtype) : stax_linear(x, y, z);
-    case STEP_RANDOM_BITS: return stax_random_bits_as(x, shape, s->dtype);
-    case STEP_UNIFORM: return stax_uniform_as(x, shape, s->value[0], s->value[1], s->dtype);
-    case STEP_NORMAL: return stax_normal_as(x, shape, s->dtype);
-    case STEP_SOFTMAX: return s->op ? stax_log_softmax(x, s->axis) : stax_softmax(x, s->axis);
-    case STEP_LAYER_NORM: return stax_layer_norm(x, y, z, s->axes[0], s->value[0]);
-    case STEP_RMS_NORM: return stax_rms_norm(x, y, s->axes[0], s->value[0]);
-    case STEP_ASSIGN: stax_assign(x, y); return x;
-    case STEP_ASSIGN_SLICE: stax_assign_slice(x, y, shape, shape1, shape2); return x;
-    case STEP_COND: case STEP_LOOP: case STEP_WHILE: return build_region(g, s, x, y);
-    default: return stax_none();
+        case STEP_UNARY:
+            return unary_rows[s->op].make(x);
+        case STEP_BINARY:
+            return binary_rows[s->op].make(x, y);
+        case STEP_WHERE:
+            return stax_where(x, y, z);
+        case STEP_CLIP:
+            return stax_clip(x, s->value[0], s->value[1]);
+        case STEP_FMA:
+            return stax_fma(x, y, z);
+        case STEP_LERP:
+            return stax_lerp(x, y, z);
+        case STEP_CAST:
+            return stax_cast(x, s->dtype);
+        case STEP_BITCAST:
+            return stax_bitcast(x, s->dtype);
+        case STEP_RESHAPE:
+            return stax_reshape(x, shape);
+        case STEP_PERMUTE:
+            return stax_permute(x, s->axes[0]);
+        case STEP_TRANSPOSE:
+            return stax_transpose(x);
+        case STEP_EXPAND:
+            return stax_expand(x, shape);
+        case STEP_SQUEEZE:
+            return stax_squeeze(x, s->axes[0]);
+        case STEP_UNSQUEEZE:
+            return stax_unsqueeze(x, s->axes[0]);
+        case STEP_SLICE:
+            return stax_slice(x, shape, shape1, shape2);
+        case STEP_FLIP:
+            return stax_flip(x, s->axes[0]);
+        case STEP_ROLL:
+            return stax_roll(x, shape, s->axes[0]);
+        case STEP_PAD:
+            return stax_pad(x, shape, shape1, s->value[0], s->text);
+        case STEP_CONCAT:
+            return stax_concat(list, s->n, s->axis);
+        case STEP_STACK:
+            return stax_stack(list, s->n, s->axis);
+        case STEP_SPLIT:
+            return stax_split(x, shape.dims, s->n_list, s->axis, parts[at]);
+        case STEP_PART:
+            return parts[s->operand[0]][s->op];
+        case STEP_TILE:
+            return stax_tile(x, shape);
+        case STEP_UNFOLD:
+            return stax_unfold(x, s->axis, s->number[0], s->number[1]);
+        case STEP_IOTA:
+            return stax_iota_as(g, shape, s->axis, s->dtype);
+        case STEP_GATHER:
+            return strcmp(s->text, "error") ? stax_gather_mode(x, y, s->axis, s->text)
+                                            : stax_gather(x, y, s->axis);
+        case STEP_TAKE:
+            return stax_take_along_axis_mode(x, y, s->axis, s->text);
+        case STEP_REDUCE:
+            if (s->dtype) return reduce_rows[s->op].make_as(x, s->axes[0], s->flag != 0, s->dtype);
+            return reduce_rows[s->op].make(x, s->axes[0], s->flag != 0);
+        case STEP_VAR:
+            return s->op ? stax_std(x, s->axes[0], s->value[0], s->flag != 0)
+                         : stax_var(x, s->axes[0], s->value[0], s->flag != 0);
+        case STEP_ARG:
+            return s->op ? stax_argmin(x, s->axis, s->flag != 0)
+                         : stax_argmax(x, s->axis, s->flag != 0);
+        case STEP_DOT:
+            if (s->dtype)
+                return stax_dot_as(x, y, s->axes[0], s->axes[1], s->axes[2], s->axes[3], s->dtype);
+            return stax_dot(x, y, s->axes[0], s->axes[1], s->axes[2], s->axes[3]);
+        case STEP_MATMUL:
+            return s->dtype ? stax_matmul_as(x, y, s->dtype) : stax_matmul(x, y);
+        case STEP_LINEAR:
+            return s->dtype ? stax_linear_as(x, y, z, s->dtype) : stax_linear(x, y, z);
+        case STEP_RANDOM_BITS:
+            return stax_random_bits_as(x, shape, s->dtype);
+        case STEP_UNIFORM:
+            return stax_uniform_as(x, shape, s->value[0], s->value[1], s->dtype);
+        case STEP_NORMAL:
+            return stax_normal_as(x, shape, s->dtype);
+        case STEP_SOFTMAX:
+            return s->op ? stax_log_softmax(x, s->axis) : stax_softmax(x, s->axis);
+        case STEP_LAYER_NORM:
+            return stax_layer_norm(x, y, z, s->axes[0], s->value[0]);
+        case STEP_RMS_NORM:
+            return stax_rms_norm(x, y, s->axes[0], s->value[0]);
+        case STEP_ASSIGN:
+            stax_assign(x, y);
+            return x;
+        case STEP_ASSIGN_SLICE:
+            stax_assign_slice(x, y, shape, shape1, shape2);
+            return x;
+        case STEP_COND:
+        case STEP_LOOP:
+        case STEP_WHILE:
+            return build_region(g, s, x, y);
+        default:
+            return stax_none();
     }
 }
 
@@ -1683,18 +1932,33 @@ static stax_graph *recipe_build(const recipe *r, stax_context *ctx, int *refused
     return g;
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------ */
+/* ---- tensors ------------------------------------------------------------------------------------
+ */
 
 static uint64_t special_number(stax_dtype t, int k) {
-    static const uint64_t f64s[] = {
-        UINT64_C(0), UINT64_C(0x8000000000000000), UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000),
-        UINT64_C(0x7ff8000000000000), UINT64_C(0xfff8000000000123), UINT64_C(0x7ff0000000000001), UINT64_C(0x7ffdeadbeef00000),
-        UINT64_C(1), UINT64_C(0x800fffffffffffff), UINT64_C(0x0010000000000000), UINT64_C(0x7fefffffffffffff),
-        UINT64_C(0x3ff0000000000000), UINT64_C(0xbff0000000000000), UINT64_C(0x43e0000000000000), UINT64_C(0x4340000000000001)};
-    static const uint32_t f32s[] = {0,          0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x7f800001, 0x7fabcdef,
-                                    1,          0x807fffff, 0x00800000, 0x7f7fffff, 0x3f800000, 0xbf800000, 0x5f000000, 0x4b000001};
-    static const uint16_t f16s[] = {0, 0x8000, 0x7c00, 0xfc00, 0x7e00, 0xfe12, 0x7c01, 0x7d55, 1, 0x83ff, 0x0400, 0x7bff, 0x3c00, 0xbc00, 0x6400, 0x5001};
-    static const uint16_t bf16s[] = {0, 0x8000, 0x7f80, 0xff80, 0x7fc0, 0xffc1, 0x7f81, 0x7fab, 1, 0x807f, 0x0080, 0x7f7f, 0x3f80, 0xbf80, 0x5f00, 0x4b01};
+    static const uint64_t f64s[] = {UINT64_C(0),
+                                    UINT64_C(0x8000000000000000),
+                                    UINT64_C(0x7ff0000000000000),
+                                    UINT64_C(0xfff0000000000000),
+                                    UINT64_C(0x7ff8000000000000),
+                                    UINT64_C(0xfff8000000000123),
+                                    UINT64_C(0x7ff0000000000001),
+                                    UINT64_C(0x7ffdeadbeef00000),
+                                    UINT64_C(1),
+                                    UINT64_C(0x800fffffffffffff),
+                                    UINT64_C(0x0010000000000000),
+                                    UINT64_C(0x7fefffffffffffff),
+                                    UINT64_C(0x3ff0000000000000),
+                                    UINT64_C(0xbff0000000000000),
+                                    UINT64_C(0x43e0000000000000),
+                                    UINT64_C(0x4340000000000001)};
+    static const uint32_t f32s[] = {
+        0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x7f800001, 0x7fabcdef,
+        1, 0x807fffff, 0x00800000, 0x7f7fffff, 0x3f800000, 0xbf800000, 0x5f000000, 0x4b000001};
+    static const uint16_t f16s[] = {0, 0x8000, 0x7c00, 0xfc00, 0x7e00, 0xfe12, 0x7c01, 0x7d55,
+                                    1, 0x83ff, 0x0400, 0x7bff, 0x3c00, 0xbc00, 0x6400, 0x5001};
+    static const uint16_t bf16s[] = {0, 0x8000, 0x7f80, 0xff80, 0x7fc0, 0xffc1, 0x7f81, 0x7fab,
+                                     1, 0x807f, 0x0080, 0x7f7f, 0x3f80, 0xbf80, 0x5f00, 0x4b01};
     int bits = bits_of(t);
     if (t == STAX_F64) return f64s[k];
     if (t == STAX_F32) return f32s[k];
@@ -1729,9 +1993,13 @@ static uint64_t value_bits(dice *d, const step *s, int64_t limit) {
         int64_t lo = is_unsigned(t) ? 0 : -limit;
         return (uint64_t)(limit > 0 ? dice_between(d, lo, limit - 1) : 0);
     }
-    if (s->fill == FILL_WILD_INDEX) return (uint64_t)(dice_chance(d, 85) ? dice_between(d, is_unsigned(t) ? 0 : -2 * limit - 3, 2 * limit + 3) : (int64_t)special_bits(d, t));
+    if (s->fill == FILL_WILD_INDEX)
+        return (uint64_t)(dice_chance(d, 85)
+                              ? dice_between(d, is_unsigned(t) ? 0 : -2 * limit - 3, 2 * limit + 3)
+                              : (int64_t)special_bits(d, t));
     if (s->fill == FILL_SHIFT) return (uint64_t)dice_below(d, 9);
-    if (dice_chance(d, s->fill == FILL_SPECIAL ? 40 : s->fill == FILL_WIDE ? 2 : 0)) return special_bits(d, t);
+    if (dice_chance(d, s->fill == FILL_SPECIAL ? 40 : s->fill == FILL_WIDE ? 2 : 0))
+        return special_bits(d, t);
     if (is_float(t)) {
         double x = (dice_unit(d) - 0.5) * 8;
         if (s->fill == FILL_SMALL) x = (double)dice_between(d, -6, 6);
@@ -1748,40 +2016,108 @@ static uint64_t value_bits(dice *d, const step *s, int64_t limit) {
 
 /* Numbers where functions change their ways, then every special. */
 static uint64_t table_bits(stax_dtype t, int64_t k) {
-    static const double turns[] = {0.5, 1, 0.25, 2, 3, 0.1, 1e-3, 1e-5, 1e-8, 1e-20, 1e-30, 1e-300, 5, 8, 9.5, 10, 16.6, 17.3, 20, 27, 28, 37.5, 40, 87, 88,
-                                   88.72, 89, 103, 104, 128, 149, 150, 708, 709.7, 710, 745, 746, 1023, 1024, 1074, 1e4, 65504, 1e5, 1e6, 8388608, 1e8, 2147483648.0,
-                                   4294967296.0, 1e15, 4503599627370496.0, 9.3e18, 1.9e19, 1e22, 1e30, 1e38, 1e300, 0.7853981633974483, 1.5707963267948966,
-                                   3.141592653589793, 0.99999994, 1.0000001, 1.5, 2.5, 0.70710678};
+    static const double turns[] = {0.5,
+                                   1,
+                                   0.25,
+                                   2,
+                                   3,
+                                   0.1,
+                                   1e-3,
+                                   1e-5,
+                                   1e-8,
+                                   1e-20,
+                                   1e-30,
+                                   1e-300,
+                                   5,
+                                   8,
+                                   9.5,
+                                   10,
+                                   16.6,
+                                   17.3,
+                                   20,
+                                   27,
+                                   28,
+                                   37.5,
+                                   40,
+                                   87,
+                                   88,
+                                   88.72,
+                                   89,
+                                   103,
+                                   104,
+                                   128,
+                                   149,
+                                   150,
+                                   708,
+                                   709.7,
+                                   710,
+                                   745,
+                                   746,
+                                   1023,
+                                   1024,
+                                   1074,
+                                   1e4,
+                                   65504,
+                                   1e5,
+                                   1e6,
+                                   8388608,
+                                   1e8,
+                                   2147483648.0,
+                                   4294967296.0,
+                                   1e15,
+                                   4503599627370496.0,
+                                   9.3e18,
+                                   1.9e19,
+                                   1e22,
+                                   1e30,
+                                   1e38,
+                                   1e300,
+                                   0.7853981633974483,
+                                   1.5707963267948966,
+                                   3.141592653589793,
+                                   0.99999994,
+                                   1.0000001,
+                                   1.5,
+                                   2.5,
+                                   0.70710678};
     enum { N = sizeof turns / sizeof turns[0] };
     k %= 2 * N + 16;
     if (k >= 2 * N) return special_number(t, (int)(k - 2 * N));
     double x = k & 1 ? -turns[k / 2] : turns[k / 2];
     if (is_float(t)) return float_bits(x, t);
     double most = (double)(UINT64_C(1) << (bits_of(t) - 1));
-    if (is_unsigned(t)) return x < 0 ? (uint64_t)0 - (uint64_t)(k / 2) : x >= most ? (uint64_t)k : (uint64_t)x;
+    if (is_unsigned(t))
+        return x < 0 ? (uint64_t)0 - (uint64_t)(k / 2) : x >= most ? (uint64_t)k : (uint64_t)x;
     return x >= most || x < -most ? (uint64_t)k : (uint64_t)(int64_t)x;
 }
 
-static void fill_bytes(const recipe *r, const step *s, int run, uint64_t seed, void *to, int64_t n) {
+static void fill_bytes(const recipe *r, const step *s, int run, uint64_t seed, void *to,
+                       int64_t n) {
     size_t size = stax_dtype_bytes(s->type.dtype);
-    int64_t limit = s->fill == FILL_INDEX || s->fill == FILL_WILD_INDEX ? size_in_run(r, s->limit, run) : 0;
+    int64_t limit =
+        s->fill == FILL_INDEX || s->fill == FILL_WILD_INDEX ? size_in_run(r, s->limit, run) : 0;
     dice d;
     d.state = seed + (uint64_t)run * 77;
     for (int64_t k = 0; k < n; k++) {
-        uint64_t bits = s->fill == FILL_TABLE && s->type.dtype != STAX_BOOL && !is_f8(s->type.dtype) ? table_bits(s->type.dtype, k) : value_bits(&d, s, limit);
+        uint64_t bits = s->fill == FILL_TABLE && s->type.dtype != STAX_BOOL && !is_f8(s->type.dtype)
+                            ? table_bits(s->type.dtype, k)
+                            : value_bits(&d, s, limit);
         uint8_t b1 = (uint8_t)bits;
         uint16_t b2 = (uint16_t)bits;
         uint32_t b4 = (uint32_t)bits;
-        const void *from = size == 1 ? (const void *)&b1 : size == 2 ? (const void *)&b2 : size == 4 ? (const void *)&b4 : (const void *)&bits;
+        const void *from = size == 1   ? (const void *)&b1
+                           : size == 2 ? (const void *)&b2
+                           : size == 4 ? (const void *)&b4
+                                       : (const void *)&bits;
         memcpy((char *)to + (size_t)k * size, from, size);
     }
 }
 
-/* Memory between guard bytes, or, with `pages`, its end at a page that cannot be touched (its start,
-   with `pages` 2): a read out of bounds, too, is then a crash. */
+/* Memory between guard bytes, or, with `pages`, its end at a page that cannot be touched (its
+   start, with `pages` 2): a read out of bounds, too, is then a crash. */
 enum { GUARD_BYTES = 128, PAGE_BYTES = 4096 };
 typedef struct block {
-    unsigned char *raw, *data;             /* data: aligned for its elements and no more            */
+    unsigned char *raw, *data; /* data: aligned for its elements and no more            */
     size_t bytes, raw_bytes, mapped;
     unsigned char mark;
 } block;
@@ -1794,7 +2130,8 @@ static int block_make(block *b, size_t bytes, size_t align, unsigned char mark, 
     if (pages) {
         b->raw_bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
         b->mapped = b->raw_bytes + 2 * PAGE_BYTES;
-        unsigned char *m = (unsigned char *)mmap(NULL, b->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        unsigned char *m =
+            (unsigned char *)mmap(NULL, b->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (m == (unsigned char *)MAP_FAILED) return 0;
         b->raw = m + PAGE_BYTES;
         if (b->raw_bytes && mprotect(b->raw, b->raw_bytes, PROT_READ | PROT_WRITE) != 0) return 0;
@@ -1815,7 +2152,8 @@ static int block_make(block *b, size_t bytes, size_t align, unsigned char mark, 
 }
 static void block_free(block *b) {
 #if !defined(_WIN32)
-    if (b->mapped) munmap(b->raw - PAGE_BYTES, b->mapped);
+    if (b->mapped)
+        munmap(b->raw - PAGE_BYTES, b->mapped);
     else
 #endif
         free(b->raw);
@@ -1831,12 +2169,12 @@ MAYBE_UNUSED static int block_is_whole(const block *b) {
 
 enum { MAX_TENSORS = MAX_STEPS };
 typedef struct sample {
-    int n_inputs, n_slots, n_outputs;      /* n_inputs counts params, n_slots does not */
-    stax_tensor inputs[MAX_TENSORS];       /* for stax_interpret */
-    stax_tensor slots[MAX_TENSORS];        /* for stax_run */
+    int n_inputs, n_slots, n_outputs; /* n_inputs counts params, n_slots does not */
+    stax_tensor inputs[MAX_TENSORS];  /* for stax_interpret */
+    stax_tensor slots[MAX_TENSORS];   /* for stax_run */
     stax_tensor outputs[MAX_OUTPUTS];
     stax_input_kind kinds[MAX_TENSORS];
-    const char *names[MAX_TENSORS];        /* of the graph */
+    const char *names[MAX_TENSORS]; /* of the graph */
     block in[MAX_TENSORS], out[MAX_OUTPUTS];
 } sample;
 
@@ -1863,9 +2201,12 @@ static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run,
         strides_in_run(r, p, run, t.shape, t.strides);
         for (int d = 0; d < t.rank; d++) {
             int64_t reach = (t.shape[d] - 1) * t.strides[d];
-            if (t.shape[d] == 0) n = 0;
-            else if (reach < 0) low += reach;
-            else high += reach;
+            if (t.shape[d] == 0)
+                n = 0;
+            else if (reach < 0)
+                low += reach;
+            else
+                high += reach;
         }
         n = n == 0 ? 0 : high - low + 1;
         block *b = &s->in[s->n_inputs];
@@ -1887,7 +2228,9 @@ static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run,
         shape.rank = info.shape.rank;
         int64_t n = 1;
         for (int d = 0; d < shape.rank; d++) {
-            if (!stax_size_value(g, info.shape.dims[d], symbols, &shape.dims[d]) || shape.dims[d] < 0) return 0;
+            if (!stax_size_value(g, info.shape.dims[d], symbols, &shape.dims[d]) ||
+                shape.dims[d] < 0)
+                return 0;
             n *= shape.dims[d];
         }
         if (n > 4 * most_elements(r)) return 0; /* the second run may grow products of sizes */

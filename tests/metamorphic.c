@@ -1,8 +1,9 @@
-/* The same graphs under every compiler, optimisation level, ISA level and number of threads, and on a
-   host thread with another floating-point mode, and as exported C under other compilers and flags: the
-   same bits, compared by a hash of all outputs and states with the interpreter's.
+/* The same graphs under every compiler, optimisation level, ISA level and number of threads, and on
+   a host thread with another floating-point mode, and as exported C under other compilers and
+   flags: the same bits, compared by a hash of all outputs and states with the interpreter's.
 
-       metamorphic [--count=N] [--seed=S] [name ...]     names filter the variants, as in other tests
+       metamorphic [--count=N] [--seed=S] [name ...]     names filter the variants, as in other
+   tests
 
    Each variant runs in a process of its own. The last line is "N passed, N failed". */
 #if !defined(_WIN32)
@@ -37,7 +38,7 @@ typedef struct variant {
     team_kind team;
     host_mode mode;
     int interpret, wide;
-    const char *export_command;            /* a compiler and its flags: the exported C */
+    const char *export_command; /* a compiler and its flags: the exported C */
 } variant;
 
 typedef struct result {
@@ -47,24 +48,28 @@ typedef struct result {
     char why[400];
 } result;
 typedef struct board {
-    int done, n_made, n_loops;             /* n_loops: calls of a parallel_for of our own */
+    int done, n_made, n_loops; /* n_loops: calls of a parallel_for of our own */
     result results[MOST_GRAPHS];
 } board;
 
-static recipe recipes[2][MOST_GRAPHS];     /* small ones, wide ones */
+static recipe recipes[2][MOST_GRAPHS]; /* small ones, wide ones */
 static int n_recipes[2];
 static result reference[2][MOST_GRAPHS];
 static board *shared;
 static variant now;
 static int is_here;
 
-/* ---- the host's mode ---------------------------------------------------------------------------- */
+/* ---- the host's mode ----------------------------------------------------------------------------
+ */
 
 #if defined(__x86_64__) || defined(_M_X64)
 static unsigned mode_get(void) { return _mm_getcsr() & ~0x3fu; } /* without the sticky flags */
 static void mode_set(unsigned m) { _mm_setcsr(m); }
 static unsigned mode_of(host_mode m) {
-    return 0x1f80u | (m == MODE_FTZ || m == MODE_ALL ? 0x8040u : 0) | (m == MODE_TO_ZERO || m == MODE_ALL ? 0x6000u : m == MODE_UP ? 0x4000u : 0);
+    return 0x1f80u | (m == MODE_FTZ || m == MODE_ALL ? 0x8040u : 0) |
+           (m == MODE_TO_ZERO || m == MODE_ALL ? 0x6000u
+            : m == MODE_UP                     ? 0x4000u
+                                               : 0);
 }
 #elif defined(__aarch64__)
 static unsigned mode_get(void) {
@@ -74,7 +79,10 @@ static unsigned mode_get(void) {
 }
 static void mode_set(unsigned m) { __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)m)); }
 static unsigned mode_of(host_mode m) {
-    return (m == MODE_FTZ || m == MODE_ALL ? 1u << 24 : 0) | (m == MODE_TO_ZERO || m == MODE_ALL ? 3u << 22 : m == MODE_UP ? 1u << 22 : 0);
+    return (m == MODE_FTZ || m == MODE_ALL ? 1u << 24 : 0) |
+           (m == MODE_TO_ZERO || m == MODE_ALL ? 3u << 22
+            : m == MODE_UP                     ? 1u << 22
+                                               : 0);
 }
 #else
 static unsigned mode_get(void) { return 0; }
@@ -82,7 +90,8 @@ static void mode_set(unsigned m) { (void)m; }
 static unsigned mode_of(host_mode m) { return (void)m, 0; }
 #endif
 
-/* ---- threads of our own ------------------------------------------------------------------------- */
+/* ---- threads of our own -------------------------------------------------------------------------
+ */
 
 static uint64_t shuffle_state = 1;
 
@@ -136,7 +145,8 @@ static void threaded_for(void *user, int64_t n, void (*body)(void *arg, int64_t 
 }
 #endif
 
-/* ---- one variant -------------------------------------------------------------------------------- */
+/* ---- one variant --------------------------------------------------------------------------------
+ */
 
 static uint64_t hash_bytes(uint64_t h, const void *data, size_t n) {
     const unsigned char *p = (const unsigned char *)data;
@@ -151,7 +161,8 @@ static uint64_t sample_hash(const sample *s) {
     return h;
 }
 
-static void run_one(stax_context *ctx, const recipe *r, const stax_graph *g, stax_program *p, result *out) {
+static void run_one(stax_context *ctx, const recipe *r, const stax_graph *g, stax_program *p,
+                    result *out) {
     static sample s;
     stax_status status = STAX_OK;
     out->mode_kept = 1;
@@ -162,7 +173,8 @@ static void run_one(stax_context *ctx, const recipe *r, const stax_graph *g, sta
             if (s.kinds[k] == STAX_KIND_PARAM) status = stax_bind(p, s.names[k], &s.inputs[k]);
         unsigned old = mode_get(), mode = mode_of(now.mode);
         if (now.mode != MODE_PLAIN) mode_set(mode);
-        if (status == STAX_OK) status = p ? stax_run(p, s.slots, s.outputs) : stax_interpret(g, s.inputs, s.outputs);
+        if (status == STAX_OK)
+            status = p ? stax_run(p, s.slots, s.outputs) : stax_interpret(g, s.inputs, s.outputs);
         if (now.mode != MODE_PLAIN) {
             out->mode_kept = mode_get() == mode;
             mode_set(old);
@@ -174,42 +186,64 @@ static void run_one(stax_context *ctx, const recipe *r, const stax_graph *g, sta
     sample_free(&s);
 }
 
-/* ---- exported C --------------------------------------------------------------------------------- */
+/* ---- exported C ---------------------------------------------------------------------------------
+ */
 
 #if !defined(_WIN32)
 static const char *c_type(stax_dtype t) {
     switch (t) {
-    case STAX_F64: return "double";
-    case STAX_F32: return "float";
-    case STAX_I64: return "int64_t";
-    case STAX_I32: return "int32_t";
-    case STAX_I16: return "int16_t";
-    case STAX_I8: return "int8_t";
-    case STAX_U64: return "uint64_t";
-    case STAX_U32: return "uint32_t";
-    case STAX_F16: case STAX_BF16: case STAX_U16: return "uint16_t";
-    default: return "uint8_t";
+        case STAX_F64:
+            return "double";
+        case STAX_F32:
+            return "float";
+        case STAX_I64:
+            return "int64_t";
+        case STAX_I32:
+            return "int32_t";
+        case STAX_I16:
+            return "int16_t";
+        case STAX_I8:
+            return "int8_t";
+        case STAX_U64:
+            return "uint64_t";
+        case STAX_U32:
+            return "uint32_t";
+        case STAX_F16:
+        case STAX_BF16:
+        case STAX_U16:
+            return "uint16_t";
+        default:
+            return "uint8_t";
     }
 }
 
-/* int glue_K(memory, workspace, sizes, need): calls eK_call, or says how much workspace it needs. */
+/* int glue_K(memory, workspace, sizes, need): calls eK_call, or says how much workspace it needs.
+ */
 static void write_glue(FILE *f, int k, const recipe *r, const stax_graph *g) {
     static sample s;
     int at = 0, symbols = stax_graph_n_symbols(g);
     if (!sample_make(&s, r, g, 0, 0)) return;
-    fprintf(f, "#include \"e%d.h\"\nGLUE int glue_%d(void *const *b, void *w, const int64_t *z, size_t *need) {\n", k, k);
-    fprintf(f, "    (void)b; (void)z;\n#ifdef e%d_WORKSPACE_BYTES\n    *need = e%d_WORKSPACE_BYTES;\n#else\n    *need = e%d_workspace_bytes(", k, k, k);
+    fprintf(f,
+            "#include \"e%d.h\"\nGLUE int glue_%d(void *const *b, void *w, const int64_t *z, "
+            "size_t *need) {\n",
+            k, k);
+    fprintf(f,
+            "    (void)b; (void)z;\n#ifdef e%d_WORKSPACE_BYTES\n    *need = "
+            "e%d_WORKSPACE_BYTES;\n#else\n    *need = e%d_workspace_bytes(",
+            k, k, k);
     for (int j = 0; j < symbols; j++) fprintf(f, "%sz[%d]", j ? ", " : "", j);
     fprintf(f, ");\n#endif\n    if (!w) return 0;\n    return e%d_call(", k);
     for (int j = 0; j < s.n_slots; j++) fprintf(f, "(%s *)b[%d], ", c_type(s.slots[j].dtype), at++);
-    for (int j = 0; j < s.n_outputs; j++) fprintf(f, "(%s *)b[%d], ", c_type(s.outputs[j].dtype), at++);
+    for (int j = 0; j < s.n_outputs; j++)
+        fprintf(f, "(%s *)b[%d], ", c_type(s.outputs[j].dtype), at++);
     fprintf(f, "w");
     at = 0;
     for (int j = 0; j < symbols; j++) fprintf(f, ", z[%d]", at++);
     for (int j = 0; j < s.n_inputs; j++) {
         stax_input_info info;
         stax_graph_input(g, j, &info);
-        for (int d = 0; info.layout == STAX_STRIDED && !info.is_exact && d < s.inputs[j].rank; d++) fprintf(f, ", z[%d]", at++);
+        for (int d = 0; info.layout == STAX_STRIDED && !info.is_exact && d < s.inputs[j].rank; d++)
+            fprintf(f, ", z[%d]", at++);
     }
     fprintf(f, ");\n}\n");
     sample_free(&s);
@@ -236,14 +270,17 @@ static void run_exported(const recipe *r, const stax_graph *g, glue_fn call, res
     for (int j = 0; j < s.n_inputs; j++) {
         stax_input_info info;
         stax_graph_input(g, j, &info);
-        for (int d = 0; info.layout == STAX_STRIDED && !info.is_exact && d < s.inputs[j].rank; d++) sizes[at++] = s.inputs[j].strides[d];
+        for (int d = 0; info.layout == STAX_STRIDED && !info.is_exact && d < s.inputs[j].rank; d++)
+            sizes[at++] = s.inputs[j].strides[d];
     }
     call(memory, NULL, sizes, &need);
     if (block_make(&work, need, 64, 0xff, 0)) {
         int status = call(memory, work.data, sizes, &need);
         out->status = status == 0 ? 0 : -3;
         out->hash = status == 0 ? sample_hash(&s) : 0;
-        if (!block_is_whole(&work)) snprintf(out->why, sizeof out->why, "wrote out of bounds of the workspace"), out->status = -4;
+        if (!block_is_whole(&work))
+            snprintf(out->why, sizeof out->why, "wrote out of bounds of the workspace"),
+                out->status = -4;
         block_free(&work);
     }
     sample_free(&s);
@@ -252,7 +289,8 @@ static void run_exported(const recipe *r, const stax_graph *g, glue_fn call, res
 static int export_and_run(stax_context *ctx, stax_graph **graphs, stax_program **programs, int n) {
     static sample s;
     char dir[300], path[400], command[2000];
-    snprintf(dir, sizeof dir, "%s/exported_%d", getenv("BUILD") ? getenv("BUILD") : "build", (int)getpid());
+    snprintf(dir, sizeof dir, "%s/exported_%d", getenv("BUILD") ? getenv("BUILD") : "build",
+             (int)getpid());
     mkdir(dir, 0700);
     snprintf(path, sizeof path, "%s/glue.c", dir);
     FILE *f = fopen(path, "w");
@@ -274,7 +312,9 @@ static int export_and_run(stax_context *ctx, stax_graph **graphs, stax_program *
         write_glue(f, k, r, graphs[k]);
     }
     fclose(f);
-    snprintf(command, sizeof command, "cd %s && %s -shared -fPIC -o lib.so e*.c glue.c >log.txt 2>&1", dir, now.export_command);
+    snprintf(command, sizeof command,
+             "cd %s && %s -shared -fPIC -o lib.so e*.c glue.c >log.txt 2>&1", dir,
+             now.export_command);
     if (system(command) != 0) {
         snprintf(command, sizeof command, "grep -m5 error %s/log.txt", dir);
         printf("%s: the exported C does not compile (%s)\n", now.name, dir);
@@ -282,7 +322,9 @@ static int export_and_run(stax_context *ctx, stax_graph **graphs, stax_program *
         return system(command) != 0 ? 0 : 0;
     }
     snprintf(path, sizeof path, "%s/lib.so", dir);
-    void *library = dlopen(path[0] == '/' ? path : (snprintf(command, sizeof command, "./%s", path), command), RTLD_NOW | RTLD_LOCAL);
+    void *library =
+        dlopen(path[0] == '/' ? path : (snprintf(command, sizeof command, "./%s", path), command),
+               RTLD_NOW | RTLD_LOCAL);
     for (int k = 0; k < n && library; k++) {
         char name[32];
         glue_fn call;
@@ -291,8 +333,10 @@ static int export_and_run(stax_context *ctx, stax_graph **graphs, stax_program *
         if (call) run_exported(&recipes[now.wide][k], graphs[k], call, &shared->results[k]);
         shared->n_made = k + 1;
     }
-    if (!library) printf("%s: %s\n", now.name, dlerror());
-    else dlclose(library);
+    if (!library)
+        printf("%s: %s\n", now.name, dlerror());
+    else
+        dlclose(library);
     snprintf(command, sizeof command, "rm -rf %s", dir);
     return library && system(command) == 0;
 }
@@ -363,8 +407,10 @@ static int run_in_child(void) {
     }
     int status = 0;
     if (child > 0) waitpid(child, &status, 0);
-    if (!shared->done) printf("%s: ended by %s %d after graph %d\n", now.name, WIFSIGNALED(status) ? "signal" : "exit status",
-                              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), shared->n_made);
+    if (!shared->done)
+        printf("%s: ended by %s %d after graph %d\n", now.name,
+               WIFSIGNALED(status) ? "signal" : "exit status",
+               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), shared->n_made);
 #endif
     return shared->done;
 }
@@ -374,8 +420,10 @@ static void check_variant(void) {
     for (int k = 0; k < n_recipes[now.wide]; k++) {
         const result *want = &reference[now.wide][k], *got = &shared->results[k];
         unsigned long long seed = (unsigned long long)recipes[now.wide][k].seed;
-        if (got->status != want->status && !(now.export_command && got->status == -3 && want->status != 0)) {
-            printf("%s: seed %llu%s: status %d, expected %d: %s\n", now.name, seed, now.wide ? " wide" : "", got->status, want->status, got->why);
+        if (got->status != want->status &&
+            !(now.export_command && got->status == -3 && want->status != 0)) {
+            printf("%s: seed %llu%s: status %d, expected %d: %s\n", now.name, seed,
+                   now.wide ? " wide" : "", got->status, want->status, got->why);
             CHECK(got->status == want->status);
         } else if (got->hash != want->hash) {
             printf("%s: seed %llu%s: other bits\n", now.name, seed, now.wide ? " wide" : "");
@@ -386,10 +434,11 @@ static void check_variant(void) {
     if (now.team >= TEAM_SHUFFLED) CHECK(shared->n_loops > 0);
 }
 
-static void run_named(const char *compiler, int opt_level, const char *isa_name, stax_isa isa, int threads, team_kind team, host_mode mode, const char *what,
-                      int wide) {
+static void run_named(const char *compiler, int opt_level, const char *isa_name, stax_isa isa,
+                      int threads, team_kind team, host_mode mode, const char *what, int wide) {
     memset(&now, 0, sizeof now);
-    snprintf(now.name, sizeof now.name, "%s_O%d_%s_%s", compiler ? compiler : "cc", opt_level, isa_name, what);
+    snprintf(now.name, sizeof now.name, "%s_O%d_%s_%s", compiler ? compiler : "cc", opt_level,
+             isa_name, what);
     now.compiler = compiler;
     now.opt_level = opt_level;
     now.isa = isa;
@@ -400,7 +449,8 @@ static void run_named(const char *compiler, int opt_level, const char *isa_name,
     RUN_NAMED(now.name, check_variant);
 }
 
-/* ---- main --------------------------------------------------------------------------------------- */
+/* ---- main ---------------------------------------------------------------------------------------
+ */
 
 /* Graphs that the builder takes and that compile on their own terms: no regions. */
 static int fill_recipes(int wide, int n, uint64_t seed) {
@@ -437,8 +487,11 @@ static int has_isa(stax_isa isa) {
     __builtin_cpu_init();
     if (isa == STAX_ISA_SSE2) return __builtin_cpu_supports("sse2") != 0;
     if (isa == STAX_ISA_SSE42) return __builtin_cpu_supports("sse4.2") != 0;
-    if (isa == STAX_ISA_AVX2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (isa == STAX_ISA_AVX512) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (isa == STAX_ISA_AVX2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (isa == STAX_ISA_AVX512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #elif defined(__aarch64__)
     if (isa == STAX_ISA_NEON) return 1;
 #endif
@@ -450,13 +503,18 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         stax_isa isa;
-    } levels[] = {{"scalar", STAX_ISA_SCALAR}, {"sse2", STAX_ISA_SSE2}, {"sse42", STAX_ISA_SSE42}, {"avx2", STAX_ISA_AVX2}, {"avx512", STAX_ISA_AVX512}, {"neon", STAX_ISA_NEON}};
+    } levels[] = {{"scalar", STAX_ISA_SCALAR}, {"sse2", STAX_ISA_SSE2},
+                  {"sse42", STAX_ISA_SSE42},   {"avx2", STAX_ISA_AVX2},
+                  {"avx512", STAX_ISA_AVX512}, {"neon", STAX_ISA_NEON}};
     int count = 16, n = 1;
     uint64_t seed = 100000;
     for (int k = 1; k < argc; k++) { /* the rest are filters */
-        if (strncmp(argv[k], "--count=", 8) == 0) count = atoi(argv[k] + 8);
-        else if (strncmp(argv[k], "--seed=", 7) == 0) seed = strtoull(argv[k] + 7, NULL, 10);
-        else argv[n++] = argv[k];
+        if (strncmp(argv[k], "--count=", 8) == 0)
+            count = atoi(argv[k] + 8);
+        else if (strncmp(argv[k], "--seed=", 7) == 0)
+            seed = strtoull(argv[k] + 7, NULL, 10);
+        else
+            argv[n++] = argv[k];
     }
     if (count > MOST_GRAPHS) count = MOST_GRAPHS;
     is_here = getenv("STAX_TEST_HERE") != NULL; /* for a debugger: no processes */
@@ -466,11 +524,13 @@ int main(int argc, char **argv) {
     static board here;
     shared = &here;
 #else
-    shared = (board *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = (board *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                           -1, 0);
     if (shared == MAP_FAILED) return 1;
 #endif
     int small = fill_recipes(0, count, seed), wide = fill_recipes(1, count / 2 + 1, seed);
-    printf("%d graphs from seed %llu, %d of them wide\n", small + wide, (unsigned long long)seed, wide);
+    printf("%d graphs from seed %llu, %d of them wide\n", small + wide, (unsigned long long)seed,
+           wide);
     CHECK(small > 0 && wide > 0);
     for (int c = 0; c < 3; c++) {
         if (!has_program(compilers[c])) {
@@ -478,9 +538,13 @@ int main(int argc, char **argv) {
             continue;
         }
         for (int o = 1; o <= 3; o++)
-            if (c < 2 || o == 1) run_named(compilers[c], o, "best", STAX_ISA_DETECT, 1, TEAM_NONE, MODE_PLAIN, "small", 0);
+            if (c < 2 || o == 1)
+                run_named(compilers[c], o, "best", STAX_ISA_DETECT, 1, TEAM_NONE, MODE_PLAIN,
+                          "small", 0);
         for (int k = 0; k < 6 && c < 2; k++)
-            if (has_isa(levels[k].isa)) run_named(compilers[c], c == 0 ? 1 : 2, levels[k].name, levels[k].isa, 1, TEAM_NONE, MODE_PLAIN, "small", 0);
+            if (has_isa(levels[k].isa))
+                run_named(compilers[c], c == 0 ? 1 : 2, levels[k].name, levels[k].isa, 1, TEAM_NONE,
+                          MODE_PLAIN, "small", 0);
     }
     for (int mode = MODE_FTZ; mode <= MODE_ALL; mode++) {
         static const char *const names[] = {"", "flush", "to_zero", "up", "flush_to_zero"};
@@ -493,9 +557,14 @@ int main(int argc, char **argv) {
     }
 #if !defined(_WIN32)
     static const char *const exports[][3] = {
-        {"gcc", "gnu17_O0", "gcc -std=gnu17 -O0"}, {"gcc", "c99_O2", "gcc -std=c99 -O2"}, {"gcc", "gnu17_O3_native", "gcc -std=gnu17 -O3 -march=native"},
-        {"g++", "O2", "g++ -x c++ -O2"}, {"clang", "O0", "clang -O0"}, {"clang", "O3_native", "clang -O3 -march=native"},
-        {"clang++", "c++11_O2", "clang++ -x c++ -std=c++11 -O2"}, {"tcc", "", "tcc"}};
+        {"gcc", "gnu17_O0", "gcc -std=gnu17 -O0"},
+        {"gcc", "c99_O2", "gcc -std=c99 -O2"},
+        {"gcc", "gnu17_O3_native", "gcc -std=gnu17 -O3 -march=native"},
+        {"g++", "O2", "g++ -x c++ -O2"},
+        {"clang", "O0", "clang -O0"},
+        {"clang", "O3_native", "clang -O3 -march=native"},
+        {"clang++", "c++11_O2", "clang++ -x c++ -std=c++11 -O2"},
+        {"tcc", "", "tcc"}};
     for (size_t k = 0; k < sizeof exports / sizeof exports[0]; k++) {
         if (!has_program(exports[k][0])) continue;
         memset(&now, 0, sizeof now);
