@@ -55,7 +55,7 @@ fuzz:
 
 long:
 	@-$(PARALLEL) staxc examples $(LONG:%=$(B)/long/%)
-	@LIMIT=7200 $(RUN) $(LONG:%=$(B)/long/%) $(LONG_SCRIPTS)
+	@LIMIT=14400 $(RUN) $(LONG:%=$(B)/long/%) $(LONG_SCRIPTS)
 
 staxc: tools/staxc.c stax.h
 	$(CC) $(CPPFLAGS) $(CFLAGS) -I. tools/staxc.c -o $@ $(LDFLAGS) $(LDLIBS)

@@ -41,7 +41,7 @@
 
    CONFIGURE     Define before the include, the same in every file:
        STAX_STATIC         all functions are static; any number of copies in one program
-       STAX_MALLOC(size, user), STAX_FREE(ptr, size, user)   both or neither
+       STAX_MALLOC(size, align, user), STAX_FREE(ptr, size, user)   both or neither
        STAX_NO_JIT         no C compiler is run, nothing is loaded: interpreter and export only
        STAX_NO_STDIO       no stdio.h, no files, no processes
        STAX_NO_THREADS     no pthreads, no locks: one thread uses it all
@@ -2524,7 +2524,7 @@ STAXI_MAYBE_UNUSED static void staxi_put_io_error(staxi_text *why, const char *w
                    code);
 }
 
-#if defined(STAXI_WINDOWS)
+#if defined(STAXI_WINDOWS) && !defined(STAX_NO_STDIO)
 
 #define STAXI_WIDE_PATH 1024
 
@@ -2625,7 +2625,7 @@ STAXI_MAYBE_UNUSED static bool staxi_dir_make(const char *path) {
     return staxi_file_info(path, &info) && info.is_dir;
 }
 
-#elif defined(STAXI_POSIX)
+#elif defined(STAXI_POSIX) && !defined(STAX_NO_STDIO)
 
 /* O_CLOEXEC may be hidden; without it another thread's child could inherit a lock for a moment. */
 static int staxi_open(const char *path, int flags) {
@@ -2689,13 +2689,7 @@ STAXI_MAYBE_UNUSED static bool staxi_file_write(const char *path, const void *p,
 
 /* Atomic: `to` is either the old file or the new one. */
 STAXI_MAYBE_UNUSED static bool staxi_file_rename(const char *from, const char *to) {
-#if defined(STAX_NO_STDIO)
-    (void)from;
-    (void)to;
-    return false;
-#else
     return rename(from, to) == 0;
-#endif
 }
 
 static void staxi_stat_copy(const struct stat *s, staxi_file_stat *out) {
@@ -2733,7 +2727,7 @@ STAXI_MAYBE_UNUSED static bool staxi_dir_make(const char *path) {
     return errno == EEXIST && staxi_file_info(path, &info) && info.is_dir;
 }
 
-#else /* a bare machine */
+#else /* a bare machine, or STAX_NO_STDIO */
 
 STAXI_MAYBE_UNUSED static bool staxi_file_read(const char *path, staxi_text *out) {
     (void)path;
@@ -25995,8 +25989,8 @@ static stax_status staxi_export_texts(staxi_exporter *x, staxi_text *why) {
     staxi_text_init(&types, &p->ctx->allocator);
     staxi_putf(
         &types,
-        "/* %s.c - made by stax %d.%d.%d: the same bits under any of your options but -ffast-math. "
-        "As fast as\n"
+        "/* %s.c - made by stax %d.%d.%d: the same bits under any of your options but -ffast-math "
+        "and\n   clang's -ffp-contract=fast. As fast as\n"
         "   at -O2 with gcc at any level, and with clang from -O1 on. */\n#include \"%s.h\"\n%s",
         x->prefix, STAX_VERSION_MAJOR, STAX_VERSION_MINOR, STAX_VERSION_PATCH, x->prefix,
         staxi_export_pragmas);

@@ -3,9 +3,8 @@
    libm's in a wider format; where MPFR is installed (header and shared library), every 128th f64
    sample and each near a bound is asked of it too, and the two must agree.
 
-   All cores are used. About two and a half hours of one core (LIMIT in the environment of make
-   gives it more time than two hours); LONG_SHARE=1000 in the environment does a thousandth of it.
- */
+   All cores are used: about two and a half hours of one. LONG_SHARE=1000 in the environment does a
+   thousandth of the work. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -190,12 +189,12 @@ static bool mpfr_open(void) {
     WANTED(init2)
     WANTED(clear)
     WANTED(set_d)
-    WANTED(get_d) WANTED(set_emin) WANTED(get_emin_min) WANTED(mul_2si) WANTED(add_d) WANTED(sub_d)
-        WANTED(mul_d) WANTED(div_d) WANTED(d_div) WANTED(const_pi) WANTED(add) WANTED(mul)
-            WANTED(div) WANTED(sqrt) WANTED(exp) WANTED(log1p) WANTED(erfc) WANTED(rec_sqrt)
-                WANTED(neg)
+    WANTED(get_d)
+    WANTED(set_emin) WANTED(get_emin_min) WANTED(mul_2si) WANTED(add_d) WANTED(sub_d) WANTED(mul_d)
+        WANTED(div_d) WANTED(d_div) WANTED(const_pi) WANTED(add) WANTED(mul) WANTED(div)
+            WANTED(sqrt) WANTED(exp) WANTED(log1p) WANTED(erfc) WANTED(rec_sqrt) WANTED(neg)
 #undef WANTED
-                    return good;
+                return good;
 }
 
 /* The error of y in ulp of f(x), or f(x, z); as error64. */
