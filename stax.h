@@ -286,6 +286,7 @@ STAXDEF stax_value stax_round      (stax_value x);   /* nearest, half to even   
 STAXDEF stax_value stax_trunc      (stax_value x);   /* toward zero                                              */
 STAXDEF stax_value stax_sqrt       (stax_value x);   /* square root, correctly rounded                           */
 STAXDEF stax_value stax_rsqrt      (stax_value x);   /* 1 / sqrt(x)                                              */
+STAXDEF stax_value stax_cbrt       (stax_value x);   /* cube root                                                */
 STAXDEF stax_value stax_reciprocal (stax_value x);   /* 1 / x                                                    */
 STAXDEF stax_value stax_square     (stax_value x);   /* x * x                                                    */
 STAXDEF stax_value stax_exp        (stax_value x);   /* e^x                                                      */
@@ -324,6 +325,7 @@ STAXDEF stax_value stax_isfinite   (stax_value x);   /* bool                    
 #define stax_trunc(x)       (stax_trunc)(STAX_AT(x))
 #define stax_sqrt(x)        (stax_sqrt)(STAX_AT(x))
 #define stax_rsqrt(x)       (stax_rsqrt)(STAX_AT(x))
+#define stax_cbrt(x)        (stax_cbrt)(STAX_AT(x))
 #define stax_reciprocal(x)  (stax_reciprocal)(STAX_AT(x))
 #define stax_square(x)      (stax_square)(STAX_AT(x))
 #define stax_exp(x)         (stax_exp)(STAX_AT(x))
@@ -708,6 +710,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(TRUNC,           "trunc",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "toward zero")             \
     X(SQRT,            "sqrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "square root")             \
     X(RSQRT,           "rsqrt",           ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "1 / sqrt(x)")             \
+    X(CBRT,            "cbrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "cube root")               \
     X(RECIPROCAL,      "reciprocal",      ELEMENTWISE, 1, 1, 1, "",                                                  float,           reciprocal,    "1 / x")                   \
     X(SQUARE,          "square",          ELEMENTWISE, 1, 1, 1, "",                                                  number,          square,        "x * x")                   \
     X(EXP,             "exp",             ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "e^x")                     \
@@ -2069,7 +2072,8 @@ static void staxi_hex(const uint8_t *p, size_t n, char *out) {
 #if (defined(STAXI_WINDOWS) || defined(STAXI_POSIX)) && !defined(STAX_NO_THREADS)
 #define STAXI_THREADS
 #endif
-#if (defined(STAXI_WINDOWS) || defined(STAXI_POSIX)) && !defined(STAX_NO_JIT)
+#if (defined(STAXI_WINDOWS) || defined(STAXI_POSIX)) && !defined(STAX_NO_JIT) && \
+    !defined(STAX_NO_STDIO)
 #define STAXI_JIT
 #endif
 
@@ -3538,7 +3542,7 @@ STAXI_SCALAR_FN(float, f32_odd_of_f64, (double x),
 /* =================================================================================== >>functions
    FUNCTIONS OF F32  exp, log, sin, tanh, gelu and the like, each one text for every width.
    In: f32.   Out: f32, the nearest float or a neighbour; special values as in C99 annex F.
-   A coefficient list is a minimax polynomial found by tools/fit_f32.py; the order of its evaluation
+   A coefficient list is a minimax polynomial found by tools/fit/fit_f32.py; the order of its evaluation
    is part of the definition. Idioms: x + 12583166 (1.5 * 2^23 + 254) leaves round(x) + 254 in the
    low bits, as sx_scale32 wants it; a float with its low 12 bits cleared multiplies another such
    float exactly; constants come in a long exact part and a rest. */
@@ -4335,7 +4339,7 @@ STAXI_SCALAR_FN(float, floor_divide_f32, (float x, float y),
    FUNCTIONS OF F64  exp, log, sin, tanh, gelu and the like, each one text for every width.
    In: f64.   Out: f64, the nearest number or a neighbour; special values as in C99 annex F.
    The worst error stands at each function, in units of the last place (ulp), as measured against
-   MPFR on some million values. Coefficients are minimax polynomials found by tools/fit_f64.py; the
+   MPFR on some million values. Coefficients are minimax polynomials found by tools/fit/fit_f64.py; the
    order of their evaluation is part of the definition.
    Idioms: x + 6755399441057790 (1.5 * 2^52 + 2046) leaves round(x) + 2046 in the low bits, as
    sx_scale64 wants it. What a rounding loses is kept as a second number, the tail: of s = a + b
@@ -4410,7 +4414,7 @@ STAXI_FN(sx_f64, expm1_q_f64, (sx_f64 r),
     p0 = p2 * r4 + p0;
     return p4 * r8 + p0;
 )
-STAXI_FN(sx_f64, expm1_f64, (sx_f64 x), /* 1.25 ulp */
+STAXI_FN(sx_f64, expm1_f64, (sx_f64 x), /* 1.3 ulp */
     sx_f64 y = sx_atleast64(sx_atmost64(x, 711.0), -40.0);
     sx_f64 t = y * 1.4426950408889634 + 6755399441057790.0;
     sx_f64 n = t - 6755399441057790.0;
@@ -4427,7 +4431,7 @@ STAXI_FN(sx_f64, expm1_f64, (sx_f64 x), /* 1.25 ulp */
     return sx_float64(sx_bits64(p) | (sx_bits64(x) & 0x8000000000000000u)); /* expm1(-0) = -0 */
 )
 /* e / (e + 2), e = expm1(2 |x|) with its tail, and the quotient corrected for the tails of both. */
-STAXI_FN(sx_f64, tanh_f64, (sx_f64 x), /* 1.35 ulp */
+STAXI_FN(sx_f64, tanh_f64, (sx_f64 x), /* 1.4 ulp */
     sx_u64 sign = sx_bits64(x) & 0x8000000000000000u;
     sx_f64 y = 2.0 * sx_atmost64(sx_float64(sx_bits64(x) ^ sign), 20.0);
     sx_f64 t = y * 1.4426950408889634 + 6755399441057790.0;
@@ -4488,7 +4492,7 @@ STAXI_FN(sx_f64, sinh_f64, (sx_f64 x), /* 1.05 ulp */
     w = sx_scale64(w, t - 1.0, n - 1.0);
     return sx_float64(sx_bits64(w) | sign);
 )
-STAXI_FN(sx_f64, cosh_f64, (sx_f64 x), /* 1.2 ulp */
+STAXI_FN(sx_f64, cosh_f64, (sx_f64 x), /* 1.3 ulp */
     sx_f64 y = sx_atmost64(sx_float64(sx_bits64(x) & 0x7fffffffffffffffu), 711.0);
     sx_f64 t = y * 1.4426950408889634 + 6755399441057790.0;
     sx_f64 n = t - 6755399441057790.0;
@@ -4530,7 +4534,7 @@ STAXI_FN(sx_f64, logistic_f64, (sx_f64 y, sx_f64 yl),
     sx_f64 back = w * d;
     return w + ((((p - back) - sx_(product_tail_f64)(w, d, back)) - w * dl) + pl) * v;
 )
-STAXI_FN(sx_f64, sigmoid_f64, (sx_f64 x), /* 0.8 ulp */
+STAXI_FN(sx_f64, sigmoid_f64, (sx_f64 x), /* 0.85 ulp */
     sx_f64 y = sx_atleast64(sx_float64(sx_bits64(x) | 0x8000000000000000u), -760.0);
     sx_f64 t = y * 1.4426950408889634 + 6755399441057790.0;
     sx_f64 w = sx_(logistic_f64)(y, sx_k64(0.0));
@@ -4547,7 +4551,7 @@ STAXI_FN(sx_f64, silu_f64, (sx_f64 x), /* 1.5 ulp */
 /* gelu with tanh is x sigmoid(v), v = 2 sqrt(2/pi) (x + 0.044715 x^3) = x (c + d x^2). In the tail
    v itself is the exponent, so it needs its tail. Beyond |x| = 22 the smaller of sigmoid(v) and
    sigmoid(-v) is 0. */
-STAXI_FN(sx_f64, gelu_tanh_f64, (sx_f64 x), /* 1.45 ulp */
+STAXI_FN(sx_f64, gelu_tanh_f64, (sx_f64 x), /* 1.5 ulp */
     sx_f64 a = sx_atmost64(sx_float64(sx_bits64(x) & 0x7fffffffffffffffu), 22.0);
     sx_f64 q = a * a;
     sx_f64 ql = sx_(product_tail_f64)(a, a, q);
@@ -4647,12 +4651,12 @@ STAXI_FN(sx_f64, log1p_sum_f64, (sx_f64 h, sx_f64 l),
     l = sx_(log_rest_f64)(f) + (n * 5.4979230187083712e-14 + fl);
     return n * 0.69314718055989033 + (f - (0.5 * f * f - l));
 )
-STAXI_FN(sx_f64, log1p_f64, (sx_f64 x), /* 0.85 ulp */
+STAXI_FN(sx_f64, log1p_f64, (sx_f64 x), /* 0.9 ulp */
     sx_f64 r = sx_(log1p_sum_f64)(x, sx_k64(0.0));
     r = sx_float64(sx_bits64(r) | (sx_bits64(x) & 0x8000000000000000u)); /* log1p(-0) = -0 */
     return sx_(log_edge_f64)(x, sx_k64(-1.0), r);
 )
-STAXI_FN(sx_f64, softplus_f64, (sx_f64 x), /* max(x, 0) + log(1 + e^-|x|): 1.6 ulp */
+STAXI_FN(sx_f64, softplus_f64, (sx_f64 x), /* max(x, 0) + log(1 + e^-|x|): 1.65 ulp */
     sx_f64 e = sx_(exp_f64)(sx_float64(sx_bits64(x) | 0x8000000000000000u));
     return sx_atleast64(x, 0.0) + sx_(log1p_sum_f64)(e, sx_k64(0.0));
 )
@@ -4714,7 +4718,7 @@ STAXI_FN(sx_f64, atanh_f64, (sx_f64 x), /* 0.85 ulp */
 
 /* ---- error functions ---- erf: |x| <= 1.375: x + x P(x^2 - 3/4); above: 1 - p^8, p in |x| - 3.5.
    One evaluation with selected coefficients. */
-STAXI_FN(sx_f64, erf_f64, (sx_f64 x), /* 1.6 ulp */
+STAXI_FN(sx_f64, erf_f64, (sx_f64 x), /* 1.75 ulp */
     sx_u64 sign = sx_bits64(x) & 0x8000000000000000u;
     sx_f64 a = sx_float64(sx_bits64(x) ^ sign);
     sx_m64 big = sx_lt64(sx_k64(1.375), a);
@@ -4804,7 +4808,7 @@ STAXI_FN(sx_f64, erfc_c_f64, (sx_f64 v),
     /* the tail of the constant */
     return (p0 * v - 0.19934458280036724) * v + 3.736767241945031e-17;
 )
-STAXI_FN(sx_f64, erfc_f64, (sx_f64 x), /* 1.55 ulp */
+STAXI_FN(sx_f64, erfc_f64, (sx_f64 x), /* 2.05 ulp */
     sx_f64 a = sx_atmost64(sx_float64(sx_bits64(x) & 0x7fffffffffffffffu), 28.0);
     sx_f64 d = a + 1.0;
     sx_f64 b = a + 4.0;
@@ -4828,7 +4832,8 @@ STAXI_FN(sx_f64, erfc_f64, (sx_f64 x), /* 1.55 ulp */
     fl = fl + f * (h + (r * r * sx_(exp_q_f64)(r) - l));
     sx_f64 g = sx_float64(sx_bits64(f + fl) & 0xfffffffff8000000u); /* y g is exact */
     f = sx_scale64(y * g + y * ((f - g) + fl), t, n);
-    return sx_sel64(sx_lt64(x, sx_k64(0.0)), 2.0 - f, f);
+    f = sx_sel64(sx_lt64(x, sx_k64(0.0)), 2.0 - f, f);
+    return sx_sel64(sx_ne64(x, x), x, f); /* the masks above can turn a NaN into an infinity */
 )
 /* gelu = x Phi(x): Phi(-a) = e^(-a^2/2) y G(v), y = 1 / (a + 1.375), v = 1 - 11 / (a + 5.5), like
    erfc; x Phi(x) = x - x Phi(-x) for x > 0. The last product is made with its tail. */
@@ -4868,7 +4873,7 @@ STAXI_FN(sx_f64, gelu_c_f64, (sx_f64 v),
     /* the tail of the constant */
     return (p0 * v - 0.13807602500530877) * v + 1.1621283246673422e-17;
 )
-STAXI_FN(sx_f64, gelu_f64, (sx_f64 x), /* 1.6 ulp */
+STAXI_FN(sx_f64, gelu_f64, (sx_f64 x), /* 2.3 ulp */
     sx_f64 a = sx_atmost64(sx_float64(sx_bits64(x) & 0x7fffffffffffffffu), 40.0);
     sx_f64 d = a + 1.375;
     sx_f64 b = a + 5.5;
@@ -5050,9 +5055,9 @@ STAXI_SCALAR_FN(sx_f64, tan_far_f64, (sx_f64 x), return sx_(trig_far_f64)(x, 2u)
         sx_f64 y = sx_(of_angle##_f64)(r, l, sx_bits64(t) + turn);                                \
         y = sx_float64(sx_bits64(y) ^ (sx_bits64(x) & SIGN));                                     \
         return sx_fix64(sx_not64(good), y, name##_far_f64, x); )
-STAXI_TRIG_F64(sin, sin_of_angle, 0u, 0x8000000000000000u) /* 0.8 ulp */
-STAXI_TRIG_F64(cos, sin_of_angle, 1u, 0u)                  /* 0.85 ulp */
-STAXI_TRIG_F64(tan, tan_of_angle, 0u, 0x8000000000000000u) /* 1.0 ulp */
+STAXI_TRIG_F64(sin, sin_of_angle, 0u, 0x8000000000000000u) /* 0.85 ulp */
+STAXI_TRIG_F64(cos, sin_of_angle, 1u, 0u)                  /* 0.9 ulp */
+STAXI_TRIG_F64(tan, tan_of_angle, 0u, 0x8000000000000000u) /* 1.1 ulp */
 
 /* ---- asin, |x| <= 1/2: x + x^3 P(x^2); above, pi/2 - 2 asin(sqrt((1 - |x|) / 2)) ---- */
 STAXI_FN(sx_f64, asin_p_f64, (sx_f64 z),
@@ -5089,7 +5094,7 @@ STAXI_FN(sx_f64, asin_f64, (sx_f64 x), /* 1.2 ulp */
 )
 /* acos: pi/2 - asin x; x > 1/2: 2 asin s; x < -1/2: pi - 2 asin s, where s = sqrt((1 - |x|) /
    2). */
-STAXI_FN(sx_f64, acos_f64, (sx_f64 x), /* 1.1 ulp */
+STAXI_FN(sx_f64, acos_f64, (sx_f64 x), /* 1.15 ulp */
     sx_f64 a = sx_float64(sx_bits64(x) & 0x7fffffffffffffffu);
     sx_m64 big = sx_lt64(sx_k64(0.5), a);
     sx_m64 below = sx_lt64(x, sx_k64(0.0));
@@ -5126,7 +5131,7 @@ STAXI_FN(sx_f64, atan_p_f64, (sx_f64 z),
     p4 = -0.0083662325771174904 * z4 + p4;
     return p4 * z8 + p0;
 )
-STAXI_FN(sx_f64, atan_f64, (sx_f64 x), /* 1.4 ulp */
+STAXI_FN(sx_f64, atan_f64, (sx_f64 x), /* 1.45 ulp */
     sx_u64 sign = sx_bits64(x) & 0x8000000000000000u;
     sx_f64 a = sx_float64(sx_bits64(x) ^ sign);
     sx_m64 mid = sx_le64(sx_k64(0.5), a);
@@ -5817,6 +5822,7 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
     X(d, D, TRUNC, trunc, UNARY, V, V, NULL)                                                      \
     X(d, D, SQRT, sqrt, UNARY, V, V, NULL)                                                        \
     X(d, D, RSQRT, rsqrt, UNARY, V, V, NULL)                                                      \
+    X(d, D, CBRT, cbrt  , UNARY, V, V, NULL)                                                      \
     X(d, D, EXP, exp, UNARY, V, V, NULL)                                                          \
     X(d, D, EXP2, exp2, UNARY, V, V, NULL)                                                        \
     X(d, D, EXPM1, expm1, UNARY, V, V, NULL)                                                      \
@@ -11278,6 +11284,7 @@ static staxi_attr staxi_attr_number(stax_value x, double number) {
 STAXI_BUILD_UNARY(neg, NEG)               STAXI_BUILD_UNARY(abs, ABS)                 STAXI_BUILD_UNARY(sign, SIGN)
 STAXI_BUILD_UNARY(floor, FLOOR)           STAXI_BUILD_UNARY(ceil, CEIL)               STAXI_BUILD_UNARY(round, ROUND)
 STAXI_BUILD_UNARY(trunc, TRUNC)           STAXI_BUILD_UNARY(sqrt, SQRT)               STAXI_BUILD_UNARY(rsqrt, RSQRT)
+STAXI_BUILD_UNARY(cbrt, CBRT)
 STAXI_BUILD_UNARY(reciprocal, RECIPROCAL) STAXI_BUILD_UNARY(square, SQUARE)           STAXI_BUILD_UNARY(exp, EXP)
 STAXI_BUILD_UNARY(exp2, EXP2)             STAXI_BUILD_UNARY(expm1, EXPM1)             STAXI_BUILD_UNARY(log, LOG)
 STAXI_BUILD_UNARY(log2, LOG2)             STAXI_BUILD_UNARY(log10, LOG10)             STAXI_BUILD_UNARY(log1p, LOG1P)
@@ -17817,6 +17824,7 @@ enum {
 static bool staxi_op_is_simple(stax_op op) {
     switch (op) {
         case STAX_OP_EXP:
+        case STAX_OP_CBRT:
         case STAX_OP_EXP2:
         case STAX_OP_EXPM1:
         case STAX_OP_LOG:
@@ -18108,7 +18116,9 @@ static uint32_t staxi_stage_contract(staxi_stages *p, uint32_t value) {
 static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     const staxi_node *n = staxi_producer(p, value);
     if (n->op != STAX_OP_GATHER && n->op != STAX_OP_TAKE_ALONG_AXIS) return true;
-    if (staxi_basis_index_mode(p->graph, n) != STAXI_INDEX_ERROR) return true;
+    staxi_ix size = staxi_dim(p, n->sources[0], staxi_basis_axis(p->graph, n));
+    bool any = staxi_basis_index_mode(p->graph, n) != STAXI_INDEX_ERROR;
+    if (any && staxi_ix_range(&p->ix, size).lo > 0) return true;
     uint32_t index = n->sources[1];
     staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_CHECK, index);
     if (!s) return false;
@@ -18117,8 +18127,9 @@ static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     s->op_name = staxi_op_name((stax_op)n->op);
     s->place = n->place;
     staxi_stage_domain(p, s, index, ix);
-    s->limit = staxi_dim(p, n->sources[0], staxi_basis_axis(p->graph, n));
-    staxi_expr e = staxi_lower(p, index, ix);
+    s->limit = size;
+    /* clip and wrap take any index, but an axis of size 0 has none to give */
+    staxi_expr e = any ? staxi_ex_const(p, STAX_I64, 0) : staxi_lower(p, index, ix);
     if (e && p->exprs[e].dtype != STAX_I64) e = staxi_ex_op(p, STAX_OP_CAST, STAX_I64, &e, 1);
     p->stages[id].expr[0] = e;
     p->stages[id].dtype = STAX_I64;
@@ -20671,11 +20682,27 @@ static uint64_t staxi_tree_bits(const staxi_emit *e, uint32_t list) {
     return bits;
 }
 
+static bool staxi_may_be_empty(const staxi_emit *e, staxi_ix extent) {
+    return staxi_ix_range(&e->p->ix, extent).lo < 1;
+}
+
+static bool staxi_is_empty(const staxi_emit *e, staxi_ix extent) {
+    return staxi_ix_range(&e->p->ix, extent).hi < 1;
+}
+
+/* Might this loop run not at all? Then nothing it reads may be read in front of it. */
+static bool staxi_node_may_be_empty(const staxi_emit *e, const staxi_tree_node *n) {
+    if (n->axis.var && staxi_may_be_empty(e, n->axis.extent)) return true;
+    for (int r = 0; r < n->n_runs; r++)
+        if (staxi_may_be_empty(e, n->runs[r].extent)) return true;
+    return false;
+}
+
 static void staxi_emit_hoists(staxi_emit *e, uint32_t list, uint64_t inner) {
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
         for (int k = 0; k < 2; k++) staxi_emit_hoist(e, n->expr[k], inner);
-        staxi_emit_hoists(e, n->child, inner);
+        if (!staxi_node_may_be_empty(e, n)) staxi_emit_hoists(e, n->child, inner);
     }
 }
 
@@ -20754,10 +20781,6 @@ static void staxi_emit_check(staxi_emit *e, const staxi_tree_node *n) {
     staxi_put(e->t, "}\n");
 }
 
-static bool staxi_may_be_empty(const staxi_emit *e, staxi_ix extent) {
-    return staxi_ix_range(&e->p->ix, extent).lo < 1;
-}
-
 /* for (var = from; var + step <= to; var += step) { body }, then the rest with `left` lanes */
 static void staxi_emit_vector_loop(staxi_emit *e, const staxi_tree_node *n) {
     const char *w = staxi_lane_count(e);
@@ -20805,6 +20828,7 @@ static void staxi_emit_vector_loop(staxi_emit *e, const staxi_tree_node *n) {
 }
 
 static void staxi_emit_loop(staxi_emit *e, const staxi_tree_node *n) {
+    if (staxi_is_empty(e, n->axis.extent)) return;
     uint64_t id = staxi_var_id(e, n->axis.var);
     bool guard = staxi_may_be_empty(e, n->axis.extent); /* what is hoisted must exist         */
     size_t outside = staxi_emit_scope_open(e);
@@ -21381,19 +21405,11 @@ static uint64_t staxi_empty_bits(const staxi_tree_node *a) {
     return staxi_identity_bits(a->combine, a->dtype);
 }
 
-static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
-    int lanes = e->lanes;
+/* The runs of a row reduction, which leave their results in q<stage>. */
+static void staxi_emit_row_runs(staxi_emit *e, const staxi_tree_node *acc) {
     bool guard = false;
-    for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
-        const staxi_tree_node *a = &e->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        staxi_line(e);
-        e->lanes = STAXI_LANES_NONE;
-        staxi_putf(e->t, "%s q%U = ", staxi_value_type(e, a->dtype), (uint64_t)a->ref);
-        staxi_emit_const(e, a->dtype, staxi_empty_bits(a));
-        staxi_put(e->t, ";\n");
-        e->lanes = lanes;
-    }
+    for (int r = 0; r < acc->n_runs; r++)
+        if (staxi_is_empty(e, acc->runs[r].extent)) return;
     staxi_line(e);
     for (int r = 0; r < acc->n_runs; r++) {
         if (!staxi_may_be_empty(e, acc->runs[r].extent)) continue;
@@ -21425,6 +21441,21 @@ static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
     e->indent--;
     staxi_line(e);
     staxi_put(e->t, "}\n");
+}
+
+static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
+    int lanes = e->lanes;
+    for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
+        const staxi_tree_node *a = &e->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        staxi_line(e);
+        e->lanes = STAXI_LANES_NONE;
+        staxi_putf(e->t, "%s q%U = ", staxi_value_type(e, a->dtype), (uint64_t)a->ref);
+        staxi_emit_const(e, a->dtype, staxi_empty_bits(a));
+        staxi_put(e->t, ";\n");
+        e->lanes = lanes;
+    }
+    staxi_emit_row_runs(e, acc);
     for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM) continue;

@@ -22,8 +22,7 @@ static const function32_2 *now32_2;
 static const function64_2 *now64_2;
 static const small_format *now_small;
 
-/* ---- one operand
- * --------------------------------------------------------------------------------- */
+/* ---- one operand ---- */
 
 static double worst;
 static void one32(float x) {
@@ -71,8 +70,7 @@ static void function_f64(void) {
     printf("%-14s f64 worst %.3f ulp, bound %.3f\n", now64->name, worst, now64->bound);
 }
 
-/* ---- two operands
- * -------------------------------------------------------------------------------- */
+/* ---- two operands ---- */
 
 static void function_f32_2(void) {
     uint64_t s = 88172645463325252u;
@@ -112,8 +110,7 @@ static void function_f64_2(void) {
         printf("%-14s f64 worst %.4f ulp, bound %.3f\n", now64_2->name, worst, now64_2->bound);
 }
 
-/* ---- exact ones: the same bits
- * -------------------------------------------------------------------- */
+/* ---- exact ones: the same bits ---- */
 
 static void sqrt_soft(void) {
     uint64_t s = 1;
@@ -193,8 +190,7 @@ static void fma_soft(void) {
     }
 }
 
-/* ---- conversions
- * ---------------------------------------------------------------------------------- */
+/* ---- conversions ---- */
 
 static void narrows(float x) {
     if (!CHECK(narrows_right(now_small, x) && narrows_right(now_small, -x))) {

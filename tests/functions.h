@@ -11,8 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- random numbers: xorshift, a state for each thread ------------------------------------------
- */
+/* ---- random numbers: xorshift, a state for each thread ---- */
 
 static uint64_t draw(uint64_t *s) {
     *s ^= *s << 13;
@@ -28,8 +27,7 @@ static double draw_beside(uint64_t *s, double x) {
 }
 static double draw_any(uint64_t *s) { return staxi_float64(draw(s)); }
 
-/* ---- equality, errors ---------------------------------------------------------------------------
- */
+/* ---- equality, errors ---- */
 
 static bool same32(float a, float b) {
     return staxi_bits32(a) == staxi_bits32(b) || (a != a && b != b);
@@ -65,8 +63,7 @@ static double error64(double y, long double r) {
     return (double)ldexpl(fabsl(d - r), -e);
 }
 
-/* ---- references ---------------------------------------------------------------------------------
- */
+/* ---- references ---- */
 
 static double ref32_rsqrt(double x) { return 1 / sqrt(x); }
 static double ref32_sigmoid(double x) { return 1 / (1 + exp(-x)); }
@@ -119,8 +116,7 @@ static long double ref64_gelu_tanh(long double x) { /* x sigmoid(x (c + d x^2)) 
     return v < 0 ? x * e / (1 + e) : x / (1 + e);
 }
 
-/* ---- the functions of one operand ---------------------------------------------------------------
- */
+/* ---- the functions of one operand ---- */
 
 /* lo, hi: where |x| makes the function interesting; signs: 1 x > 0, 2 x < 0. Bounds in ulp: the
    largest error over all floats, rounded up a little. below: x < 0 has an absolute bound instead,
@@ -287,8 +283,7 @@ static double sample64(const function64 *f, uint64_t *s, int64_t k) {
     return draw(s) >> 63 ? -v : v;
 }
 
-/* ---- the functions of two operands --------------------------------------------------------------
- */
+/* ---- the functions of two operands ---- */
 
 typedef struct function32_2 {
     const char *name;
@@ -397,8 +392,7 @@ static void operands64(uint64_t *s, int64_t k, double *x, double *y) {
     }
 }
 
-/* ---- small floats
- * -------------------------------------------------------------------------------- */
+/* ---- small floats ---- */
 
 typedef struct small_format {
     const char *name;

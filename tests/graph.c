@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STAX_STATIC
 #define STAX_IMPLEMENTATION
 #include "../stax.h"
 
@@ -572,6 +573,7 @@ static stax_graph *build_everything(void) {
     U(trunc);
     U(sqrt);
     U(rsqrt);
+    U(cbrt);
     U(reciprocal);
     U(square);
     U(exp);

@@ -548,7 +548,7 @@ static stax_value make_gelu_tanh(stax_value x) { return stax_gelu(x, "tanh"); }
 static const unary_row unary_rows[] = {
     {"neg", stax_neg, RULE_NUMBER}, {"abs", stax_abs, RULE_SAME}, {"sign", stax_sign, RULE_NUMBER}, {"floor", stax_floor, RULE_SAME},
     {"ceil", stax_ceil, RULE_SAME}, {"round", stax_round, RULE_SAME}, {"trunc", stax_trunc, RULE_SAME}, {"sqrt", stax_sqrt, RULE_FLOAT},
-    {"rsqrt", stax_rsqrt, RULE_FLOAT}, {"reciprocal", stax_reciprocal, RULE_FLOAT}, {"square", stax_square, RULE_NUMBER},
+    {"rsqrt", stax_rsqrt, RULE_FLOAT}, {"cbrt", stax_cbrt, RULE_FLOAT}, {"reciprocal", stax_reciprocal, RULE_FLOAT}, {"square", stax_square, RULE_NUMBER},
     {"exp", stax_exp, RULE_FLOAT}, {"exp2", stax_exp2, RULE_FLOAT}, {"expm1", stax_expm1, RULE_FLOAT}, {"log", stax_log, RULE_FLOAT},
     {"log2", stax_log2, RULE_FLOAT}, {"log10", stax_log10, RULE_FLOAT}, {"log1p", stax_log1p, RULE_FLOAT}, {"sin", stax_sin, RULE_FLOAT},
     {"cos", stax_cos, RULE_FLOAT}, {"tan", stax_tan, RULE_FLOAT}, {"asin", stax_asin, RULE_FLOAT}, {"acos", stax_acos, RULE_FLOAT},

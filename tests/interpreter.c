@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STAX_STATIC
 #define STAX_IMPLEMENTATION
 #include "../stax.h"
 
@@ -37,8 +38,7 @@ static void count_free(void *p, size_t bytes, void *user) {
     free(((void **)p)[-1]);
 }
 
-/* ---- scalar functions
- * ----------------------------------------------------------------------------- */
+/* ---- scalar functions ---- */
 
 static float floats[] = {0.0f,  -0.0f,  0.3f,       -0.3f,      0.5f,        -0.5f,      0.7f,
                          -0.7f, 1.0f,   -1.0f,      1.5f,       -1.5f,       2.5f,       -2.5f,
@@ -141,8 +141,35 @@ static void test_casts(void) {
           11 * 10 + 8); /* all pairs of f32, f64, integers, bool; the storage types with f32 */
 }
 
-/* ---- graphs
- * ---------------------------------------------------------------------------------------- */
+static void philox(uint64_t key, uint64_t block, uint32_t x[4]) {
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    x[0] = (uint32_t)block;
+    x[1] = (uint32_t)(block >> 32);
+    x[2] = x[3] = 0;
+    for (int r = 0; r < 10; r++) {
+        uint64_t p = (uint64_t)0xD2511F53u * x[0], q = (uint64_t)0xCD9E8D57u * x[2];
+        uint32_t y[4] = {(uint32_t)(q >> 32) ^ x[1] ^ k0, (uint32_t)q,
+                         (uint32_t)(p >> 32) ^ x[3] ^ k1, (uint32_t)p};
+        memcpy(x, y, sizeof y);
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+
+static void test_random(void) {
+    static const uint32_t zero[4] = {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu,
+                                     0x9b00dbd8u}; /* Random123's known answer */
+    uint32_t x[4];
+    for (uint64_t i = 0; i < 4; i++) CHECK(staxi_philox_word(0, i) == zero[i]);
+    for (uint64_t i = 0; i < 40; i++) {
+        uint64_t at = i * 0x123456789abcdull, key = i * 0xfedcba9876543ull;
+        philox(key, at / 4, x);
+        CHECK(staxi_philox_word(key, at) == x[at % 4]);
+        CHECK(staxi_uniform_f32(key, at) == (float)(x[at % 4] >> 8) / 16777216.0f);
+    }
+}
+
+/* ---- graphs ---- */
 
 static stax_context *open_with(counter *c) {
     stax_options o = stax_options_default();
@@ -430,8 +457,7 @@ static void test_nan(void) {
     stax_graph_free(g);
 }
 
-/* ---- texts: the same graph with a symbol and with the number in its place gives the same bits
- * ----------- */
+/* ---- texts: a symbol and the number in its place give the same bits ---- */
 
 /* Outputs of a graph text over x: f32[N,6], y: f32[N], i: i64[N] and the state s: f32[N]; all bytes
  * into buf. */
@@ -627,6 +653,7 @@ int main(int argc, char **argv) {
     RUN_NAMED("floats", test_floats);
     RUN_NAMED("integers", test_integers);
     RUN_NAMED("casts", test_casts);
+    RUN_NAMED("random", test_random);
     RUN_NAMED("runs", test_runs);
     RUN_NAMED("dot", test_dot);
     RUN_NAMED("busy", test_busy);

@@ -1,12 +1,10 @@
-/* Random numbers: Philox4x32-10 against the published vectors, its counters and keys against a
-   plain re-implementation, and what is made of the words: bits of every width, uniform, normal;
-   interpreted and compiled. Bits are compared throughout. */
+/* Random numbers: a plain Philox4x32-10 against the published vectors, and the ops against it: bits
+   of every width, uniform, normal; keys and shapes; interpreted and compiled, the same bits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STAX_IMPLEMENTATION
 #include "../stax.h"
 
 #include "harness.h"
@@ -57,22 +55,10 @@ static void published(void) {
         philox(in[k], in[k] + 4, x);
         CHECK_BYTES(x, out[k], sizeof x);
     }
-    for (uint64_t i = 0; i < 4; i++) CHECK_INT(staxi_philox_word(0, i), out[0][i]);
+    for (uint64_t i = 0; i < 4; i++) CHECK_INT(word(0, i), out[0][i]);
 }
 
-static void words(void) {
-    for (uint64_t k = 0; k < 2000; k++) {
-        uint64_t at = k * 0x123456789abcdull, key = k * 0xfedcba9876543ull;
-        CHECK_INT(staxi_philox_word(key, at), word(key, at));
-        CHECK(staxi_philox_pair(key, at) == pair(key, at));
-        CHECK(staxi_random_bits_u64(key, at) == pair(key, at));
-        CHECK_FLOAT(staxi_uniform_f32(key, at), (float)(word(key, at) >> 8) / 16777216.0f);
-        CHECK_FLOAT(staxi_uniform_f64(key, at), (double)(pair(key, at) >> 11) / 9007199254740992.0);
-    }
-}
-
-/* ---- the ops
- * ------------------------------------------------------------------------------------- */
+/* ---- the ops ---- */
 
 enum { N = 1003 };
 static stax_context *ctx;
@@ -145,35 +131,58 @@ static void uniform(void) {
     }
 }
 
-/* normal is defined by our own log and cos, so bits again; and it looks normal. */
+/* What normal makes of a = 1 - u and b = 2 pi v; by our own log and cos, so bits again. */
+static void box_muller(stax_dtype dtype, void *a, void *b, void *y) {
+    char text[300];
+    const char *name = dtype == STAX_F32 ? "f32" : "f64";
+    stax_graph *g;
+    stax_tensor in[2], out;
+    sprintf(
+        text,
+        "graph g(a: %s[1003], b: %s[1003]) { l = log a; m = mul l, -2.0; r = sqrt m; c = cos b; "
+        "y = mul r, c; return y }",
+        name, name);
+    g = stax_parse(ctx, "box_muller", text);
+    in[0] = stax_tensor_of(dtype, stax_shape1(N), a);
+    in[1] = stax_tensor_of(dtype, stax_shape1(N), b);
+    out = stax_tensor_of(dtype, stax_shape1(N), y);
+    CHECK(g && stax_interpret(g, in, &out) == STAX_OK);
+    stax_graph_free(g);
+}
+
 static void normal(void) {
+    static float a32[N], b32[N], want32[N];
+    static double a64[N], b64[N], want64[N];
+    for (uint64_t i = 0; i < N; i++) {
+        a32[i] = 1.0f - (float)(word(key, 2 * i) >> 8) / 16777216.0f;
+        b32[i] = 6.28318531f * ((float)(word(key, 2 * i + 1) >> 8) / 16777216.0f);
+        a64[i] = 1.0 - (double)(pair(key, 2 * i) >> 11) / 9007199254740992.0;
+        b64[i] = 6.2831853071795865 * ((double)(pair(key, 2 * i + 1) >> 11) / 9007199254740992.0);
+    }
+    box_muller(STAX_F32, a32, b32, want32);
+    box_muller(STAX_F64, a64, b64, want64);
+    if (runs(TEXT("normal", "dtype=f32"), STAX_F32)) CHECK_BYTES(got[0], want32, sizeof want32);
+    if (runs(TEXT("normal", "dtype=f64"), STAX_F64)) CHECK_BYTES(got[0], want64, sizeof want64);
+}
+
+/* Mean and variance of many, within five standard deviations: statistics, not bits. */
+static void is_normal(void) {
+    enum { MANY = 100000 };
+    stax_graph *g =
+        stax_parse(ctx, "many", "graph g() { y = normal 7 {shape=[100000]}; return y }");
+    float *x = (float *)malloc(MANY * sizeof *x);
+    stax_tensor out = stax_tensor_of(STAX_F32, stax_shape1(MANY), x);
     double sum = 0, squares = 0;
-    if (runs(TEXT("normal", "dtype=f32"), STAX_F32)) {
-        for (int i = 0; i < N; i++) {
-            uint64_t p = pair(key, (uint64_t)i);
-            float u = (float)((uint32_t)p >> 8) / 16777216.0f;
-            float v = (float)((uint32_t)(p >> 32) >> 8) / 16777216.0f;
-            float want = sqrtf(-2.0f * staxi_log_f32(1.0f - u)) * staxi_cos_f32(6.28318531f * v);
-            CHECK_FLOAT(((float *)(void *)got[0])[i], want);
+    if (CHECK(g && x && stax_interpret(g, NULL, &out) == STAX_OK)) {
+        for (int i = 0; i < MANY; i++) {
+            sum += (double)x[i];
+            squares += (double)x[i] * (double)x[i];
         }
+        CHECK(fabs(sum / MANY) < 5 / sqrt((double)MANY));
+        CHECK(fabs(squares / MANY - 1) < 5 * sqrt(2.0 / MANY));
     }
-    if (runs(TEXT("normal", "dtype=f64"), STAX_F64)) {
-        for (int i = 0; i < N; i++) {
-            double u = (double)(pair(key, 2 * (uint64_t)i) >> 11) / 9007199254740992.0;
-            double v = (double)(pair(key, 2 * (uint64_t)i + 1) >> 11) / 9007199254740992.0;
-            CHECK_FLOAT(((double *)(void *)got[0])[i], sqrt(-2.0 * staxi_log_f64(1.0 - u)) *
-                                                           staxi_cos_f64(6.2831853071795865 * v));
-        }
-    }
-    for (uint64_t i = 0; i < 100000; i++) {
-        double x = (double)staxi_normal_f32(7, i);
-        sum += x;
-        squares += x * x;
-    }
-    /* Tolerances of five standard deviations of the mean and of the variance: statistics, not bits.
-     */
-    CHECK(fabs(sum / 100000) < 5 / sqrt(100000.0));
-    CHECK(fabs(squares / 100000 - 1) < 5 * sqrt(2 / 100000.0));
+    free(x);
+    stax_graph_free(g);
 }
 
 /* A u32[2] key is the u64 of its words; neighbouring keys and shapes cut one stream. */
@@ -197,10 +206,10 @@ int main(int argc, char **argv) {
     ctx = stax_open(NULL);
     if (!ctx) return 1;
     RUN(published);
-    RUN(words);
     RUN(bits);
     RUN(uniform);
     RUN(normal);
+    RUN(is_normal);
     RUN(keys_and_shapes);
     stax_close(ctx);
     return HARNESS_END();

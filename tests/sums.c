@@ -153,8 +153,7 @@ static void known_lengths(void) {
     stax_graph_free(g);
 }
 
-/* ---- errors -------------------------------------------------------------------------------------
- */
+/* ---- errors ---- */
 
 static void bounds(void) {
     const int64_t n = 1 << 20;

@@ -538,7 +538,9 @@ static void test_self_test(void) {
     for (int c = 0; c < n_compilers; c++) { /* all levels of all compilers pass */
         int isa, level;
         for (isa = 0; isa <= staxi_cpu_isa(); isa++) {
+            if (isa > 0 && is_tcc(c)) break; /* width 1 only */
             for (level = 1; level <= 3; level++) {
+                if (level != 2 && isa != staxi_cpu_isa() && !is_tcc(c)) continue; /* for time */
                 staxi_toolchain_options o = options(compilers[c], in_root("levels"));
                 staxi_toolchain tc;
                 staxi_object *object;
@@ -967,7 +969,7 @@ static void test_full(void) {
     for (i = 0; i < n_compilers; i++) {
         outcome r;
         int left;
-        for (left = 0; left <= 40; left += 4) { /* KiB left */
+        for (left = 0; left <= 40; left += 8) { /* KiB left */
             char folder[600];
             shell("rm -rf '%s'/*", disk);
             snprintf(folder, sizeof folder, "%s/cache", disk);

@@ -15,7 +15,7 @@ enum { N = 6000, MOST_OUTPUTS = 96 };
 
 static const char *const unary[] = {
     "neg",   "abs",   "sign",  "floor",    "ceil",     "round",       "trunc",     "sqrt",
-    "rsqrt", "exp",   "exp2",  "expm1",    "log",      "log2",        "log10",     "log1p",
+    "rsqrt", "cbrt", "exp",   "exp2",  "expm1",    "log",      "log2",        "log10",     "log1p",
     "sin",   "cos",   "tan",   "asin",     "acos",     "atan",        "sinh",      "cosh",
     "tanh",  "asinh", "acosh", "atanh",    "erf",      "erfc",        "sigmoid",   "relu",
     "selu",  "silu",  "mish",  "gelu",     "softplus", "hardsigmoid", "hardswish", "reciprocal",
@@ -172,8 +172,7 @@ static bool interpret(operands *s) {
     return good;
 }
 
-/* ---- a compiler and a level
- * ---------------------------------------------------------------------- */
+/* ---- a compiler and a level ---- */
 
 static const char *compiler;
 static int level;

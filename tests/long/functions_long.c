@@ -24,8 +24,7 @@
 #include "../functions.h"
 #include "../harness.h"
 
-/* ---- work in slices, on all cores
- * ---------------------------------------------------------------- */
+/* ---- work in slices, on all cores ---- */
 
 typedef struct tally {
     double worst;              /* error in ulp, or share of the bound */
@@ -83,8 +82,7 @@ static void work_on(slice_fn f, int64_t n) {
     if (!CHECK_INT(total.n_bad, 0)) printf("%s\n", total.bad);
 }
 
-/* ---- f32: every one
- * ------------------------------------------------------------------------------ */
+/* ---- f32: every one ---- */
 
 enum { SLICE_BITS = 22, N_SLICES = 1 << (32 - SLICE_BITS) };
 static const function32 *now32;
@@ -147,8 +145,7 @@ static void slice_sqrt(tally *t, int64_t slice) {
 }
 static void every_sqrt(void) { work_on(slice_sqrt, N_SLICES); }
 
-/* ---- MPFR, loaded at run time: the tests link nothing but libm
- * ------------------------------------ */
+/* ---- MPFR, loaded at run time: the tests link nothing but libm ---- */
 
 #ifdef HAS_MPFR
 typedef int (*mpfr_one)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
@@ -186,15 +183,14 @@ static bool mpfr_open(void) {
     for (int k = 0; k < 4 && !mp.library; k++) mp.library = staxi_dl_open(names[k], &why);
     staxi_text_free(&why);
 #define WANTED(f) good = mpfr_symbol("mpfr_" #f, &mp.f) && good;
-    WANTED(init2)
-    WANTED(clear)
-    WANTED(set_d)
-    WANTED(get_d)
-    WANTED(set_emin) WANTED(get_emin_min) WANTED(mul_2si) WANTED(add_d) WANTED(sub_d) WANTED(mul_d)
-        WANTED(div_d) WANTED(d_div) WANTED(const_pi) WANTED(add) WANTED(mul) WANTED(div)
-            WANTED(sqrt) WANTED(exp) WANTED(log1p) WANTED(erfc) WANTED(rec_sqrt) WANTED(neg)
+    /* clang-format off */
+    WANTED(init2) WANTED(clear) WANTED(set_d) WANTED(get_d) WANTED(set_emin) WANTED(get_emin_min)
+    WANTED(mul_2si) WANTED(add_d) WANTED(sub_d) WANTED(mul_d) WANTED(div_d) WANTED(d_div)
+    WANTED(const_pi) WANTED(add) WANTED(mul) WANTED(div) WANTED(sqrt) WANTED(exp) WANTED(log1p)
+    WANTED(erfc) WANTED(rec_sqrt) WANTED(neg)
+    /* clang-format on */
 #undef WANTED
-                return good;
+                    return good;
 }
 
 /* The error of y in ulp of f(x), or f(x, z); as error64. */
@@ -266,8 +262,7 @@ static double error_by_mpfr(const char *composed, mpfr_one f, mpfr_two g, double
 static bool mpfr_open(void) { return false; }
 #endif
 
-/* ---- f64 and two operands: samples
- * --------------------------------------------------------------- */
+/* ---- f64 and two operands: samples ---- */
 
 enum { SAMPLES_A_SLICE = 100000 };
 static const int64_t n_samples = 100000000;

@@ -6,8 +6,8 @@
 
 A fit is a weighted minimax polynomial (Remez exchange on a Chebyshev grid, 60 digits). The
 coefficients are rounded to f64 one by one from the lowest power, the rest is fitted again after
-each, and in the end they are nudged by single ulps. Printed: the worst weighted error (as a power of
-two) before and after rounding, and the coefficients c0, c1, ...
+each, and in the end they are nudged by single ulps. Printed: the worst weighted error (as a power
+of two) before and after rounding, and the coefficients c0, c1, ...
 Needs mpmath and numpy; gmpy2 makes it several times faster."""
 
 import sys
@@ -19,7 +19,7 @@ one = mp.mpf(1)
 
 
 def remez(fx, wx, basis, rounds=40):
-    """Coefficients c minimising max w |f - sum c_j basis_j| on the grid; basis is a list of columns."""
+    """Coefficients c minimising max w |f - sum c_j basis_j| on the grid; basis: its columns."""
     n, m = len(basis), len(fx)
     idx = [int(round((m - 1) * (1 - float(mp.cos(mp.pi * i / n))) / 2)) for i in range(n + 1)]
     idx = sorted(min(max(i, 1), m - 2) for i in set(idx))
@@ -61,7 +61,7 @@ def remez(fx, wx, basis, rounds=40):
 
 
 def nudge(c, cols, rest, wx, start):
-    """Moves coefficients by an ulp, one or two at a time, while that lowers the worst weighted error."""
+    """Moves coefficients by an ulp, one or two at a time, while that lowers the worst error."""
     e = np.array([float(r * w) for r, w in zip(rest, wx)])
     kept = c[:start]
     c = [float(v) for v in c]
@@ -92,7 +92,7 @@ def nudge(c, cols, rest, wx, start):
 
 
 def fit(name, f, powers, lo, hi, w, grid=None, fixed=(), var=None, tail=False):
-    """f and w are functions of x in [lo, hi]; the polynomial is in var(x) (default x) with the given powers.
+    """f and w are functions of x in [lo, hi]; the polynomial is in var(x) (default x).
     With a tail, c0 is the sum of two f64 numbers."""
     lo, hi = mp.mpf(lo), mp.mpf(hi)
     m = grid or 24 * len(powers)  # even: no point in the middle, where f is 0 / 0
@@ -279,7 +279,8 @@ def erf():  # |x| <= 1.375: x + x P(x^2 - 3/4); above: 1 - p^8, p in x - 3.5
 
 
 def scaled_tail(name, k1, k4, end, g, slope):
-    """g(a) (a + k1) as a polynomial in v = 1 - 2 k4 y, y = 1 / (a + k4); and how its logarithm moves with that of y."""
+    """g(a) (a + k1) as a polynomial in v = 1 - 2 k4 y, y = 1 / (a + k4);
+    and how its logarithm moves with that of y."""
     k1, k4 = mp.mpf(k1), mp.mpf(k4)
     lo, hi = 1 / (end + k4), 1 / k4
 
