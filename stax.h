@@ -17815,9 +17815,10 @@ static staxi_expr staxi_ex_substitute(staxi_stages *p, staxi_subst *s, staxi_exp
 /* ---- realisation: which values become stages (6.6) ---- */
 
 enum {
-    STAXI_COST_DEAR = 8,    /* from here on recomputing costs more than a store and a load */
-    STAXI_COST_LIMIT = 256, /* scalar work of one fused expression                         */
-    STAXI_DEPTH_LIMIT = 192 /* nodes on one path, so that lowering's recursion is bounded  */
+    STAXI_COST_DEAR = 8,     /* from here on recomputing costs more than a store and a load */
+    STAXI_COST_LIMIT = 256,  /* scalar work of one fused expression                         */
+    STAXI_DEPTH_LIMIT = 192, /* nodes on one path, so that lowering's recursion is bounded  */
+    STAXI_SELECT_LIMIT = 4   /* nested selects: what their arms share is printed in each */
 };
 
 /* Plain arithmetic, as against a polynomial. */
@@ -17900,6 +17901,7 @@ typedef struct staxi_realize {
     uint32_t *uses;        /* readers of a value: nodes and outputs                       */
     int32_t *cost, *depth; /* of computing one element when everything is inlined         */
     uint8_t *hard, *soft;
+    uint8_t *selects; /* nested guarded selects (constant pads, concats) in its expression */
 } staxi_realize;
 
 /* Does this reader evaluate one element of its source several times? */
@@ -17926,6 +17928,9 @@ static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uin
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
+    bool guarded =
+        n->op == STAX_OP_CONCAT ||
+        (n->op == STAX_OP_PAD && staxi_basis_pad_mode(p->graph, n) == STAXI_PAD_CONSTANT);
     for (uint32_t k = 0; k < n->n_sources; k++) {
         uint32_t s = n->sources[k];
         int sc = staxi_class_of((stax_op)n->op);
@@ -17936,6 +17941,8 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
         if (r->hard[s] || r->soft[s]) continue;
         cost += r->cost[s];
         if (r->depth[s] + 1 > depth) depth = r->depth[s] + 1;
+        if (r->selects[s] + guarded > r->selects[v])
+            r->selects[v] = (uint8_t)(r->selects[s] + guarded);
     }
     int class_ = staxi_class_of((stax_op)n->op);
     if (class_ == STAXI_CLASS_REDUCE || class_ == STAXI_CLASS_CONTRACT) {
@@ -17943,7 +17950,8 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
         cost = depth = 0;
     } else if (class_ == STAXI_CLASS_SOURCE) {
         cost = depth = 0;
-    } else if (cost > STAXI_COST_LIMIT || depth > STAXI_DEPTH_LIMIT || n->op == STAX_OP_BARRIER) {
+    } else if (cost > STAXI_COST_LIMIT || depth > STAXI_DEPTH_LIMIT || n->op == STAX_OP_BARRIER ||
+               r->selects[v] > STAXI_SELECT_LIMIT) {
         r->hard[v] = 1;
     } else if (r->uses[v] > 1 && cost >= STAXI_COST_DEAR) {
         r->soft[v] = 1;
@@ -17959,7 +17967,8 @@ static bool staxi_realize_init(staxi_stages *p, staxi_realize *r) {
     r->depth = (int32_t *)staxi_arena_push(&p->arena, n * sizeof(int32_t), 4);
     r->hard = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     r->soft = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
-    if (!r->uses || !r->cost || !r->depth || !r->hard || !r->soft) return false;
+    r->selects = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
+    if (!r->uses || !r->cost || !r->depth || !r->hard || !r->soft || !r->selects) return false;
     for (size_t k = 1; k < p->graph->n_nodes; k++)
         for (uint32_t s = 0; s < p->graph->nodes[k].n_sources; s++)
             r->uses[p->graph->nodes[k].sources[s]]++;
@@ -18295,6 +18304,7 @@ typedef struct staxi_kernel {
     uint32_t first_stage; /* the one that opened it                                        */
     uint32_t order;       /* position in the program                                       */
     int32_t cost;
+    uint32_t n_members;
     const char *why; /* why it is a kernel of its own, for explain                     */
 } staxi_kernel;
 
@@ -18498,6 +18508,8 @@ static bool staxi_same_axes(const staxi_loop_axis *a, const staxi_loop_axis *b, 
     return true;
 }
 
+enum { STAXI_KERNEL_MEMBERS = 24 }; /* stages of one kernel; bounds its loops too */
+
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
 static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t kernel, double *shared,
                                      uint8_t *seen) {
@@ -18512,7 +18524,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         return "it runs alone";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))
         return "one reduces columns, the other does not";
-    if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT) return "the kernel would be too long";
+    if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
+        return "the kernel would be too long";
     int outer = K->has_reduce            ? K->n_outer
                 : mode == STAXI_MODE_ROW ? st->n_domain
                                          : first->n_domain;
@@ -18588,6 +18601,7 @@ static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
     K->alone = st->kind == STAXI_STAGE_CHECK || st->order == STAXI_ORDER_CHAIN ||
                staxi_stage_writes_state(s->p, k);
     K->cost = s->cost[k];
+    K->n_members = 1;
     s->p->stages[k].kernel = (uint32_t)s->n_kernels++;
     return true;
 }
@@ -18610,6 +18624,7 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k, uint8_t *seen) {
     if (!best) return staxi_kernel_open(s, k);
     staxi_kernel *K = &s->kernels[best];
     K->cost += s->cost[k];
+    K->n_members++;
     if (s->p->stages[k].kind == STAXI_STAGE_REDUCE && !K->has_reduce) {
         K->has_reduce = true;
         K->n_outer = s->p->stages[k].n_domain;
@@ -19237,6 +19252,14 @@ static staxi_expr staxi_register_of(staxi_trees *t, uint32_t k) {
     return staxi_ex_at(t->s->p, STAXI_EX_USE, t->s->p->stages[k].dtype, k, NULL, 0);
 }
 
+static bool staxi_has_reader_in_kernel(const staxi_schedule *s, uint32_t k) {
+    const staxi_stages *p = s->p;
+    for (size_t u = 0; u < s->n_uses; u++)
+        if (s->uses[u].ref == k && p->stages[s->uses[u].stage].kernel == p->stages[k].kernel)
+            return true;
+    return false;
+}
+
 /* The stages of one segment as nodes: what happens for each element, and what happens after. */
 static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *each,
                                uint32_t *after, bool level) {
@@ -19260,8 +19283,8 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
             t->nodes[n].ref = k;
             t->nodes[n].expr[0] = t->stage_expr[0][k];
             t->nodes[n].limit = st->limit;
-        } else if (level) { /* a MAP at the level of the outer loops: a register for later segments
-                             */
+        } else if (level &&
+                   staxi_has_reader_in_kernel(t->s, k)) { /* a register for later segments */
             n = staxi_tree_add(t, STAXI_TREE_LET);
             if (!n) return false;
             t->nodes[n].ref = k;
@@ -20224,6 +20247,7 @@ typedef struct staxi_emit {
     size_t n_order, cap_order;
     const char **needs[2]; /* names of scalar functions: [0] width 1, [1] lanes           */
     size_t n_needs[2], cap_needs[2];
+    staxi_marks hoisted; /* expressions seen in the current hoist                       */
     bool failed, no_memory;
     int program; /* number of the program within the unit                       */
 } staxi_emit;
@@ -20659,6 +20683,7 @@ static void staxi_emit_hoist(staxi_emit *e, staxi_expr x, uint64_t inner) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
     if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE || n.kind == STAXI_EX_INDEX) return;
+    if (!staxi_mark_first(e->p, &e->hoisted, x)) return;
     if (!(staxi_expr_deps(e, x) & inner)) {
         staxi_emit_value(e, x);
         return;
@@ -20698,12 +20723,18 @@ static bool staxi_node_may_be_empty(const staxi_emit *e, const staxi_tree_node *
     return false;
 }
 
-static void staxi_emit_hoists(staxi_emit *e, uint32_t list, uint64_t inner) {
+static void staxi_emit_hoist_list(staxi_emit *e, uint32_t list, uint64_t inner) {
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
         for (int k = 0; k < 2; k++) staxi_emit_hoist(e, n->expr[k], inner);
-        if (!staxi_node_may_be_empty(e, n)) staxi_emit_hoists(e, n->child, inner);
+        if (!staxi_node_may_be_empty(e, n)) staxi_emit_hoist_list(e, n->child, inner);
     }
+}
+
+/* Computes, in front of a loop, all that its body needs and that does not change in it. */
+static void staxi_emit_hoists(staxi_emit *e, uint32_t list, uint64_t inner) {
+    e->hoisted.now++;
+    staxi_emit_hoist_list(e, list, inner);
 }
 
 /* ---- statements ---- */
@@ -22196,6 +22227,7 @@ static void staxi_emit_free(staxi_emit *e) {
     staxi_free(a, e->deps_known, e->cap_known);
     staxi_free(a, e->emitted, e->cap_emitted);
     staxi_free(a, e->order, e->cap_order * sizeof *e->order);
+    staxi_free(a, e->hoisted.at, e->hoisted.cap * sizeof *e->hoisted.at);
     for (int b = 0; b < 2; b++)
         staxi_free(a, (void *)e->needs[b], e->cap_needs[b] * sizeof(char *));
 }
@@ -25776,6 +25808,15 @@ typedef struct staxi_exporter {
     staxi_text h, c, bin;
 } staxi_exporter;
 
+/* out_NAME; a name that stood before gets its number: out_NAME_2 */
+static void staxi_put_output_name(staxi_text *t, const stax_program *p, size_t k) {
+    const staxi_output *o = p->basis->outputs;
+    int n = 1;
+    for (size_t j = 0; j < k; j++) n += strcmp(o[j].name, o[k].name) == 0;
+    staxi_putf(t, "out_%s", o[k].name);
+    if (n > 1) staxi_putf(t, "_%d", n);
+}
+
 static bool staxi_is_strided(const staxi_input *in) { return in->layout == STAXI_LAYOUT_STRIDED; }
 
 static bool staxi_is_written(const staxi_input *in) {
@@ -25795,7 +25836,8 @@ static void staxi_put_parameters(const staxi_exporter *x, staxi_text *t, bool ty
     }
     for (size_t k = 0; k < x->p->n_outputs; k++) {
         if (types) staxi_putf(t, "%s *", staxi_c_type(g->values[g->outputs[k].value].type.dtype));
-        staxi_putf(t, "out_%s, ", g->outputs[k].name);
+        staxi_put_output_name(t, x->p, k);
+        staxi_put(t, ", ");
     }
     if (x->weights_in_file) staxi_put(t, types ? "const void *weights, " : "weights, ");
     staxi_put(t, types ? "void *workspace" : "workspace");
@@ -25911,8 +25953,11 @@ static void staxi_export_arguments(staxi_exporter *x) {
                       staxi_dtype_bytes(x->p->bound[k].tensor.dtype);
         }
     }
-    for (size_t k = 0; k < x->p->n_outputs; k++, at++)
-        staxi_putf(t, "    buffers[%U] = out_%s;\n", (uint64_t)at, g->outputs[k].name);
+    for (size_t k = 0; k < x->p->n_outputs; k++, at++) {
+        staxi_putf(t, "    buffers[%U] = ", (uint64_t)at);
+        staxi_put_output_name(t, x->p, k);
+        staxi_put(t, ";\n");
+    }
     for (size_t k = 0; k < g->n_inputs; k++)
         if (staxi_is_written(&g->inputs[k]))
             staxi_putf(t, "    buffers[%U] = in_%s;\n", (uint64_t)at++, g->inputs[k].name);

@@ -3,8 +3,8 @@
    libm's in a wider format; where MPFR is installed (header and shared library), every 128th f64
    sample and each near a bound is asked of it too, and the two must agree.
 
-   All cores are used: about two and a half hours of one. LONG_SHARE=1000 in the environment does a
-   thousandth of the work. */
+   All cores are used: about three and a half hours of one. LONG_SHARE=1000 in the environment does
+   a thousandth of the work. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
