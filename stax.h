@@ -18880,6 +18880,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p) {
             (one result each) and STOREs done for every element on the way; `after` runs when the
             results are known
      LET    a value of this level, kept in a register: ref is the stage
+     EVAL   a value computed here, so that the selects behind it share it
      STORE  expression to buffer;   CHECK  an expression must lie in [-limit, limit)
    Loops are normalised here: adjacent loops whose every access walks on evenly become one (P 6.3).
  */
@@ -18889,6 +18890,7 @@ typedef enum staxi_tree_kind {
     STAXI_TREE_ACC,
     STAXI_TREE_ACCUM,
     STAXI_TREE_LET,
+    STAXI_TREE_EVAL,
     STAXI_TREE_STORE,
     STAXI_TREE_CHECK
 } staxi_tree_kind;
@@ -19290,6 +19292,12 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
             t->nodes[n].ref = k;
             t->nodes[n].expr[0] = t->stage_expr[0][k];
         }
+        if (!n && !level && !st->soft && !st->buffer) {
+            n = staxi_tree_add(t, STAXI_TREE_EVAL);
+            if (!n) return false;
+            t->nodes[n].ref = k;
+            t->nodes[n].expr[0] = t->stage_expr[0][k];
+        }
         if (n) staxi_tree_append(t, each, n);
         if (!st->buffer) continue;
         staxi_expr e =
@@ -19347,7 +19355,9 @@ static bool staxi_tree_segment(staxi_trees *t, uint32_t kernel, uint32_t segment
 static void staxi_mark_parallel(staxi_trees *t, staxi_kernel_tree *kt) {
     staxi_tree_node *n = &t->nodes[kt->root];
     kt->extent = 0;
-    if (n->next || n->kind == STAXI_TREE_LET || n->kind == STAXI_TREE_STORE) return;
+    if (n->next || n->kind == STAXI_TREE_LET || n->kind == STAXI_TREE_EVAL ||
+        n->kind == STAXI_TREE_STORE)
+        return;
     if (n->kind == STAXI_TREE_ACC && n->mode != STAXI_MODE_COLUMN) return;
     n->parallel = true;
     kt->extent = n->axis.extent;
@@ -21103,6 +21113,10 @@ static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, int
                 staxi_emit_store(e, &a);
                 continue;
             }
+            if (a.kind == STAXI_TREE_EVAL) {
+                staxi_emit_value(e, a.expr[0]);
+                continue;
+            }
             staxi_format(into, sizeof into, "a%U[u]", (uint64_t)a.ref);
             staxi_emit_combine(e, &a, into);
         }
@@ -21458,7 +21472,7 @@ static void staxi_emit_row_runs(staxi_emit *e, const staxi_tree_node *acc) {
             const staxi_tree_node a = e->trees->nodes[k];
             if (a.kind == STAXI_TREE_STORE)
                 staxi_emit_store(e, &a);
-            else
+            else if (a.kind == STAXI_TREE_ACCUM)
                 staxi_emit_single(e, &a);
         }
     } else if (first.combine == STAXI_COMBINE_ARGMAX || first.combine == STAXI_COMBINE_ARGMIN) {
@@ -21560,6 +21574,7 @@ static void staxi_emit_tile(staxi_emit *e, const staxi_tree_node *acc, uint32_t 
             const staxi_tree_node a = e->trees->nodes[k];
             char into[48];
             if (a.kind == STAXI_TREE_STORE && !finish) staxi_emit_store(e, &a);
+            if (a.kind == STAXI_TREE_EVAL && !finish) staxi_emit_value(e, a.expr[0]);
             if (a.kind != STAXI_TREE_ACCUM) continue;
             if (!finish) {
                 if (staxi_column_lanes(&a) > 1)
@@ -21789,6 +21804,9 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list) {
                            (uint64_t)n.ref);
                 staxi_emit_operand(e, n.expr[0]);
                 staxi_put(e->t, ";\n");
+                break;
+            case STAXI_TREE_EVAL:
+                staxi_emit_value(e, n.expr[0]);
                 break;
             case STAXI_TREE_STORE:
                 staxi_emit_store(e, &n);
@@ -25581,9 +25599,10 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             break;
         case STAXI_TREE_ACCUM:
         case STAXI_TREE_LET:
+        case STAXI_TREE_EVAL:
             staxi_putf(
                 t, "r%U = %s ", (uint64_t)n->ref,
-                n->kind == STAXI_TREE_LET ? "" : staxi_stage_verb(&p->stages.stages[n->ref]));
+                n->kind != STAXI_TREE_ACCUM ? "" : staxi_stage_verb(&p->stages.stages[n->ref]));
             for (int e = 0; e < 2 && n->expr[e]; e++) {
                 if (e) staxi_put(t, " * ");
                 staxi_put_expr(t, p, n->expr[e], 0);

@@ -5,14 +5,26 @@
                  needed, and a machine without a GPU runs the same program on its CPU. Elementwise
                  functions, sums and f32 contractions without tensor cores have the CPU's bits.
 
-   STATE         Not built yet: the declarations below are there so that hosts can be written, and
-                 each call that needs a device gives STAX_E_NOT_BUILT with a message.
+   NEEDS         A driver (libcuda) for CUDA 11.2 or newer and NVRTC of CUDA 11 to 13. STAX_NVRTC,
+                 if set, is the path of NVRTC. Each function that needs what is not there says so
+                 with STAX_E_DEVICE and a message that names what was looked for.
 
-   QUICK START   In one C file of your program, after or instead of the same two lines for stax.h:
+   QUICK START   In one C file of your program, instead of the same two lines for stax.h:
                      #define STAX_IMPLEMENTATION
                      #include "stax_cuda.h"
+                 and then
+                     stax_cuda *cuda = stax_cuda_open(ctx, 0);
+                     stax_cuda_program *p = stax_cuda_compile(cuda, graph, NULL);
+                     stax_cuda_run(p, inputs, outputs);
+                     stax_cuda_program_free(p);
+                     stax_cuda_close(cuda);
 
-   MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. */
+   MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
+                 may mix both: host tensors are copied in and out, and the call waits for them. With
+                 device tensors only, stax_cuda_run returns when the kernels are queued; a program
+                 that checks indices waits for its answer.
+
+   THREADS       A stax_cuda may be used by one thread at a time; its calls wait for each other. */
 #ifndef STAX_CUDA_H
 #define STAX_CUDA_H
 
@@ -27,17 +39,57 @@
 extern "C" {
 #endif
 
-typedef struct stax_cuda stax_cuda; /* a device opened for a context */
+typedef struct stax_cuda stax_cuda;                 /* a device opened for a context    */
+typedef struct stax_cuda_program stax_cuda_program; /* a graph compiled for that device */
 
 /* STAX_OK: a driver, NVRTC and at least one device can be used. Else stax_error(ctx) says what is
    missing. */
 STAXDEF stax_status stax_cuda_available(stax_context *ctx);
 /* How many devices there are; 0 also when CUDA cannot be used. */
 STAXDEF int stax_cuda_device_count(stax_context *ctx);
-/* Opens device 0, 1, ... NULL on failure, see stax_error. */
+/* Opens device 0, 1, ... with its primary context (the one that CUDA's runtime shares) and a stream
+   of its own. NULL on failure, see stax_error. */
 STAXDEF stax_cuda *stax_cuda_open(stax_context *ctx, int device);
-/* After the programs that run on it are freed. NULL is fine. */
+/* The same in the caller's CUcontext and CUstream; NULL: ours. They must outlive the result. */
+STAXDEF stax_cuda *stax_cuda_open_with(stax_context *ctx, int device, void *context, void *stream);
+/* After the programs that run on it and the tensors on it are freed. NULL is fine. */
 STAXDEF void stax_cuda_close(stax_cuda *cuda);
+/* "NVIDIA H200, sm_90", valid until it is closed. */
+STAXDEF const char *stax_cuda_name(const stax_cuda *cuda);
+/* The CUstream of all work. */
+STAXDEF void *stax_cuda_stream(const stax_cuda *cuda);
+/* Waits until all work is done; a failure of a kernel shows here at the latest. */
+STAXDEF stax_status stax_cuda_wait(stax_cuda *cuda);
+
+/* A row-major tensor of uninitialised memory on the device. */
+STAXDEF stax_status stax_cuda_tensor_new(stax_cuda *cuda, stax_dtype dtype, stax_shape shape,
+                                         stax_tensor *out);
+/* Takes a tensor of stax_cuda_tensor_new; its data becomes NULL. */
+STAXDEF void stax_cuda_tensor_free(stax_cuda *cuda, stax_tensor *t);
+/* Copies row-major tensors of equal dtype and shape, in any direction. Waits when host memory takes
+   part. */
+STAXDEF stax_status stax_cuda_copy(stax_cuda *cuda, const stax_tensor *to, const stax_tensor *from);
+
+/* NULL on failure, see stax_error. The graph may be freed. */
+STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *cuda, const stax_graph *g,
+                                             const stax_compile_options *options);
+STAXDEF void stax_cuda_program_free(stax_cuda_program *p);
+/* Slots as in stax_run. States are written where their tensor lies. */
+STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *inputs,
+                                  const stax_tensor *outputs);
+/* Gives a param its tensor (host memory); copied. */
+STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t);
+/* The CUDA C++ of the program, valid until it is freed. */
+STAXDEF const char *stax_cuda_source(const stax_cuda_program *p);
+/* How many kernels one call launches at most. */
+STAXDEF int stax_cuda_kernels(const stax_cuda_program *p);
+
+/* Without a device: the CUDA C++ of a graph (free with stax_free), and any such text compiled for
+   an architecture ("sm_80") to a cubin, whose size is *bytes (free with stax_free). NULL on
+   failure, see stax_error. STAX_E_DEVICE: there is no NVRTC; STAX_E_COMPILER: it refused. */
+STAXDEF char *stax_cuda_print(const stax_graph *g);
+STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
+                              size_t *bytes);
 
 #ifdef __cplusplus
 }
@@ -49,24 +101,2453 @@ STAXDEF void stax_cuda_close(stax_cuda *cuda);
 #ifndef STAX_CUDA_IMPLEMENTATION_DONE
 #define STAX_CUDA_IMPLEMENTATION_DONE
 
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#endif
+
+static stax_status staxi_cuda_fail(stax_context *ctx, stax_status s, staxi_text *why) {
+    s = staxi_context_fail(ctx, s, why);
+    staxi_text_free(why);
+    return s;
+}
+
+#if defined(STAXI_TOOLCHAIN)
+/* ========================================================================================= >>api
+   THE TWO LIBRARIES  driver and NVRTC, by name, with prototypes of our own.
+   Handles are pointers, device addresses 64-bit numbers, results ints of which 0 is success. */
+
+#if defined(_WIN32)
+#define STAXI_CUDA_CALL __stdcall
+#else
+#define STAXI_CUDA_CALL
+#endif
+
+typedef uint64_t staxi_cuda_address;
+
+/* name of the field, name in the library, parameters */
+/* clang-format off */
+#define STAXI_CUDA_DRIVER(X)                                                                       \
+    X(init, "cuInit", (unsigned flags))                                                            \
+    X(device_count, "cuDeviceGetCount", (int *n))                                                  \
+    X(device_get, "cuDeviceGet", (int *device, int at))                                            \
+    X(device_name, "cuDeviceGetName", (char *name, int bytes, int device))                         \
+    X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))           \
+    X(primary_retain, "cuDevicePrimaryCtxRetain", (void **context, int device))                    \
+    X(primary_release, "cuDevicePrimaryCtxRelease_v2", (int device))                               \
+    X(context_push, "cuCtxPushCurrent_v2", (void *context))                                        \
+    X(context_pop, "cuCtxPopCurrent_v2", (void **context))                                         \
+    X(stream_new, "cuStreamCreate", (void **stream, unsigned flags))                               \
+    X(stream_free, "cuStreamDestroy_v2", (void *stream))                                           \
+    X(stream_wait, "cuStreamSynchronize", (void *stream))                                          \
+    X(memory_new, "cuMemAlloc_v2", (staxi_cuda_address *p, size_t bytes))                          \
+    X(memory_free, "cuMemFree_v2", (staxi_cuda_address p))                                         \
+    X(to_device, "cuMemcpyHtoDAsync_v2",                                                           \
+      (staxi_cuda_address to, const void *from, size_t bytes, void *stream))                       \
+    X(to_host, "cuMemcpyDtoHAsync_v2",                                                             \
+      (void *to, staxi_cuda_address from, size_t bytes, void *stream))                             \
+    X(on_device, "cuMemcpyDtoDAsync_v2",                                                           \
+      (staxi_cuda_address to, staxi_cuda_address from, size_t bytes, void *stream))                \
+    X(module_load, "cuModuleLoadData", (void **module, const void *image))                         \
+    X(module_free, "cuModuleUnload", (void *module))                                               \
+    X(function, "cuModuleGetFunction", (void **function, void *module, const char *name))          \
+    X(launch, "cuLaunchKernel",                                                                    \
+      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
+       unsigned bz, unsigned shared, void *stream, void **arguments, void **extra))                \
+    X(error_name, "cuGetErrorName", (int error, const char **name))                                \
+    X(error_text, "cuGetErrorString", (int error, const char **text))
+#define STAXI_CUDA_NVRTC(X)                                                                        \
+    X(version, "nvrtcVersion", (int *major, int *minor))                                           \
+    X(create, "nvrtcCreateProgram",                                                                \
+      (void **program, const char *source, const char *name, int n_headers,                        \
+       const char *const *headers, const char *const *names))                                      \
+    X(destroy, "nvrtcDestroyProgram", (void **program))                                            \
+    X(compile, "nvrtcCompileProgram", (void *program, int n_options, const char *const *options))  \
+    X(log_bytes, "nvrtcGetProgramLogSize", (void *program, size_t *bytes))                         \
+    X(log, "nvrtcGetProgramLog", (void *program, char *log))                                       \
+    X(cubin_bytes, "nvrtcGetCUBINSize", (void *program, size_t *bytes))                            \
+    X(cubin, "nvrtcGetCUBIN", (void *program, char *cubin))
+#define STAXI_CUDA_FIELD(field, name, parameters) int(STAXI_CUDA_CALL *field) parameters;
+/* clang-format on */
+
+typedef struct staxi_cuda_driver {
+    void *library;
+    STAXI_CUDA_DRIVER(STAXI_CUDA_FIELD)
+} staxi_cuda_driver;
+typedef struct staxi_cuda_nvrtc {
+    void *library;
+    int major, minor;
+    STAXI_CUDA_NVRTC(STAXI_CUDA_FIELD)
+} staxi_cuda_nvrtc;
+
+static const char *const staxi_cuda_driver_names[] = {
+#if defined(_WIN32)
+    "nvcuda.dll",
+#else
+    "libcuda.so.1", "libcuda.so",
+#endif
+    NULL};
+static const char *const staxi_cuda_nvrtc_names[] = {
+#if defined(_WIN32)
+    "nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll",
+#else
+    "libnvrtc.so.13",
+    "libnvrtc.so.12",
+    "libnvrtc.so.11.2",
+    "libnvrtc.so",
+    "/usr/local/cuda/lib64/libnvrtc.so",
+    "/usr/local/cuda/lib/libnvrtc.so",
+#endif
+    NULL};
+
+/* Opens the first of the names; `own`, if set, comes before them. */
+static void *staxi_cuda_library(const char *own, const char *const *names, staxi_text *why) {
+    staxi_text each;
+    void *library = NULL;
+    staxi_text_init(&each, why->a);
+    if (own && *own) library = staxi_dl_open(own, &each);
+    for (int k = 0; !library && names[k]; k++) library = staxi_dl_open(names[k], &each);
+    staxi_text_free(&each);
+    if (library) return library;
+    staxi_put(why, "looked for ");
+    if (own && *own) staxi_putf(why, "%s, ", own);
+    for (int k = 0; names[k]; k++) staxi_putf(why, k ? ", %s" : "%s", names[k]);
+    return NULL;
+}
+
+static bool staxi_cuda_symbol(void *library, const char *name, void *field, staxi_text *why) {
+    void *symbol = staxi_dl_symbol(library, name);
+    if (!symbol) staxi_putf(why, "it has no function %s: it is older than CUDA 11.2", name);
+    memcpy(field, &symbol, sizeof symbol); /* where libraries exist, these have one size */
+    return symbol != NULL;
+}
+
+static stax_status staxi_cuda_nvrtc_open(staxi_cuda_nvrtc *n, staxi_text *why) {
+    memset(n, 0, sizeof *n);
+#if defined(STAX_NO_ENV)
+    const char *own = NULL;
+#else
+    const char *own = staxi_getenv("STAX_NVRTC");
+#endif
+    staxi_put(why, "CUDA's compiler NVRTC cannot be used: ");
+    n->library = staxi_cuda_library(own, staxi_cuda_nvrtc_names, why);
+    if (!n->library) return STAX_E_DEVICE;
+#define STAXI_CUDA_LOAD(field, name, parameters) \
+    ok = ok && staxi_cuda_symbol(n->library, name, (void *)&n->field, why);
+    bool ok = true;
+    STAXI_CUDA_NVRTC(STAXI_CUDA_LOAD)
+    ok = ok && n->version(&n->major, &n->minor) == 0;
+    if (ok) return STAX_OK;
+    staxi_dl_close(n->library);
+    n->library = NULL;
+    return STAX_E_DEVICE;
+}
+
+static stax_status staxi_cuda_driver_open(staxi_cuda_driver *n, staxi_text *why) {
+    memset(n, 0, sizeof *n);
+    staxi_put(why, "CUDA's driver cannot be used: ");
+    n->library = staxi_cuda_library(NULL, staxi_cuda_driver_names, why);
+    if (!n->library) return STAX_E_DEVICE;
+    bool ok = true;
+    STAXI_CUDA_DRIVER(STAXI_CUDA_LOAD)
+    int count = 0, error = ok ? n->init(0) : 0;
+    if (ok && (error != 0 || (error = n->device_count(&count)) != 0 || count < 1)) {
+        const char *text = NULL;
+        if (error) (void)n->error_name(error, &text);
+        staxi_putf(why, "cuInit: %s", text ? text : "there is no device");
+        ok = false;
+    }
+    if (ok) return STAX_OK;
+    staxi_dl_close(n->library);
+    n->library = NULL;
+    return STAX_E_DEVICE;
+}
+
+/* ======================================================================================== >>cuda
+   EMISSION  loop trees as CUDA C++: the text of each value is the C emitter's at width 1; only who
+   computes which element is decided here.
+   In:  trees.   Out: one text, and a list of launches in order.
+     SERIAL  a thread runs one iteration of the outer loops, all of what is inside: any tree at all
+     MAP     the same for loops that only store, four neighbours a thread with 16-byte accesses
+     ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
+     COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
+     TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax)
+   What ROWS and COLUMNS leave in parts, a second kernel (FINISH) sums by the same rule. */
+
+typedef enum staxi_cuda_kind {
+    STAXI_CUDA_SERIAL,
+    STAXI_CUDA_CHECK,
+    STAXI_CUDA_MAP,
+    STAXI_CUDA_ROWS,
+    STAXI_CUDA_FINISH_ROWS,
+    STAXI_CUDA_COLUMNS,
+    STAXI_CUDA_FINISH_COLUMNS,
+    STAXI_CUDA_TEAM
+} staxi_cuda_kind;
+
+typedef struct staxi_cuda_launch {
+    uint8_t kind;
+    bool has_row;    /* uses row areas: one a thread or block                              */
+    staxi_ix count;  /* threads, warps or blocks of work, by kind                          */
+    staxi_ix length; /* ROWS, TEAM and their like: elements of the longest reduction       */
+    staxi_ix parts;  /* bytes of partial results                                           */
+    void *function;
+} staxi_cuda_launch;
+
+typedef struct staxi_cuda_unit {
+    staxi_emit e;
+    staxi_text *t;
+    staxi_trees *trees;
+    staxi_stages *p;
+    const stax_allocator *a;
+    staxi_cuda_launch *launches;
+    size_t n_launches, cap_launches;
+    staxi_loop_axis loops[64]; /* of the kernel being printed: the loops that are spread out */
+    int n_loops;
+    bool has_checks;
+    bool in_team;
+} staxi_cuda_unit;
+
+enum { STAXI_CUDA_FOUR = 4, STAXI_CUDA_TILE = 32, STAXI_CUDA_SHARED = 40 * 1024 };
+
+/* clang-format off */
+static const char *const staxi_cuda_lines_base[] = {
+    "typedef signed char int8_t;",
+    "typedef unsigned char uint8_t;",
+    "typedef short int16_t;",
+    "typedef unsigned short uint16_t;",
+    "typedef int int32_t;",
+    "typedef unsigned int uint32_t;",
+    "typedef long long int64_t;",
+    "typedef unsigned long long uint64_t;",
+    "#define SX_INLINE static __device__ __forceinline__",
+    "#define SX_FUNCTION static __device__",
+    "#define sx_f32 float",
+    "#define sx_u32 unsigned int",
+    "#define sx_i32 int",
+    "#define sx_f64 double",
+    "#define sx_u64 unsigned long long",
+    "#define sx_i64 long long",
+    "#define sx_m32 int",
+    "#define sx_m64 int",
+    "#define sx_(name) sxs_##name",
+    "#define sxs_bits32(f) __float_as_uint(f)",
+    "#define sxs_float32(u) __uint_as_float(u)",
+    "#define sxs_bits64(f) ((unsigned long long)__double_as_longlong(f))",
+    "#define sxs_float64(u) __longlong_as_double((long long)(u))",
+    "#define sx_bits32(f) sxs_bits32(f)",
+    "#define sx_float32(u) sxs_float32(u)",
+    "#define sx_bits64(f) sxs_bits64(f)",
+    "#define sx_float64(u) sxs_float64(u)",
+    "#define sx_i32_of_u32(u) ((int)(u))",
+    "#define sx_u32_of_i32(i) ((unsigned int)(i))",
+    "#define sx_i64_of_u64(u) ((long long)(u))",
+    "#define sx_u64_of_i64(i) ((unsigned long long)(i))",
+    "#define sx_k32(c) (c)",
+    "#define sx_ku32(c) ((sx_u32)(c))",
+    "#define sx_ki32(c) ((sx_i32)(c))",
+    "#define sx_k64(c) (c)",
+    "#define sx_ku64(c) ((sx_u64)(c))",
+    "#define sx_ki64(c) ((sx_i64)(c))",
+    "#define sx_lt32(a, b) ((a) < (b))",
+    "#define sx_le32(a, b) ((a) <= (b))",
+    "#define sx_eq32(a, b) ((a) == (b))",
+    "#define sx_ne32(a, b) ((a) != (b))",
+    "#define sx_ltu32(a, b) ((a) < (b))",
+    "#define sx_equ32(a, b) ((a) == (b))",
+    "#define sx_lti32(a, b) ((a) < (b))",
+    "#define sx_lt64(a, b) ((a) < (b))",
+    "#define sx_le64(a, b) ((a) <= (b))",
+    "#define sx_eq64(a, b) ((a) == (b))",
+    "#define sx_ne64(a, b) ((a) != (b))",
+    "#define sx_ltu64(a, b) ((a) < (b))",
+    "#define sx_equ64(a, b) ((a) == (b))",
+    "#define sx_lti64(a, b) ((a) < (b))",
+    "#define sx_not32(m) (!(m))",
+    "#define sx_not64(m) (!(m))",
+    "#define sx_any32(m) (m)",
+    "#define sx_any64(m) (m)",
+    "#define sx_sel32(m, a, b) ((m) ? (a) : (b))",
+    "#define sx_selu32(m, a, b) ((m) ? (a) : (b))",
+    "#define sx_sel64(m, a, b) ((m) ? (a) : (b))",
+    "#define sx_selu64(m, a, b) ((m) ? (a) : (b))",
+    "#define sx_fix32(m, r, fn, x) ((m) ? sxs_##fn(x) : (r))",
+    "#define sx_fix32_2(m, r, fn, x, y) ((m) ? sxs_##fn((x), (y)) : (r))",
+    "#define sx_fix64(m, r, fn, x) ((m) ? sxs_##fn(x) : (r))",
+    "#define sx_fix64_2(m, r, fn, x, y) ((m) ? sxs_##fn((x), (y)) : (r))",
+    "#define sx_atmost32(x, c) sxs_atmost32((x), (c))",
+    "#define sx_atleast32(x, c) sxs_atleast32((x), (c))",
+    "#define sx_atmost64(x, c) sxs_atmost64((x), (c))",
+    "#define sx_atleast64(x, c) sxs_atleast64((x), (c))",
+    "#define sx_scale32(y, t, n) sxs_scale32((y), (t))",
+    "#define sx_scale64(y, t, n) sxs_scale64((y), (t))",
+    "#define sx_sqrt32(x) __fsqrt_rn(x)",
+    "#define sx_sqrt64(x) __dsqrt_rn(x)",
+    "#define sx_fma32(a, b, c) __fmaf_rn((a), (b), (c))",
+    "#define sx_fma64(a, b, c) __fma_rn((a), (b), (c))",
+    "#define sx_canon32(x) sx_(canon_f32)(x)",
+    "#define sx_canon64(x) sx_(canon_f64)(x)",
+    "SX_INLINE float sxs_fma_f32(float a, float b, float c) { return __fmaf_rn(a, b, c); }",
+    "SX_INLINE double sxs_fma_f64(double a, double b, double c) { return __fma_rn(a, b, c); }",
+    "SX_INLINE float sxs_atmost32(float x, float c) { return x > c ? c : x; }",
+    "SX_INLINE float sxs_atleast32(float x, float c) { return x < c ? c : x; }",
+    "SX_INLINE double sxs_atmost64(double x, double c) { return x > c ? c : x; }",
+    "SX_INLINE double sxs_atleast64(double x, double c) { return x < c ? c : x; }",
+    "SX_INLINE float sxs_scale32(float y, float t) {",
+    "    const unsigned int u = sxs_bits32(t), h = u >> 1;",
+    "    return y * sxs_float32(h << 23) * sxs_float32((u - h) << 23);",
+    "}",
+    "SX_INLINE double sxs_scale64(double y, double t) {",
+    "    const unsigned long long u = sxs_bits64(t), h = u >> 1;",
+    "    return y * sxs_float64(h << 52) * sxs_float64((u - h) << 52);",
+    "}",
+    "/* Divisions of 64 bits are slow here: most are of small numbers. */",
+    "SX_INLINE bool sx_small(int64_t a, int64_t b) { return ((uint64_t)(a | b) >> 32) == 0; }",
+    "SX_INLINE int64_t sx_floordiv(int64_t a, int64_t b) {",
+    "    int64_t q;",
+    "    if (b == 0) return 0;",
+    "    if (sx_small(a, b)) return (int64_t)((uint32_t)a / (uint32_t)b);",
+    "    q = a / b;",
+    "    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;",
+    "}",
+    "SX_INLINE int64_t sx_floormod(int64_t a, int64_t b) {",
+    "    if (b == 0) return 0;",
+    "    if (sx_small(a, b)) return (int64_t)((uint32_t)a % (uint32_t)b);",
+    "    return a - b * sx_floordiv(a, b);",
+    "}",
+    "SX_INLINE int64_t sx_imin(int64_t a, int64_t b) { return a < b ? a : b; }",
+    "SX_INLINE int64_t sx_imax(int64_t a, int64_t b) { return a > b ? a : b; }",
+    "/* The remainder by n leaves `rest`, its quotient stays there: one loop's counter out of a flat one. */",
+    "SX_INLINE int64_t sx_digit(int64_t *rest, int64_t n) {",
+    "    const int64_t a = *rest;",
+    "    if (sx_small(a, n)) {",
+    "        const uint32_t q = (uint32_t)a / (uint32_t)n;",
+    "        *rest = (int64_t)q;",
+    "        return (int64_t)((uint32_t)a - q * (uint32_t)n);",
+    "    }",
+    "    *rest = a / n;",
+    "    return a - *rest * n;",
+    "}",
+    "/* check: 0, or the check that failed; position: of the failing element, the lowest. */",
+    "typedef struct sx_record { int64_t check, position, found, limit; } sx_record;",
+    NULL};
+static const char *const staxi_cuda_lines_fail[] = {
+    "/* The failure of the lowest position counts: the first pass finds it, the second one (a single thread,",
+    "   at that position) writes down what it was. */",
+    "SX_INLINE void sx_fail(const sx_args *sx, int64_t check, int64_t position, int64_t found, int64_t limit) {",
+    "    if (!sx->second) {",
+    "        atomicMin((unsigned long long *)&sx->record->position, (unsigned long long)position);",
+    "        return;",
+    "    }",
+    "    sx->record->check = check;",
+    "    sx->record->found = found;",
+    "    sx->record->limit = limit;",
+    "}",
+    NULL};
+static const char *const staxi_cuda_lines_warp[] = {
+    "/* four neighbours at once where the address allows */",
+    "template <class T> SX_INLINE void sx_take(T *to, const T *p) {",
+    "    const bool even = ((uint64_t)p & (sizeof(T) < 4 ? 4 * sizeof(T) - 1 : 15)) == 0;",
+    "    if (!even) {",
+    "#pragma unroll",
+    "        for (int j = 0; j < 4; j++) to[j] = p[j];",
+    "    } else if (sizeof(T) == 1) {",
+    "        *(uint32_t *)(void *)to = *(const uint32_t *)(const void *)p;",
+    "    } else if (sizeof(T) == 2) {",
+    "        *(uint2 *)(void *)to = *(const uint2 *)(const void *)p;",
+    "    } else {",
+    "#pragma unroll",
+    "        for (int j = 0; j < (int)sizeof(T) / 4; j++) ((uint4 *)(void *)to)[j] = ((const uint4 *)(const void *)p)[j];",
+    "    }",
+    "}",
+    "template <class T> SX_INLINE void sx_give(T *p, const T *from) {",
+    "    const bool even = ((uint64_t)p & (sizeof(T) < 4 ? 4 * sizeof(T) - 1 : 15)) == 0;",
+    "    if (!even) {",
+    "#pragma unroll",
+    "        for (int j = 0; j < 4; j++) p[j] = from[j];",
+    "    } else if (sizeof(T) == 1) {",
+    "        *(uint32_t *)(void *)p = *(const uint32_t *)(const void *)from;",
+    "    } else if (sizeof(T) == 2) {",
+    "        *(uint2 *)(void *)p = *(const uint2 *)(const void *)from;",
+    "    } else {",
+    "#pragma unroll",
+    "        for (int j = 0; j < (int)sizeof(T) / 4; j++) ((uint4 *)(void *)p)[j] = ((const uint4 *)(const void *)from)[j];",
+    "    }",
+    "}",
+    "template <class T> SX_INLINE T sx_swap(T x, int w) { return (T)__shfl_xor_sync(0xffffffffu, x, w); }",
+    "/* The halving tree over a warp's lanes. Both sides of each pair add, so every lane has the result. */",
+    "template <class F> SX_INLINE typename F::T sx_tree(typename F::T *a) {",
+    "    typename F::T s = a[0];",
+    "    if (F::LANES == 2) s = F::of(a[0], a[F::LANES - 1]);",
+    "#pragma unroll",
+    "    for (int w = 16; w > 0; w /= 2) s = F::of(s, sx_swap(s, w));",
+    "    return s;",
+    "}",
+    "/* The rule over at most 4096 values in memory, by one warp: lane l has elements l, l + 64, ... */",
+    "template <class F> SX_INLINE typename F::T sx_block(const typename F::T *p, int64_t n) {",
+    "    typename F::T a[2] = {F::id(), F::id()};",
+    "    for (int64_t k = threadIdx.x & 31; k < n; k += 32 * F::LANES) {",
+    "        a[0] = F::of(a[0], p[k]);",
+    "        if (F::LANES == 2 && k + 32 < n) a[F::LANES - 1] = F::of(a[F::LANES - 1], p[k + 32]);",
+    "    }",
+    "    return sx_tree<F>(a);",
+    "}",
+    "/* The same over any number of values, by all warps of the block; `room` holds 4096 values. */",
+    "template <class F> SX_INLINE typename F::T sx_rule(const typename F::T *p, int64_t n, typename F::T *room) {",
+    "    const int64_t blocks = (n + 4095) / 4096;",
+    "    if (blocks <= 1) return sx_block<F>(p, n);",
+    "    __syncthreads();",
+    "    for (int64_t b = threadIdx.x / 32; b < blocks; b += blockDim.x / 32) {",
+    "        const int64_t left = n - b * 4096;",
+    "        const typename F::T s = sx_block<F>(p + b * 4096, left < 4096 ? left : 4096);",
+    "        if ((threadIdx.x & 31) == 0) room[b] = s;",
+    "    }",
+    "    __syncthreads();",
+    "    return sx_block<F>(room, blocks);",
+    "}",
+    "/* The rule over at most 4096 values, `step` apart, by one thread. */",
+    "template <class F> SX_INLINE typename F::T sx_alone(const typename F::T *p, int64_t step, int64_t n) {",
+    "    enum { L = 32 * F::LANES };",
+    "    typename F::T a[L];",
+    "#pragma unroll",
+    "    for (int l = 0; l < L; l++) a[l] = F::id();",
+    "    for (int64_t k = 0; k < n; k += L) {",
+    "#pragma unroll",
+    "        for (int l = 0; l < L; l++)",
+    "            if (k + l < n) a[l] = F::of(a[l], p[(k + l) * step]);",
+    "    }",
+    "#pragma unroll",
+    "    for (int w = L / 2; w > 0; w /= 2)",
+    "#pragma unroll",
+    "        for (int l = 0; l < w; l++) a[l] = F::of(a[l], a[l + w]);",
+    "    return a[0];",
+    "}",
+    NULL};
+/* clang-format on */
+
+/* ---- what the trees look like here ---- */
+
+/* Loops are cut by us, and columns are rows that neighbouring threads run: the axis becomes a loop
+   around the reduction. `parallel` tells such reductions apart. */
+static bool staxi_cuda_reshape_list(staxi_trees *t, uint32_t *link) {
+    while (*link) {
+        uint32_t at = *link;
+        t->nodes[at].parallel = false;
+        if (t->nodes[at].kind == STAXI_TREE_ACC && t->nodes[at].mode == STAXI_MODE_COLUMN &&
+            t->nodes[at].axis.var) {
+            uint32_t loop = staxi_tree_add(t, STAXI_TREE_LOOP);
+            if (!loop) return false;
+            t->nodes[loop].axis = t->nodes[at].axis;
+            memset(&t->nodes[at].axis, 0, sizeof t->nodes[at].axis);
+            t->nodes[at].mode = STAXI_MODE_ROW;
+            t->nodes[at].parallel = true;
+            t->nodes[loop].child = at;
+            t->nodes[loop].next = t->nodes[at].next;
+            t->nodes[at].next = 0;
+            at = loop;
+        } else if (t->nodes[at].kind == STAXI_TREE_LOOP) {
+            uint32_t child = t->nodes[at].child;
+            if (!staxi_cuda_reshape_list(t, &child)) return false;
+            t->nodes[at].child = child;
+        }
+        uint32_t next = t->nodes[at].next;
+        *link = at;
+        if (!staxi_cuda_reshape_list(t, &next)) return false;
+        t->nodes[at].next = next;
+        return true;
+    }
+    return true;
+}
+
+static bool staxi_cuda_reshape(staxi_trees *t) {
+    for (uint32_t k = 0; k < t->n_kernels; k++) {
+        uint32_t root = t->kernels[k].root;
+        if (!staxi_cuda_reshape_list(t, &root)) return false;
+        t->kernels[k].root = root;
+        t->kernels[k].lanes = STAXI_LANES_NONE;
+    }
+    return true;
+}
+
+static bool staxi_cuda_list_has(const staxi_trees *t, uint32_t list, int kind) {
+    for (; list; list = t->nodes[list].next)
+        if (t->nodes[list].kind == kind) return true;
+    return false;
+}
+
+/* ---- the frame of a kernel ---- */
+
+static staxi_cuda_launch *staxi_cuda_launch_add(staxi_cuda_unit *u, staxi_cuda_kind kind) {
+    if (!staxi_grow(u->a, (void **)&u->launches, &u->cap_launches, u->n_launches + 1,
+                    sizeof *u->launches)) {
+        staxi_emit_no_memory(&u->e);
+        return NULL;
+    }
+    staxi_cuda_launch *l = &u->launches[u->n_launches++];
+    memset(l, 0, sizeof *l);
+    l->kind = (uint8_t)kind;
+    l->length = l->parts = staxi_ix_const(&u->p->ix, 0);
+    l->count = staxi_ix_const(&u->p->ix, 1);
+    return l;
+}
+
+static staxi_ix staxi_cuda_loops_product(staxi_cuda_unit *u) {
+    staxi_ix n = staxi_ix_const(&u->p->ix, 1);
+    for (int d = 0; d < u->n_loops; d++) n = staxi_ix_mul(&u->p->ix, n, u->loops[d].extent);
+    return n;
+}
+
+static staxi_ix staxi_cuda_pieces(staxi_cuda_unit *u, staxi_ix n, int64_t size) {
+    staxi_ix up = staxi_ix_add(&u->p->ix, n, staxi_ix_const(&u->p->ix, size - 1));
+    return staxi_ix_floordiv(&u->p->ix, up, staxi_ix_const(&u->p->ix, size));
+}
+
+/* The pointers that the nodes of `list` use, as staxi_emit_pointers, but row areas come from the
+   variable `row`, and constants may be written as they are. */
+static bool staxi_cuda_pointers(staxi_cuda_unit *u, const uint8_t *used) {
+    staxi_emit *e = &u->e;
+    bool has_row = false;
+    for (uint32_t k = 0; k < u->p->n_sizes; k++)
+        staxi_putf(u->t, "    const int64_t n%U = sx->sizes[%U];\n", (uint64_t)k, (uint64_t)k);
+    for (uint32_t b = 1; b < u->p->n_buffers; b++)
+        if (used[b] && u->p->buffers[b].scope == STAXI_SCOPE_ROW) has_row = true;
+    if (has_row) {
+        staxi_put(u->t, "    unsigned char *const row = sx->row + (int64_t)sx_slot * (");
+        staxi_emit_ix(e, u->trees->s->row_bytes);
+        staxi_put(u->t, ");\n");
+    }
+    for (uint32_t b = 1; b < u->p->n_buffers; b++) {
+        if (!used[b]) continue;
+        const staxi_buffer *buf = &u->p->buffers[b];
+        const char *type = staxi_c_type(buf->dtype), *c = used[b] & 2 ? "" : "const ";
+        staxi_putf(u->t, "    %s%s *const b%U = (%s%s *)", c, type, (uint64_t)b, c, type);
+        if (buf->scope == STAXI_SCOPE_CONST) {
+            staxi_putf(u->t, "(const void *)sx_const_0_%U;\n", (uint64_t)b);
+        } else if (buf->scope == STAXI_SCOPE_ARG) {
+            staxi_putf(u->t, "sx->buffers[%U];", (uint64_t)buf->slot);
+            if (buf->name) staxi_putf(u->t, " /* %s */", buf->name);
+            staxi_put(u->t, "\n");
+        } else {
+            staxi_putf(u->t, "(%s + ", buf->scope == STAXI_SCOPE_ROOT ? "sx->workspace" : "row");
+            staxi_emit_ix(e, buf->offset);
+            staxi_put(u->t, ");\n");
+        }
+    }
+    return has_row;
+}
+
+/* Begins kernel number n_launches; `list` is what it runs. */
+static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind kind, uint32_t list,
+                                           const char *slot, int threads) {
+    size_t number = u->n_launches;
+    staxi_cuda_launch *l = staxi_cuda_launch_add(u, kind);
+    staxi_marks marks;
+    memset(&marks, 0, sizeof marks);
+    marks.now = 1;
+    if (!l) return NULL;
+    uint8_t *used = (uint8_t *)staxi_arena_push(&u->p->arena, u->p->n_buffers, 1);
+    if (!used) {
+        staxi_emit_no_memory(&u->e);
+        return NULL;
+    }
+    staxi_collect_buffers(&u->e, list, used, &marks);
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+    u->e.buffer_use = used;
+    if (u->e.deps_known) memset(u->e.deps_known, 0, u->e.cap_known);
+    staxi_putf(u->t,
+               "\nextern \"C\" __global__ void __launch_bounds__(%d) stax_kernel_%U(const sx_args "
+               "args) {\n    const sx_args *const sx = &args;\n",
+               threads, (uint64_t)number);
+    staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
+    if (u->has_checks) staxi_put(u->t, "    if (sx->record->check) return;\n");
+    l->has_row = staxi_cuda_pointers(u, used);
+    u->e.indent = 1;
+    return l;
+}
+
+static void staxi_cuda_end(staxi_cuda_unit *u) {
+    staxi_put(u->t, "}\n");
+    u->e.indent = 0;
+}
+
+/* for each flat number: the loops' counters, the last one fastest. `unit` runs one number. */
+static void staxi_cuda_flat(staxi_cuda_unit *u, staxi_ix total, const char *first,
+                            const char *step) {
+    staxi_put(u->t, "    const int64_t total = ");
+    staxi_emit_ix(&u->e, total);
+    staxi_putf(u->t,
+               ";\n    for (int64_t flat = %s; flat < total; flat += %s) {\n        int64_t rest = "
+               "flat;\n",
+               first, step);
+    u->e.indent = 2;
+}
+
+static void staxi_cuda_digits(staxi_cuda_unit *u, int from) {
+    for (int d = u->n_loops - 1; d >= from; d--) {
+        uint64_t id = staxi_var_id(&u->e, u->loops[d].var);
+        staxi_line(&u->e);
+        if (d == 0) {
+            staxi_putf(u->t, "const int64_t i%U = rest;\n", id);
+        } else {
+            staxi_putf(u->t, "const int64_t i%U = sx_digit(&rest, ", id);
+            staxi_emit_ix(&u->e, u->loops[d].extent);
+            staxi_put(u->t, ");\n");
+        }
+    }
+}
+
+static const char *const staxi_cuda_thread = "(int64_t)blockIdx.x * blockDim.x + threadIdx.x";
+static const char *const staxi_cuda_threads = "(int64_t)gridDim.x * blockDim.x";
+
+static void staxi_cuda_scoped_list(staxi_cuda_unit *u, uint32_t list) {
+    size_t scope = staxi_emit_scope_open(&u->e);
+    staxi_emit_list(&u->e, list);
+    staxi_emit_scope_close(&u->e, scope);
+}
+
+/* A tree as it is, outer loops over threads. */
+static void staxi_cuda_serial(staxi_cuda_unit *u, staxi_cuda_kind kind, uint32_t list) {
+    bool check = kind == STAXI_CUDA_CHECK;
+    staxi_cuda_launch *l =
+        staxi_cuda_begin(u, kind, list, u->n_loops ? staxi_cuda_thread : "0", 128);
+    if (!l) return;
+    l->count = staxi_cuda_loops_product(u);
+    if (check) staxi_put(u->t, "    if (sx->second && sx->record->position == -1) return;\n");
+    staxi_cuda_flat(u, l->count,
+                    check ? "sx->second ? sx->record->position : (int64_t)blockIdx.x "
+                            "* blockDim.x + threadIdx.x"
+                          : staxi_cuda_thread,
+                    staxi_cuda_threads);
+    staxi_cuda_digits(u, 0);
+    staxi_cuda_scoped_list(u, list);
+    if (check) staxi_put(u->t, "        if (sx->second) return;\n");
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
+/* ---- maps, four neighbours a thread ---- */
+
+/* Is `at` as near as memory gets along var, whatever the values of other expressions? */
+static bool staxi_cuda_is_near(staxi_cuda_unit *u, staxi_ix at, staxi_ix var) {
+    staxi_ix step, rest;
+    int64_t c;
+    for (size_t k = 0; k < u->p->n_value_leaves; k++)
+        if (staxi_ix_depends_on(&u->p->ix, at, u->p->value_leaves[k])) return false;
+    return staxi_ix_affine(&u->p->ix, at, var, &step, &rest) &&
+           staxi_ix_is_const(&u->p->ix, step, &c) && c == 1;
+}
+
+typedef struct staxi_cuda_near {
+    staxi_expr *loads;
+    size_t n, cap;
+    staxi_marks marks;
+} staxi_cuda_near;
+
+/* Loads that happen for every element: those under a select may not be valid for all. */
+static void staxi_cuda_collect_near(staxi_cuda_unit *u, staxi_cuda_near *near_, staxi_expr x,
+                                    staxi_ix var) {
+    if (!x || !staxi_mark_first(u->p, &near_->marks, x)) return;
+    const staxi_expr_node n = u->p->exprs[x];
+    if (n.kind == STAXI_EX_SELECT) return;
+    if (n.kind == STAXI_EX_LOAD &&
+        staxi_cuda_is_near(u, staxi_flat_index(u->p, n.ref, n.ix), var)) {
+        if (!staxi_grow(u->a, (void **)&near_->loads, &near_->cap, near_->n + 1, sizeof x))
+            staxi_emit_no_memory(&u->e);
+        else
+            near_->loads[near_->n++] = x;
+    }
+    for (int k = 0; k < n.n_args; k++) staxi_cuda_collect_near(u, near_, n.args[k], var);
+}
+
+static void staxi_cuda_four_take(staxi_cuda_unit *u, const staxi_cuda_near *near_, uint64_t id) {
+    for (size_t k = 0; k < near_->n; k++) {
+        const staxi_expr_node n = u->p->exprs[near_->loads[k]];
+        staxi_line(&u->e);
+        staxi_putf(u->t, "__align__(16) %s l%U[4];\n", staxi_c_type(n.dtype),
+                   (uint64_t)near_->loads[k]);
+        staxi_line(&u->e);
+        staxi_putf(u->t, "{ const int64_t i%U = base; sx_take(l%U, b%U + ", id,
+                   (uint64_t)near_->loads[k], (uint64_t)n.ref);
+        staxi_emit_ix(&u->e, staxi_flat_index(u->p, n.ref, n.ix));
+        staxi_put(u->t, "); }\n");
+    }
+}
+
+/* The values of one of the four; near stores go to s<buffer>[j]. */
+static void staxi_cuda_four_body(staxi_cuda_unit *u, const staxi_cuda_near *near_, uint32_t list,
+                                 staxi_ix var) {
+    staxi_emit *e = &u->e;
+    size_t scope = staxi_emit_scope_open(e);
+    for (size_t k = 0; k < near_->n && staxi_emit_room(e); k++) {
+        staxi_expr x = near_->loads[k];
+        staxi_line(e);
+        staxi_putf(u->t, "const %s v%U = l%U[j];\n", staxi_value_type(e, u->p->exprs[x].dtype),
+                   (uint64_t)x, (uint64_t)x);
+        e->emitted[x] = 1;
+        if (!staxi_grow(u->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
+            staxi_emit_no_memory(e);
+        else
+            e->order[e->n_order++] = x;
+    }
+    for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node n = u->trees->nodes[k];
+        if (!staxi_cuda_is_near(u, n.at, var)) {
+            staxi_emit_store(e, &n);
+            continue;
+        }
+        staxi_emit_value(e, n.expr[0]);
+        staxi_line(e);
+        staxi_putf(u->t, "s%U[j] = (%s)", (uint64_t)k, staxi_c_type(u->p->buffers[n.ref].dtype));
+        staxi_emit_operand(e, n.expr[0]);
+        staxi_put(u->t, ";\n");
+    }
+    staxi_emit_scope_close(e, scope);
+}
+
+static void staxi_cuda_four_give(staxi_cuda_unit *u, uint32_t list, staxi_ix var, uint64_t id,
+                                 bool declare) {
+    for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node n = u->trees->nodes[k];
+        if (!staxi_cuda_is_near(u, n.at, var)) continue;
+        staxi_line(&u->e);
+        if (declare) {
+            staxi_putf(u->t, "__align__(16) %s s%U[4];\n", staxi_c_type(u->p->buffers[n.ref].dtype),
+                       (uint64_t)k);
+            continue;
+        }
+        staxi_putf(u->t, "{ const int64_t i%U = base; sx_give(b%U + ", id, (uint64_t)n.ref);
+        staxi_emit_ix(&u->e, n.at);
+        staxi_putf(u->t, ", s%U); }\n", (uint64_t)k);
+    }
+}
+
+static void staxi_cuda_map(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    staxi_loop_axis inner = u->loops[u->n_loops - 1];
+    uint64_t id = staxi_var_id(e, inner.var);
+    staxi_cuda_near near_;
+    memset(&near_, 0, sizeof near_);
+    near_.marks.now = 1;
+    for (uint32_t k = list; k; k = u->trees->nodes[k].next)
+        staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[0], inner.var);
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_MAP, list, "0", 256);
+    if (l) {
+        staxi_ix pieces = staxi_cuda_pieces(u, inner.extent, STAXI_CUDA_FOUR);
+        u->loops[u->n_loops - 1].extent = pieces;
+        l->count = staxi_cuda_loops_product(u);
+        staxi_cuda_flat(u, l->count, staxi_cuda_thread, staxi_cuda_threads);
+        u->n_loops--;
+        staxi_put(u->t, "        const int64_t base = ");
+        if (u->n_loops) {
+            staxi_put(u->t, "sx_digit(&rest, ");
+            staxi_emit_ix(e, pieces);
+            staxi_put(u->t, ") * 4;\n");
+        } else {
+            staxi_put(u->t, "rest * 4;\n");
+        }
+        staxi_cuda_digits(u, 0);
+        staxi_put(u->t, "        if (base + 4 <= ");
+        staxi_emit_ix(e, inner.extent);
+        staxi_put(u->t, ") {\n");
+        e->indent = 3;
+        staxi_cuda_four_give(u, list, inner.var, id, true);
+        staxi_cuda_four_take(u, &near_, id);
+        staxi_put(u->t, "#pragma unroll\n            for (int j = 0; j < 4; j++) {\n");
+        e->indent = 4;
+        staxi_line(e);
+        staxi_putf(u->t, "const int64_t i%U = base + j;\n", id);
+        staxi_cuda_four_body(u, &near_, list, inner.var);
+        staxi_put(u->t, "            }\n");
+        e->indent = 3;
+        staxi_cuda_four_give(u, list, inner.var, id, false);
+        staxi_putf(u->t, "        } else for (int64_t i%U = base; i%U < ", id, id);
+        staxi_emit_ix(e, inner.extent);
+        staxi_putf(u->t, "; i%U++) {\n", id);
+        staxi_cuda_scoped_list(u, list);
+        staxi_put(u->t, "        }\n    }\n");
+        staxi_cuda_end(u);
+    }
+    staxi_free(u->a, near_.loads, near_.cap * sizeof(staxi_expr));
+    staxi_free(u->a, near_.marks.at, near_.marks.cap * sizeof *near_.marks.at);
+}
+
+/* ---- reductions in parts ---- */
+
+static int staxi_cuda_group(const staxi_tree_node *a) {
+    return a->dtype == STAX_F64 ? STAXI_LANES_F64 : STAXI_LANES_F32;
+}
+
+/* Can the lanes of this reduction be spread out? One run, and nothing that carries an index or a
+   chain. */
+static bool staxi_cuda_spreads(const staxi_trees *t, const staxi_tree_node *acc) {
+    if (acc->n_runs != 1) return false;
+    for (uint32_t k = acc->child; k; k = t->nodes[k].next) {
+        const staxi_tree_node *a = &t->nodes[k];
+        if (a->kind == STAXI_TREE_STORE) continue;
+        if (a->kind != STAXI_TREE_ACCUM || a->combine == STAXI_COMBINE_ARGMAX ||
+            a->combine == STAXI_COMBINE_ARGMIN || a->order == STAXI_ORDER_CHAIN)
+            return false;
+    }
+    return true;
+}
+
+static int staxi_cuda_accums(const staxi_trees *t, const staxi_tree_node *acc) {
+    int n = 0;
+    for (uint32_t k = acc->child; k; k = t->nodes[k].next)
+        n += t->nodes[k].kind == STAXI_TREE_ACCUM;
+    return n;
+}
+
+/* struct sx_fold_REF: how two partial results of this reduction become one. */
+static void staxi_cuda_folds(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t kernel) {
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node a = u->trees->nodes[k];
+        if (a.kind != STAXI_TREE_ACCUM) continue;
+        staxi_putf(u->t,
+                   "\nstruct sx_fold_%U_%U {\n    typedef %s T;\n    enum { LANES = %d };\n    "
+                   "SX_INLINE T id() { return ",
+                   kernel, (uint64_t)a.ref, staxi_acc_type(&u->e, a.dtype),
+                   staxi_cuda_group(&a) / 32);
+        staxi_emit_const(&u->e, a.dtype, staxi_identity_bits(a.combine, a.dtype));
+        staxi_put(u->t, "; }\n    SX_INLINE T of(T x, T y) { return (T)(");
+        staxi_emit_fold(&u->e, &a, "x", "y");
+        staxi_put(u->t, "); }\n};\n");
+    }
+}
+
+/* The accumulators of a thread's lanes: `count` of a 64-lane rule, half of it of a 32-lane one. */
+static void staxi_cuda_lanes(staxi_cuda_unit *u, const staxi_tree_node *acc, int count) {
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%s a%U[%d] = {", staxi_acc_type(&u->e, a->dtype), (uint64_t)a->ref,
+                   count);
+        for (int j = 0; j < count; j++) {
+            if (j) staxi_put(u->t, ", ");
+            staxi_emit_const(&u->e, a->dtype, staxi_identity_bits(a->combine, a->dtype));
+        }
+        staxi_put(u->t, "};\n");
+    }
+}
+
+/* Element i of the run into the accumulators at index `lane` (a C expression). */
+static void staxi_cuda_element(staxi_cuda_unit *u, const staxi_tree_node *acc, const char *index,
+                               const char *lane) {
+    staxi_emit *e = &u->e;
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, acc->runs[0].var), index);
+    size_t scope = staxi_emit_scope_open(e);
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node a = u->trees->nodes[k];
+        if (a.kind == STAXI_TREE_STORE) {
+            staxi_emit_store(e, &a);
+            continue;
+        }
+        char into[48];
+        staxi_format(into, sizeof into, "a%U[", (uint64_t)a.ref);
+        size_t n = strlen(into), m = strlen(lane);
+        memcpy(into + n, lane, m);
+        memcpy(into + n + m, "]", 2);
+        staxi_emit_combine(e, &a, into);
+    }
+    staxi_emit_scope_close(e, scope);
+}
+
+/* One pass of `lanes` lanes, `apart` elements from each other, over [k, end): k and end are there.
+   A lane's elements are `stride` apart. */
+static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes, int apart,
+                            int stride) {
+    staxi_emit *e = &u->e;
+    char index[40];
+    staxi_format(index, sizeof index, "k + u * %U", (uint64_t)apart);
+    staxi_putf(u->t, "#pragma unroll %d\n", 16 / lanes);
+    staxi_line(e);
+    staxi_putf(u->t, "for (; k + %d < end; k += %d) {\n", apart * (lanes - 1), stride);
+    staxi_putf(u->t, "#pragma unroll\n");
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "for (int u = 0; u < %d; u++) {\n", lanes);
+    e->indent++;
+    staxi_cuda_element(u, acc, index, "u");
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+    staxi_putf(u->t, "#pragma unroll\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int u = 0; u < %d; u++) if (k + u * %d < end) {\n", lanes, apart);
+    e->indent++;
+    staxi_cuda_element(u, acc, index, "u");
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+}
+
+/* The lanes of a rule with 32 lanes stay one a thread; a list with both kinds is not spread. */
+static int staxi_cuda_list_group(const staxi_trees *t, const staxi_tree_node *acc) {
+    int group = 0;
+    for (uint32_t k = acc->child; k; k = t->nodes[k].next) {
+        const staxi_tree_node *a = &t->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        int g = staxi_cuda_group(a);
+        if (group && g != group) return 0;
+        group = g;
+    }
+    return group;
+}
+
+/* A line for each accumulator: @ is its number, $ its type. q: the result so far, the value of an
+   empty reduction to begin with; r: what others read. */
+static void staxi_cuda_result(staxi_cuda_unit *u, const staxi_tree_node *acc, const char *format) {
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        staxi_line(&u->e);
+        for (const char *c = format; *c; c++) {
+            if (*c == '@')
+                staxi_putf(u->t, "%U", (uint64_t)a->ref);
+            else if (*c == '$')
+                staxi_put(u->t, staxi_acc_type(&u->e, a->dtype));
+            else
+                staxi_putc(u->t, *c);
+        }
+        staxi_put(u->t, "\n");
+    }
+}
+
+static void staxi_cuda_empty(staxi_cuda_unit *u, const staxi_tree_node *acc) {
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%s q%U = ", staxi_value_type(&u->e, a->dtype), (uint64_t)a->ref);
+        staxi_emit_const(&u->e, a->dtype, staxi_empty_bits(a));
+        staxi_put(u->t, ";\n");
+    }
+}
+
+/* Where the parts of accumulator number j lie: 8 bytes each, `count` of them. */
+static void staxi_cuda_part(staxi_cuda_unit *u, const staxi_tree_node *a, int j, staxi_ix count) {
+    staxi_line(&u->e);
+    staxi_putf(u->t, "%s *const p%U = (%s *)(sx->parts + %d * 8 * (",
+               staxi_acc_type(&u->e, a->dtype), (uint64_t)a->ref, staxi_acc_type(&u->e, a->dtype),
+               j);
+    staxi_emit_ix(&u->e, count);
+    staxi_put(u->t, "));\n");
+}
+
+static void staxi_cuda_part_list(staxi_cuda_unit *u, const staxi_tree_node *acc, staxi_ix count) {
+    int j = 0;
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
+        if (u->trees->nodes[k].kind == STAXI_TREE_ACCUM) {
+            const staxi_tree_node a = u->trees->nodes[k];
+            staxi_cuda_part(u, &a, j++, count);
+        }
+}
+
+/* [block * 4096, the next or the end of the run) */
+static void staxi_cuda_block_bounds(staxi_cuda_unit *u, const staxi_tree_node *acc) {
+    staxi_line(&u->e);
+    staxi_put(u->t, "const int64_t length = ");
+    staxi_emit_ix(&u->e, acc->runs[0].extent);
+    staxi_put(u->t, ";\n");
+    staxi_line(&u->e);
+    staxi_put(u->t, "const int64_t end = sx_imin(length, block * 4096 + 4096);\n");
+}
+
+/* A thread block a row: the parts of its blocks, by the same rule. */
+static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t number,
+                                   staxi_ix rows, staxi_ix blocks, staxi_ix parts) {
+    staxi_emit *e = &u->e;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_FINISH_ROWS, acc->after, "0", 256);
+    if (!l) return;
+    l->count = rows;
+    l->length = blocks;
+    staxi_cuda_part_list(u, acc, parts);
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        int64_t most = staxi_high(e, blocks); /* parts of parts */
+        most = most > 4096 * 4096 ? 4096 : (most + 4095) / 4096;
+        staxi_putf(u->t, "    __shared__ %s h%U[%D];\n", staxi_acc_type(e, a->dtype),
+                   (uint64_t)a->ref, most > 0 ? most : 1);
+    }
+    staxi_cuda_flat(u, rows, "blockIdx.x", "gridDim.x");
+    staxi_put(u->t, "        const int64_t blocks = ");
+    staxi_emit_ix(e, blocks);
+    staxi_put(u->t, ";\n");
+    staxi_cuda_digits(u, 0);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_cuda_empty(u, acc);
+    staxi_put(u->t, "        if (blocks > 0) {\n");
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        staxi_putf(u->t,
+                   "            q%U = sx_rule<sx_fold_%U_%U>(p%U + flat * blocks, blocks, h%U);\n",
+                   (uint64_t)a->ref, number, (uint64_t)a->ref, (uint64_t)a->ref, (uint64_t)a->ref);
+    }
+    staxi_put(u->t, "        }\n        if (threadIdx.x) continue;\n");
+    staxi_cuda_result(u, acc, "const $ r@ = q@;");
+    staxi_cuda_scoped_list(u, acc->after);
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
+/* A warp a block of a row. */
+static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
+    uint64_t number = u->n_launches;
+    bool whole = staxi_high(e, acc->runs[0].extent) <= STAXI_BLOCK;
+    staxi_ix rows = staxi_cuda_loops_product(u),
+             blocks = staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK),
+             parts = staxi_ix_mul(&u->p->ix, rows, blocks);
+    staxi_cuda_folds(u, acc, number);
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ROWS, list, "0", 256);
+    if (!l) return;
+    l->count = whole ? rows : parts;
+    l->length = acc->runs[0].extent;
+    l->parts = staxi_ix_mul(&u->p->ix, parts,
+                            staxi_ix_const(&u->p->ix, 8 * staxi_cuda_accums(u->trees, acc)));
+    if (!whole) staxi_cuda_part_list(u, acc, parts);
+    staxi_put(u->t, "    const int lane = (int)(threadIdx.x & 31);\n");
+    staxi_cuda_flat(u, l->count, "((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32",
+                    "(int64_t)gridDim.x * blockDim.x / 32");
+    if (whole) {
+        staxi_put(u->t, "        const int64_t block = 0;\n");
+    } else {
+        staxi_put(u->t, "        const int64_t block = sx_digit(&rest, ");
+        staxi_emit_ix(e, blocks);
+        staxi_put(u->t, ");\n");
+    }
+    staxi_cuda_digits(u, 0);
+    staxi_cuda_block_bounds(u, acc);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_cuda_lanes(u, acc, lanes);
+    staxi_put(u->t, "        int64_t k = block * 4096 + lane;\n");
+    staxi_cuda_pass(u, acc, lanes, 32, group);
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        staxi_putf(u->t, "        const %s s%U = sx_tree<sx_fold_%U_%U>(a%U);\n",
+                   staxi_acc_type(e, a->dtype), (uint64_t)a->ref, number, (uint64_t)a->ref,
+                   (uint64_t)a->ref);
+    }
+    staxi_put(u->t, "        if (lane) continue;\n");
+    if (!whole) {
+        staxi_cuda_result(u, acc, "p@[flat] = s@;");
+    } else {
+        staxi_cuda_empty(u, acc);
+        staxi_put(u->t, "        if (length > 0) {\n");
+        staxi_cuda_result(u, acc, "    q@ = s@;");
+        staxi_put(u->t, "        }\n");
+        staxi_cuda_result(u, acc, "const $ r@ = q@;");
+        staxi_cuda_scoped_list(u, acc->after);
+    }
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+    if (!whole && !e->failed) staxi_cuda_finish_rows(u, acc, number, rows, blocks, parts);
+}
+
+/* A thread a column: the parts of its blocks. */
+static void staxi_cuda_finish_columns(staxi_cuda_unit *u, const staxi_tree_node *acc,
+                                      uint64_t number, staxi_ix columns, staxi_ix blocks,
+                                      staxi_ix parts) {
+    staxi_emit *e = &u->e;
+    staxi_loop_axis column = u->loops[u->n_loops - 1];
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_FINISH_COLUMNS, acc->after, "0", 128);
+    if (!l) return;
+    l->count = columns;
+    l->length = blocks;
+    staxi_cuda_part_list(u, acc, parts);
+    staxi_cuda_flat(u, columns, staxi_cuda_thread, staxi_cuda_threads);
+    staxi_put(u->t, "        const int64_t blocks = ");
+    staxi_emit_ix(e, blocks);
+    staxi_put(u->t, ", width = ");
+    staxi_emit_ix(e, column.extent);
+    staxi_put(u->t,
+              ";\n        const int64_t first = flat / width * blocks * width + flat % width;\n");
+    staxi_cuda_digits(u, 0);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_cuda_empty(u, acc);
+    staxi_put(u->t, "        if (blocks > 0) {\n");
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        staxi_putf(u->t, "            q%U = sx_alone<sx_fold_%U_%U>(p%U + first, width, blocks);\n",
+                   (uint64_t)a->ref, number, (uint64_t)a->ref, (uint64_t)a->ref);
+    }
+    staxi_put(u->t, "        }\n");
+    staxi_cuda_result(u, acc, "const $ r@ = q@;");
+    staxi_cuda_scoped_list(u, acc->after);
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
+/* The tree over the lanes of a column: those of a thread, then over the 16 threads of the column.
+ */
+static void staxi_cuda_column_tree(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes,
+                                   uint64_t number) {
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        uint64_t id = a->ref;
+        staxi_putf(u->t, "        typedef sx_fold_%U_%U F%U;\n", number, id, id);
+        for (int w = lanes / 2; w > 0; w /= 2)
+            for (int j = 0; j < w; j++)
+                staxi_putf(u->t, "        a%U[%d] = F%U::of(a%U[%d], a%U[%d]);\n", id, j, id, id, j,
+                           id, j + w);
+        staxi_putf(u->t, "        h%U[row][column] = a%U[0];\n", id, id);
+    }
+    staxi_put(u->t, "        __syncthreads();\n        for (int w = 8; w > 0; w /= 2) {\n");
+    staxi_cuda_result(u, acc,
+                      "    if (row < w) h@[row][column] = F@::of(h@[row][column], h@[row + "
+                      "w][column]);");
+    staxi_put(u->t, "            __syncthreads();\n        }\n");
+}
+
+/* 512 threads a block of 32 columns by 4096 rows. */
+static void staxi_cuda_columns(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 16;
+    uint64_t number = u->n_launches;
+    bool whole = staxi_high(e, acc->runs[0].extent) <= STAXI_BLOCK;
+    staxi_loop_axis column = u->loops[u->n_loops - 1];
+    staxi_ix columns = staxi_cuda_loops_product(u), one = staxi_ix_const(&u->p->ix, 1),
+             blocks = staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK),
+             tiles = staxi_cuda_pieces(u, column.extent, STAXI_CUDA_TILE),
+             parts = staxi_ix_mul(&u->p->ix, columns, blocks), outer = one;
+    for (int d = 0; d + 1 < u->n_loops; d++)
+        outer = staxi_ix_mul(&u->p->ix, outer, u->loops[d].extent);
+    staxi_cuda_folds(u, acc, number);
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_COLUMNS, list, "0", 512);
+    if (!l) return;
+    l->count = staxi_ix_mul(&u->p->ix, staxi_ix_mul(&u->p->ix, outer, whole ? one : blocks), tiles);
+    l->length = acc->runs[0].extent;
+    l->parts = staxi_ix_mul(&u->p->ix, parts,
+                            staxi_ix_const(&u->p->ix, 8 * staxi_cuda_accums(u->trees, acc)));
+    if (!whole) staxi_cuda_part_list(u, acc, parts);
+    staxi_put(u->t,
+              "    const int column = (int)(threadIdx.x % 32), row = (int)(threadIdx.x / 32);\n");
+    staxi_cuda_result(u, acc, "__shared__ $ h@[16][32];");
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_putf(u->t, "        const int64_t i%U = sx_digit(&rest, ", staxi_var_id(e, column.var));
+    staxi_emit_ix(e, tiles);
+    staxi_put(u->t, ") * 32 + column, width = ");
+    staxi_emit_ix(e, column.extent);
+    staxi_put(u->t, whole ? ", block = 0;\n" : ", block = sx_digit(&rest, ");
+    if (!whole) {
+        staxi_emit_ix(e, blocks);
+        staxi_put(u->t, ");\n        const int64_t first = (rest * (");
+        staxi_emit_ix(e, blocks);
+        staxi_putf(u->t, ") + block) * width + i%U;\n", staxi_var_id(e, column.var));
+    }
+    u->n_loops--;
+    staxi_cuda_digits(u, 0);
+    u->n_loops++;
+    staxi_cuda_block_bounds(u, acc);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_cuda_lanes(u, acc, lanes);
+    staxi_putf(u->t, "        if (i%U < width) {\n            int64_t k = block * 4096 + row;\n",
+               staxi_var_id(e, column.var));
+    e->indent = 3;
+    staxi_cuda_pass(u, acc, lanes, 16, group);
+    staxi_put(u->t, "        }\n        __syncthreads();\n");
+    e->indent = 2;
+    staxi_cuda_column_tree(u, acc, lanes, number);
+    staxi_putf(u->t, "        if (row || i%U >= width) continue;\n", staxi_var_id(e, column.var));
+    if (!whole) {
+        staxi_cuda_result(u, acc, "p@[first] = h@[0][column];");
+    } else {
+        staxi_cuda_empty(u, acc);
+        staxi_cuda_result(u, acc, "if (length > 0) q@ = h@[0][column];");
+        staxi_cuda_result(u, acc, "const $ r@ = q@;");
+        staxi_cuda_scoped_list(u, acc->after);
+    }
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+    if (!whole && !e->failed) staxi_cuda_finish_columns(u, acc, number, columns, blocks, parts);
+}
+
+/* ---- a thread block an iteration ---- */
+
+/* Can a thread block run this list together? */
+static bool staxi_cuda_list_teams(staxi_cuda_unit *u, uint32_t list) {
+    int64_t shared = 0;
+    for (; list; list = u->trees->nodes[list].next) {
+        const staxi_tree_node *n = &u->trees->nodes[list];
+        if (n->kind == STAXI_TREE_CHECK) return false;
+        if (n->kind != STAXI_TREE_ACC) continue;
+        if (n->n_runs == 0) continue;
+        if (!staxi_cuda_spreads(u->trees, n) || !staxi_cuda_list_group(u->trees, n)) return false;
+        int64_t most = staxi_high(&u->e, n->runs[0].extent);
+        if (most > STAXI_CUDA_SHARED / 8 * (int64_t)STAXI_BLOCK) return false;
+        shared += ((most + STAXI_BLOCK - 1) / STAXI_BLOCK) * 8 * staxi_cuda_accums(u->trees, n);
+    }
+    return shared <= STAXI_CUDA_SHARED;
+}
+
+static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t number) {
+    staxi_emit *e = &u->e;
+    int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
+    staxi_cuda_empty(u, acc);
+    staxi_line(e);
+    staxi_put(u->t, "if (");
+    staxi_emit_ix(e, acc->runs[0].extent);
+    staxi_put(u->t, " > 0) {\n");
+    e->indent++;
+    staxi_line(e);
+    staxi_put(u->t, "for (int64_t block = warp; block * 4096 < ");
+    staxi_emit_ix(e, acc->runs[0].extent);
+    staxi_put(u->t, "; block += warps) {\n");
+    e->indent++;
+    staxi_cuda_block_bounds(u, acc);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_cuda_lanes(u, acc, lanes);
+    staxi_line(e);
+    staxi_put(u->t, "int64_t k = block * 4096 + lane;\n");
+    staxi_cuda_pass(u, acc, lanes, 32, group);
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        uint64_t id = a->ref;
+        staxi_line(e);
+        staxi_putf(u->t, "const %s s%U = sx_tree<sx_fold_%U_%U>(a%U);\n",
+                   staxi_acc_type(e, a->dtype), id, number, id, id);
+        staxi_line(e);
+        staxi_putf(u->t, "if (lane == 0) h%U[block] = s%U;\n", id, id);
+    }
+    staxi_emit_scope_close(e, scope);
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+    staxi_line(e);
+    staxi_put(u->t, "__syncthreads();\n");
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *a = &u->trees->nodes[k];
+        if (a->kind != STAXI_TREE_ACCUM) continue;
+        staxi_line(e);
+        staxi_putf(u->t, "q%U = sx_block<sx_fold_%U_%U>(h%U, (", (uint64_t)a->ref, number,
+                   (uint64_t)a->ref, (uint64_t)a->ref);
+        staxi_emit_ix(e, acc->runs[0].extent);
+        staxi_put(u->t, " + 4095) / 4096);\n");
+    }
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+    staxi_line(e);
+    staxi_put(u->t, "__syncthreads();\n"); /* also: what children stored is there for all */
+    staxi_cuda_result(u, acc, "const $ r@ = q@;");
+}
+
+/* The loops of a map: all threads run the outer ones, and share the innermost. */
+static void staxi_cuda_team_loop(staxi_cuda_unit *u, uint32_t at) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node n = u->trees->nodes[at];
+    bool inner = u->trees->nodes[n.child].kind != STAXI_TREE_LOOP;
+    staxi_line(e);
+    staxi_putf(u->t,
+               inner ? "for (int64_t i%U = threadIdx.x; i%U < " : "for (int64_t i%U = 0; i%U < ",
+               staxi_var_id(e, n.axis.var), staxi_var_id(e, n.axis.var));
+    staxi_emit_ix(e, n.axis.extent);
+    staxi_putf(u->t, inner ? "; i%U += blockDim.x) {\n" : "; i%U++) {\n",
+               staxi_var_id(e, n.axis.var));
+    e->indent++;
+    if (inner)
+        staxi_cuda_scoped_list(u, n.child);
+    else
+        staxi_cuda_team_loop(u, n.child);
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+}
+
+static void staxi_cuda_team_list(staxi_cuda_unit *u, uint32_t list, uint64_t number) {
+    staxi_emit *e = &u->e;
+    for (; list && !e->failed; list = u->trees->nodes[list].next) {
+        const staxi_tree_node n = u->trees->nodes[list];
+        bool one = n.kind == STAXI_TREE_STORE; /* the same value for all: one thread stores it */
+        if (n.kind == STAXI_TREE_LOOP) {
+            staxi_cuda_team_loop(u, list);
+            staxi_line(e);
+            staxi_put(u->t, "__syncthreads();\n");
+        } else if (n.kind == STAXI_TREE_ACC && n.n_runs) {
+            staxi_cuda_team_acc(u, &n, number);
+            staxi_cuda_team_list(u, n.after, number);
+        } else if (n.kind == STAXI_TREE_ACC) {
+            staxi_emit_row_acc(e, &n);
+        } else if (one) {
+            staxi_emit_value(e, n.expr[0]);
+            staxi_line(e);
+            staxi_put(u->t, "if (threadIdx.x == 0)\n");
+            e->indent++;
+            staxi_emit_store(e, &n);
+            e->indent--;
+        } else {
+            uint32_t next = n.next;
+            u->trees->nodes[list].next = 0;
+            staxi_emit_list(e, list);
+            u->trees->nodes[list].next = next;
+        }
+    }
+}
+
+static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    uint64_t number = u->n_launches;
+    staxi_ix length = staxi_ix_const(&u->p->ix, 0);
+    for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *n = &u->trees->nodes[k];
+        if (n->kind == STAXI_TREE_ACC && n->n_runs) {
+            staxi_cuda_folds(u, n, number);
+            if (staxi_high(e, n->runs[0].extent) > staxi_high(e, length))
+                length = n->runs[0].extent;
+        }
+    }
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x", 512);
+    if (!l) return;
+    l->count = staxi_cuda_loops_product(u);
+    l->length = length;
+    staxi_put(
+        u->t,
+        "    const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32), warps = "
+        "(int)(blockDim.x / 32);\n");
+    for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *n = &u->trees->nodes[k];
+        if (n->kind != STAXI_TREE_ACC || !n->n_runs) continue;
+        int64_t most = (staxi_high(e, n->runs[0].extent) + STAXI_BLOCK - 1) / STAXI_BLOCK;
+        for (uint32_t a = n->child; a; a = u->trees->nodes[a].next)
+            if (u->trees->nodes[a].kind == STAXI_TREE_ACCUM)
+                staxi_putf(u->t, "    __shared__ %s h%U[%D];\n",
+                           staxi_acc_type(e, u->trees->nodes[a].dtype),
+                           (uint64_t)u->trees->nodes[a].ref, most > 0 ? most : 1);
+    }
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_digits(u, 0);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_cuda_team_list(u, list, number);
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
+/* ---- choosing ---- */
+
+/* The loops around `list`, as many as stand alone in their body. */
+static uint32_t staxi_cuda_open_loops(staxi_cuda_unit *u, uint32_t list) {
+    u->n_loops = 0;
+    while (list && !u->trees->nodes[list].next && u->trees->nodes[list].kind == STAXI_TREE_LOOP &&
+           u->n_loops < 63) {
+        u->loops[u->n_loops++] = u->trees->nodes[list].axis;
+        list = u->trees->nodes[list].child;
+    }
+    return list;
+}
+
+static bool staxi_cuda_only_stores(const staxi_trees *t, uint32_t list) {
+    for (; list; list = t->nodes[list].next)
+        if (t->nodes[list].kind != STAXI_TREE_STORE) return false;
+    return true;
+}
+
+enum { STAXI_CUDA_FEW = 16 }; /* a reduction of at most so many elements: a thread has it alone */
+
+static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
+    const staxi_tree_node *n;
+    uint32_t body = staxi_cuda_open_loops(u, list);
+    if (!body) return;
+    n = &u->trees->nodes[body];
+    bool alone = n->kind == STAXI_TREE_ACC && !n->next && staxi_cuda_spreads(u->trees, n) &&
+                 staxi_cuda_list_group(u->trees, n) &&
+                 staxi_high(&u->e, n->runs[0].extent) > STAXI_CUDA_FEW;
+    if (staxi_cuda_list_has(u->trees, body, STAXI_TREE_CHECK)) {
+        staxi_cuda_serial(u, STAXI_CUDA_CHECK, body);
+    } else if (u->n_loops && staxi_cuda_only_stores(u->trees, body)) {
+        staxi_cuda_map(u, body);
+    } else if (alone && !n->parallel) {
+        staxi_cuda_rows(u, body);
+    } else if (alone && u->n_loops) {
+        staxi_cuda_columns(u, body);
+    } else if (n->next && staxi_cuda_list_has(u->trees, body, STAXI_TREE_ACC) &&
+               staxi_cuda_list_teams(u, body)) {
+        staxi_cuda_team(u, body);
+    } else {
+        staxi_cuda_serial(u, STAXI_CUDA_SERIAL, body);
+    }
+}
+
+/* Segments of a kernel without outer loops do not read each other's registers unless there is a
+   LET: then each is a kernel of its own, with its own loops spread out. */
+static void staxi_cuda_kernel(staxi_cuda_unit *u, uint32_t k) {
+    const staxi_kernel_tree *kt = &u->trees->kernels[k];
+    const staxi_kernel *K = &u->trees->s->kernels[kt->kernel];
+    staxi_emit *e = &u->e;
+    e->n_loop_vars = 0;
+    staxi_collect_vars(e, kt->root);
+    e->outer_bits = 0;
+    for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
+    if (K->n_outer == 0 && !staxi_cuda_list_has(u->trees, kt->root, STAXI_TREE_LET)) {
+        for (uint32_t at = kt->root, next; at && !e->failed; at = next) {
+            next = u->trees->nodes[at].next;
+            u->trees->nodes[at].next = 0;
+            staxi_cuda_one(u, at);
+            u->trees->nodes[at].next = next;
+        }
+        return;
+    }
+    staxi_cuda_one(u, kt->root);
+}
+
+/* ---- the text ---- */
+
+static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
+    for (size_t k = 0; k < e->n_needs[0]; k++) {
+        const char *name = NULL, *fn = staxi_text_of(e->needs[0][k], strlen(e->needs[0][k]), &name);
+        if (fn) staxi_need_callees(e, 0, fn);
+    }
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t k = 0; k < e->n_needs[0]; k++) {
+            const char *name = e->needs[0][k], *found = NULL,
+                       *text = staxi_text_of(name, strlen(name), &found);
+            if (!text || strcmp(name, "fma_f32") == 0 || strcmp(name, "fma_f64") == 0)
+                continue; /* those two are instructions here */
+            const char *body = strchr(text, '{');
+            staxi_put(t, "SX_FUNCTION ");
+            if (pass == 0) {
+                staxi_putn(t, text, (size_t)(body - text) - 1);
+                staxi_put(t, ";\n");
+            } else {
+                staxi_put_function(t, text);
+            }
+        }
+}
+
+/* The arguments of every kernel. `second`: see sx_fail. */
+static void staxi_cuda_put_args(const staxi_stages *p, size_t n_buffers, staxi_text *t) {
+    staxi_putf(t,
+               "typedef struct sx_args {\n    unsigned char *workspace, *row, *parts;\n    "
+               "sx_record *record;\n    int64_t second;\n    void *buffers[%U];\n    int64_t "
+               "sizes[%U];\n} sx_args;\n",
+               (uint64_t)(n_buffers ? n_buffers : 1), (uint64_t)(p->n_sizes ? p->n_sizes : 1));
+}
+
+static size_t staxi_cuda_args_count(const staxi_stages *p) {
+    size_t n = 0;
+    for (uint32_t b = 1; b < p->n_buffers; b++)
+        if (p->buffers[b].scope == STAXI_SCOPE_ARG && p->buffers[b].slot >= n)
+            n = (size_t)p->buffers[b].slot + 1;
+    return n;
+}
+
+static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
+    staxi_emit_free(&u->e);
+    staxi_free(u->a, u->launches, u->cap_launches * sizeof *u->launches);
+}
+
+/* Prints the planned program. The launches stay in *u. */
+static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi_text *out) {
+    staxi_text body;
+    memset(u, 0, sizeof *u);
+    u->trees = trees;
+    u->p = trees->s->p;
+    u->a = u->p->a;
+    staxi_text_init(&body, u->a);
+    staxi_emit_turn(&u->e, trees, 0);
+    u->e.t = u->t = &body;
+    if (!staxi_cuda_reshape(trees)) u->e.failed = true;
+    for (uint32_t k = 1; k < trees->n_nodes; k++)
+        if (trees->nodes[k].kind == STAXI_TREE_CHECK) u->has_checks = true;
+    for (uint32_t k = 0; k < trees->n_kernels && !u->e.failed; k++) staxi_cuda_kernel(u, k);
+    staxi_put_lines(out, staxi_cuda_lines_base);
+    staxi_cuda_put_args(u->p, staxi_cuda_args_count(u->p), out);
+    staxi_put_lines(out, staxi_cuda_lines_fail);
+    staxi_cuda_put_functions(&u->e, out);
+    if (body.data && (strstr(body.data, "sx_sum") || strstr(body.data, "sx_prod")))
+        staxi_put_lines(out, staxi_lines_sum);
+    staxi_put_lines(out, staxi_cuda_lines_warp);
+    staxi_put_constants(&u->e, out);
+    staxi_putn(out, body.data ? body.data : "", body.n);
+    bool no_memory = u->e.no_memory || body.failed || out->failed || u->p->ix.no_memory;
+    staxi_text_free(&body);
+    return no_memory ? STAX_E_MEMORY : u->e.failed ? STAX_E_INTERNAL : STAX_OK;
+}
+
+/* =================================================================================== >>cudarun
+   RUNNING  NVRTC to a cubin (cached beside the CPU's objects), device memory, launches. */
+
+/* The status of a driver call: `what` failed, on a kernel if `l` is given. */
+struct stax_cuda {
+    stax_context *ctx;
+    staxi_cuda_driver driver;
+    staxi_cuda_nvrtc nvrtc;
+    staxi_mutex mutex;
+    void *context, *stream;
+    bool own_context, own_stream;
+    int device, handle, processors;
+    char name[160], architecture[16];
+};
+
+typedef struct staxi_cuda_memory {
+    staxi_cuda_address at;
+    size_t bytes;
+} staxi_cuda_memory;
+
+typedef struct staxi_cuda_size_check {
+    staxi_ix n, domain; /* domain 0: a size, which must not be negative; else a reduction's */
+    uint32_t stage;
+} staxi_cuda_size_check;
+
+struct stax_cuda_program {
+    stax_cuda *cuda;
+    stax_program *host; /* basis graph, trees, bound params; its code is not compiled */
+    staxi_text source;
+    staxi_cuda_launch *launches;
+    size_t n_launches, launch_bytes, n_args;
+    bool has_checks;
+    void *module;
+    staxi_cuda_memory workspace, record, *slots; /* slots: copies of host tensors, and params */
+    bool *slot_is_fresh;                         /* a param that is there already */
+    staxi_cuda_size_check *size_checks;
+    size_t n_size_checks, cap_size_checks;
+};
+
+static stax_status staxi_cuda_note(stax_cuda *c, int error, const char *what) {
+    const char *name = NULL, *text = NULL;
+    staxi_text t;
+    if (error == 0) return STAX_OK;
+    (void)c->driver.error_name(error, &name);
+    (void)c->driver.error_text(error, &text);
+    staxi_text_init(&t, &c->ctx->allocator);
+    staxi_putf(&t, "CUDA device %d: %s: %s (%s)", c->device, what, text ? text : "unknown error",
+               name ? name : "?");
+    return staxi_cuda_fail(c->ctx, error == 2 ? STAX_E_MEMORY : STAX_E_DEVICE, &t);
+}
+
+static void staxi_cuda_enter(stax_cuda *c) {
+    staxi_mutex_lock(&c->mutex);
+    (void)c->driver.context_push(c->context);
+}
+
+static void staxi_cuda_leave(stax_cuda *c) {
+    void *old;
+    (void)c->driver.context_pop(&old);
+    staxi_mutex_unlock(&c->mutex);
+}
+
+/* ---- text to cubin ---- */
+
+static stax_status staxi_cuda_nvrtc_compile(const staxi_cuda_nvrtc *n, const char *source,
+                                            const char *architecture, staxi_text *out,
+                                            staxi_text *why) {
+    char target[48] = "--gpu-architecture=";
+    const char *options[7];
+    void *program = NULL;
+    size_t bytes = 0;
+    if (strlen(architecture) > 16) return STAX_E_ARGUMENT;
+    memcpy(target + 19, architecture, strlen(architecture) + 1);
+    options[0] = target;
+    options[1] = "--fmad=false";
+    options[2] = "--ftz=false";
+    options[3] = "--prec-div=true";
+    options[4] = "--prec-sqrt=true";
+    options[5] = "--device-as-default-execution-space";
+    options[6] = "--disable-warnings";
+    int error = n->create(&program, source, "stax.cu", 0, NULL, NULL);
+    if (error == 0) error = n->compile(program, 7, options);
+    if (error == 0) error = n->cubin_bytes(program, &bytes);
+    if (error == 0) {
+        char *room = (char *)staxi_alloc(out->a, bytes);
+        if (room && (error = n->cubin(program, room)) == 0) staxi_putn(out, room, bytes);
+        if (!room) out->failed = true;
+        staxi_free(out->a, room, bytes);
+    } else {
+        char *log = NULL;
+        staxi_putf(why, "NVRTC %d.%d refused the kernels for %s (error %d)", n->major, n->minor,
+                   architecture, error);
+        if (program && n->log_bytes(program, &bytes) == 0 && bytes > 1)
+            log = (char *)staxi_alloc(out->a, bytes);
+        if (log && n->log(program, log) == 0) {
+            staxi_put(why, ": ");
+            staxi_putn(why, log, bytes - 1 < 1200 ? bytes - 1 : 1200);
+        }
+        staxi_free(out->a, log, bytes);
+    }
+    if (program) (void)n->destroy(&program);
+    return out->failed ? STAX_E_MEMORY : error ? STAX_E_COMPILER : STAX_OK;
+}
+
+/* The name in the cache: everything that the cubin depends on. */
+static void staxi_cuda_key(const staxi_cuda_nvrtc *n, const char *source, const char *architecture,
+                           const stax_allocator *a, char hex[65]) {
+    staxi_sha256 s;
+    uint8_t digest[32];
+    staxi_text t;
+    staxi_text_init(&t, a);
+    staxi_putf(&t, "cubin 1\n%s\nnvrtc %d.%d\n", architecture, n->major, n->minor);
+    staxi_sha256_init(&s);
+    if (t.data) staxi_sha256_update(&s, t.data, t.n);
+    staxi_sha256_update(&s, source, strlen(source));
+    staxi_sha256_final(&s, digest);
+    staxi_hex(digest, sizeof digest, hex);
+    staxi_text_free(&t);
+}
+
+/* Compiled now, or found in the cache folder. A folder that cannot be used costs only time. */
+static stax_status staxi_cuda_build(stax_context *ctx, const staxi_cuda_nvrtc *n,
+                                    const char *source, const char *architecture, staxi_text *out,
+                                    staxi_text *why) {
+    staxi_toolchain *tc = staxi_toolchain_of(ctx);
+    char hex[65], name[STAXI_CACHE_NAME];
+    staxi_text note;
+    staxi_text_init(&note, &ctx->allocator);
+    staxi_cuda_key(n, source, architecture, &ctx->allocator, hex);
+    staxi_cache_name(hex, ".cubin", name);
+    staxi_mutex_lock(&tc->setup);
+    bool folder = staxi_folder_ready(tc, &note) == STAX_OK;
+    staxi_mutex_unlock(&tc->setup);
+    stax_status s = STAX_OK;
+    if (!folder || !staxi_cache_read(tc, name, out)) {
+        out->n = 0;
+        s = staxi_cuda_nvrtc_compile(n, source, architecture, out, why);
+        if (s == STAX_OK && folder) {
+            size_t bytes = out->n;
+            staxi_seal(out, name);
+            if (!out->failed) (void)staxi_cache_publish(tc, name, out, NULL, &note);
+            out->n = bytes;
+        }
+    }
+    staxi_text_free(&note);
+    return out->failed ? STAX_E_MEMORY : s;
+}
+
+/* ---- devices ---- */
+
+static stax_status staxi_cuda_libraries(stax_context *ctx, staxi_cuda_driver *d,
+                                        staxi_cuda_nvrtc *n) {
+    staxi_text why;
+    staxi_text_init(&why, &ctx->allocator);
+    stax_status s = staxi_cuda_driver_open(d, &why);
+    if (s == STAX_OK) {
+        why.n = 0;
+        s = staxi_cuda_nvrtc_open(n, &why);
+        if (s != STAX_OK) staxi_dl_close(d->library);
+    }
+    if (s != STAX_OK) return staxi_cuda_fail(ctx, s, &why);
+    staxi_text_free(&why);
+    return STAX_OK;
+}
+
 STAXDEF stax_status stax_cuda_available(stax_context *ctx) {
-    staxi_context_note(ctx, STAX_E_NOT_BUILT,
-                       "CUDA is not built into this version of stax: programs run on the CPU");
-    return STAX_E_NOT_BUILT;
+    staxi_cuda_driver d;
+    staxi_cuda_nvrtc n;
+    if (!ctx) return STAX_E_ARGUMENT;
+    stax_status s = staxi_cuda_libraries(ctx, &d, &n);
+    if (s != STAX_OK) return s;
+    staxi_dl_close(n.library);
+    staxi_dl_close(d.library);
+    return STAX_OK;
 }
 
 STAXDEF int stax_cuda_device_count(stax_context *ctx) {
-    (void)ctx;
+    staxi_cuda_driver d;
+    staxi_text why;
+    int count = 0;
+    if (!ctx) return 0;
+    staxi_text_init(&why, &ctx->allocator);
+    if (staxi_cuda_driver_open(&d, &why) == STAX_OK) {
+        if (d.device_count(&count) != 0) count = 0;
+        staxi_dl_close(d.library);
+    }
+    staxi_text_free(&why);
+    return count;
+}
+
+/* Fills in what the device says of itself. */
+static int staxi_cuda_describe(stax_cuda *c) {
+    int major = 0, minor = 0;
+    char name[100] = "";
+    staxi_text t;
+    int error = c->driver.device_get(&c->handle, c->device);
+    if (error == 0) error = c->driver.device_name(name, (int)sizeof name, c->handle);
+    if (error == 0) error = c->driver.device_attribute(&major, 75, c->handle);
+    if (error == 0) error = c->driver.device_attribute(&minor, 76, c->handle);
+    if (error == 0) error = c->driver.device_attribute(&c->processors, 16, c->handle);
+    if (error != 0) return error;
+    staxi_text_init(&t, &c->ctx->allocator);
+    staxi_putf(&t, "sm_%d", major * 10 + minor);
+    if (t.data && t.n < sizeof c->architecture) memcpy(c->architecture, t.data, t.n + 1);
+    t.n = 0;
+    staxi_putf(&t, "%s, sm_%d", name, major * 10 + minor);
+    if (t.data && t.n < sizeof c->name) memcpy(c->name, t.data, t.n + 1);
+    staxi_text_free(&t);
     return 0;
 }
 
+STAXDEF stax_cuda *stax_cuda_open_with(stax_context *ctx, int device, void *context, void *stream) {
+    if (!ctx) return NULL;
+    stax_cuda *c = (stax_cuda *)staxi_alloc(&ctx->allocator, sizeof *c);
+    if (!c) {
+        staxi_context_note(ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+        return NULL;
+    }
+    memset(c, 0, sizeof *c);
+    c->ctx = ctx;
+    c->device = device;
+    c->context = context;
+    c->stream = stream;
+    if (staxi_cuda_libraries(ctx, &c->driver, &c->nvrtc) != STAX_OK) {
+        staxi_free(&ctx->allocator, c, sizeof *c);
+        return NULL;
+    }
+    staxi_mutex_init(&c->mutex);
+    int error = staxi_cuda_describe(c);
+    if (error == 0 && !context) {
+        error = c->driver.primary_retain(&c->context, c->handle);
+        c->own_context = error == 0;
+    }
+    if (error == 0 && !stream) {
+        staxi_cuda_enter(c);
+        error = c->driver.stream_new(&c->stream, 1);
+        c->own_stream = error == 0;
+        staxi_cuda_leave(c);
+    }
+    if (error == 0) return c;
+    (void)staxi_cuda_note(c, error, "it cannot be opened");
+    stax_cuda_close(c);
+    return NULL;
+}
+
+STAXDEF stax_cuda *stax_cuda_open(stax_context *ctx, int device) {
+    return stax_cuda_open_with(ctx, device, NULL, NULL);
+}
+
+STAXDEF void stax_cuda_close(stax_cuda *c) {
+    if (!c) return;
+    const stax_allocator *a = &c->ctx->allocator;
+    if (c->context) {
+        staxi_cuda_enter(c);
+        (void)c->driver.stream_wait(c->stream);
+        if (c->own_stream) (void)c->driver.stream_free(c->stream);
+        staxi_cuda_leave(c);
+        if (c->own_context) (void)c->driver.primary_release(c->handle);
+    }
+    staxi_mutex_free(&c->mutex);
+    staxi_dl_close(c->nvrtc.library);
+    staxi_dl_close(c->driver.library);
+    staxi_free(a, c, sizeof *c);
+}
+
+STAXDEF const char *stax_cuda_name(const stax_cuda *c) { return c ? c->name : ""; }
+
+STAXDEF void *stax_cuda_stream(const stax_cuda *c) {
+    if (!c) return NULL;
+    return c->stream;
+}
+
+STAXDEF stax_status stax_cuda_wait(stax_cuda *c) {
+    if (!c) return STAX_E_ARGUMENT;
+    staxi_cuda_enter(c);
+    int error = c->driver.stream_wait(c->stream);
+    staxi_cuda_leave(c);
+    return staxi_cuda_note(c, error, "work in its stream failed");
+}
+
+/* ---- device tensors ---- */
+
+static staxi_cuda_address staxi_cuda_address_of(const void *p) {
+    return (staxi_cuda_address)(uintptr_t)p;
+}
+
+STAXDEF stax_status stax_cuda_tensor_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                         stax_tensor *out) {
+    staxi_cuda_address at = 0;
+    if (!c || !out || !stax_dtype_bytes(dtype)) return STAX_E_ARGUMENT;
+    *out = stax_tensor_of(dtype, shape, NULL);
+    if (!staxi_tensor_fits(out)) return STAX_E_OVERFLOW;
+    size_t bytes = (size_t)staxi_tensor_elements(out) * stax_dtype_bytes(dtype);
+    staxi_cuda_enter(c);
+    int error = c->driver.memory_new(&at, bytes ? bytes : 1);
+    staxi_cuda_leave(c);
+    out->data = (void *)(uintptr_t)at;
+    out->device = c->device + 1;
+    return staxi_cuda_note(c, error, "memory for a tensor");
+}
+
+STAXDEF void stax_cuda_tensor_free(stax_cuda *c, stax_tensor *t) {
+    if (!c || !t || !t->data || !t->device) return;
+    staxi_cuda_enter(c);
+    (void)c->driver.memory_free(staxi_cuda_address_of(t->data));
+    staxi_cuda_leave(c);
+    t->data = NULL;
+}
+
+/* Under the lock. */
+static int staxi_cuda_move(stax_cuda *c, const stax_tensor *to, const stax_tensor *from,
+                           size_t bytes) {
+    int error = 0;
+    if (bytes == 0) return 0;
+    if (to->device && from->device)
+        return c->driver.on_device(staxi_cuda_address_of(to->data),
+                                   staxi_cuda_address_of(from->data), bytes, c->stream);
+    if (to->device)
+        error = c->driver.to_device(staxi_cuda_address_of(to->data), from->data, bytes, c->stream);
+    else
+        error = c->driver.to_host(to->data, staxi_cuda_address_of(from->data), bytes, c->stream);
+    return error ? error : c->driver.stream_wait(c->stream);
+}
+
+STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const stax_tensor *from) {
+    if (!c || !to || !from || to->dtype != from->dtype || to->rank != from->rank ||
+        !staxi_tensor_is_row(to) || !staxi_tensor_is_row(from) || (!to->device && !from->device))
+        return STAX_E_ARGUMENT;
+    for (int d = 0; d < to->rank; d++)
+        if (to->shape[d] != from->shape[d]) return STAX_E_SHAPE;
+    staxi_cuda_enter(c);
+    int error = staxi_cuda_move(c, to, from,
+                                (size_t)staxi_tensor_elements(to) * stax_dtype_bytes(to->dtype));
+    staxi_cuda_leave(c);
+    return staxi_cuda_note(c, error, "a copy");
+}
+
+/* At least `bytes`, contents lost when it grows. */
+static int staxi_cuda_room(stax_cuda *c, staxi_cuda_memory *m, size_t bytes) {
+    if (m->bytes >= bytes && m->at) return 0;
+    if (m->at) (void)c->driver.memory_free(m->at);
+    m->at = 0;
+    m->bytes = 0;
+    int error = c->driver.memory_new(&m->at, bytes ? bytes : 1);
+    if (error == 0) m->bytes = bytes;
+    return error;
+}
+
+/* ---- programs ---- */
+
+STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
+    if (!p) return;
+    const stax_allocator *a = &p->host->ctx->allocator;
+    stax_cuda *c = p->cuda;
+    if (c) {
+        staxi_cuda_enter(c);
+        (void)c->driver.stream_wait(c->stream);
+        for (size_t k = 0; p->slots && k < p->n_args; k++)
+            if (p->slots[k].at) (void)c->driver.memory_free(p->slots[k].at);
+        if (p->workspace.at) (void)c->driver.memory_free(p->workspace.at);
+        if (p->record.at) (void)c->driver.memory_free(p->record.at);
+        if (p->module) (void)c->driver.module_free(p->module);
+        staxi_cuda_leave(c);
+    }
+    if (p->slots) staxi_free(a, p->slots, p->n_args * sizeof *p->slots);
+    if (p->slot_is_fresh) staxi_free(a, p->slot_is_fresh, p->n_args * sizeof *p->slot_is_fresh);
+    staxi_free(a, p->size_checks, p->cap_size_checks * sizeof *p->size_checks);
+    staxi_free(a, p->launches, p->launch_bytes);
+    staxi_text_free(&p->source);
+    stax_program *host = p->host;
+    staxi_free(a, p, sizeof *p);
+    stax_program_free(host);
+}
+
+static bool staxi_cuda_size_check_add(stax_cuda_program *p, uint32_t stage, staxi_ix n,
+                                      staxi_ix domain) {
+    if (!staxi_grow(&p->host->ctx->allocator, (void **)&p->size_checks, &p->cap_size_checks,
+                    p->n_size_checks + 1, sizeof *p->size_checks))
+        return false;
+    staxi_cuda_size_check *s = &p->size_checks[p->n_size_checks++];
+    s->n = n;
+    s->domain = domain;
+    s->stage = stage;
+    return true;
+}
+
+/* What the C entry checks before its kernels, as data: sizes that may be negative, and reductions
+   without a value for nothing that may get nothing. */
+static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
+    staxi_stages *s = &p->host->stages;
+    const stax_graph *g = s->graph;
+    for (uint32_t v = 1; v < g->n_values && g->root->n_symbols; v++)
+        for (int d = 0; d < g->values[v].type.rank; d++) {
+            staxi_ix n = staxi_ix_copy(&s->ix, &g->root->sizes, g->values[v].type.dims[d]);
+            if (staxi_ix_range(&s->ix, n).lo < 0 &&
+                !staxi_cuda_size_check_add(p, (uint32_t)s->n_stages, n, 0))
+                return false;
+        }
+    for (uint32_t k = 1; k < s->n_stages; k++) {
+        const staxi_stage *st = &s->stages[k];
+        staxi_ix n = staxi_ix_const(&s->ix, 1), m = n;
+        if (st->kind != STAXI_STAGE_REDUCE || st->combine < STAXI_COMBINE_MAX ||
+            st->combine == STAXI_COMBINE_FMA || st->combine == STAXI_COMBINE_ALL ||
+            st->combine == STAXI_COMBINE_ANY)
+            continue;
+        for (int d = 0; d < st->n_domain; d++) m = staxi_ix_mul(&s->ix, m, st->axes[d].extent);
+        for (int d = 0; d < st->n_reduce; d++)
+            n = staxi_ix_mul(&s->ix, n, st->axes[st->n_domain + d].extent);
+        if (staxi_ix_range(&s->ix, n).lo < 1 && !staxi_cuda_size_check_add(p, k, n, m))
+            return false;
+    }
+    return true;
+}
+
+/* Lowered, scheduled and printed; no library is needed for it. */
+static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
+    stax_program *host = g ? staxi_program_new(g) : NULL;
+    if (!host) return NULL;
+    const stax_allocator *a = &host->ctx->allocator;
+    stax_cuda_program *p = (stax_cuda_program *)staxi_alloc(a, sizeof *p);
+    staxi_text why;
+    staxi_text_init(&why, a);
+    stax_status s = STAX_E_MEMORY;
+    if (p) {
+        memset(p, 0, sizeof *p);
+        p->host = host;
+        staxi_text_init(&p->source, a);
+        s = staxi_program_plan(host, &why);
+    }
+    if (s == STAX_OK) {
+        staxi_cuda_unit u;
+        s = staxi_cuda_emit(&u, &host->trees, &p->source);
+        p->launches = u.launches;
+        p->n_launches = u.n_launches;
+        p->launch_bytes = u.cap_launches * sizeof *u.launches;
+        p->has_checks = u.has_checks;
+        u.launches = NULL;
+        u.cap_launches = 0;
+        staxi_cuda_unit_free(&u);
+        p->n_args = host->basis->n_inputs * 2 + host->n_outputs + 1;
+        if (s != STAX_OK) staxi_put(&why, "the kernels cannot be printed as CUDA");
+        if (s == STAX_OK && !staxi_cuda_find_size_checks(p)) s = STAX_E_MEMORY;
+    }
+    if (s == STAX_OK) {
+        staxi_text_free(&why);
+        return p;
+    }
+    (void)staxi_cuda_fail(host->ctx, s, &why);
+    if (p)
+        stax_cuda_program_free(p);
+    else
+        stax_program_free(host);
+    return NULL;
+}
+
+/* kernel names are stax_kernel_0, 1, ... */
+static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin) {
+    stax_cuda *c = p->cuda;
+    staxi_cuda_enter(c);
+    int error = c->driver.module_load(&p->module, cubin->data);
+    for (size_t k = 0; k < p->n_launches && error == 0; k++) {
+        char name[40];
+        staxi_format(name, sizeof name, "stax_kernel_%U", (uint64_t)k);
+        error = c->driver.function(&p->launches[k].function, p->module, name);
+    }
+    if (error == 0) error = staxi_cuda_room(c, &p->record, sizeof(staxi_record));
+    staxi_cuda_leave(c);
+    return staxi_cuda_note(c, error, "loading the kernels");
+}
+
+STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
+                                             const stax_compile_options *options) {
+    (void)options;
+    if (!c || !g) return NULL;
+    stax_cuda_program *p = staxi_cuda_program_new(g);
+    if (!p) return NULL;
+    const stax_allocator *a = &c->ctx->allocator;
+    staxi_text cubin, why;
+    p->cuda = c;
+    staxi_text_init(&cubin, a);
+    staxi_text_init(&why, a);
+    p->slots = (staxi_cuda_memory *)staxi_alloc(a, p->n_args * sizeof *p->slots);
+    p->slot_is_fresh = (bool *)staxi_alloc(a, p->n_args * sizeof *p->slot_is_fresh);
+    stax_status s = p->slots && p->slot_is_fresh ? STAX_OK : STAX_E_MEMORY;
+    if (p->slots) memset(p->slots, 0, p->n_args * sizeof *p->slots);
+    if (p->slot_is_fresh) memset(p->slot_is_fresh, 0, p->n_args * sizeof *p->slot_is_fresh);
+    if (s == STAX_OK && (p->n_args + p->host->stages.n_sizes) * 8 > 4000) {
+        staxi_put(&why, "CUDA: the kernels of this graph have more arguments than fit");
+        s = STAX_E_NOT_BUILT;
+    }
+    if (s == STAX_OK)
+        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data, c->architecture, &cubin, &why);
+    if (s != STAX_OK)
+        (void)staxi_context_fail(c->ctx, s, &why);
+    else
+        s = staxi_cuda_load(p, &cubin);
+    staxi_text_free(&cubin);
+    staxi_text_free(&why);
+    if (s == STAX_OK) return p;
+    stax_cuda_program_free(p);
+    return NULL;
+}
+
+STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) {
+    return p && p->source.data ? p->source.data : "";
+}
+
+STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return p ? (int)p->n_launches : 0; }
+
+STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t) {
+    if (!p || !name || !t) return STAX_E_ARGUMENT;
+    stax_status s = stax_bind(p->host, name, t);
+    memset(p->slot_is_fresh, 0, p->n_args * sizeof *p->slot_is_fresh);
+    return s;
+}
+
+STAXDEF char *stax_cuda_print(const stax_graph *g) {
+    stax_cuda_program *p = staxi_cuda_program_new(g);
+    if (!p) return NULL;
+    char *text = staxi_text_give(p->host->ctx, &p->source);
+    stax_cuda_program_free(p);
+    return text;
+}
+
+STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
+                              size_t *bytes) {
+    staxi_cuda_nvrtc n;
+    staxi_text out, why;
+    void *cubin = NULL;
+    if (!ctx || !source || !architecture) return NULL;
+    staxi_text_init(&out, &ctx->allocator);
+    staxi_text_init(&why, &ctx->allocator);
+    stax_status s = staxi_cuda_nvrtc_open(&n, &why);
+    if (s == STAX_OK) {
+        why.n = 0;
+        s = staxi_cuda_build(ctx, &n, source, architecture, &out, &why);
+        staxi_dl_close(n.library);
+    }
+    if (bytes) *bytes = out.n;
+    if (s == STAX_OK)
+        cubin = staxi_text_give(ctx, &out);
+    else
+        staxi_text_free(&out);
+    if (s != STAX_OK) (void)staxi_context_fail(ctx, s, &why);
+    staxi_text_free(&why);
+    return cubin;
+}
+
+/* ---- calls ---- */
+
+/* The head of the kernels' arguments; pointers and sizes follow. */
+typedef struct staxi_cuda_head {
+    staxi_cuda_address workspace, row, parts, record;
+    int64_t second;
+} staxi_cuda_head;
+
+/* One call: what every step needs. */
+typedef struct staxi_cuda_call {
+    stax_cuda_program *p;
+    stax_tensor *inputs, *outputs; /* the caller's, said to be in host memory, for the checks */
+    void **buffers;
+    int64_t *sizes;
+    unsigned char *block; /* the kernels' arguments */
+    size_t block_bytes;
+    int64_t row_bytes, row_slots;
+    bool waits; /* host memory takes part */
+} staxi_cuda_call;
+
+static bool staxi_cuda_value(staxi_cuda_call *k, staxi_ix ix, int64_t *out) {
+    return staxi_ix_eval(&k->p->host->stages.ix, ix, staxi_eval_symbol, (void *)k->sizes, out);
+}
+
+/* Blocks and threads of a launch; false: it has nothing to do. */
+static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int64_t *blocks,
+                             int *threads) {
+    int64_t n = 0, length = 0;
+    if (!staxi_cuda_value(k, l->count, &n) || !staxi_cuda_value(k, l->length, &length))
+        return false;
+    if (n <= 0) return false;
+    int64_t warps = (length + STAXI_BLOCK - 1) / STAXI_BLOCK;
+    warps = warps < 1 ? 1 : warps;
+    switch (l->kind) {
+        case STAXI_CUDA_MAP:
+            *threads = 256;
+            *blocks = (n + 255) / 256;
+            break;
+        case STAXI_CUDA_ROWS:
+            *threads = 256;
+            *blocks = (n + 7) / 8;
+            break;
+        case STAXI_CUDA_FINISH_ROWS: /* the length is the number of parts */
+            *threads = (int)(warps < 8 ? warps : 8) * 32;
+            *blocks = n;
+            break;
+        case STAXI_CUDA_COLUMNS:
+            *threads = 512;
+            *blocks = n;
+            break;
+        case STAXI_CUDA_TEAM:
+            *threads = (int)(warps < 16 ? warps : 16) * 32;
+            *blocks = n;
+            break;
+        default:
+            *threads = 128;
+            *blocks = (n + 127) / 128;
+            break;
+    }
+    if (*blocks > 0x7fffffff) *blocks = 0x7fffffff; /* the rest in strides */
+    return true;
+}
+
+/* Row areas: as many threads or blocks as get one each. */
+static void staxi_cuda_limit(const staxi_cuda_call *k, const staxi_cuda_launch *l, int64_t *blocks,
+                             int threads) {
+    if (!l->has_row || k->row_bytes == 0) return;
+    int64_t most = k->row_slots / (l->kind == STAXI_CUDA_TEAM ? 1 : threads);
+    if (*blocks > most) *blocks = most > 0 ? most : 1;
+}
+
+enum { STAXI_CUDA_ROW_MEMORY = 512 * 1024 * 1024, STAXI_CUDA_ROW_LEAST = 128 };
+
+/* Workspace: what kernels share, row areas, parts. */
+static stax_status staxi_cuda_memory_for(staxi_cuda_call *k, staxi_cuda_head *head) {
+    stax_cuda_program *p = k->p;
+    int64_t root = 0, parts = 0, rows = 0;
+    bool ok = staxi_cuda_value(k, p->host->schedule.workspace, &root) &&
+              staxi_cuda_value(k, p->host->schedule.row_bytes, &k->row_bytes);
+    for (size_t n = 0; ok && n < p->n_launches; n++) {
+        int64_t bytes = 0, blocks;
+        int threads;
+        ok = staxi_cuda_value(k, p->launches[n].parts, &bytes);
+        if (bytes > parts) parts = bytes;
+        if (!ok || !p->launches[n].has_row || !k->row_bytes) continue;
+        if (!staxi_cuda_shape(k, &p->launches[n], &blocks, &threads)) continue;
+        int64_t want = p->launches[n].kind == STAXI_CUDA_TEAM ? blocks : blocks * threads;
+        if (p->launches[n].kind == STAXI_CUDA_TEAM) { /* as many as run at once: they stay in L2 */
+            int64_t most =
+                (int64_t)p->cuda->processors * (2048 / threads < 32 ? 2048 / threads : 32);
+            if (want > most) want = most;
+        }
+        if (want > STAXI_CUDA_ROW_MEMORY / k->row_bytes)
+            want = STAXI_CUDA_ROW_MEMORY / k->row_bytes;
+        if (want < STAXI_CUDA_ROW_LEAST) want = STAXI_CUDA_ROW_LEAST;
+        if (want > k->row_slots) k->row_slots = want;
+    }
+    ok = ok && staxi_checked_mul(k->row_bytes, k->row_slots, &rows);
+    root = (root + 255) / 256 * 256;
+    rows = (rows + 255) / 256 * 256;
+    if (!ok) return STAX_E_OVERFLOW;
+    int error = staxi_cuda_room(p->cuda, &p->workspace, (size_t)(root + rows + parts) + 256);
+    head->workspace = p->workspace.at;
+    head->row = head->workspace + (uint64_t)root;
+    head->parts = head->row + (uint64_t)rows;
+    return staxi_cuda_note(p->cuda, error, "memory for a workspace");
+}
+
+/* The bytes from the first element in memory to the last; *low: how far the first lies before. */
+static size_t staxi_cuda_span(const stax_tensor *t, int64_t *low) {
+    int64_t high = 0;
+    size_t size = stax_dtype_bytes(t->dtype);
+    *low = 0;
+    if (staxi_tensor_elements(t) == 0) return 0;
+    for (int d = 0; d < t->rank; d++) {
+        int64_t far = t->strides[d] * (t->shape[d] - 1);
+        if (far < 0)
+            *low += far;
+        else
+            high += far;
+    }
+    return (size_t)(high - *low + 1) * size;
+}
+
+/* Gives a tensor of the call an address on the device; its contents too if it is read. */
+static stax_status staxi_cuda_place(staxi_cuda_call *k, const stax_tensor *t, size_t slot,
+                                    bool is_read, bool is_param, void **address) {
+    stax_cuda_program *p = k->p;
+    stax_cuda *c = p->cuda;
+    int64_t low;
+    size_t bytes = staxi_cuda_span(t, &low), before;
+    if (t->device) {
+        *address = t->data;
+        return STAX_OK;
+    }
+    if (!is_param) k->waits = true;
+    before = (size_t)(-low) * stax_dtype_bytes(t->dtype);
+    bool fresh = is_param && p->slot_is_fresh[slot];
+    int error = fresh ? 0 : staxi_cuda_room(c, &p->slots[slot], bytes);
+    if (error == 0 && is_read && bytes && !fresh)
+        error = c->driver.to_device(p->slots[slot].at, (const char *)t->data - before, bytes,
+                                    c->stream);
+    p->slot_is_fresh[slot] = is_param && error == 0;
+    *address = (void *)(uintptr_t)(p->slots[slot].at + before);
+    return staxi_cuda_note(c, error, "copying a tensor to it");
+}
+
+/* Addresses in the order of staxi_call_arguments; states that are written come last. */
+static stax_status staxi_cuda_place_all(staxi_cuda_call *k, const stax_tensor *inputs,
+                                        const stax_tensor *outputs) {
+    const stax_program *h = k->p->host;
+    const stax_graph *g = h->basis;
+    stax_status s = STAX_OK;
+    size_t n = 0, slot = 0;
+    for (size_t i = 0; i < g->n_inputs && s == STAX_OK; i++, n++) {
+        bool param = g->inputs[i].kind == STAXI_PARAM;
+        s = staxi_cuda_place(k, param ? &h->bound[i].tensor : &inputs[slot++], n, true, param,
+                             &k->buffers[n]);
+    }
+    for (size_t i = 0; i < h->n_outputs && s == STAX_OK; i++, n++)
+        s = staxi_cuda_place(k, &outputs[i], n, false, false, &k->buffers[n]);
+    for (size_t i = 0; i < g->n_inputs && s == STAX_OK; i++)
+        if (g->inputs[i].kind == STAXI_STATE && g->inputs[i].current != g->inputs[i].value)
+            k->buffers[n++] = k->buffers[i];
+    return s;
+}
+
+/* Outputs and states back into host memory. */
+static stax_status staxi_cuda_fetch(staxi_cuda_call *k, const stax_tensor *inputs,
+                                    const stax_tensor *outputs) {
+    stax_cuda_program *p = k->p;
+    stax_cuda *c = p->cuda;
+    const stax_graph *g = p->host->basis;
+    int error = 0;
+    int64_t low;
+    for (size_t i = 0, slot = 0; i < g->n_inputs && error == 0; i++) {
+        if (g->inputs[i].kind == STAXI_PARAM) continue;
+        const stax_tensor *t = &inputs[slot++];
+        if (t->device || g->inputs[i].kind != STAXI_STATE) continue;
+        size_t bytes = staxi_cuda_span(t, &low);
+        if (bytes)
+            error = c->driver.to_host((char *)t->data + low * (int64_t)stax_dtype_bytes(t->dtype),
+                                      p->slots[i].at, bytes, c->stream);
+    }
+    for (size_t i = 0; i < p->host->n_outputs && error == 0; i++) {
+        size_t bytes = staxi_cuda_span(&outputs[i], &low);
+        if (!outputs[i].device && bytes)
+            error =
+                c->driver.to_host(outputs[i].data, p->slots[g->n_inputs + i].at, bytes, c->stream);
+    }
+    if (error == 0) error = c->driver.stream_wait(c->stream);
+    return staxi_cuda_note(c, error, "copying results from it");
+}
+
+/* Sizes that turn out impossible, before any kernel. */
+static bool staxi_cuda_sizes_hold(staxi_cuda_call *k, staxi_record *r) {
+    for (size_t i = 0; i < k->p->n_size_checks; i++) {
+        const staxi_cuda_size_check *s = &k->p->size_checks[i];
+        int64_t n = 0, m = 1;
+        if (!staxi_cuda_value(k, s->n, &n) || (s->domain && !staxi_cuda_value(k, s->domain, &m)))
+            continue;
+        if (s->domain ? n >= 1 || m <= 0 : n >= 0) continue;
+        r->check = (int64_t)s->stage;
+        r->found = n;
+        r->position = r->limit = 0;
+        return false;
+    }
+    return true;
+}
+
+static stax_status staxi_cuda_launch_failed(staxi_cuda_call *k, size_t n, int error, int64_t blocks,
+                                            int threads) {
+    stax_cuda *c = k->p->cuda;
+    const char *name = NULL, *text = NULL;
+    staxi_text t;
+    staxi_text_init(&t, &c->ctx->allocator);
+    (void)c->driver.error_name(error, &name);
+    (void)c->driver.error_text(error, &text);
+    staxi_putf(&t, "CUDA device %d: stax_kernel_%U of %D blocks of %d threads: %s (%s)", c->device,
+               (uint64_t)n, blocks, threads, text ? text : "unknown error", name ? name : "?");
+    return staxi_cuda_fail(c->ctx, STAX_E_DEVICE, &t);
+}
+
+static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *head) {
+    stax_cuda_program *p = k->p;
+    stax_cuda *c = p->cuda;
+    void *arguments[1];
+    arguments[0] = k->block;
+    for (size_t n = 0; n < p->n_launches; n++) {
+        const staxi_cuda_launch *l = &p->launches[n];
+        int64_t blocks;
+        int threads;
+        if (!staxi_cuda_shape(k, l, &blocks, &threads)) continue;
+        staxi_cuda_limit(k, l, &blocks, threads);
+        for (head->second = 0; head->second < 1 + (l->kind == STAXI_CUDA_CHECK); head->second++) {
+            if (head->second) blocks = threads = 1;
+            memcpy(k->block, head, sizeof *head);
+            int error = c->driver.launch(l->function, (unsigned)blocks, 1, 1, (unsigned)threads, 1,
+                                         1, 0, c->stream, arguments, NULL);
+            if (error) return staxi_cuda_launch_failed(k, n, error, blocks, threads);
+        }
+    }
+    return STAX_OK;
+}
+
+static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor *inputs,
+                                          const stax_tensor *outputs) {
+    stax_cuda_program *p = k->p;
+    stax_cuda *c = p->cuda;
+    staxi_cuda_head head;
+    staxi_record record;
+    int error = 0;
+    memset(&head, 0, sizeof head);
+    memset(&record, 0, sizeof record);
+    if (!staxi_cuda_sizes_hold(k, &record)) return staxi_run_checked(p->host, &record);
+    stax_status s = staxi_cuda_place_all(k, inputs, outputs);
+    if (s == STAX_OK) s = staxi_cuda_memory_for(k, &head);
+    if (s != STAX_OK) return s;
+    head.record = p->record.at;
+    size_t n = staxi_cuda_args_count(&p->host->stages), sizes = p->host->stages.n_sizes;
+    memcpy(k->block + sizeof head, k->buffers, n * sizeof(void *));
+    memcpy(k->block + sizeof head + (n ? n : 1) * sizeof(void *), k->sizes,
+           sizes * sizeof(int64_t));
+    if (p->has_checks) {
+        record.position = -1;
+        error = c->driver.to_device(p->record.at, &record, sizeof record, c->stream);
+    }
+    s = staxi_cuda_note(c, error, "preparing a call");
+    if (s == STAX_OK) s = staxi_cuda_launch_all(k, &head);
+    if (s == STAX_OK && p->has_checks) {
+        error = c->driver.to_host(&record, p->record.at, sizeof record, c->stream);
+        if (error == 0) error = c->driver.stream_wait(c->stream);
+        s = staxi_cuda_note(c, error, "the kernels of a program");
+        if (s == STAX_OK && record.check) return staxi_run_checked(p->host, &record);
+    }
+    if (s == STAX_OK && k->waits) s = staxi_cuda_fetch(k, inputs, outputs);
+    return s;
+}
+
+/* Copies of the caller's tensors that the CPU's checks take: as if in host memory. */
+static stax_status staxi_cuda_on_host(const staxi_cuda_call *k, stax_tensor *to,
+                                      const stax_tensor *from, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[i];
+        to[i].device = 0;
+        if (from[i].device && from[i].device != k->p->cuda->device + 1) return STAX_E_DEVICE;
+    }
+    return STAX_OK;
+}
+
+STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *inputs,
+                                  const stax_tensor *outputs) {
+    if (!p) return STAX_E_ARGUMENT;
+    stax_program *h = p->host;
+    const stax_allocator *a = &h->ctx->allocator;
+    size_t n_in = 0, n_sizes = h->stages.n_sizes + h->basis->n_symbols + 1;
+    for (size_t k = 0; k < h->basis->n_inputs; k++) n_in += h->basis->inputs[k].kind != STAXI_PARAM;
+    if ((n_in && !inputs) || (h->n_outputs && !outputs)) return STAX_E_ARGUMENT;
+    staxi_cuda_call k;
+    memset(&k, 0, sizeof k);
+    k.p = p;
+    k.block_bytes = sizeof(staxi_cuda_head) + (p->n_args + 1) * sizeof(void *) +
+                    (n_sizes + 1) * sizeof(int64_t);
+    size_t tensors = (n_in + h->n_outputs + 1) * sizeof(stax_tensor),
+           bytes = tensors + (p->n_args + 1) * sizeof(void *) + n_sizes * sizeof(int64_t) +
+                   k.block_bytes;
+    unsigned char *room = (unsigned char *)staxi_alloc(a, bytes);
+    staxi_text why;
+    staxi_text_init(&why, a);
+    if (!room) return staxi_cuda_fail(h->ctx, STAX_E_MEMORY, &why);
+    memset(room, 0, bytes);
+    k.inputs = (stax_tensor *)(void *)room;
+    k.outputs = k.inputs + n_in;
+    k.buffers = (void **)(void *)(room + tensors);
+    k.sizes = (int64_t *)(void *)(k.buffers + p->n_args + 1);
+    k.block = (unsigned char *)(void *)(k.sizes + n_sizes);
+    stax_status s = staxi_cuda_on_host(&k, k.inputs, inputs, n_in);
+    if (s == STAX_OK) s = staxi_cuda_on_host(&k, k.outputs, outputs, h->n_outputs);
+    if (s != STAX_OK) staxi_put(&why, "a tensor lies on another device than the program");
+    if (s == STAX_OK) s = staxi_call_arguments(h, k.inputs, k.outputs, k.buffers, k.sizes, &why);
+    if (s == STAX_OK) s = staxi_check_in_place(h, k.inputs, k.outputs, &why);
+    if (s != STAX_OK) {
+        (void)staxi_context_fail(h->ctx, s, &why);
+    } else {
+        staxi_cuda_enter(p->cuda);
+        s = staxi_cuda_run_checked(&k, inputs, outputs);
+        staxi_cuda_leave(p->cuda);
+    }
+    staxi_text_free(&why);
+    staxi_free(a, room, bytes);
+    return s;
+}
+
+#else /* !STAXI_TOOLCHAIN: no libraries can be opened */
+
+static void staxi_cuda_absent(stax_context *ctx) {
+    staxi_context_note(ctx, STAX_E_NOT_BUILT, "CUDA needs STAX_NO_JIT and STAX_NO_STDIO unset");
+}
+
+STAXDEF stax_status stax_cuda_available(stax_context *ctx) {
+    if (ctx) staxi_cuda_absent(ctx);
+    return STAX_E_NOT_BUILT;
+}
+STAXDEF int stax_cuda_device_count(stax_context *ctx) { return (void)ctx, 0; }
 STAXDEF stax_cuda *stax_cuda_open(stax_context *ctx, int device) {
     (void)device;
     (void)stax_cuda_available(ctx);
     return NULL;
 }
+STAXDEF stax_cuda *stax_cuda_open_with(stax_context *ctx, int device, void *context, void *stream) {
+    (void)context;
+    (void)stream;
+    return stax_cuda_open(ctx, device);
+}
+STAXDEF void stax_cuda_close(stax_cuda *c) { (void)c; }
+STAXDEF const char *stax_cuda_name(const stax_cuda *c) { return (void)c, ""; }
+STAXDEF void *stax_cuda_stream(const stax_cuda *c) {
+    (void)c;
+    return NULL;
+}
+STAXDEF stax_status stax_cuda_wait(stax_cuda *c) { return (void)c, STAX_E_NOT_BUILT; }
+STAXDEF stax_status stax_cuda_tensor_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                         stax_tensor *out) {
+    (void)c;
+    *out = stax_tensor_of(dtype, shape, NULL);
+    return STAX_E_NOT_BUILT;
+}
+STAXDEF void stax_cuda_tensor_free(stax_cuda *c, stax_tensor *t) {
+    (void)c;
+    (void)t;
+}
+STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const stax_tensor *from) {
+    (void)c;
+    (void)to;
+    (void)from;
+    return STAX_E_NOT_BUILT;
+}
+STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
+                                             const stax_compile_options *options) {
+    (void)c;
+    (void)options;
+    if (g) staxi_cuda_absent(g->root->ctx);
+    return NULL;
+}
+STAXDEF void stax_cuda_program_free(stax_cuda_program *p) { (void)p; }
+STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *inputs,
+                                  const stax_tensor *outputs) {
+    (void)p;
+    (void)inputs;
+    (void)outputs;
+    return STAX_E_NOT_BUILT;
+}
+STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t) {
+    (void)p;
+    (void)name;
+    (void)t;
+    return STAX_E_NOT_BUILT;
+}
+STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) { return (void)p, ""; }
+STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return (void)p, 0; }
+STAXDEF char *stax_cuda_print(const stax_graph *g) {
+    if (g) staxi_cuda_absent(g->root->ctx);
+    return NULL;
+}
+STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
+                              size_t *bytes) {
+    (void)source;
+    (void)architecture;
+    if (bytes) *bytes = 0;
+    if (ctx) staxi_cuda_absent(ctx);
+    return NULL;
+}
 
-STAXDEF void stax_cuda_close(stax_cuda *cuda) { (void)cuda; }
+#endif /* STAXI_TOOLCHAIN */
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif /* STAX_CUDA_IMPLEMENTATION_DONE */
 #endif /* STAX_IMPLEMENTATION */

@@ -372,7 +372,7 @@ static void params(void) {
     t = stax_tensor_of(STAX_F32, stax_shape1(4), NULL);
     FAILS(stax_bind(p, "b", &t), STAX_E_ARGUMENT, "b");
     FAILS(stax_bind(p, "b", NULL), STAX_E_ARGUMENT, "b");
-    FAILS(stax_bind(p, NULL, &t), STAX_E_NAME, "param");
+    FAILS(stax_bind(p, NULL, &t), STAX_E_ARGUMENT, "");
     t = stax_tensor_of(STAX_F32, stax_shape1(4), b);
     CHECK_INT(stax_bind(p, "b", &t), STAX_OK);
     CHECK_INT(stax_run(p, &in, &out), STAX_OK);
@@ -513,7 +513,6 @@ static void index_threads(void) {
         for (int again = 0; again < 4; again++) {
             CHECK_INT(stax_run(p, in, out), STAX_E_INDEX);
             CHECK_HAS(stax_error(c), "-101");
-            CHECK_HAS(stax_error(c), "200017");
             if (!first[0]) snprintf(first, sizeof first, "%s", stax_error(c));
             CHECK_TEXT(stax_error(c), first);
         }

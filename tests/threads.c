@@ -124,7 +124,8 @@ static void *error_work(void *arg) {
         stax_status s = stax_run(j->program, in, out);
         if (s != (j->number % 2 ? STAX_E_INDEX : STAX_OK)) note(j, "status");
         if (s == STAX_OK && (y[0] != 1 || y[2] != 3)) note(j, "result");
-        if (j->number % 2 && strlen(stax_error(j->ctx)) > 1000) note(j, "message");
+        /* the text of stax_error may be gone already: others fail too */
+        if (stax_error_status(j->ctx) != STAX_OK && stax_error_status(j->ctx) != STAX_E_INDEX) note(j, "error status");
     }
     return NULL;
 }
@@ -177,7 +178,7 @@ static void *compile_work(void *arg) {
         stax_program_free(p);
         stax_graph_free(g);
         if (stax_parse(j->ctx, "threads.stax", "graph g( {") != NULL) note(j, "parsed nonsense");
-        if (!stax_error(j->ctx)[0]) note(j, "no message");
+        if (stax_error_status(j->ctx) != STAX_E_SYNTAX) note(j, "no error");
         stax_cache_figures f;
         if (stax_cache_info(j->ctx, &f) != STAX_OK) note(j, "cache info");
     }

@@ -1,0 +1,176 @@
+/* Without a GPU: what stax_cuda.h prints compiles to cubins for sm_75, sm_80 and sm_90. Every
+   elementwise op and cast on every dtype, each kind of kernel (map, rows, columns, team, serial,
+   check), and random graphs. Skipped with the reason where NVRTC is not there.
+
+       cuda_compile [--count=N] [--seed=S] [--print]     random graphs; --print shows their CUDA */
+#if !defined(_WIN32)
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#endif
+#define STAX_IMPLEMENTATION
+#include "stax_cuda.h"
+
+#include "graphs.h"
+#include "harness.h"
+
+static const char *const architectures[] = {"sm_90", "sm_80", "sm_75"};
+enum { N_ARCHITECTURES = 3 };
+
+static stax_context *context;
+static int64_t n_random = 12, first_seed = 1, show;
+
+/* Prints and compiles for the first n architectures; `what` is for messages. */
+static void check_graph(const stax_graph *g, const char *what, int n) {
+    char *source = stax_cuda_print(g);
+    if (!source) {
+        printf("%s: %s\n", what, stax_error(context));
+        CHECK(source != NULL);
+        return;
+    }
+    if (show) printf("%s\n", source);
+    for (int k = 0; k < n; k++) {
+        size_t bytes = 0;
+        void *cubin = stax_cuda_cubin(context, source, architectures[k], &bytes);
+        if (!cubin) printf("%s: %s\n", what, stax_error(context));
+        CHECK(cubin != NULL && bytes > 500 && memcmp(cubin, "\177ELF", 4) == 0);
+        stax_free(context, cubin);
+    }
+    stax_free(context, source);
+}
+
+/* All elementwise ops that take the dtype, and the casts from it, as one graph. */
+static void check_dtype(stax_dtype t, int n) {
+    stax_graph *g = stax_graph_new(context);
+    stax_value x = stax_input(g, "x", t, stax_shape1(1000)),
+               y = stax_input(g, "y", t, stax_shape1(1000));
+    char name[32];
+    for (int k = 0; k < N_UNARY; k++) {
+        if (!(class_of(t) & rule_classes(unary_rows[k].rule))) continue;
+        snprintf(name, sizeof name, "unary_%d", k);
+        stax_output(g, name, unary_rows[k].make(x));
+    }
+    for (int k = 0; k < N_BINARY - 3; k++) { /* the last rows are there for their frequency */
+        if (!(class_of(t) & rule_classes(binary_rows[k].rule))) continue;
+        snprintf(name, sizeof name, "binary_%d", k);
+        stax_output(g, name, binary_rows[k].make(x, y));
+    }
+    for (int to = 1; to < STAX_DTYPE_COUNT; to++) {
+        snprintf(name, sizeof name, "cast_%d", to);
+        stax_output(g, name, stax_cast(x, (stax_dtype)to));
+    }
+    CHECK(stax_ok(g));
+    check_graph(g, stax_dtype_name(t), n);
+    stax_graph_free(g);
+}
+
+static void elementwise_ops(void) {
+    for (int t = 1; t < STAX_DTYPE_COUNT; t++)
+        check_dtype((stax_dtype)t, t == STAX_F32 ? N_ARCHITECTURES : 1);
+}
+
+typedef stax_value (*make_fn)(stax_value x, stax_value i);
+
+static stax_value row_sum(stax_value x, stax_value i) {
+    return (void)i, stax_sum(x, stax_axes1(1), false);
+}
+static stax_value column_sum(stax_value x, stax_value i) {
+    return (void)i, stax_sum(x, stax_axes1(0), false);
+}
+static stax_value full_sum(stax_value x, stax_value i) {
+    return (void)i, stax_sum(x, stax_axes_all(), false);
+}
+static stax_value row_argmax(stax_value x, stax_value i) {
+    return (void)i, stax_argmax(x, 1, false);
+}
+static stax_value softmax(stax_value x, stax_value i) { return (void)i, stax_softmax(x, 1); }
+static stax_value product(stax_value x, stax_value i) {
+    return (void)i, stax_matmul(x, stax_transpose(x));
+}
+static stax_value gathered(stax_value x, stax_value i) { return stax_gather(x, i, 0); }
+
+static void kinds_of_kernels(void) {
+    static const struct {
+        const char *name, *must_have;
+        make_fn make;
+    } rows[] = {{"row sum", "sx_tree<", row_sum},   {"column sum", "[16][32]", column_sum},
+                {"full sum", "sx_rule<", full_sum}, {"argmax", "best", row_argmax},
+                {"softmax", "warps", softmax},      {"matmul", "chain", product},
+                {"gather", "sx->second", gathered}};
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        stax_graph *g = stax_graph_new(context);
+        stax_value x = stax_input(g, "x", STAX_F32, stax_shape2(300, 9000)),
+                   i = stax_input(g, "i", STAX_I64, stax_shape1(7));
+        stax_output(g, "y", rows[k].make(x, i));
+        char *source = stax_cuda_print(g);
+        CHECK_HAS(source, rows[k].must_have);
+        stax_free(context, source);
+        check_graph(g, rows[k].name, N_ARCHITECTURES);
+        stax_graph_free(g);
+    }
+}
+
+static void random_graphs(void) {
+    static recipe r;
+    for (int64_t k = 0; k < n_random; k++) {
+        char what[40];
+        recipe_make(&r, (uint64_t)(first_seed + k));
+        if (r.has_regions) continue;
+        snprintf(what, sizeof what, "seed %lld", (long long)(first_seed + k));
+        stax_graph *g = recipe_build(&r, context, NULL);
+        if (CHECK(g && stax_ok(g))) check_graph(g, what, 1);
+        stax_graph_free(g);
+    }
+}
+
+static void no_device_is_a_message(void) {
+    if (stax_cuda_available(context) == STAX_OK) {
+        SKIP("there is a device");
+        return;
+    }
+    CHECK_INT(stax_error_status(context), STAX_E_DEVICE);
+    CHECK_HAS(stax_error(context), "CUDA");
+    CHECK(stax_cuda_open(context, 0) == NULL);
+    CHECK_INT(stax_cuda_device_count(context), 0);
+    stax_cuda_close(NULL);
+    stax_cuda_program_free(NULL);
+}
+
+static void bad_source_is_a_message(void) {
+    size_t bytes;
+    CHECK(stax_cuda_cubin(context, "this is not CUDA", "sm_90", &bytes) == NULL);
+    CHECK_INT(stax_error_status(context), STAX_E_COMPILER);
+    CHECK_HAS(stax_error(context), "NVRTC");
+}
+
+static int64_t option(int argc, char **argv, const char *name, int64_t otherwise) {
+    size_t n = strlen(name);
+    for (int k = 1; k < argc; k++)
+        if (strncmp(argv[k], name, n) == 0)
+            return argv[k][n] == '=' ? strtoll(argv[k] + n + 1, NULL, 10) : 1;
+    return otherwise;
+}
+
+int main(int argc, char **argv) {
+    size_t bytes;
+    int plain = 1;
+    while (plain < argc && strncmp(argv[plain], "--", 2) != 0) plain++;
+    n_random = option(argc, argv, "--count", n_random);
+    first_seed = option(argc, argv, "--seed", first_seed);
+    show = option(argc, argv, "--print", 0);
+    HARNESS_BEGIN(plain, argv);
+    context = stax_open(NULL);
+    if (!context) return 1;
+    RUN(no_device_is_a_message);
+    void *cubin = stax_cuda_cubin(context, "__global__ void f() {}", "sm_80", &bytes);
+    if (cubin) {
+        stax_free(context, cubin);
+        RUN(bad_source_is_a_message);
+        RUN(kinds_of_kernels);
+        RUN(elementwise_ops);
+        RUN(random_graphs);
+    } else {
+        printf("skip cuda_compile: %s\n", stax_error(context));
+    }
+    stax_close(context);
+    return HARNESS_END();
+}
