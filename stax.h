@@ -2593,6 +2593,11 @@ STAXI_MAYBE_UNUSED static bool staxi_file_write(const char *path, const void *p,
     return true;
 }
 
+STAXI_MAYBE_UNUSED static bool staxi_file_share(const char *path) {
+    (void)path;
+    return true;
+}
+
 STAXI_MAYBE_UNUSED static bool staxi_file_rename(const char *from, const char *to) {
     wchar_t wide_from[STAXI_WIDE_PATH], wide_to[STAXI_WIDE_PATH];
     return staxi_wide(from, wide_from) && staxi_wide(to, wide_to) &&
@@ -2691,6 +2696,9 @@ STAXI_MAYBE_UNUSED static bool staxi_file_write(const char *path, const void *p,
     return done;
 }
 
+/* Others may read it: for files that the user asked for. */
+STAXI_MAYBE_UNUSED static bool staxi_file_share(const char *path) { return chmod(path, 0644) == 0; }
+
 /* Atomic: `to` is either the old file or the new one. */
 STAXI_MAYBE_UNUSED static bool staxi_file_rename(const char *from, const char *to) {
     return rename(from, to) == 0;
@@ -2745,6 +2753,11 @@ STAXI_MAYBE_UNUSED static bool staxi_file_write(const char *path, const void *p,
     (void)n;
     staxi_put_io_error(why, "create", path);
     return false;
+}
+
+STAXI_MAYBE_UNUSED static bool staxi_file_share(const char *path) {
+    (void)path;
+    return true;
 }
 
 STAXI_MAYBE_UNUSED static bool staxi_file_rename(const char *from, const char *to) {
@@ -11193,6 +11206,8 @@ static bool staxi_build_operands(staxi_builder *b, stax_op op, const stax_value 
             return staxi_build_fail(b, op, k, STAXI_SAY("is none and cannot be left out"));
         if (in[k].graph->root != b->g->root)
             return staxi_build_fail(b, op, k, STAXI_SAY("belongs to another graph"));
+        if (in[k].id >= in[k].graph->n_values)
+            return staxi_build_fail(b, op, k, STAXI_SAY("is no value of its graph"));
         b->ids[k] = staxi_capture(b->g, in[k].graph, in[k].id, b->place);
         if (b->ids[k] == 0 && b->g->root->status == STAX_OK)
             return staxi_build_fail(
@@ -11248,11 +11263,14 @@ static stax_value staxi_build3(stax_op op, stax_value a, stax_value b, stax_valu
     return staxi_build(op, in, 3, attrs);
 }
 
+/* What a struct with a wrong count becomes: a list that every check refuses as too long. */
+static const int64_t staxi_too_many[STAX_MAX_RANK + 1] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+
 /* A list given as a stax_shape; the empty one is "omitted" where the op has a default. */
 static staxi_attr staxi_attr_sizes(const stax_shape *s) {
-    return staxi_attr_list(s->dims, s->rank < 0               ? 0
-                                    : s->rank > STAX_MAX_RANK ? STAX_MAX_RANK
-                                                              : s->rank);
+    if (s->rank < 0 || s->rank > STAX_MAX_RANK)
+        return staxi_attr_list(staxi_too_many, STAX_MAX_RANK + 1);
+    return staxi_attr_list(s->dims, s->rank);
 }
 
 static staxi_attr staxi_attr_sizes_or_none(const stax_shape *s) {
@@ -11262,6 +11280,8 @@ static staxi_attr staxi_attr_sizes_or_none(const stax_shape *s) {
 /* `list` is room for the axes. */
 static staxi_attr staxi_attr_axes(const stax_axes *axes, int64_t *list) {
     if (!axes->given) return staxi_attr_none();
+    if (axes->n != STAXI_ALL_AXES && (axes->n < 0 || axes->n > STAX_MAX_RANK))
+        return staxi_attr_list(staxi_too_many, STAX_MAX_RANK + 1);
     for (int k = 0; k < axes->n; k++) list[k] = axes->axis[k];
     return staxi_attr_list(list, axes->n);
 }
@@ -11269,7 +11289,8 @@ static staxi_attr staxi_attr_axes(const stax_axes *axes, int64_t *list) {
 /* A double where the text has a number: whole numbers beside integers are integers. */
 static staxi_attr staxi_attr_number(stax_value x, double number) {
     bool integral =
-        x.graph && x.id && !staxi_is_float((stax_dtype)x.graph->values[x.id].type.dtype);
+        x.graph && x.id && x.id < x.graph->n_values &&
+        !staxi_is_float((stax_dtype)x.graph->values[x.id].type.dtype);
     bool in_range = number >= -9223372036854775808.0 && number < 9223372036854775808.0;
     if (integral && (number > 1.7976931348623157e308 || number < -1.7976931348623157e308))
         return staxi_attr_none(); /* an infinite bound is none */
@@ -15141,10 +15162,37 @@ static const staxi_expand_fn staxi_expand_fns[STAX_OP_COUNT] = {staxi_expand_lat
                                                                 STAXI_OPS(STAXI_EXPAND_FN)};
 #undef STAXI_EXPAND_FN
 
+/* What outputs and written states need, nodes from the last to the first. The rest is left out:
+   nobody could see it. NULL without memory. */
+static uint8_t *staxi_live_values(staxi_expander *e) {
+    const stax_graph *g = e->from;
+    uint8_t *live = (uint8_t *)staxi_arena_push(&e->to->root->arena, g->n_values + 1, 1);
+    if (!live) return NULL;
+    for (size_t k = 0; k < g->n_outputs; k++) live[g->outputs[k].value] = 1;
+    for (size_t k = 0; k < g->n_inputs; k++)
+        if (g->inputs[k].kind == STAXI_STATE) live[g->inputs[k].current] = 1;
+    for (size_t k = g->n_nodes; k-- > 1;) {
+        const staxi_node *n = &g->nodes[k];
+        bool needed = false;
+        for (uint32_t i = 0; i < n->n_results; i++) needed = needed || live[n->first_value + i];
+        if (!needed) continue;
+        for (uint32_t i = 0; i < n->n_sources; i++) live[n->sources[i]] = 1;
+        for (uint32_t r = 0; r < n->n_regions; r++)
+            for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
+                if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE)
+                    live[n->regions[r]->inputs[i].outer] = 1;
+        for (uint32_t i = 0; i < n->n_results; i++) live[n->first_value + i] = 1;
+    }
+    return live;
+}
+
 /* All nodes and outputs of one graph; its inputs are there already. */
 static bool staxi_expand_graph(staxi_expander *e) {
+    const uint8_t *live = staxi_live_values(e);
+    if (!live) return staxi_no_graph_memory(e->to, e->place);
     for (size_t k = 1; k < e->from->n_nodes; k++) {
         const staxi_node *n = &e->from->nodes[k];
+        if (n->n_results && !live[n->first_value]) continue;
         e->place = n->place;
         if (!staxi_expand_fns[n->op](e, n, &e->map[n->first_value])) return false;
         for (uint32_t i = 0; i < n->n_results; i++) { /* names help messages and printed kernels */
@@ -19332,6 +19380,7 @@ static bool staxi_tree_segment(staxi_trees *t, uint32_t kernel, uint32_t segment
             t, kernel, segment, &each, &after,
             !reduce && g->n_loops == 0 && g->mode == STAXI_MODE_MAP && K->has_reduce))
         return false;
+    if (!each && !after) return true; /* nobody needs its values */
     if (reduce) {
         node = staxi_tree_add(t, STAXI_TREE_ACC);
         if (!node) return false;
@@ -24490,7 +24539,8 @@ STAXDEF stax_tensor stax_tensor_of(stax_dtype dtype, stax_shape shape, void *dat
     for (int d = shape.rank - 1; d >= 0; d--) {
         t.shape[d] = shape.dims[d];
         t.strides[d] = stride;
-        stride *= shape.dims[d];
+        stride = (int64_t)((uint64_t)stride *
+                           (uint64_t)shape.dims[d]); /* a wrong size is refused later */
     }
     return t;
 }
@@ -24804,10 +24854,20 @@ STAXDEF void stax_program_free(stax_program *p) {
     staxi_free(a, p, sizeof *p);
 }
 
+static bool staxi_symbol_is_used(const stax_graph *g, staxi_ix symbol) {
+    staxi_ix_pool *pool = (staxi_ix_pool *)(uintptr_t)&g->sizes;
+    for (size_t v = 1; v < g->n_values; v++)
+        for (int d = 0; d < g->values[v].type.rank; d++)
+            if (staxi_ix_depends_on(pool, g->values[v].type.dims[d], symbol)) return true;
+    return false;
+}
+
 /* Every size symbol must follow from the shape of some input. */
 static bool staxi_symbols_are_bound(const stax_graph *g) {
     for (size_t k = 0; k < g->n_symbols; k++) {
-        if (staxi_symbol_is_bound(g, g->symbols[k].ix)) continue;
+        if (staxi_symbol_is_bound(g, g->symbols[k].ix) ||
+            !staxi_symbol_is_used(g, g->symbols[k].ix))
+            continue;
         staxi_text why;
         staxi_text_init(&why, &g->ctx->allocator);
         staxi_putf(&why, "the size %s is in the shape of no input: nothing says what it is",
@@ -24870,10 +24930,11 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
     for (int k = 0; k < n; k++) programs[k] = NULL;
     for (; made < n && s == STAX_OK; made++) {
         programs[made] = graphs[made] ? staxi_program_new(graphs[made]) : NULL;
+        if (programs[made] && programs[made]->ctx != programs[0]->ctx) s = STAX_E_ARGUMENT;
         if (!programs[made])
             s = graphs[made] ? stax_error_status(graphs[made]->root->ctx) : STAX_E_ARGUMENT;
     }
-    if (s != STAX_OK) made--;
+    if (s != STAX_OK && !programs[made - 1]) made--;
     staxi_text why;
     staxi_text_init(&why, made > 0 ? &programs[0]->ctx->allocator : NULL);
     if (s == STAX_OK && o.interpret) {
@@ -25827,12 +25888,22 @@ typedef struct staxi_exporter {
     staxi_text h, c, bin;
 } staxi_exporter;
 
+/* A name as part of an identifier: a value without a name prints as %1. */
+static void staxi_put_clean(staxi_text *t, const char *name) {
+    for (; *name; name++) {
+        bool fits = *name == '_' || (*name >= '0' && *name <= '9') ||
+                    (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z');
+        staxi_putc(t, fits ? *name : '_');
+    }
+}
+
 /* out_NAME; a name that stood before gets its number: out_NAME_2 */
 static void staxi_put_output_name(staxi_text *t, const stax_program *p, size_t k) {
     const staxi_output *o = p->basis->outputs;
     int n = 1;
     for (size_t j = 0; j < k; j++) n += strcmp(o[j].name, o[k].name) == 0;
-    staxi_putf(t, "out_%s", o[k].name);
+    staxi_put(t, "out_");
+    staxi_put_clean(t, o[k].name);
     if (n > 1) staxi_putf(t, "_%d", n);
 }
 
@@ -26064,6 +26135,7 @@ static stax_status staxi_export_write(const staxi_exporter *x, const char *dir, 
         staxi_file_remove(path.data);
         if (!staxi_file_write(path.data, what->data ? what->data : "", what->n, why)) s = STAX_E_IO;
     }
+    if (s == STAX_OK) staxi_file_share(path.data);
     staxi_text_free(&path);
     return s;
 }
@@ -26073,8 +26145,28 @@ static const char staxi_export_pragmas[] =
     "#if defined(__GNUC__) && !defined(__clang__) && !defined(__TINYC__)\n"
     "#pragma GCC optimize(\"O2\", \"fp-contract=off\", \"no-math-errno\", \"trapping-math\", "
     "\"no-strict-aliasing\")\n"
-    "#pragma GCC optimize(\"schedule-insns\", \"sched-pressure\")\n#endif\n#define SX_EXPORT "
+    "#pragma GCC optimize(\"schedule-insns\", \"sched-pressure\")\n#endif\n"
+    "#if defined(__GNUC__)\n#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "
+    "\"-Wunused-variable\"\n"
+    "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n#pragma GCC diagnostic ignored "
+    "\"-Wunused-function\"\n#endif\n#define SX_EXPORT "
     "static\n";
+
+/* Static programs may meet in one file, so their private names get the prefix: sx_run ->
+ * NAME_sx_run. */
+static void staxi_put_prefixed(staxi_text *t, const staxi_text *from, const char *prefix) {
+    static const char *const heads[] = {"sx_", "sxs_", "sxv_", "sxm_", "SX_", "SXV_"};
+    bool inside = false; /* of an identifier */
+    for (size_t i = 0; i < from->n; i++) {
+        char c = from->data[i];
+        for (size_t h = 0; !inside && h < sizeof heads / sizeof heads[0]; h++)
+            if (strncmp(from->data + i, heads[h], strlen(heads[h])) == 0)
+                staxi_putf(t, "%s_", prefix);
+        staxi_putc(t, c);
+        inside =
+            c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    }
+}
 
 static stax_status staxi_export_texts(staxi_exporter *x, staxi_text *why) {
     stax_program *p = (stax_program *)(uintptr_t)x->p;
@@ -26099,6 +26191,14 @@ static stax_status staxi_export_texts(staxi_exporter *x, staxi_text *why) {
     staxi_export_weights(x);
     staxi_export_header(x);
     staxi_export_entry(x);
+    staxi_put(&x->c, "#if defined(__GNUC__)\n#pragma GCC diagnostic pop\n#endif\n");
+    if (x->is_static && !x->c.failed) {
+        staxi_text own;
+        staxi_text_init(&own, &p->ctx->allocator);
+        staxi_put_prefixed(&own, &x->c, x->prefix);
+        staxi_text_free(&x->c);
+        x->c = own;
+    }
     return x->h.failed || x->c.failed || x->bin.failed ? STAX_E_MEMORY : STAX_OK;
 }
 

@@ -1,0 +1,374 @@
+/* On a GPU: programs of stax_cuda.h against the reference interpreter, bit for bit; then times.
+
+       cuda_device [--count=N] [--seed=S] [--jobs=N] [--tables=0] [--wide=0] [--times=0] [--one]
+
+   Every elementwise op and cast of every dtype on specials, N random graphs (600) and N / 4 with
+   long axes, spread over processes, because most of the time is NVRTC's. Then (--times) the table
+   of times: medians of 30 by events, after three runs. Skipped with the reason where there is no
+   device. --one checks the graph of that seed alone and prints its source. */
+#if !defined(_WIN32)
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+#define STAX_IMPLEMENTATION
+#include "stax_cuda.h"
+
+#include "graphs.h"
+
+enum { MAX_JOBS = 32 };
+typedef struct tally {
+    int64_t equal, same_error, different, not_compiled, left_out, unequal_seed[8];
+} tally;
+
+static struct {
+    int64_t count, seed, tables, wide, times, one;
+    int jobs;
+} settings = {600, 1, 1, 1, 1, 0, 8};
+
+/* ---- bits -------------------------------------------------------------------------------------
+ */
+
+static void say_difference(uint64_t seed, int run, const char *name, const stax_tensor *got,
+                           const stax_tensor *want) {
+    size_t size = stax_dtype_bytes(got->dtype);
+    int64_t n = 1, differ = 0, first = 0;
+    for (int d = 0; d < got->rank; d++) n *= got->shape[d];
+    for (int64_t k = n - 1; k >= 0; k--)
+        if (memcmp((char *)got->data + (size_t)k * size, (char *)want->data + (size_t)k * size,
+                   size) != 0) {
+            differ++;
+            first = k;
+        }
+    uint64_t x = 0, y = 0;
+    memcpy(&x, (char *)got->data + (size_t)first * size, size);
+    memcpy(&y, (char *)want->data + (size_t)first * size, size);
+    printf(
+        "FAIL seed %llu run %d: %s %s rank %d: %lld of %lld elements differ, the first at %lld: "
+        "0x%llx, expected 0x%llx\n",
+        (unsigned long long)seed, run, name, stax_dtype_name(got->dtype), got->rank,
+        (long long)differ, (long long)n, (long long)first, (unsigned long long)x,
+        (unsigned long long)y);
+}
+
+/* 1: outputs and states have the same bytes */
+static int bits_agree(const sample *want, const sample *got, const stax_graph *g, uint64_t seed,
+                      int run) {
+    for (int k = 0; k < want->n_outputs; k++) {
+        stax_output_info info;
+        stax_graph_output(g, k, &info);
+        if (memcmp(want->out[k].data, got->out[k].data, want->out[k].bytes) == 0) continue;
+        say_difference(seed, run, info.name, &got->outputs[k], &want->outputs[k]);
+        return 0;
+    }
+    for (int k = 0; k < want->n_inputs; k++)
+        if (memcmp(want->in[k].data, got->in[k].data, want->in[k].bytes) != 0) {
+            printf("FAIL seed %llu run %d: input or state %s differs\n", (unsigned long long)seed,
+                   run, want->names[k]);
+            return 0;
+        }
+    return 1;
+}
+
+static void check_run(stax_context *ctx, const recipe *r, const stax_graph *g, stax_cuda_program *p,
+                      int run, tally *t) {
+    static sample a, b;
+    if (!sample_make(&a, r, g, run, 0) || !sample_make(&b, r, g, run, 0)) {
+        sample_free(&a);
+        sample_free(&b);
+        return;
+    }
+    stax_status want = stax_interpret(g, a.inputs, a.outputs), got = STAX_OK;
+    for (int k = 0; k < b.n_inputs && got == STAX_OK; k++)
+        if (b.kinds[k] == STAX_KIND_PARAM) got = stax_cuda_bind(p, b.names[k], &b.inputs[k]);
+    if (got == STAX_OK) got = stax_cuda_run(p, b.slots, b.outputs);
+    if (got != want) {
+        printf("FAIL seed %llu run %d: %s (%s), expected %s\n", (unsigned long long)r->seed, run,
+               stax_status_text(got), stax_error(ctx), stax_status_text(want));
+        t->different++;
+    } else if (want != STAX_OK) {
+        t->same_error++;
+    } else if (bits_agree(&a, &b, g, r->seed, run)) {
+        t->equal++;
+    } else {
+        t->different++;
+    }
+    sample_free(&a);
+    sample_free(&b);
+}
+
+static void check_recipe(stax_context *ctx, stax_cuda *cuda, const recipe *r, tally *t) {
+    stax_graph *g = recipe_build(r, ctx, NULL);
+    if (!g || !stax_ok(g) || r->has_regions) {
+        t->left_out++;
+        stax_graph_free(g);
+        return;
+    }
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, NULL);
+    if (p) {
+        if (settings.one) printf("%s\n", stax_cuda_source(p));
+        check_run(ctx, r, g, p, 0, t);
+        if (r->n_symbols) check_run(ctx, r, g, p, 1, t);
+    } else {
+        printf("FAIL seed %llu: does not compile: %s\n", (unsigned long long)r->seed,
+               stax_error(ctx));
+        t->not_compiled++;
+    }
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
+/* Every jobs-th graph, from number `job` on. */
+static void check_share(int job, tally *t) {
+    static recipe r;
+    stax_context *ctx = stax_open(NULL);
+    stax_cuda *cuda = ctx ? stax_cuda_open(ctx, 0) : NULL;
+    if (!cuda) {
+        printf("FAIL: %s\n", ctx ? stax_error(ctx) : "no context");
+        t->not_compiled++;
+        stax_close(ctx);
+        return;
+    }
+    for (int k = job; settings.tables && k < N_SPECIALS; k += settings.jobs)
+        if (recipe_special(&r, k)) check_recipe(ctx, cuda, &r, t);
+    for (int64_t k = job; k < settings.count; k += settings.jobs) {
+        recipe_make(&r, (uint64_t)(settings.seed + k));
+        check_recipe(ctx, cuda, &r, t);
+        if (settings.wide && k % 4 == 0) {
+            recipe_make_sized(&r, (uint64_t)(settings.seed + k), 1);
+            check_recipe(ctx, cuda, &r, t);
+        }
+        fflush(stdout);
+    }
+    stax_cuda_close(cuda);
+    stax_close(ctx);
+}
+
+static int check_all(void) {
+    tally *t = (tally *)mmap(NULL, MAX_JOBS * sizeof *t, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+          sum;
+    int crashed = 0;
+    memset(&sum, 0, sizeof sum);
+    if (t == MAP_FAILED) return 1;
+    fflush(stdout);
+    for (int k = 0; k < settings.jobs; k++)
+        if (fork() == 0) {
+            check_share(k, &t[k]);
+            fflush(stdout);
+            _exit(0);
+        }
+    for (int k = 0, status; k < settings.jobs; k++)
+        if (wait(&status) > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) crashed++;
+    for (int k = 0; k < settings.jobs; k++) {
+        sum.equal += t[k].equal;
+        sum.same_error += t[k].same_error;
+        sum.different += t[k].different;
+        sum.not_compiled += t[k].not_compiled;
+        sum.left_out += t[k].left_out;
+    }
+    printf(
+        "calls with equal bits %lld, the same error %lld, different %lld; graphs that did not "
+        "compile %lld, left out (regions) %lld; processes that crashed %d\n",
+        (long long)sum.equal, (long long)sum.same_error, (long long)sum.different,
+        (long long)sum.not_compiled, (long long)sum.left_out, crashed);
+    printf("%lld passed, %lld failed\n", (long long)(sum.equal + sum.same_error),
+           (long long)(sum.different + sum.not_compiled + crashed));
+    return sum.different + sum.not_compiled + crashed != 0;
+}
+
+/* ---- times ------------------------------------------------------------------------------------
+ */
+
+typedef struct events {
+    int (*make)(void **e, unsigned flags);
+    int (*record)(void *e, void *stream);
+    int (*wait)(void *e);
+    int (*elapsed)(float *ms, void *from, void *to);
+    void *from, *to;
+} events;
+
+static int events_make(events *e, stax_cuda *cuda) {
+    const struct {
+        const char *name;
+        void *field;
+    } rows[] = {{"cuEventCreate", &e->make},
+                {"cuEventRecord", &e->record},
+                {"cuEventSynchronize", &e->wait},
+                {"cuEventElapsedTime", &e->elapsed}};
+    for (int k = 0; k < 4; k++) {
+        void *symbol = staxi_dl_symbol(cuda->driver.library, rows[k].name);
+        if (!symbol) return 0;
+        memcpy(rows[k].field, &symbol, sizeof symbol);
+    }
+    staxi_cuda_enter(cuda);
+    int ok = e->make(&e->from, 0) == 0 && e->make(&e->to, 0) == 0;
+    staxi_cuda_leave(cuda);
+    return ok;
+}
+
+static int by_size(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return x < y ? -1 : x > y;
+}
+
+static stax_value row_sum(stax_value x, stax_value w) {
+    return (void)w, stax_sum(x, stax_axes1(1), false);
+}
+static stax_value column_sum(stax_value x, stax_value w) {
+    return (void)w, stax_sum(x, stax_axes1(0), false);
+}
+static stax_value full_sum(stax_value x, stax_value w) {
+    return (void)w, stax_sum(x, stax_axes_all(), false);
+}
+static stax_value relu_sum(stax_value x, stax_value w) {
+    return stax_sum(stax_mul(stax_relu(stax_add(x, w)), stax_const(x.graph, 2.0)), stax_axes1(1), false);
+}
+static stax_value softmax(stax_value x, stax_value w) { return (void)w, stax_softmax(x, 1); }
+static stax_value plus_one(stax_value x, stax_value w) { return (void)w, stax_add(x, stax_const(x.graph, 1.0)); }
+static stax_value exponential(stax_value x, stax_value w) { return (void)w, stax_exp(x); }
+static stax_value layer_norm(stax_value x, stax_value w) {
+    return stax_layer_norm(x, w, stax_none(), stax_axes1(1), 1e-5);
+}
+
+typedef struct timing {
+    const char *name;
+    stax_value (*make)(stax_value x, stax_value w);
+    double gigabytes; /* that must be read and written */
+} timing;
+
+enum { ROWS = 16384, COLUMNS = 8192 };
+#define ONCE ((double)ROWS * COLUMNS * 4 / 1e9)
+static const timing timings[] = {{"row sum", row_sum, ONCE},
+                                 {"column sum", column_sum, ONCE},
+                                 {"full sum", full_sum, ONCE},
+                                 {"(relu(x+w)*2).sum(1)", relu_sum, ONCE},
+                                 {"exp(x).sum(1), x.amax(1)", NULL, ONCE},
+                                 {"softmax(1)", softmax, 2 * ONCE},
+                                 {"layer_norm", layer_norm, 2 * ONCE},
+                                 {"x + 1", plus_one, 2 * ONCE},
+                                 {"exp(x)", exponential, 2 * ONCE}};
+
+static void time_one(stax_context *ctx, stax_cuda *cuda, events *e, const timing *row,
+                     const stax_tensor *in) {
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value x = stax_input(g, "x", STAX_F32, stax_shape2(ROWS, COLUMNS)),
+               w = stax_input(g, "w", STAX_F32, stax_shape1(COLUMNS));
+    stax_tensor out[2];
+    int n_out = row->make ? 1 : 2;
+    if (row->make) {
+        stax_output(g, "y", row->make(x, w));
+    } else {
+        stax_output(g, "y", stax_sum(stax_exp(x), stax_axes1(1), false));
+        stax_output(g, "z", stax_max(x, stax_axes1(1), false));
+    }
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, NULL);
+    if (!p) printf("FAIL %s: %s\n", row->name, stax_error(ctx));
+    memset(out, 0, sizeof out);
+    for (int k = 0; k < n_out; k++) {
+        stax_output_info info;
+        stax_graph_output(g, k, &info);
+        if (stax_cuda_tensor_new(cuda, info.dtype, info.shape, &out[k]) != STAX_OK)
+            printf("FAIL %s: %s\n", row->name, stax_error(ctx));
+    }
+    float ms[33];
+    for (int k = 0; p && k < 33; k++) {
+        staxi_cuda_enter(cuda);
+        e->record(e->from, cuda->stream);
+        staxi_cuda_leave(cuda);
+        stax_status s = stax_cuda_run(p, in, out);
+        staxi_cuda_enter(cuda);
+        e->record(e->to, cuda->stream);
+        e->wait(e->to);
+        e->elapsed(&ms[k], e->from, e->to);
+        staxi_cuda_leave(cuda);
+        if (s != STAX_OK) {
+            printf("FAIL %s: %s\n", row->name, stax_error(ctx));
+            break;
+        }
+    }
+    if (p) {
+        qsort(ms + 3, 30, sizeof ms[0], by_size);
+        printf("stax   %-26s %8.4f ms %7.0f GB/s, kernels %d\n", row->name, (double)ms[18],
+               row->gigabytes / (double)ms[18] * 1e3, stax_cuda_kernels(p));
+    }
+    for (int k = 0; k < n_out; k++) stax_cuda_tensor_free(cuda, &out[k]);
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
+static void time_all(stax_context *ctx, stax_cuda *cuda) {
+    events e;
+    stax_tensor in[2];
+    size_t n = (size_t)ROWS * COLUMNS;
+    float *data = (float *)malloc(n * sizeof *data);
+    dice d = {7};
+    if (!data || !events_make(&e, cuda)) return;
+    for (size_t k = 0; k < n; k++) data[k] = (float)(dice_unit(&d) * 2 - 1);
+    stax_tensor host[2];
+    host[0] = stax_tensor_of(STAX_F32, stax_shape2(ROWS, COLUMNS), data);
+    host[1] = stax_tensor_of(STAX_F32, stax_shape1(COLUMNS), data);
+    int ok = 1;
+    for (int k = 0; k < 2; k++) {
+        stax_shape s = k ? stax_shape1(COLUMNS) : stax_shape2(ROWS, COLUMNS);
+        ok = ok && stax_cuda_tensor_new(cuda, STAX_F32, s, &in[k]) == STAX_OK &&
+             stax_cuda_copy(cuda, &in[k], &host[k]) == STAX_OK;
+    }
+    printf("times: f32[%d, %d] on %s\n", ROWS, COLUMNS, stax_cuda_name(cuda));
+    for (size_t k = 0; ok && k < sizeof timings / sizeof timings[0]; k++)
+        time_one(ctx, cuda, &e, &timings[k], in);
+    for (int k = 0; k < 2; k++) stax_cuda_tensor_free(cuda, &in[k]);
+    free(data);
+}
+
+/* ---- main -------------------------------------------------------------------------------------
+ */
+
+static int64_t option(int argc, char **argv, const char *name, int64_t otherwise) {
+    size_t n = strlen(name);
+    for (int k = 1; k < argc; k++)
+        if (strncmp(argv[k], name, n) == 0 && (argv[k][n] == '=' || !argv[k][n]))
+            return argv[k][n] == '=' ? strtoll(argv[k] + n + 1, NULL, 10) : 1;
+    return otherwise;
+}
+
+/* Whether there is a device is asked in a process of its own: CUDA does not survive a fork. */
+static int device_is_there(void) {
+    int status = 0;
+    fflush(stdout);
+    if (fork() == 0) {
+        stax_context *ctx = stax_open(NULL);
+        stax_status s = ctx ? stax_cuda_available(ctx) : STAX_E_MEMORY;
+        if (s != STAX_OK) printf("skip cuda_device: %s\n", ctx ? stax_error(ctx) : "no memory");
+        fflush(stdout);
+        _exit(s != STAX_OK);
+    }
+    return wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int main(int argc, char **argv) {
+    settings.count = option(argc, argv, "--count", settings.count);
+    settings.seed = option(argc, argv, "--seed", settings.seed);
+    settings.tables = option(argc, argv, "--tables", settings.tables);
+    settings.wide = option(argc, argv, "--wide", settings.wide);
+    settings.times = option(argc, argv, "--times", settings.times);
+    settings.one = option(argc, argv, "--one", 0);
+    settings.jobs = (int)option(argc, argv, "--jobs", settings.jobs);
+    if (settings.jobs < 1 || settings.jobs > MAX_JOBS) settings.jobs = MAX_JOBS;
+    if (settings.one)
+        settings.jobs = 1, settings.count = 1, settings.tables = 0, settings.times = 0;
+    if (!device_is_there()) {
+        printf("0 passed, 0 failed\n");
+        return 0;
+    }
+    int failed = check_all();
+    if (settings.times) {
+        stax_context *ctx = stax_open(NULL);
+        stax_cuda *cuda = ctx ? stax_cuda_open(ctx, 0) : NULL;
+        if (cuda) time_all(ctx, cuda);
+        stax_cuda_close(cuda);
+        stax_close(ctx);
+    }
+    return failed;
+}

@@ -1,0 +1,53 @@
+"""PyTorch's times for the table of tests/cuda_device.c, in the same form; eager and compiled."""
+import sys
+
+try:
+    import torch
+except ImportError:
+    print("skip torch: it is not installed")
+    sys.exit(0)
+if not torch.cuda.is_available():
+    print("skip torch: it sees no device")
+    sys.exit(0)
+
+ROWS, COLUMNS = 16384, 8192
+ONCE = ROWS * COLUMNS * 4 / 1e9
+x = torch.rand(ROWS, COLUMNS, device="cuda") * 2 - 1
+w = torch.rand(COLUMNS, device="cuda")
+CASES = [
+    ("row sum", lambda: x.sum(1), ONCE),
+    ("column sum", lambda: x.sum(0), ONCE),
+    ("full sum", lambda: x.sum(), ONCE),
+    ("(relu(x+w)*2).sum(1)", lambda: (torch.relu(x + w) * 2).sum(1), ONCE),
+    ("exp(x).sum(1), x.amax(1)", lambda: (torch.exp(x).sum(1), x.amax(1)), ONCE),
+    ("softmax(1)", lambda: torch.softmax(x, 1), 2 * ONCE),
+    ("layer_norm", lambda: torch.nn.functional.layer_norm(x, (COLUMNS,), w), 2 * ONCE),
+    ("x + 1", lambda: x + 1, 2 * ONCE),
+    ("exp(x)", lambda: torch.exp(x), 2 * ONCE),
+]
+
+
+def median_ms(f):
+    for _ in range(3):
+        f()
+    times = []
+    for _ in range(30):
+        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        a.record()
+        f()
+        b.record()
+        b.synchronize()
+        times.append(a.elapsed_time(b))
+    return sorted(times)[15]
+
+
+for label, wrap in (("eager", lambda f: f), ("compile", torch.compile)):
+    if label == "compile" and "--compile" not in sys.argv:
+        continue
+    for name, f, gigabytes in CASES:
+        try:
+            ms = median_ms(wrap(f))
+        except Exception as e:  # a compiler that is not there
+            print(f"torch {label} {name}: {type(e).__name__}")
+            continue
+        print(f"torch {label:7s} {name:26s} {ms:8.4f} ms {gigabytes / ms * 1e3:7.0f} GB/s")
