@@ -940,7 +940,8 @@ STAXDEF stax_tensor stax_tensor_of(stax_dtype dtype, stax_shape shape, void *dat
 /* inputs: one for each input and state in order of declaration (params have no slot); outputs: one for
    each output. Any number of threads may run one program. On an error outputs hold unspecified values. */
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs);
-/* The same in the caller's workspace (aligned to STAX_ALIGN): allocates nothing. */
+/* The same in the caller's workspace (aligned to STAX_ALIGN): allocates nothing. A program with cond,
+   while or loop takes its memory itself: it needs 0 bytes here, and may allocate. */
 STAXDEF stax_status stax_run_with(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs,
                                   void *workspace, size_t bytes);
 /* Exact bytes for these inputs; 0 also when the inputs are wrong. */
@@ -24594,11 +24595,22 @@ struct stax_program {
     int64_t threads;
     staxi_mutex mutex; /* guards the free list                                        */
     staxi_workspace *spare;
-    staxi_expect *expect;   /* inputs, then outputs; NULL: calls take the long way         */
-    uint8_t *in_place;      /* [input][output]: they may be the same memory                */
-    int64_t constant_bytes; /* the workspace when no size symbol occurs in it, else -1     */
-    size_t n_outputs;       /* of the user, without states                                 */
+    staxi_expect *expect;      /* inputs, then outputs; NULL: calls take the long way         */
+    uint8_t *in_place;         /* [input][output]: they may be the same memory                */
+    int64_t constant_bytes;    /* the workspace when no size symbol occurs in it, else -1     */
+    size_t n_outputs;          /* of the user, without states                                 */
+    struct staxi_steps *steps; /* a graph with regions: what the host does, see >>steps       */
 };
+
+typedef struct staxi_steps staxi_steps;
+static bool staxi_has_regions(const stax_graph *g);
+static stax_status staxi_steps_build(stax_program *p, staxi_text *why);
+static void staxi_steps_free(stax_program *p);
+static stax_status staxi_leaves_build(stax_program **programs, int n, const stax_compile_options *o,
+                                      staxi_text *why);
+static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
+                                   const stax_tensor *outputs, const int64_t *sizes,
+                                   staxi_text *why);
 
 static bool staxi_eval_symbol(void *user, staxi_ix_kind kind, uint32_t id, int64_t *value) {
     const int64_t *sizes = (const int64_t *)user;
@@ -24720,7 +24732,7 @@ static bool staxi_find_expected(stax_program *p) {
         x->dtype = (stax_dtype)type->dtype;
         x->axes_bytes = type->rank * sizeof(int64_t);
         for (int d = type->rank - 1; d >= 0; d--) {
-            if (!staxi_ix_is_const(&g->sizes, type->dims[d], &x->shape[d])) return true;
+            if (!staxi_ix_is_const(&g->root->sizes, type->dims[d], &x->shape[d])) return true;
             x->strides[d] = stride;
             stride *= x->shape[d];
         }
@@ -24834,6 +24846,7 @@ static void staxi_workspace_drop(const stax_allocator *a, staxi_workspace *w) {
 STAXDEF void stax_program_free(stax_program *p) {
     if (!p) return;
     const stax_allocator *a = &p->ctx->allocator;
+    staxi_steps_free(p);
     if (p->planned) {
         staxi_trees_free(&p->trees);
         staxi_schedule_free(&p->schedule);
@@ -24854,11 +24867,15 @@ STAXDEF void stax_program_free(stax_program *p) {
     staxi_free(a, p, sizeof *p);
 }
 
+/* Recursion: regions nest at most STAXI_MAX_DEPTH deep. */
 static bool staxi_symbol_is_used(const stax_graph *g, staxi_ix symbol) {
-    staxi_ix_pool *pool = (staxi_ix_pool *)(uintptr_t)&g->sizes;
+    staxi_ix_pool *pool = &g->root->sizes;
     for (size_t v = 1; v < g->n_values; v++)
         for (int d = 0; d < g->values[v].type.rank; d++)
             if (staxi_ix_depends_on(pool, g->values[v].type.dims[d], symbol)) return true;
+    for (size_t k = 1; k < g->n_nodes; k++)
+        for (uint32_t r = 0; r < g->nodes[k].n_regions; r++)
+            if (staxi_symbol_is_used(g->nodes[k].regions[r], symbol)) return true;
     return false;
 }
 
@@ -24940,12 +24957,17 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
     if (s == STAX_OK && o.interpret) {
         for (int k = 0; k < n; k++) programs[k]->status = STAX_E_NOT_BUILT;
     } else if (s == STAX_OK) {
-        for (int k = 0; k < n && s == STAX_OK; k++) s = staxi_program_plan(programs[k], &why);
-        if (s == STAX_OK) s = staxi_programs_build(programs, n, &o, &why);
+        for (int k = 0; k < n && s == STAX_OK; k++)
+            s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
+                                                      : staxi_program_plan(programs[k], &why);
+        if (s == STAX_OK) s = staxi_leaves_build(programs, n, &o, &why);
         if (s != STAX_OK) {
             stax_context *ctx = programs[0]->ctx;
             staxi_context_fail(ctx, s, &why);
-            for (int k = 0; k < n; k++) programs[k]->status = s;
+            for (int k = 0; k < n; k++) {
+                programs[k]->status = s;
+                staxi_steps_free(programs[k]);
+            }
             if (s != STAX_E_MEMORY && !o.strict && !ctx->options.strict)
                 s = STAX_OK; /* the interpreter stands in */
         }
@@ -25041,9 +25063,7 @@ static stax_status staxi_run_checked(const stax_program *p, const staxi_record *
         return status;
     }
     const staxi_stage *st = &p->stages.stages[r->check];
-    uint32_t line = st->place & ((1u << STAXI_LINE_BITS) - 1), file = st->place >> STAXI_LINE_BITS;
-    if (line && file < p->basis->n_files)
-        staxi_putf(&t, "%s:%U: ", p->basis->files[file], (uint64_t)line);
+    staxi_put_place(&t, p->basis, st->place);
     if (st->kind == STAXI_STAGE_REDUCE) {
         staxi_putf(&t, "error: %s: the axis is empty: expected at least one element", st->op_name);
         stax_status status = staxi_context_fail(p->ctx, STAX_E_SHAPE, &t);
@@ -25127,6 +25147,16 @@ static stax_status staxi_check_in_place(const stax_program *p, const stax_tensor
     return STAX_OK;
 }
 
+static void staxi_exec_init(const stax_program *p, staxi_exec *x, staxi_record *record) {
+    const stax_options *o = &p->ctx->options;
+    x->parallel_for = p->threads <= 1   ? NULL
+                      : o->parallel_for ? o->parallel_for
+                                        : staxi_parallel_for;
+    x->user = o->parallel_for ? o->parallel_user : (void *)p->ctx;
+    x->slots = p->threads < STAXI_MAX_THREADS ? p->threads : (int64_t)STAXI_MAX_THREADS;
+    x->records = record;
+}
+
 static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
                                      const stax_tensor *outputs, void *workspace, size_t bytes,
                                      bool own) {
@@ -25135,6 +25165,7 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
     staxi_record record;
     size_t n_sizes = p->planned ? p->stages.n_sizes : p->basis->n_symbols,
            n_args = p->basis->n_inputs * 2 + p->n_outputs, extra = 0;
+    if (!p->planned) n_sizes += p->basis->n_inputs * STAX_MAX_RANK; /* strides */
     staxi_text why;
     staxi_text_init(&why, &p->ctx->allocator);
     if (n_args > STAXI_FEW_ARGS * 2 || n_sizes > STAXI_FEW_ARGS * STAX_MAX_RANK) {
@@ -25146,7 +25177,8 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
     stax_status s = staxi_call_arguments(p, inputs, outputs, buffers, sizes, &why);
     if (s == STAX_OK && p->call) s = staxi_check_in_place(p, inputs, outputs, &why);
     if (s == STAX_OK && !p->call) {
-        s = staxi_run_interpreted(p, inputs, outputs);
+        s = p->steps ? staxi_run_steps(p, inputs, outputs, sizes, &why)
+                     : staxi_run_interpreted(p, inputs, outputs);
         if (extra) staxi_free(&p->ctx->allocator, buffers, extra);
         staxi_text_free(&why);
         return s;
@@ -25164,13 +25196,7 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
     }
     if (s == STAX_OK) {
         staxi_exec x;
-        bool team = p->threads > 1;
-        x.parallel_for = !team                          ? NULL
-                         : p->ctx->options.parallel_for ? p->ctx->options.parallel_for
-                                                        : staxi_parallel_for;
-        x.user = p->ctx->options.parallel_for ? p->ctx->options.parallel_user : (void *)p->ctx;
-        x.slots = p->threads < STAXI_MAX_THREADS ? p->threads : (int64_t)STAXI_MAX_THREADS;
-        x.records = &record;
+        staxi_exec_init(p, &x, &record);
         if (p->call(&x, buffers, sizes, workspace) != 0) {
             s = staxi_run_checked(p, &record);
         }
@@ -25337,6 +25363,763 @@ STAXDEF stax_status stax_rebind(stax_program *p, const char *name, const stax_te
     return stax_bind(p, name, tensor);
 }
 
+/* ======================================================================================= >>steps
+   STEPS  programs whose graph has regions: cond, while, loop.
+   In:  a basis graph with regions.   Out: pieces without regions, each planned and compiled as a
+   program of its own, and lists of steps that call them.
+   Why: what depends on data is decided by the host, and everything between two decisions is
+   compiled as any other graph. Every graph is cut at its region nodes, in its own order. A value
+   that crosses a cut has a cell: a place in memory for the length of a call. Constants of one
+   element are repeated in the pieces instead. All shapes follow from the size symbols, so a list
+   of steps knows its memory when it begins, and a list that never runs needs none. */
+
+typedef enum staxi_step_kind {
+    STAXI_STEP_CALL,
+    STAXI_STEP_COPY,
+    STAXI_STEP_COND,
+    STAXI_STEP_WHILE,
+    STAXI_STEP_LOOP
+} staxi_step_kind;
+
+/* Cells 1.. are the inputs, then the outputs of the program, then all others. */
+typedef struct staxi_cell {
+    const staxi_type *type;
+    const void *data; /* of a constant                                                     */
+    uint32_t next;    /* the next cell of the list whose memory holds it                   */
+} staxi_cell;
+
+typedef struct staxi_step {
+    struct staxi_step *next;
+    staxi_step_kind kind;
+    uint32_t piece;              /* CALL                                                   */
+    uint32_t cell;               /* what decides: condition, result of the test, count     */
+    uint32_t counter;            /* LOOP                                                   */
+    uint32_t lists[2], end_list; /* then, else or test, body; end_list is behind the lists
+                                    inside them                                            */
+    uint32_t n;
+    const uint32_t *cells; /* CALL: n buffers. COPY: from, to. Loops: n that come in, n of
+                              this trip (at the end the results), n of the next trip       */
+} staxi_step;
+
+typedef struct staxi_step_list {
+    staxi_step *first, *last;
+    uint32_t cells; /* the first that is in its memory                                     */
+} staxi_step_list;
+
+struct staxi_steps {
+    const stax_allocator *a;
+    staxi_cell *cells;
+    size_t n_cells, cap_cells;
+    staxi_step_list *lists; /* 0: the program's own                                        */
+    size_t n_lists, cap_lists;
+    stax_program **pieces;
+    size_t n_pieces, cap_pieces;
+    uint32_t most_buffers; /* of a piece                                                   */
+    uint32_t *results;     /* by output of the basis graph: the cell that has it           */
+    uint8_t *is_kept;      /* by input: a state whose old contents go to another state     */
+    stax_status status;
+};
+
+/* ---- cutting ---- */
+
+/* The graph or region that is being cut. */
+typedef struct staxi_cutter {
+    stax_program *p;
+    staxi_steps *s;
+    const stax_graph *g;
+    uint32_t list;
+    uint32_t *cells; /* by value; 0: it crosses no cut                                     */
+    uint32_t *map;   /* by value: its number in the piece that is being made               */
+    uint8_t *needed; /* by value: it crosses a cut                                         */
+} staxi_cutter;
+
+static bool staxi_has_regions(const stax_graph *g) {
+    for (size_t k = 1; k < g->n_nodes; k++)
+        if (staxi_class_of((stax_op)g->nodes[k].op) == STAXI_CLASS_REGION) return true;
+    return false;
+}
+
+static void *staxi_cut_room(const staxi_cutter *c, size_t n, size_t item_bytes) {
+    void *room = staxi_arena_push(&c->p->basis->arena, (n + 1) * item_bytes, 16);
+    if (!room) c->s->status = STAX_E_MEMORY;
+    return room;
+}
+
+/* 0 without memory. */
+static uint32_t staxi_cell_add(const staxi_cutter *c, const staxi_type *type) {
+    staxi_steps *s = c->s;
+    if (!staxi_grow(s->a, (void **)&s->cells, &s->cap_cells, s->n_cells + 1, sizeof *s->cells)) {
+        s->status = STAX_E_MEMORY;
+        return 0;
+    }
+    s->cells[s->n_cells].type = type;
+    return (uint32_t)s->n_cells++;
+}
+
+/* A cell in the memory of the present list. */
+static uint32_t staxi_cell_own(const staxi_cutter *c, const staxi_type *type) {
+    uint32_t cell = staxi_cell_add(c, type);
+    if (!cell) return 0;
+    c->s->cells[cell].next = c->s->lists[c->list].cells;
+    c->s->lists[c->list].cells = cell;
+    return cell;
+}
+
+static bool staxi_list_add(const staxi_cutter *c, uint32_t *list) {
+    staxi_steps *s = c->s;
+    *list = (uint32_t)s->n_lists;
+    if (staxi_grow(s->a, (void **)&s->lists, &s->cap_lists, s->n_lists + 1, sizeof *s->lists))
+        return s->n_lists++, true;
+    s->status = STAX_E_MEMORY;
+    return false;
+}
+
+static staxi_step *staxi_step_add(const staxi_cutter *c, staxi_step_kind kind) {
+    staxi_step *step = (staxi_step *)staxi_cut_room(c, 1, sizeof *step);
+    staxi_step_list *list = &c->s->lists[c->list];
+    if (!step) return NULL;
+    step->kind = kind;
+    if (list->last)
+        list->last->next = step;
+    else
+        list->first = step;
+    list->last = step;
+    return step;
+}
+
+static bool staxi_is_single_const(const stax_graph *g, uint32_t value) {
+    const staxi_type *t = &g->values[value].type;
+    for (int d = 0; d < t->rank; d++)
+        if (!staxi_ix_equals(g, t->dims[d], 1)) return false;
+    return g->nodes[g->values[value].node].op == STAX_OP_CONST;
+}
+
+/* What is read behind the next cut, by a region or by whoever wants the outputs. */
+static void staxi_cut_needs(staxi_cutter *c) {
+    const stax_graph *g = c->g;
+    size_t start = 1;
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        for (uint32_t i = 0; i < n->n_sources; i++) {
+            uint32_t v = n->sources[i];
+            if (n->n_regions || (g->values[v].node < start && !staxi_is_single_const(g, v)))
+                c->needed[v] = 1;
+        }
+        for (uint32_t r = 0; r < n->n_regions; r++)
+            for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
+                if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE)
+                    c->needed[n->regions[r]->inputs[i].outer] = 1;
+        if (n->n_regions) start = k + 1;
+    }
+    for (size_t k = 0; k < g->n_outputs; k++) c->needed[g->outputs[k].value] = 1;
+}
+
+/* Outputs are made in their targets where a piece or a cond makes them; the cells of a loop change
+   places at every trip, so they are never a target. */
+static bool staxi_cut_cells(staxi_cutter *c, const uint32_t *targets) {
+    const stax_graph *g = c->g;
+    for (size_t k = 0; k < g->n_outputs; k++) {
+        uint32_t v = g->outputs[k].value;
+        uint16_t op = g->nodes[g->values[v].node].op;
+        if (!c->cells[v] && op != STAX_OP_CONST && op != STAX_OP_WHILE && op != STAX_OP_LOOP)
+            c->cells[v] = targets[k];
+    }
+    for (uint32_t v = 1; v < g->n_values; v++) {
+        const staxi_node *n = &g->nodes[g->values[v].node];
+        if (c->cells[v] || (!c->needed[v] && !n->n_regions)) continue;
+        bool is_const = n->op == STAX_OP_CONST;
+        c->cells[v] = is_const ? staxi_cell_add(c, &g->values[v].type)
+                               : staxi_cell_own(c, &g->values[v].type);
+        if (!c->cells[v]) return false;
+        if (is_const) c->s->cells[c->cells[v]].data = n->data;
+    }
+    return true;
+}
+
+/* ---- pieces: graphs that share the arena, the sizes and the symbols of the basis graph ---- */
+
+/* The value of another piece, of a region or of the user, as an input. */
+static bool staxi_piece_input(staxi_cutter *c, stax_graph *piece, uint32_t v) {
+    staxi_node *n = &piece->nodes[piece->n_nodes];
+    staxi_input *in = &piece->inputs[piece->n_inputs];
+    staxi_attr *index = (staxi_attr *)staxi_cut_room(c, 1, sizeof *index);
+    char *name = (char *)staxi_cut_room(c, 24, 1);
+    if (!index || !name) return false;
+    staxi_format(name, 24, "v%U", (uint64_t)v);
+    *index = staxi_attr_int((int64_t)piece->n_inputs);
+    n->op = STAX_OP_INPUT;
+    n->n_results = 1;
+    n->attrs = index;
+    n->first_value = c->map[v] = in->value = in->current = (uint32_t)piece->n_values;
+    in->name = c->g->values[v].name ? c->g->values[v].name : name;
+    piece->values[piece->n_values] = c->g->values[v];
+    piece->values[piece->n_values].node = (uint32_t)piece->n_nodes++;
+    piece->values[piece->n_values++].result = 0;
+    piece->n_inputs++;
+    return true;
+}
+
+static bool staxi_piece_node(staxi_cutter *c, stax_graph *piece, const staxi_node *n) {
+    staxi_node *copy = &piece->nodes[piece->n_nodes];
+    uint32_t *sources = (uint32_t *)staxi_cut_room(c, n->n_sources, sizeof *sources);
+    if (!sources) return false;
+    *copy = *n;
+    copy->sources = sources;
+    copy->first_value = (uint32_t)piece->n_values;
+    for (uint32_t i = 0; i < n->n_sources; i++) sources[i] = c->map[n->sources[i]];
+    for (uint32_t i = 0; i < n->n_results; i++) {
+        c->map[n->first_value + i] = (uint32_t)piece->n_values;
+        piece->values[piece->n_values] = c->g->values[n->first_value + i];
+        piece->values[piece->n_values++].node = (uint32_t)piece->n_nodes;
+    }
+    piece->n_nodes++;
+    return true;
+}
+
+/* An empty graph with room for so many nodes. */
+static stax_graph *staxi_piece_graph(const staxi_cutter *c, size_t n) {
+    const stax_graph *basis = c->p->basis;
+    stax_graph *piece = (stax_graph *)staxi_cut_room(c, 1, sizeof *piece);
+    if (!piece) return NULL;
+    *piece = *basis;
+    piece->root = c->p->basis;
+    memset(&piece->arena, 0, sizeof piece->arena);
+    memset(&piece->sizes, 0, sizeof piece->sizes);
+    piece->n_inputs = piece->n_outputs = 0;
+    piece->n_nodes = piece->n_values = 1;
+    piece->nodes = (staxi_node *)staxi_cut_room(c, n, sizeof *piece->nodes);
+    piece->values = (staxi_value_info *)staxi_cut_room(c, n, sizeof *piece->values);
+    piece->inputs = (staxi_input *)staxi_cut_room(c, n, sizeof *piece->inputs);
+    piece->outputs = (staxi_output *)staxi_cut_room(c, n, sizeof *piece->outputs);
+    return c->s->status == STAX_OK ? piece : NULL;
+}
+
+static bool staxi_piece_fill(staxi_cutter *c, stax_graph *piece, uint32_t *cells, size_t from,
+                             size_t to) {
+    const stax_graph *g = c->g;
+    memset(c->map, 0, g->n_values * sizeof *c->map);
+    for (size_t k = from; k < to; k++)
+        for (uint32_t i = 0; i < g->nodes[k].n_sources; i++) {
+            uint32_t v = g->nodes[k].sources[i];
+            const staxi_node *n = &g->nodes[g->values[v].node];
+            if (c->map[v] || (g->values[v].node >= from && n->op != STAX_OP_INPUT)) continue;
+            if (staxi_is_single_const(g, v)) {
+                if (!staxi_piece_node(c, piece, n)) return false;
+                continue;
+            }
+            cells[piece->n_inputs] = c->cells[v];
+            if (!staxi_piece_input(c, piece, v)) return false;
+        }
+    for (size_t k = from; k < to; k++)
+        if (g->nodes[k].op != STAX_OP_INPUT && !staxi_piece_node(c, piece, &g->nodes[k]))
+            return false;
+    for (uint32_t v = 1; v < g->n_values; v++) {
+        const staxi_node *n = &g->nodes[g->values[v].node];
+        if (!c->needed[v] || !c->map[v] || g->values[v].node < from || n->op == STAX_OP_INPUT ||
+            n->op == STAX_OP_CONST)
+            continue;
+        piece->outputs[piece->n_outputs].name = "a cell";
+        piece->outputs[piece->n_outputs].value = c->map[v];
+        cells[piece->n_inputs + piece->n_outputs++] = c->cells[v];
+    }
+    return true;
+}
+
+/* The nodes from .. to - 1 as a program that is called here. */
+static bool staxi_cut_piece(staxi_cutter *c, size_t from, size_t to) {
+    staxi_steps *s = c->s;
+    size_t room = 1;
+    for (size_t k = from; k < to; k++)
+        room += (size_t)c->g->nodes[k].n_sources + c->g->nodes[k].n_results + 1;
+    stax_graph *graph = staxi_piece_graph(c, room);
+    uint32_t *cells = (uint32_t *)staxi_cut_room(c, 2 * room, sizeof *cells);
+    if (!graph || !cells || !staxi_piece_fill(c, graph, cells, from, to)) return false;
+    if (graph->n_outputs == 0) return true;
+    stax_program *piece = (stax_program *)staxi_alloc(s->a, sizeof *piece);
+    if (!piece || !staxi_grow(s->a, (void **)&s->pieces, &s->cap_pieces, s->n_pieces + 1,
+                              sizeof *s->pieces)) {
+        staxi_free(s->a, piece, sizeof *piece);
+        s->status = STAX_E_MEMORY;
+        return false;
+    }
+    memset(piece, 0, sizeof *piece);
+    piece->ctx = c->p->ctx;
+    piece->basis = graph;
+    piece->threads = c->p->threads;
+    piece->n_outputs = graph->n_outputs;
+    staxi_mutex_init(&piece->mutex);
+    staxi_text_init(&piece->source, s->a);
+    s->pieces[s->n_pieces++] = piece;
+    staxi_step *step = staxi_step_add(c, STAXI_STEP_CALL);
+    if (!step) return false;
+    step->piece = (uint32_t)s->n_pieces - 1;
+    step->n = (uint32_t)(graph->n_inputs + graph->n_outputs);
+    step->cells = cells;
+    if (step->n > s->most_buffers) s->most_buffers = step->n;
+    return true;
+}
+
+/* ---- regions ---- */
+
+static bool staxi_cut_graph(staxi_cutter *c, const uint32_t *targets);
+
+/* args: the cells of its parameters; targets: where its results are wanted. */
+static bool staxi_cut_region(const staxi_cutter *outer, const stax_graph *region,
+                             const uint32_t *args, const uint32_t *targets, uint32_t *list) {
+    staxi_cutter c = *outer;
+    c.g = region;
+    c.cells = (uint32_t *)staxi_cut_room(&c, region->n_values, sizeof *c.cells);
+    if (!c.cells || !staxi_list_add(&c, &c.list)) return false;
+    *list = c.list;
+    for (size_t k = 0; k < region->n_inputs; k++) {
+        const staxi_input *in = &region->inputs[k];
+        c.cells[in->value] = in->kind == STAXI_CAPTURE ? outer->cells[in->outer] : *args++;
+    }
+    if (!staxi_cut_graph(&c, targets)) return false;
+    for (size_t k = 0; k < region->n_outputs; k++) {
+        uint32_t *pair, from = c.cells[region->outputs[k].value];
+        if (from == targets[k]) continue;
+        staxi_step *step = staxi_step_add(&c, STAXI_STEP_COPY);
+        pair = (uint32_t *)staxi_cut_room(&c, 2, sizeof *pair);
+        if (!step || !pair) return false;
+        pair[0] = from;
+        pair[1] = targets[k];
+        step->cells = pair;
+    }
+    return true;
+}
+
+static bool staxi_cut_loop(staxi_cutter *c, const staxi_node *n, staxi_step *step) {
+    uint32_t counted = n->op == STAX_OP_LOOP, state = n->n_results, first = n->sources[0];
+    uint32_t *cells = (uint32_t *)staxi_cut_room(c, 3 * (size_t)state, sizeof *cells),
+             *args = (uint32_t *)staxi_cut_room(c, (size_t)state + 1, sizeof *args);
+    if (!cells || !args) return false;
+    for (uint32_t k = 0; k < state; k++) {
+        cells[k] = c->cells[n->sources[counted + k]];
+        cells[state + k] = args[counted + k] = c->cells[n->first_value + k];
+        cells[2 * state + k] = staxi_cell_own(c, &c->g->values[n->first_value + k].type);
+        if (!cells[2 * state + k]) return false;
+    }
+    step->n = state;
+    step->cells = cells;
+    if (counted) {
+        step->cell = c->cells[first];
+        step->counter = args[0] = staxi_cell_own(c, &c->g->values[first].type);
+    } else {
+        const stax_graph *test = n->regions[0];
+        step->cell = staxi_cell_own(c, &test->values[test->outputs[0].value].type);
+        if (!step->cell || !staxi_cut_region(c, test, args, &step->cell, &step->lists[0]))
+            return false;
+    }
+    return c->s->status == STAX_OK && staxi_cut_region(c, n->regions[counted ? 0 : 1], args,
+                                                       cells + 2 * (size_t)state, &step->lists[1]);
+}
+
+static bool staxi_cut_control(staxi_cutter *c, const staxi_node *n) {
+    bool ok = true;
+    staxi_step *step = staxi_step_add(c, n->op == STAX_OP_COND    ? STAXI_STEP_COND
+                                         : n->op == STAX_OP_WHILE ? STAXI_STEP_WHILE
+                                                                  : STAXI_STEP_LOOP);
+    if (!step) return false;
+    step->lists[0] = (uint32_t)c->s->n_lists;
+    if (step->kind == STAXI_STEP_COND) {
+        step->cell = c->cells[n->sources[0]];
+        for (int r = 0; r < 2 && ok; r++)
+            ok = staxi_cut_region(c, n->regions[r], NULL, &c->cells[n->first_value],
+                                  &step->lists[r]);
+    } else {
+        ok = staxi_cut_loop(c, n, step);
+    }
+    step->end_list = (uint32_t)c->s->n_lists;
+    return ok;
+}
+
+/* Recursion: regions nest at most STAXI_MAX_DEPTH deep. */
+static bool staxi_cut_graph(staxi_cutter *c, const uint32_t *targets) {
+    size_t from = 1, n = c->g->n_values;
+    c->needed = (uint8_t *)staxi_cut_room(c, n, 1);
+    c->map = (uint32_t *)staxi_cut_room(c, n, sizeof *c->map);
+    if (!c->needed || !c->map) return false;
+    staxi_cut_needs(c);
+    if (!staxi_cut_cells(c, targets)) return false;
+    for (size_t k = 1; k < c->g->n_nodes; k++) {
+        if (!c->g->nodes[k].n_regions) continue;
+        if (!staxi_cut_piece(c, from, k) || !staxi_cut_control(c, &c->g->nodes[k])) return false;
+        from = k + 1;
+    }
+    return staxi_cut_piece(c, from, c->g->n_nodes);
+}
+
+static bool staxi_cut_root(staxi_cutter *c) {
+    const stax_graph *g = c->g;
+    staxi_steps *s = c->s;
+    uint32_t *targets = (uint32_t *)staxi_cut_room(c, g->n_outputs, sizeof *targets);
+    c->cells = (uint32_t *)staxi_cut_room(c, g->n_values, sizeof *c->cells);
+    s->results = (uint32_t *)staxi_cut_room(c, g->n_outputs, sizeof *s->results);
+    s->is_kept = (uint8_t *)staxi_cut_room(c, g->n_inputs, 1);
+    if (!targets || !c->cells || !s->results || !s->is_kept || !staxi_list_add(c, &c->list))
+        return false;
+    s->n_cells = 1;
+    for (size_t k = 0; k < g->n_inputs; k++)
+        c->cells[g->inputs[k].value] = staxi_cell_add(c, &g->values[g->inputs[k].value].type);
+    for (size_t k = 0; k < c->p->n_outputs; k++)
+        targets[k] = staxi_cell_add(c, &g->values[g->outputs[k].value].type);
+    if (s->status != STAX_OK || !staxi_cut_graph(c, targets)) return false;
+    for (size_t k = 0; k < g->n_outputs; k++) {
+        uint32_t cell = s->results[k] = c->cells[g->outputs[k].value];
+        if (cell <= g->n_inputs && staxi_output_is_state(g, k)) s->is_kept[cell - 1] = 1;
+    }
+    return true;
+}
+
+static void staxi_steps_free(stax_program *p) {
+    staxi_steps *s = p->steps;
+    if (!s) return;
+    for (size_t k = 0; k < s->n_pieces; k++) stax_program_free(s->pieces[k]);
+    staxi_free(s->a, (void *)s->pieces, s->cap_pieces * sizeof *s->pieces);
+    staxi_free(s->a, s->cells, s->cap_cells * sizeof *s->cells);
+    staxi_free(s->a, s->lists, s->cap_lists * sizeof *s->lists);
+    staxi_free(s->a, s, sizeof *s);
+    p->steps = NULL;
+}
+
+/* Cuts the graph of p and plans its pieces. */
+static stax_status staxi_steps_build(stax_program *p, staxi_text *why) {
+    staxi_cutter c;
+    staxi_steps *s = (staxi_steps *)staxi_alloc(&p->ctx->allocator, sizeof *s);
+    if (!s) return STAX_E_MEMORY;
+    memset(s, 0, sizeof *s);
+    memset(&c, 0, sizeof c);
+    s->a = &p->ctx->allocator;
+    c.p = p;
+    c.s = p->steps = s;
+    c.g = p->basis;
+    staxi_cut_root(&c);
+    for (size_t k = 0; k < s->n_pieces && s->status == STAX_OK; k++)
+        s->status = staxi_program_plan(s->pieces[k], why);
+    return s->status;
+}
+
+/* Programs without steps and the pieces of the others, as one unit for the C compiler. */
+static stax_status staxi_leaves_build(stax_program **programs, int n, const stax_compile_options *o,
+                                      staxi_text *why) {
+    const stax_allocator *a = &programs[0]->ctx->allocator;
+    size_t n_leaves = 0, bytes = 0, at = 0;
+    for (int k = 0; k < n; k++) n_leaves += programs[k]->steps ? programs[k]->steps->n_pieces : 1;
+    bytes = (n_leaves + 1) * sizeof *programs;
+    stax_program **leaves = (stax_program **)staxi_alloc(a, bytes);
+    if (!leaves) return STAX_E_MEMORY;
+    for (int k = 0; k < n; k++) {
+        staxi_steps *s = programs[k]->steps;
+        if (!s) leaves[at++] = programs[k];
+        for (size_t i = 0; s && i < s->n_pieces; i++) leaves[at++] = s->pieces[i];
+    }
+    stax_status status = n_leaves ? staxi_programs_build(leaves, (int)n_leaves, o, why) : STAX_OK;
+    for (int k = 0; k < n; k++)
+        if (programs[k]->steps && n_leaves) programs[k]->built = leaves[0]->built;
+    staxi_free(a, (void *)leaves, bytes);
+    return status;
+}
+
+/* ---- reports ---- */
+
+static void staxi_put_step_list(const stax_program *p, staxi_text *t, uint32_t list, int depth,
+                                bool json);
+
+static void staxi_put_step(const stax_program *p, staxi_text *t, const staxi_step *step, int depth,
+                           bool json) {
+    static const char *const names[] = {"call", "copy", "cond", "while", "loop"};
+    static const char *const parts[][2] = {{"then", "else"}, {"test", "body"}, {NULL, "body"}};
+    for (int k = 0; k < depth && !json; k++) staxi_put(t, "  ");
+    staxi_putf(t, json ? "{\"step\": \"%s\"" : "%s", names[step->kind]);
+    if (step->kind == STAXI_STEP_CALL)
+        staxi_putf(t, json ? ", \"piece\": %U, \"kernels\": %U" : " piece %U: %U kernels",
+                   (uint64_t)step->piece, (uint64_t)p->steps->pieces[step->piece]->trees.n_kernels);
+    if (step->kind >= STAXI_STEP_WHILE)
+        staxi_putf(t, json ? ", \"carried\": %U" : ", %U carried values", (uint64_t)step->n);
+    if (!json) staxi_putc(t, '\n');
+    for (int r = 0; r < 2 && step->kind >= STAXI_STEP_COND; r++) {
+        const char *part = parts[step->kind - STAXI_STEP_COND][r];
+        if (!part) continue;
+        for (int k = 0; k <= depth && !json; k++) staxi_put(t, "  ");
+        staxi_putf(t, json ? ", \"%s\": " : "%s\n", part);
+        staxi_put_step_list(p, t, step->lists[r], depth + 2, json);
+    }
+    if (json) staxi_putc(t, '}');
+}
+
+static void staxi_put_step_list(const stax_program *p, staxi_text *t, uint32_t list, int depth,
+                                bool json) {
+    const staxi_step *step = p->steps->lists[list].first;
+    if (json) staxi_putc(t, '[');
+    for (; step; step = step->next) {
+        staxi_put_step(p, t, step, depth, json);
+        if (json && step->next) staxi_put(t, ", ");
+    }
+    if (json) staxi_putc(t, ']');
+}
+
+/* The C of all pieces, or what the steps are. */
+static void staxi_report_steps(const stax_program *p, staxi_text *t, stax_report what) {
+    bool json = what == STAX_REPORT_EXPLAIN_JSON;
+    if (what == STAX_REPORT_C) {
+        const staxi_text *c = p->steps->n_pieces ? &p->steps->pieces[0]->source : &p->source;
+        staxi_putn(t, c->data ? c->data : "", c->n);
+        return;
+    }
+    if (json)
+        staxi_put(t, "{\"steps\": ");
+    else
+        staxi_putf(t, "steps of the host over %U compiled pieces:\n", (uint64_t)p->steps->n_pieces);
+    staxi_put_step_list(p, t, 0, json ? 0 : 1, json);
+    if (json) staxi_put(t, "}\n");
+}
+
+static int staxi_steps_kernels(const stax_program *p) {
+    size_t n = 0;
+    for (size_t k = 0; k < p->steps->n_pieces; k++) n += p->steps->pieces[k]->trees.n_kernels;
+    return (int)n;
+}
+
+/* ---- running ---- */
+
+/* One call. Its memory comes from the program's free list, so a second call of the same sizes
+   allocates nothing. */
+typedef struct staxi_runner {
+    stax_program *p;
+    const staxi_steps *s;
+    const int64_t *sizes;
+    void **mem;     /* by cell                                                             */
+    int64_t *bytes; /* by cell                                                             */
+    void **blocks;  /* by list: the memory of its cells, NULL: not taken                   */
+    int64_t *work;  /* by piece: bytes of its workspace, -1: not known yet                 */
+    void **buffers; /* of the piece that is being called                                   */
+    void *workspace, *copies;
+    int64_t workspace_bytes;
+    int loops; /* around the present step                                                  */
+    bool told; /* the context has the message already                                      */
+    staxi_exec exec;
+    staxi_record record;
+    staxi_text *why;
+} staxi_runner;
+
+static int64_t staxi_round_up(int64_t bytes) { return (bytes + STAX_ALIGN - 1) & -STAX_ALIGN; }
+
+static stax_status staxi_cell_bytes(const staxi_runner *r, uint32_t cell, int64_t *out) {
+    const staxi_type *t = r->s->cells[cell].type;
+    int64_t n = 0;
+    bool is_empty = false, fits = true;
+    *out = (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
+    for (int d = 0; d < t->rank; d++) {
+        if (!staxi_size_eval(&r->p->basis->sizes, t->dims[d], r->sizes, &n)) return STAX_E_OVERFLOW;
+        if (n < 0) {
+            staxi_putf(r->why, "error: a size is negative: expected at least 0, found %D", n);
+            return STAX_E_SHAPE;
+        }
+        is_empty = is_empty || n == 0;
+        fits = fits && staxi_checked_mul(*out, n, out);
+    }
+    if (is_empty) *out = 0; /* however large its other axes are */
+    return is_empty || (fits && *out <= INT64_MAX / 4) ? STAX_OK : STAX_E_OVERFLOW;
+}
+
+/* Memory for the cells of a list, kept until the outermost loop around it ends. */
+static stax_status staxi_list_memory(staxi_runner *r, uint32_t list) {
+    int64_t total = 0;
+    uint32_t first = r->s->lists[list].cells;
+    for (uint32_t c = first; c; c = r->s->cells[c].next) {
+        stax_status s = staxi_cell_bytes(r, c, &r->bytes[c]);
+        if (s != STAX_OK) return s;
+        if (!staxi_checked_add(total, staxi_round_up(r->bytes[c]), &total)) return STAX_E_OVERFLOW;
+    }
+    if ((uint64_t)total > SIZE_MAX / 2) return STAX_E_MEMORY;
+    char *block = (char *)staxi_workspace_take(r->p, (size_t)total);
+    if (!block) return STAX_E_MEMORY;
+    r->blocks[list] = block;
+    for (uint32_t c = first; c; c = r->s->cells[c].next) {
+        r->mem[c] = block;
+        block += staxi_round_up(r->bytes[c]);
+    }
+    return STAX_OK;
+}
+
+static void staxi_blocks_give(staxi_runner *r, size_t from, size_t to) {
+    for (size_t k = from; k < to; k++) {
+        if (r->blocks[k]) staxi_workspace_give(r->p, r->blocks[k]);
+        r->blocks[k] = NULL;
+    }
+}
+
+static void staxi_run_copy(const staxi_runner *r, uint32_t from, uint32_t to) {
+    if (r->bytes[to]) memcpy(r->mem[to], r->mem[from], (size_t)r->bytes[to]);
+}
+
+static stax_status staxi_run_piece(staxi_runner *r, const staxi_step *step) {
+    stax_program *piece = r->s->pieces[step->piece];
+    int64_t *need = &r->work[step->piece];
+    if (*need < 0 && !staxi_program_bytes(piece, r->sizes, need)) return STAX_E_OVERFLOW;
+    if (*need > r->workspace_bytes) {
+        if (r->workspace) staxi_workspace_give(r->p, r->workspace);
+        r->workspace_bytes = 0;
+        r->workspace = staxi_workspace_take(r->p, (size_t)*need);
+        if (!r->workspace) return STAX_E_MEMORY;
+        r->workspace_bytes = *need;
+    }
+    for (uint32_t k = 0; k < step->n; k++) r->buffers[k] = r->mem[step->cells[k]];
+    if (piece->call(&r->exec, r->buffers, r->sizes, r->workspace) == 0) return STAX_OK;
+    r->told = true;
+    return staxi_run_checked(piece, &r->record);
+}
+
+static stax_status staxi_run_list(staxi_runner *r, uint32_t list);
+
+/* The cells of this trip and of the next one change places after each. */
+static stax_status staxi_run_loop(staxi_runner *r, const staxi_step *step) {
+    stax_status s = STAX_OK;
+    bool counted = step->kind == STAXI_STEP_LOOP;
+    const uint32_t *now = step->cells + step->n, *next = now + step->n;
+    int64_t count = 0;
+    if (counted) memcpy(&count, r->mem[step->cell], sizeof count);
+    for (uint32_t k = 0; k < step->n; k++) staxi_run_copy(r, step->cells[k], now[k]);
+    r->loops++;
+    for (int64_t i = 0; !counted || i < count; i++) {
+        if (counted)
+            memcpy(r->mem[step->counter], &i, sizeof i);
+        else
+            s = staxi_run_list(r, step->lists[0]);
+        if (s != STAX_OK || (!counted && !*(const uint8_t *)r->mem[step->cell])) break;
+        s = staxi_run_list(r, step->lists[1]);
+        if (s != STAX_OK) break;
+        for (uint32_t k = 0; k < step->n; k++) {
+            void *swap = r->mem[now[k]];
+            r->mem[now[k]] = r->mem[next[k]];
+            r->mem[next[k]] = swap;
+        }
+    }
+    r->loops--;
+    return s;
+}
+
+/* Recursion: as deep as regions nest. */
+static stax_status staxi_run_list(staxi_runner *r, uint32_t list) {
+    stax_status s = r->blocks[list] ? STAX_OK : staxi_list_memory(r, list);
+    for (const staxi_step *step = r->s->lists[list].first; step && s == STAX_OK;
+         step = step->next) {
+        if (step->kind == STAXI_STEP_CALL) {
+            s = staxi_run_piece(r, step);
+        } else if (step->kind == STAXI_STEP_COPY) {
+            staxi_run_copy(r, step->cells[0], step->cells[1]);
+        } else {
+            if (step->kind == STAXI_STEP_COND)
+                s = staxi_run_list(r, step->lists[*(const uint8_t *)r->mem[step->cell] ? 0 : 1]);
+            else
+                s = staxi_run_loop(r, step);
+            if (r->loops == 0) staxi_blocks_give(r, step->lists[0], step->end_list);
+        }
+    }
+    return s;
+}
+
+/* The tensor of an input of the basis graph. */
+static const stax_tensor *staxi_input_tensor(const stax_program *p, const stax_tensor *inputs,
+                                             size_t input) {
+    size_t slot = 0;
+    if (p->basis->inputs[input].kind == STAXI_PARAM) return &p->bound[input].tensor;
+    for (size_t k = 0; k < input; k++) slot += p->basis->inputs[k].kind != STAXI_PARAM;
+    return &inputs[slot];
+}
+
+/* Pieces read row-major memory that nobody writes meanwhile. */
+static bool staxi_input_is_copied(const stax_program *p, size_t input, const stax_tensor *t,
+                                  const stax_tensor *outputs) {
+    if (p->steps->is_kept[input] || !staxi_tensor_is_row(t)) return true;
+    for (size_t k = 0; k < p->n_outputs; k++)
+        if (staxi_tensors_meet(t, &outputs[k]) != STAXI_APART) return true;
+    return false;
+}
+
+/* Fills in the cells of inputs, outputs and constants. */
+static stax_status staxi_run_begin(staxi_runner *r, const stax_tensor *inputs,
+                                   const stax_tensor *outputs) {
+    stax_program *p = r->p;
+    int64_t total = 0, strides[STAX_MAX_RANK];
+    size_t n_in = p->basis->n_inputs;
+    for (uint32_t c = 1; c < r->s->n_cells; c++) {
+        const stax_tensor *t = NULL;
+        if (c <= n_in) t = staxi_input_tensor(p, inputs, c - 1);
+        if (c > n_in && c <= n_in + p->n_outputs) t = &outputs[c - 1 - n_in];
+        r->mem[c] = t ? t->data : (void *)(uintptr_t)r->s->cells[c].data;
+        if (t) r->bytes[c] = staxi_tensor_elements(t) * (int64_t)staxi_dtype_bytes(t->dtype);
+        if (c > n_in || !staxi_input_is_copied(p, c - 1, t, outputs)) continue;
+        if (!staxi_checked_add(total, staxi_round_up(r->bytes[c]), &total)) return STAX_E_OVERFLOW;
+    }
+    if (total == 0) return STAX_OK;
+    if ((uint64_t)total > SIZE_MAX / 2) return STAX_E_MEMORY;
+    char *at = (char *)staxi_workspace_take(p, (size_t)total);
+    r->copies = at;
+    if (!at) return STAX_E_MEMORY;
+    for (size_t k = 0; k < n_in; k++) {
+        const stax_tensor *t = staxi_input_tensor(p, inputs, k);
+        if (!r->bytes[k + 1] || !staxi_input_is_copied(p, k, t, outputs)) continue;
+        staxi_row_strides(t->shape, t->rank, strides);
+        staxi_copy_strided(at, strides, t->data, t->strides, t->shape, t->rank,
+                           staxi_dtype_bytes(t->dtype));
+        r->mem[k + 1] = at;
+        at += staxi_round_up(r->bytes[k + 1]);
+    }
+    return STAX_OK;
+}
+
+/* Outputs that were not made in their place, then the states: nothing reads those any more. */
+static void staxi_run_end(const staxi_runner *r, const stax_tensor *inputs,
+                          const stax_tensor *outputs) {
+    const stax_graph *g = r->p->basis;
+    int64_t strides[STAX_MAX_RANK];
+    for (size_t k = 0; k < g->n_outputs; k++) {
+        const stax_tensor *t = k < r->p->n_outputs
+                                   ? &outputs[k]
+                                   : staxi_input_tensor(r->p, inputs, staxi_output_state(g, k));
+        const void *from = r->mem[r->s->results[k]];
+        if (from == t->data || staxi_tensor_elements(t) == 0) continue;
+        staxi_row_strides(t->shape, t->rank, strides);
+        staxi_copy_strided(t->data, t->strides, from, strides, t->shape, t->rank,
+                           staxi_dtype_bytes(t->dtype));
+    }
+}
+
+/* Runs the steps on tensors that have been checked. */
+static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
+                                   const stax_tensor *outputs, const int64_t *sizes,
+                                   staxi_text *why) {
+    staxi_runner r;
+    const staxi_steps *s = p->steps;
+    size_t n = 2 * s->n_cells + s->n_lists + s->n_pieces + s->most_buffers;
+    memset(&r, 0, sizeof r);
+    r.p = p;
+    r.s = s;
+    r.sizes = sizes;
+    r.why = why;
+    staxi_exec_init(p, &r.exec, &r.record);
+    int64_t *room = (int64_t *)staxi_workspace_take(p, n * sizeof *room);
+    if (!room) return staxi_context_fail(p->ctx, STAX_E_MEMORY, why);
+    memset(room, 0, n * sizeof *room);
+    r.bytes = room;
+    r.work = r.bytes + s->n_cells;
+    r.mem = (void **)(void *)(r.work + s->n_pieces);
+    r.blocks = r.mem + s->n_cells;
+    r.buffers = r.blocks + s->n_lists;
+    for (size_t k = 0; k < s->n_pieces; k++) r.work[k] = -1;
+    stax_status status = staxi_run_begin(&r, inputs, outputs);
+    if (status == STAX_OK) status = staxi_run_list(&r, 0);
+    if (status == STAX_OK) staxi_run_end(&r, inputs, outputs);
+    staxi_blocks_give(&r, 0, s->n_lists);
+    if (r.workspace) staxi_workspace_give(p, r.workspace);
+    if (r.copies) staxi_workspace_give(p, r.copies);
+    staxi_workspace_give(p, room);
+    if (status != STAX_OK && !r.told) staxi_context_fail(p->ctx, status, why);
+    return status;
+}
+
 /* ======================================================================================= >>export
    REPORTS AND EXPORT  what a program is, as text; and the program as C that needs nothing of ours.
    In:  a program.   Out: texts; PREFIX.c and PREFIX.h. */
@@ -25465,12 +26248,13 @@ STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tenso
         staxi_solve_inputs(p, inputs, few);
         z.sizes = few;
     }
-    out->origin = origins[p->call ? p->built.origin : STAXI_BUILD_FAILED];
+    out->origin = origins[p->call || p->steps ? p->built.origin : STAXI_BUILD_FAILED];
     out->compile_ns = p->built.spent_ns;
     out->threads = (int)p->threads;
     int isa = 0;
     if (p->call && staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
         out->isa = (stax_isa)(isa + 1);
+    if (p->steps) out->kernels = staxi_steps_kernels(p);
     if (!p->call) return STAX_OK;
     stax_status s = STAX_OK;
     staxi_mutex_lock((staxi_mutex *)(uintptr_t)&p->mutex);
@@ -25824,6 +26608,10 @@ STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
     if (!p) return NULL;
     staxi_text t;
     staxi_text_init(&t, &p->ctx->allocator);
+    if (p->steps) {
+        staxi_report_steps(p, &t, what);
+        return staxi_text_give(p->ctx, &t);
+    }
     if (!p->call) {
         staxi_putf(&t, "interpreted: %s\n", stax_status_text(p->status));
         return staxi_text_give(p->ctx, &t);
@@ -25945,7 +26733,7 @@ static void staxi_put_symbol_parameters(staxi_text *t, const stax_graph *g) {
 }
 
 static const char *staxi_export_linkage(const staxi_exporter *x) {
-    return x->is_static ? "static " : "";
+    return x->is_static ? "STAX_EXPORT_STATIC " : "";
 }
 
 static void staxi_export_header(staxi_exporter *x) {
@@ -25973,7 +26761,10 @@ static void staxi_export_header(staxi_exporter *x) {
                STAX_ALIGN, n);
     staxi_putf(t,
                "#ifndef STAX_EXPORT_%s\n#define STAX_EXPORT_%s\n#include <stddef.h>\n#include "
-               "<stdint.h>\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+               "<stdint.h>\n#ifndef STAX_EXPORT_STATIC\n#ifdef __GNUC__\n"
+               "#define STAX_EXPORT_STATIC static __attribute__((unused))\n#else\n"
+               "#define STAX_EXPORT_STATIC static\n#endif\n#endif\n"
+               "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
                n, n);
     staxi_putf(t,
                "/* The caller's threads: run body(arg, i) for i = 0 .. n - 1 in any order, return "
@@ -26208,6 +26999,10 @@ static stax_status staxi_export_check(const stax_program *p, const char *prefix,
         staxi_putf(why, "export: expected a C identifier as prefix, found \"%s\"",
                    prefix ? prefix : "");
         return STAX_E_ARGUMENT;
+    }
+    if (p->steps) {
+        staxi_put(why, "export: a graph with cond, while or loop cannot be exported yet");
+        return STAX_E_NOT_BUILT;
     }
     if (!p->planned || p->stages.status != STAX_OK) {
         staxi_put(why, "export: the program is interpreted, there is no C to write");

@@ -151,6 +151,7 @@ typedef uint64_t staxi_cuda_address;
     X(module_load, "cuModuleLoadData", (void **module, const void *image))                         \
     X(module_free, "cuModuleUnload", (void *module))                                               \
     X(function, "cuModuleGetFunction", (void **function, void *module, const char *name))          \
+    X(function_attribute, "cuFuncSetAttribute", (void *function, int attribute, int value))        \
     X(launch, "cuLaunchKernel",                                                                    \
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
        unsigned bz, unsigned shared, void *stream, void **arguments, void **extra))                \
@@ -271,6 +272,7 @@ static stax_status staxi_cuda_driver_open(staxi_cuda_driver *n, staxi_text *why)
      MAP     the same for loops that only store, four neighbours a thread with 16-byte accesses
      ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
+     ARG     a thread block finds one argmax or argmin
      TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax)
    What ROWS and COLUMNS leave in parts, a second kernel (FINISH) sums by the same rule. */
 
@@ -282,7 +284,8 @@ typedef enum staxi_cuda_kind {
     STAXI_CUDA_FINISH_ROWS,
     STAXI_CUDA_COLUMNS,
     STAXI_CUDA_FINISH_COLUMNS,
-    STAXI_CUDA_TEAM
+    STAXI_CUDA_TEAM,
+    STAXI_CUDA_ARG
 } staxi_cuda_kind;
 
 typedef struct staxi_cuda_launch {
@@ -291,6 +294,7 @@ typedef struct staxi_cuda_launch {
     staxi_ix count;  /* threads, warps or blocks of work, by kind                          */
     staxi_ix length; /* ROWS, TEAM and their like: elements of the longest reduction       */
     staxi_ix parts;  /* bytes of partial results                                           */
+    int64_t shared;  /* bytes of dynamic shared memory                                     */
     void *function;
 } staxi_cuda_launch;
 
@@ -305,10 +309,15 @@ typedef struct staxi_cuda_unit {
     staxi_loop_axis loops[64]; /* of the kernel being printed: the loops that are spread out */
     int n_loops;
     bool has_checks;
-    bool in_team;
+    bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
 } staxi_cuda_unit;
 
-enum { STAXI_CUDA_FOUR = 4, STAXI_CUDA_TILE = 32, STAXI_CUDA_SHARED = 40 * 1024 };
+enum {
+    STAXI_CUDA_FOUR = 4,
+    STAXI_CUDA_TILE = 32,
+    STAXI_CUDA_SHARED = 24 * 1024,    /* for partial results */
+    STAXI_CUDA_SHARED_ALL = 60 * 1024 /* every device since sm_75 has as much */
+};
 
 /* clang-format off */
 static const char *const staxi_cuda_lines_base[] = {
@@ -522,6 +531,41 @@ static const char *const staxi_cuda_lines_warp[] = {
     "        for (int l = 0; l < w; l++) a[l] = F::of(a[l], a[l + w]);",
     "    return a[0];",
     "}",
+    "/* The same for a block whose 64 lanes lie in shared memory: the caller's two warps both have the result. */",
+    "template <class F> SX_INLINE typename F::T sx_pair(const typename F::T *g) {",
+    "    const typename F::T *const p = g + threadIdx.x / 64 * 64 + threadIdx.x % 32;",
+    "    typename F::T s = F::of(p[0], p[32]);",
+    "#pragma unroll",
+    "    for (int w = 16; w > 0; w /= 2) s = F::of(s, sx_swap(s, w));",
+    "    return s;",
+    "}",
+    "/* The best element and where it is (at < 0: none yet). */",
+    "template <class T, int MOST> struct sx_best {",
+    "    T x;",
+    "    int64_t at;",
+    "    SX_INLINE bool beats(T a, T b) { return (MOST ? a > b : a < b) || (a != a && b == b); }",
+    "    __device__ __forceinline__ void meet(T y, int64_t where) {",
+    "        if (where >= 0 && (at < 0 || beats(y, x) || (!beats(x, y) && where < at))) {",
+    "            x = y;",
+    "            at = where;",
+    "        }",
+    "    }",
+    "    __device__ __forceinline__ void join_warp() {",
+    "#pragma unroll",
+    "        for (int w = 16; w > 0; w /= 2) meet(sx_swap(x, w), sx_swap(at, w));",
+    "    }",
+    "    __device__ __forceinline__ void join(T *bests, int64_t *places) {",
+    "        join_warp();",
+    "        if (blockDim.x <= 32) return;",
+    "        __syncthreads();",
+    "        if (threadIdx.x % 32 == 0) {",
+    "            bests[threadIdx.x / 32] = x;",
+    "            places[threadIdx.x / 32] = at;",
+    "        }",
+    "        __syncthreads();",
+    "        for (int w = 0; w < (int)blockDim.x / 32; w++) meet(bests[w], places[w]);",
+    "    }",
+    "};",
     NULL};
 /* clang-format on */
 
@@ -611,7 +655,11 @@ static bool staxi_cuda_pointers(staxi_cuda_unit *u, const uint8_t *used) {
         staxi_putf(u->t, "    const int64_t n%U = sx->sizes[%U];\n", (uint64_t)k, (uint64_t)k);
     for (uint32_t b = 1; b < u->p->n_buffers; b++)
         if (used[b] && u->p->buffers[b].scope == STAXI_SCOPE_ROW) has_row = true;
-    if (has_row) {
+    if (has_row && u->shared_row) {
+        staxi_put(u->t,
+                  "    extern __shared__ __align__(16) unsigned char sx_room[];\n    unsigned char "
+                  "*const row = sx_room;\n");
+    } else if (has_row) {
         staxi_put(u->t, "    unsigned char *const row = sx->row + (int64_t)sx_slot * (");
         staxi_emit_ix(e, u->trees->s->row_bytes);
         staxi_put(u->t, ");\n");
@@ -743,20 +791,49 @@ typedef struct staxi_cuda_near {
     staxi_marks marks;
 } staxi_cuda_near;
 
-/* Loads that happen for every element: those under a select may not be valid for all. */
+/* Does `at` follow var, and no values of other expressions? */
+static bool staxi_cuda_follows(staxi_cuda_unit *u, staxi_ix at, staxi_ix var) {
+    for (size_t k = 0; k < u->p->n_value_leaves; k++)
+        if (staxi_ix_depends_on(&u->p->ix, at, u->p->value_leaves[k])) return false;
+    return staxi_ix_depends_on(&u->p->ix, at, var);
+}
+
+/* Loads that happen for every element (those under a select may not be valid for all): the nearest
+   only, or all that follow var. */
 static void staxi_cuda_collect_near(staxi_cuda_unit *u, staxi_cuda_near *near_, staxi_expr x,
-                                    staxi_ix var) {
+                                    staxi_ix var, bool nearest) {
     if (!x || !staxi_mark_first(u->p, &near_->marks, x)) return;
     const staxi_expr_node n = u->p->exprs[x];
     if (n.kind == STAXI_EX_SELECT) return;
-    if (n.kind == STAXI_EX_LOAD &&
-        staxi_cuda_is_near(u, staxi_flat_index(u->p, n.ref, n.ix), var)) {
+    staxi_ix at = n.kind == STAXI_EX_LOAD ? staxi_flat_index(u->p, n.ref, n.ix) : 0;
+    if (at && (nearest ? staxi_cuda_is_near(u, at, var) : staxi_cuda_follows(u, at, var))) {
         if (!staxi_grow(u->a, (void **)&near_->loads, &near_->cap, near_->n + 1, sizeof x))
             staxi_emit_no_memory(&u->e);
         else
             near_->loads[near_->n++] = x;
     }
-    for (int k = 0; k < n.n_args; k++) staxi_cuda_collect_near(u, near_, n.args[k], var);
+    for (int k = 0; k < n.n_args; k++) staxi_cuda_collect_near(u, near_, n.args[k], var, nearest);
+}
+
+static void staxi_cuda_near_free(staxi_cuda_unit *u, staxi_cuda_near *near_) {
+    staxi_free(u->a, near_->loads, near_->cap * sizeof(staxi_expr));
+    staxi_free(u->a, near_->marks.at, near_->marks.cap * sizeof *near_->marks.at);
+}
+
+/* v<expression> = l<expression>[at], in the scope that is open. */
+static void staxi_cuda_loaded(staxi_cuda_unit *u, const staxi_cuda_near *near_, const char *at) {
+    staxi_emit *e = &u->e;
+    for (size_t k = 0; k < near_->n && staxi_emit_room(e); k++) {
+        staxi_expr x = near_->loads[k];
+        staxi_line(e);
+        staxi_putf(u->t, "const %s v%U = l%U[%s];\n", staxi_value_type(e, u->p->exprs[x].dtype),
+                   (uint64_t)x, (uint64_t)x, at);
+        e->emitted[x] = 1;
+        if (!staxi_grow(u->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
+            staxi_emit_no_memory(e);
+        else
+            e->order[e->n_order++] = x;
+    }
 }
 
 static void staxi_cuda_four_take(staxi_cuda_unit *u, const staxi_cuda_near *near_, uint64_t id) {
@@ -778,17 +855,7 @@ static void staxi_cuda_four_body(staxi_cuda_unit *u, const staxi_cuda_near *near
                                  staxi_ix var) {
     staxi_emit *e = &u->e;
     size_t scope = staxi_emit_scope_open(e);
-    for (size_t k = 0; k < near_->n && staxi_emit_room(e); k++) {
-        staxi_expr x = near_->loads[k];
-        staxi_line(e);
-        staxi_putf(u->t, "const %s v%U = l%U[j];\n", staxi_value_type(e, u->p->exprs[x].dtype),
-                   (uint64_t)x, (uint64_t)x);
-        e->emitted[x] = 1;
-        if (!staxi_grow(u->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
-            staxi_emit_no_memory(e);
-        else
-            e->order[e->n_order++] = x;
-    }
+    staxi_cuda_loaded(u, near_, "j");
     for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
         const staxi_tree_node n = u->trees->nodes[k];
         if (!staxi_cuda_is_near(u, n.at, var)) {
@@ -821,54 +888,68 @@ static void staxi_cuda_four_give(staxi_cuda_unit *u, uint32_t list, staxi_ix var
     }
 }
 
-static void staxi_cuda_map(staxi_cuda_unit *u, uint32_t list) {
+/* Elements base .. base + 3 of the innermost loop, as far as they are there. */
+static void staxi_cuda_four(staxi_cuda_unit *u, uint32_t list, staxi_loop_axis inner) {
     staxi_emit *e = &u->e;
-    staxi_loop_axis inner = u->loops[u->n_loops - 1];
     uint64_t id = staxi_var_id(e, inner.var);
     staxi_cuda_near near_;
     memset(&near_, 0, sizeof near_);
     near_.marks.now = 1;
     for (uint32_t k = list; k; k = u->trees->nodes[k].next)
-        staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[0], inner.var);
+        staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[0], inner.var, true);
+    staxi_line(e);
+    staxi_put(u->t, "if (base + 4 <= ");
+    staxi_emit_ix(e, inner.extent);
+    staxi_put(u->t, ") {\n");
+    e->indent++;
+    staxi_cuda_four_give(u, list, inner.var, id, true);
+    staxi_cuda_four_take(u, &near_, id);
+    staxi_put(u->t, "#pragma unroll\n");
+    staxi_line(e);
+    staxi_put(u->t, "for (int j = 0; j < 4; j++) {\n");
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t i%U = base + j;\n", id);
+    staxi_cuda_four_body(u, &near_, list, inner.var);
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+    staxi_cuda_four_give(u, list, inner.var, id, false);
+    e->indent--;
+    staxi_line(e);
+    staxi_putf(u->t, "} else for (int64_t i%U = base; i%U < ", id, id);
+    staxi_emit_ix(e, inner.extent);
+    staxi_putf(u->t, "; i%U++) {\n", id);
+    e->indent++;
+    staxi_cuda_scoped_list(u, list);
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+    staxi_cuda_near_free(u, &near_);
+}
+
+static void staxi_cuda_map(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    staxi_loop_axis inner = u->loops[u->n_loops - 1];
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_MAP, list, "0", 256);
-    if (l) {
-        staxi_ix pieces = staxi_cuda_pieces(u, inner.extent, STAXI_CUDA_FOUR);
-        u->loops[u->n_loops - 1].extent = pieces;
-        l->count = staxi_cuda_loops_product(u);
-        staxi_cuda_flat(u, l->count, staxi_cuda_thread, staxi_cuda_threads);
-        u->n_loops--;
-        staxi_put(u->t, "        const int64_t base = ");
-        if (u->n_loops) {
-            staxi_put(u->t, "sx_digit(&rest, ");
-            staxi_emit_ix(e, pieces);
-            staxi_put(u->t, ") * 4;\n");
-        } else {
-            staxi_put(u->t, "rest * 4;\n");
-        }
-        staxi_cuda_digits(u, 0);
-        staxi_put(u->t, "        if (base + 4 <= ");
-        staxi_emit_ix(e, inner.extent);
-        staxi_put(u->t, ") {\n");
-        e->indent = 3;
-        staxi_cuda_four_give(u, list, inner.var, id, true);
-        staxi_cuda_four_take(u, &near_, id);
-        staxi_put(u->t, "#pragma unroll\n            for (int j = 0; j < 4; j++) {\n");
-        e->indent = 4;
-        staxi_line(e);
-        staxi_putf(u->t, "const int64_t i%U = base + j;\n", id);
-        staxi_cuda_four_body(u, &near_, list, inner.var);
-        staxi_put(u->t, "            }\n");
-        e->indent = 3;
-        staxi_cuda_four_give(u, list, inner.var, id, false);
-        staxi_putf(u->t, "        } else for (int64_t i%U = base; i%U < ", id, id);
-        staxi_emit_ix(e, inner.extent);
-        staxi_putf(u->t, "; i%U++) {\n", id);
-        staxi_cuda_scoped_list(u, list);
-        staxi_put(u->t, "        }\n    }\n");
-        staxi_cuda_end(u);
+    if (!l) return;
+    staxi_ix pieces = staxi_cuda_pieces(u, inner.extent, STAXI_CUDA_FOUR);
+    u->loops[u->n_loops - 1].extent = pieces;
+    l->count = staxi_cuda_loops_product(u);
+    staxi_cuda_flat(u, l->count, staxi_cuda_thread, staxi_cuda_threads);
+    u->n_loops--;
+    staxi_put(u->t, "        const int64_t base = ");
+    if (u->n_loops) {
+        staxi_put(u->t, "sx_digit(&rest, ");
+        staxi_emit_ix(e, pieces);
+        staxi_put(u->t, ") * 4;\n");
+    } else {
+        staxi_put(u->t, "rest * 4;\n");
     }
-    staxi_free(u->a, near_.loads, near_.cap * sizeof(staxi_expr));
-    staxi_free(u->a, near_.marks.at, near_.marks.cap * sizeof *near_.marks.at);
+    staxi_cuda_digits(u, 0);
+    staxi_cuda_four(u, list, inner);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
 }
 
 /* ---- reductions in parts ---- */
@@ -931,13 +1012,16 @@ static void staxi_cuda_lanes(staxi_cuda_unit *u, const staxi_tree_node *acc, int
     }
 }
 
-/* Element i of the run into the accumulators at index `lane` (a C expression). */
-static void staxi_cuda_element(staxi_cuda_unit *u, const staxi_tree_node *acc, const char *index,
+/* Element `index` of the run into the accumulators at `lane` (C expressions); loads of `near_` are
+   in arrays already, at `at`. */
+static void staxi_cuda_element(staxi_cuda_unit *u, const staxi_tree_node *acc,
+                               const staxi_cuda_near *near_, const char *at, const char *index,
                                const char *lane) {
     staxi_emit *e = &u->e;
     staxi_line(e);
     staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, acc->runs[0].var), index);
     size_t scope = staxi_emit_scope_open(e);
+    if (near_) staxi_cuda_loaded(u, near_, at);
     for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
         const staxi_tree_node a = u->trees->nodes[k];
         if (a.kind == STAXI_TREE_STORE) {
@@ -954,36 +1038,87 @@ static void staxi_cuda_element(staxi_cuda_unit *u, const staxi_tree_node *acc, c
     staxi_emit_scope_close(e, scope);
 }
 
-/* One pass of `lanes` lanes, `apart` elements from each other, over [k, end): k and end are there.
-   A lane's elements are `stride` apart. */
+/* The loads of many elements, all before the first is used: memory answers them together. */
+static void staxi_cuda_batch_loads(staxi_cuda_unit *u, const staxi_tree_node *acc,
+                                   const staxi_cuda_near *near_, int batch, const char *index) {
+    staxi_emit *e = &u->e;
+    if (!near_->n) return;
+    for (size_t k = 0; k < near_->n; k++) {
+        staxi_line(e);
+        staxi_putf(u->t, "%s l%U[%d];\n", staxi_c_type(u->p->exprs[near_->loads[k]].dtype),
+                   (uint64_t)near_->loads[k], batch);
+    }
+    staxi_putf(u->t, "#pragma unroll\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++) {\n", batch);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, acc->runs[0].var), index);
+    for (size_t k = 0; k < near_->n; k++) {
+        const staxi_expr_node n = u->p->exprs[near_->loads[k]];
+        staxi_line(e);
+        staxi_putf(u->t, "l%U[j] = b%U[", (uint64_t)near_->loads[k], (uint64_t)n.ref);
+        staxi_emit_ix(e, staxi_flat_index(u->p, n.ref, n.ix));
+        staxi_put(u->t, "];\n");
+    }
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+}
+
+/* One pass of a thread's `lanes` lanes, `apart` elements from each other, over [k, end): k and end
+   are there. A lane's elements are `stride` apart. */
 static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes, int apart,
                             int stride) {
     staxi_emit *e = &u->e;
-    char index[40];
-    staxi_format(index, sizeof index, "k + u * %U", (uint64_t)apart);
-    staxi_putf(u->t, "#pragma unroll %d\n", 16 / lanes);
+    staxi_cuda_near near_;
+    staxi_text index;
+    memset(&near_, 0, sizeof near_);
+    near_.marks.now = 1;
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
+        for (int x = 0; x < 2; x++)
+            staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[x], acc->runs[0].var, false);
+    int steps = 16 / lanes;
+    while (steps > 1 && steps * lanes * (int)near_.n > 32) steps /= 2;
+    staxi_text_init(&index, u->a);
+    staxi_putf(&index, "k + j / %d * %d + j %% %d * %d", lanes, stride, lanes, apart);
     staxi_line(e);
-    staxi_putf(u->t, "for (; k + %d < end; k += %d) {\n", apart * (lanes - 1), stride);
+    staxi_putf(u->t, "for (; k + %d < end; k += %d) {\n",
+               (steps - 1) * stride + apart * (lanes - 1), steps * stride);
+    e->indent++;
+    staxi_cuda_batch_loads(u, acc, &near_, steps * lanes, index.data);
     staxi_putf(u->t, "#pragma unroll\n");
-    e->indent++;
     staxi_line(e);
-    staxi_putf(u->t, "for (int u = 0; u < %d; u++) {\n", lanes);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++) {\n", steps * lanes);
     e->indent++;
-    staxi_cuda_element(u, acc, index, "u");
+    char lane[24];
+    memcpy(lane, "j % ", 4);
+    staxi_format(lane + 4, sizeof lane - 4, "%U", (uint64_t)lanes);
+    staxi_cuda_element(u, acc, &near_, "j", index.data ? index.data : "", lane);
     e->indent--;
     staxi_line(e);
     staxi_put(u->t, "}\n");
     e->indent--;
     staxi_line(e);
     staxi_put(u->t, "}\n");
-    staxi_putf(u->t, "#pragma unroll\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (; k < end; k += %d) {\n#pragma unroll\n", stride);
+    e->indent++;
     staxi_line(e);
     staxi_putf(u->t, "for (int u = 0; u < %d; u++) if (k + u * %d < end) {\n", lanes, apart);
     e->indent++;
-    staxi_cuda_element(u, acc, index, "u");
+    index.n = 0;
+    staxi_putf(&index, "k + u * %d", apart);
+    staxi_cuda_element(u, acc, NULL, "", index.data ? index.data : "", "u");
     e->indent--;
     staxi_line(e);
     staxi_put(u->t, "}\n");
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
+    if (index.failed) staxi_emit_no_memory(e);
+    staxi_text_free(&index);
+    staxi_cuda_near_free(u, &near_);
 }
 
 /* The lanes of a rule with 32 lanes stay one a thread; a list with both kinds is not spread. */
@@ -1281,25 +1416,33 @@ static void staxi_cuda_columns(staxi_cuda_unit *u, uint32_t list) {
 
 /* ---- a thread block an iteration ---- */
 
-/* Can a thread block run this list together? */
-static bool staxi_cuda_list_teams(staxi_cuda_unit *u, uint32_t list) {
+static bool staxi_cuda_only_stores(const staxi_trees *t, uint32_t list) {
+    for (; list; list = t->nodes[list].next)
+        if (t->nodes[list].kind != STAXI_TREE_STORE) return false;
+    return true;
+}
+
+/* Can a thread block run this list together? Bytes of shared memory for partial results, or -1. */
+static int64_t staxi_cuda_team_shared(staxi_cuda_unit *u, uint32_t list) {
     int64_t shared = 0;
     for (; list; list = u->trees->nodes[list].next) {
         const staxi_tree_node *n = &u->trees->nodes[list];
-        if (n->kind == STAXI_TREE_CHECK) return false;
+        if (n->kind == STAXI_TREE_CHECK) return -1;
         if (n->kind != STAXI_TREE_ACC) continue;
         if (n->n_runs == 0) continue;
-        if (!staxi_cuda_spreads(u->trees, n) || !staxi_cuda_list_group(u->trees, n)) return false;
+        if (!staxi_cuda_spreads(u->trees, n) || !staxi_cuda_list_group(u->trees, n)) return -1;
         int64_t most = staxi_high(&u->e, n->runs[0].extent);
-        if (most > STAXI_CUDA_SHARED / 8 * (int64_t)STAXI_BLOCK) return false;
-        shared += ((most + STAXI_BLOCK - 1) / STAXI_BLOCK) * 8 * staxi_cuda_accums(u->trees, n);
+        if (most > STAXI_CUDA_SHARED / 8 * (int64_t)STAXI_BLOCK) return -1;
+        shared +=
+            ((most + STAXI_BLOCK - 1) / STAXI_BLOCK * 8 + 512 * 8) * staxi_cuda_accums(u->trees, n);
     }
-    return shared <= STAXI_CUDA_SHARED;
+    return shared <= STAXI_CUDA_SHARED ? shared : -1;
 }
 
+/* A thread has one lane of a block of 4096; as many blocks at once as there are threads for. */
 static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t number) {
     staxi_emit *e = &u->e;
-    int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
+    int group = staxi_cuda_list_group(u->trees, acc);
     staxi_cuda_empty(u, acc);
     staxi_line(e);
     staxi_put(u->t, "if (");
@@ -1307,26 +1450,33 @@ static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, 
     staxi_put(u->t, " > 0) {\n");
     e->indent++;
     staxi_line(e);
-    staxi_put(u->t, "for (int64_t block = warp; block * 4096 < ");
+    staxi_put(u->t, "for (int64_t first = 0; first * 4096 < ");
     staxi_emit_ix(e, acc->runs[0].extent);
-    staxi_put(u->t, "; block += warps) {\n");
+    staxi_putf(u->t, "; first += blockDim.x / %d) {\n", group);
     e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t block = first + threadIdx.x / %d;\n", group);
     staxi_cuda_block_bounds(u, acc);
     size_t scope = staxi_emit_scope_open(e);
-    staxi_cuda_lanes(u, acc, lanes);
+    staxi_cuda_lanes(u, acc, 1);
     staxi_line(e);
-    staxi_put(u->t, "int64_t k = block * 4096 + lane;\n");
-    staxi_cuda_pass(u, acc, lanes, 32, group);
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        uint64_t id = a->ref;
+    staxi_putf(u->t, "int64_t k = block * 4096 + threadIdx.x %% %d;\n", group);
+    staxi_cuda_pass(u, acc, 1, 0, group);
+    staxi_line(e);
+    staxi_put(u->t, "__syncthreads();\n");
+    if (group == STAXI_LANES_F32) {
+        staxi_cuda_result(u, acc, "g@[threadIdx.x] = a@[0];");
         staxi_line(e);
-        staxi_putf(u->t, "const %s s%U = sx_tree<sx_fold_%U_%U>(a%U);\n",
-                   staxi_acc_type(e, a->dtype), id, number, id, id);
-        staxi_line(e);
-        staxi_putf(u->t, "if (lane == 0) h%U[block] = s%U;\n", id, id);
+        staxi_put(u->t, "__syncthreads();\n");
+        staxi_cuda_result(u, acc, "const $ s@ = sx_pair<F@>(g@);");
+    } else {
+        staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
     }
+    staxi_line(e);
+    staxi_putf(u->t, "if (threadIdx.x %% %d == 0 && block * 4096 < length) {\n", group);
+    staxi_cuda_result(u, acc, "    h@[block] = s@;");
+    staxi_line(e);
+    staxi_put(u->t, "}\n");
     staxi_emit_scope_close(e, scope);
     e->indent--;
     staxi_line(e);
@@ -1355,6 +1505,18 @@ static void staxi_cuda_team_loop(staxi_cuda_unit *u, uint32_t at) {
     staxi_emit *e = &u->e;
     const staxi_tree_node n = u->trees->nodes[at];
     bool inner = u->trees->nodes[n.child].kind != STAXI_TREE_LOOP;
+    if (inner && staxi_cuda_only_stores(u->trees, n.child)) {
+        staxi_line(e);
+        staxi_put(u->t, "for (int64_t base = threadIdx.x * 4; base < ");
+        staxi_emit_ix(e, n.axis.extent);
+        staxi_put(u->t, "; base += blockDim.x * 4) {\n");
+        e->indent++;
+        staxi_cuda_four(u, n.child, n.axis);
+        e->indent--;
+        staxi_line(e);
+        staxi_put(u->t, "}\n");
+        return;
+    }
     staxi_line(e);
     staxi_putf(u->t,
                inner ? "for (int64_t i%U = threadIdx.x; i%U < " : "for (int64_t i%U = 0; i%U < ",
@@ -1402,10 +1564,27 @@ static void staxi_cuda_team_list(staxi_cuda_unit *u, uint32_t list, uint64_t num
     }
 }
 
+/* Shared memory of the reductions: g a value a thread, h a value a block of 4096. */
+static void staxi_cuda_team_arrays(staxi_cuda_unit *u, uint32_t list, uint64_t number) {
+    for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
+        const staxi_tree_node *n = &u->trees->nodes[k];
+        if (n->kind != STAXI_TREE_ACC || !n->n_runs) continue;
+        int64_t most = (staxi_high(&u->e, n->runs[0].extent) + STAXI_BLOCK - 1) / STAXI_BLOCK;
+        for (uint32_t a = n->child; a; a = u->trees->nodes[a].next) {
+            if (u->trees->nodes[a].kind != STAXI_TREE_ACCUM) continue;
+            uint64_t id = u->trees->nodes[a].ref;
+            staxi_putf(u->t,
+                       "    typedef sx_fold_%U_%U F%U;\n    __shared__ F%U::T g%U[512], h%U[%D];\n",
+                       number, id, id, id, id, id, most > 0 ? most : 1);
+        }
+    }
+}
+
 static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     staxi_emit *e = &u->e;
     uint64_t number = u->n_launches;
     staxi_ix length = staxi_ix_const(&u->p->ix, 0);
+    int64_t row = -1;
     for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
         const staxi_tree_node *n = &u->trees->nodes[k];
         if (n->kind == STAXI_TREE_ACC && n->n_runs) {
@@ -1414,28 +1593,68 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
                 length = n->runs[0].extent;
         }
     }
+    u->shared_row = staxi_ix_is_const(&u->p->ix, u->trees->s->row_bytes, &row) &&
+                    row + staxi_cuda_team_shared(u, list) <= STAXI_CUDA_SHARED_ALL;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x", 512);
+    if (l && l->has_row && u->shared_row) {
+        l->shared = row;
+        l->has_row = false;
+    }
+    u->shared_row = false;
     if (!l) return;
     l->count = staxi_cuda_loops_product(u);
     l->length = length;
-    staxi_put(
-        u->t,
-        "    const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32), warps = "
-        "(int)(blockDim.x / 32);\n");
-    for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *n = &u->trees->nodes[k];
-        if (n->kind != STAXI_TREE_ACC || !n->n_runs) continue;
-        int64_t most = (staxi_high(e, n->runs[0].extent) + STAXI_BLOCK - 1) / STAXI_BLOCK;
-        for (uint32_t a = n->child; a; a = u->trees->nodes[a].next)
-            if (u->trees->nodes[a].kind == STAXI_TREE_ACCUM)
-                staxi_putf(u->t, "    __shared__ %s h%U[%D];\n",
-                           staxi_acc_type(e, u->trees->nodes[a].dtype),
-                           (uint64_t)u->trees->nodes[a].ref, most > 0 ? most : 1);
-    }
+    staxi_cuda_team_arrays(u, list, number);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u, 0);
     size_t scope = staxi_emit_scope_open(e);
     staxi_cuda_team_list(u, list, number);
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
+/* ---- argmax and argmin ---- */
+
+static bool staxi_cuda_is_arg(const staxi_tree_node *a) {
+    return a->kind == STAXI_TREE_ACCUM &&
+           (a->combine == STAXI_COMBINE_ARGMAX || a->combine == STAXI_COMBINE_ARGMIN) && !a->next;
+}
+
+/* Each thread keeps the best of its elements; of equal ones the first counts, NaN beats all. */
+static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    const staxi_tree_node a = u->trees->nodes[acc->child];
+    const char *type = staxi_value_type(e, u->p->exprs[a.expr[0]].dtype);
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", 256);
+    if (!l) return;
+    l->count = staxi_cuda_loops_product(u);
+    l->length = acc->runs[0].extent;
+    staxi_putf(u->t, "    __shared__ %s bests[8];\n    __shared__ int64_t places[8];\n", type);
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_digits(u, 0);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_putf(u->t, "        sx_best<%s, %d> b = {0, -1};\n", type,
+               a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0);
+    uint64_t id = staxi_var_id(e, acc->runs[0].var);
+    staxi_putf(u->t, "        for (int64_t i%U = threadIdx.x; i%U < ", id, id);
+    staxi_emit_ix(e, acc->runs[0].extent);
+    staxi_putf(u->t, "; i%U += blockDim.x) {\n", id);
+    e->indent++;
+    size_t inner = staxi_emit_scope_open(e);
+    staxi_emit_value(e, a.expr[0]);
+    staxi_line(e);
+    staxi_put(u->t, "b.meet(");
+    staxi_emit_operand(e, a.expr[0]);
+    staxi_putf(u->t, ", i%U);\n", id);
+    staxi_emit_scope_close(e, inner);
+    e->indent--;
+    staxi_putf(u->t,
+               "        }\n        b.join(bests, places);\n        if (threadIdx.x) continue;\n"
+               "        const %s r%U = b.at < 0 ? 0 : b.at;\n",
+               staxi_acc_type(e, a.dtype), (uint64_t)a.ref);
+    staxi_cuda_scoped_list(u, acc->after);
     staxi_emit_scope_close(e, scope);
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
@@ -1454,12 +1673,6 @@ static uint32_t staxi_cuda_open_loops(staxi_cuda_unit *u, uint32_t list) {
     return list;
 }
 
-static bool staxi_cuda_only_stores(const staxi_trees *t, uint32_t list) {
-    for (; list; list = t->nodes[list].next)
-        if (t->nodes[list].kind != STAXI_TREE_STORE) return false;
-    return true;
-}
-
 enum { STAXI_CUDA_FEW = 16 }; /* a reduction of at most so many elements: a thread has it alone */
 
 static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
@@ -1474,12 +1687,15 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
         staxi_cuda_serial(u, STAXI_CUDA_CHECK, body);
     } else if (u->n_loops && staxi_cuda_only_stores(u->trees, body)) {
         staxi_cuda_map(u, body);
+    } else if (n->kind == STAXI_TREE_ACC && !n->next && n->n_runs == 1 &&
+               staxi_cuda_is_arg(&u->trees->nodes[n->child])) {
+        staxi_cuda_arg(u, body);
     } else if (alone && !n->parallel) {
         staxi_cuda_rows(u, body);
     } else if (alone && u->n_loops) {
         staxi_cuda_columns(u, body);
     } else if (n->next && staxi_cuda_list_has(u->trees, body, STAXI_TREE_ACC) &&
-               staxi_cuda_list_teams(u, body)) {
+               staxi_cuda_team_shared(u, body) >= 0) {
         staxi_cuda_team(u, body);
     } else {
         staxi_cuda_serial(u, STAXI_CUDA_SERIAL, body);
@@ -1593,7 +1809,7 @@ struct stax_cuda {
     staxi_mutex mutex;
     void *context, *stream;
     bool own_context, own_stream;
-    int device, handle, processors;
+    int device, handle, processors, cache_bytes;
     char name[160], architecture[16];
 };
 
@@ -1782,6 +1998,7 @@ static int staxi_cuda_describe(stax_cuda *c) {
     if (error == 0) error = c->driver.device_attribute(&major, 75, c->handle);
     if (error == 0) error = c->driver.device_attribute(&minor, 76, c->handle);
     if (error == 0) error = c->driver.device_attribute(&c->processors, 16, c->handle);
+    if (error == 0) error = c->driver.device_attribute(&c->cache_bytes, 38, c->handle);
     if (error != 0) return error;
     staxi_text_init(&t, &c->ctx->allocator);
     staxi_putf(&t, "sm_%d", major * 10 + minor);
@@ -2046,6 +2263,9 @@ static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin
         char name[40];
         staxi_format(name, sizeof name, "stax_kernel_%U", (uint64_t)k);
         error = c->driver.function(&p->launches[k].function, p->module, name);
+        if (error == 0 && p->launches[k].shared) /* above 48 KiB it must be asked for */
+            error = c->driver.function_attribute(p->launches[k].function, 8,
+                                                 (int)p->launches[k].shared);
     }
     if (error == 0) error = staxi_cuda_room(c, &p->record, sizeof(staxi_record));
     staxi_cuda_leave(c);
@@ -2154,6 +2374,15 @@ static bool staxi_cuda_value(staxi_cuda_call *k, staxi_ix ix, int64_t *out) {
     return staxi_ix_eval(&k->p->host->stages.ix, ix, staxi_eval_symbol, (void *)k->sizes, out);
 }
 
+/* Iterations that each read `bytes` several times: only as many at once as half of L2 holds, so
+   that memory is read once. */
+static int64_t staxi_cuda_resident(const staxi_cuda_call *k, int64_t n, int64_t bytes) {
+    int64_t least = 2 * (int64_t)k->p->cuda->processors,
+            most = bytes > 0 ? k->p->cuda->cache_bytes / 2 / bytes : n;
+    if (most < least) most = least;
+    return n < most ? n : most;
+}
+
 /* Blocks and threads of a launch; false: it has nothing to do. */
 static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int64_t *blocks,
                              int *threads) {
@@ -2181,7 +2410,11 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
             *blocks = n;
             break;
         case STAXI_CUDA_TEAM:
-            *threads = (int)(warps < 16 ? warps : 16) * 32;
+            *threads = (int)(warps < 8 ? warps : 8) * 64;
+            *blocks = staxi_cuda_resident(k, n, length * 4);
+            break;
+        case STAXI_CUDA_ARG:
+            *threads = length > 2048 ? 256 : 32;
             *blocks = n;
             break;
         default:
@@ -2368,7 +2601,7 @@ static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *he
             if (head->second) blocks = threads = 1;
             memcpy(k->block, head, sizeof *head);
             int error = c->driver.launch(l->function, (unsigned)blocks, 1, 1, (unsigned)threads, 1,
-                                         1, 0, c->stream, arguments, NULL);
+                                         1, (unsigned)l->shared, c->stream, arguments, NULL);
             if (error) return staxi_cuda_launch_failed(k, n, error, blocks, threads);
         }
     }

@@ -1,0 +1,500 @@
+/* cond, while and loop in compiled programs: pieces of C, called by steps of the host. Every
+   program here is compiled under strict and must give the interpreter's bits, states and statuses.
+ */
+#include <time.h>
+
+#include "feed.h"
+#include "harness.h"
+
+typedef struct heap {
+    int64_t calls, fail_at, live;
+    int from_then_on, failed;
+} heap;
+static heap h;
+static stax_context *ctx;
+
+static void *heap_alloc(size_t bytes, size_t align, void *user) {
+    heap *p = (heap *)user;
+    p->calls++;
+    if (p->fail_at && (p->calls == p->fail_at || (p->from_then_on && p->calls > p->fail_at))) {
+        p->failed = 1;
+        return NULL;
+    }
+    char *raw = (char *)malloc(bytes + align + sizeof(void *)), *at;
+    if (!raw) return NULL;
+    at = raw + sizeof(void *);
+    at += (align - (size_t)((uintptr_t)at % align)) % align;
+    memcpy(at - sizeof(void *), &raw, sizeof raw);
+    memset(at, 0xcd, bytes);
+    p->live++;
+    return at;
+}
+
+static void heap_free(void *ptr, size_t bytes, void *user) {
+    void *raw;
+    if (!ptr) return;
+    memcpy(&raw, (char *)ptr - sizeof(void *), sizeof raw);
+    memset(ptr, 0xdd, bytes);
+    ((heap *)user)->live--;
+    free(raw);
+}
+
+static void open_context(int threads) {
+    stax_options o = stax_options_default();
+    o.strict = 1;
+    o.n_threads = threads;
+    o.allocator.alloc = heap_alloc;
+    o.allocator.free = heap_free;
+    o.allocator.user = &h;
+    ctx = stax_open(&o);
+}
+
+static stax_graph *parsed(const char *text) {
+    stax_graph *g = stax_parse(ctx, "regions", text);
+    if (!CHECK(g && stax_ok(g))) printf("%s\n", stax_error(ctx));
+    return g;
+}
+
+static stax_program *compiled(const stax_graph *g) {
+    stax_program *p = stax_compile(g, NULL);
+    if (!CHECK(p && stax_program_status(p) == STAX_OK)) printf("%s\n", stax_error(ctx));
+    return p;
+}
+
+/* Gives the i64 scalar of that name a value; names: "n=5". */
+static void set_number(feed *f, const char *setting) {
+    size_t n = strcspn(setting, "=");
+    int64_t value = setting[n] ? strtoll(setting + n + 1, NULL, 10) : 0;
+    for (int k = 0; k < f->n_all; k++)
+        if (strlen(f->names[k]) == n && memcmp(f->names[k], setting, n) == 0) {
+            if (f->all[k].dtype == STAX_BOOL)
+                *(uint8_t *)f->all[k].data = (uint8_t)value;
+            else
+                memcpy(f->all[k].data, &value, sizeof value);
+        }
+}
+
+static int make_feed(feed *f, const stax_graph *g, int64_t size, const char *setting) {
+    if (!CHECK(feed_make(f, g, size, 3))) return 0;
+    for (; setting && *setting; setting += strcspn(setting, " "), setting += *setting == ' ')
+        set_number(f, setting);
+    return 1;
+}
+
+/* One call: the same status, message and bits. Returns the status. */
+static stax_status agree_once(const stax_graph *g, stax_program *p, int64_t size,
+                              const char *setting) {
+    static feed a, b;
+    char message[500] = "";
+    stax_status want, got;
+    if (!make_feed(&a, g, size, setting) || !make_feed(&b, g, size, setting)) return STAX_E_MEMORY;
+    want = stax_interpret(g, a.all, a.outputs);
+    if (want != STAX_OK) snprintf(message, sizeof message, "%s", stax_error(ctx));
+    CHECK_INT(feed_bind(p, &b), STAX_OK);
+    CHECK_INT(stax_workspace_bytes(p, b.slots), 0);
+    got = stax_run_with(p, b.slots, b.outputs, NULL, 0);
+    if (!CHECK_INT(got, want)) printf("   %s: %s\n", setting ? setting : "", stax_error(ctx));
+    if (want == STAX_OK && !CHECK(feed_equal(&a, &b))) printf("   %s\n", setting ? setting : "");
+    if (want == STAX_E_INDEX) CHECK_TEXT(stax_error(ctx), message);
+    feed_free(&a);
+    feed_free(&b);
+    return got;
+}
+
+/* settings: a list that ends with NULL; the graph runs for each, twice in all. */
+static void agree(const char *text, int64_t size, const char *const *settings) {
+    stax_graph *g = parsed(text);
+    stax_program *p = g ? compiled(g) : NULL;
+    for (int again = 0; p && again < 2; again++)
+        for (const char *const *s = settings; *s; s++)
+            CHECK_INT(agree_once(g, p, size, *s), STAX_OK);
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+static const char *const plain[] = {"", NULL};
+
+/* ---- what programs do ---------------------------------------------------------------------------
+ */
+
+static const char power[] =
+    "graph power(x: f32[9,9], e: f32[9,9], n: i64[]) {\n"
+    "  r, b, k = while e, x, n {\n"
+    "    test(r: f32[9,9], b: f32[9,9], k: i64[]) { c = gt k, 0; return c }\n"
+    "    body(r: f32[9,9], b: f32[9,9], k: i64[]) {\n"
+    "      low = bitwise_and k, 1; odd = eq low, 1\n"
+    "      rb = matmul r, b; s = where odd, rb, r; bb = matmul b, b; h = shift_right k, 1\n"
+    "      return s, bb, h }\n"
+    "  }\n"
+    "  return r\n"
+    "}";
+
+static void test_power(void) {
+    static const char *const settings[] = {"n=0", "n=1", "n=2", "n=5", "n=13", "n=1000", NULL};
+    agree(power, 1, settings);
+}
+
+static const char nested[] =
+    "graph nested(x: f32[33], w: f32[33], n: i64[], m: i64[], p: bool[]) {\n"
+    "  y = mul w, 0.25\n"
+    "  z, k = while x, n {\n"
+    "    test(a: f32[33], i: i64[]) { c = gt i, 0; return c }\n"
+    "    body(a: f32[33], i: i64[]) {\n"
+    "      b = add a, y\n"
+    "      d = cond p {\n"
+    "        then() {\n"
+    "          t = loop m, b { body(j, q) { f = cast j {dtype=f32}; g = mul q, 0.5; o = add g, f\n"
+    "              o2 = add o, w; return o2 } }\n"
+    "          u = add t, x; return u }\n"
+    "        else() { u = sub b, y; return u }\n"
+    "      }\n"
+    "      j = sub i, 1\n"
+    "      return d, j }\n"
+    "  }\n"
+    "  s = sum z {axes=[0]}\n"
+    "  return z, s, k\n"
+    "}";
+
+static void test_nested(void) {
+    static const char *const settings[] = {"n=3 m=4 p=1", "n=3 m=4 p=0",  "n=0 m=4 p=1",
+                                           "n=5 m=0 p=1", "n=1 m=-3 p=1", NULL};
+    agree(nested, 1, settings);
+}
+
+static void test_captures(void) {
+    agree(
+        "graph captures(x: f32[4,3] strided, param w: f32[3], inout s: f64[3] strided, c: bool[]) "
+        "{\n"
+        "  t = const f32[3] {1, 2, 4}\n"
+        "  e = exp x\n"
+        "  y = loop 3, x { body(i, a) {\n"
+        "      b = mul a, w; d = add b, t; g = mul e, 0.125; f = add d, g\n"
+        "      v = cond c { then() { r = sub f, w; return r } else() { q = cast s {dtype=f32}\n"
+        "          r = add e, q; return r } }\n"
+        "      return v } }\n"
+        "  z = add y, e\n"
+        "  o = mul z, t\n"
+        "  return y, z, o\n"
+        "}",
+        1, plain);
+}
+
+/* Results that no piece makes: parameters, captures, the counter, the same value twice. */
+static void test_passed_through(void) {
+    static const char *const settings[] = {"n=0 c=0", "n=1 c=1", "n=4 c=0", "n=7 c=1", NULL};
+    agree(
+        "graph swap(x: f32[5], y: f32[5], n: i64[]) {\n"
+        "  a, b = loop n, x, y { body(i, p, q) { return q, p } }\n  return a, b, x\n}",
+        1, settings);
+    agree(
+        "graph mixed(x: f32[5], y: f32[5], n: i64[], c: bool[]) {\n"
+        "  z = const f32[5] {1, 2, 3, 4, 5}\n"
+        "  a, b, d, k, e = loop n, x, y, x, 7, y { body(i, p, q, r, l, m) {\n"
+        "      t = add p, q; return t, t, y, i, z } }\n"
+        "  f, g, v = cond c { then() { return z, a, x } else() { u = neg a; return u, u, d } }\n"
+        "  return a, b, d, k, e, f, g, v\n}",
+        1, settings);
+    agree(
+        "graph rotate(x: f32[5], y: f32[5], n: i64[], c: bool[]) {\n"
+        "  a, b = loop n, x, y { body(i, p, q) {\n"
+        "      s, t = loop 2, p, q { body(j, v, w) { return w, v } }\n"
+        "      u = cond c { then() { return t } else() { m = add s, t; return m } }\n"
+        "      return u, s } }\n"
+        "  o = cond c { then() { return b } else() { return a } }\n"
+        "  return o, b\n}",
+        1, settings);
+    agree(
+        "graph only(x: f32[5], c: bool[]) {\n"
+        "  a = cond c { then() { return x } else() { r = neg x; return r } }\n  return a\n}",
+        1, settings);
+}
+
+static void test_symbolic(void) {
+    static const char text[] =
+        "sizes n: 0.., m: 1..\n"
+        "graph symbolic(x: f32[n,m] strided, w: f32[m], c: bool[], k: i64[]) {\n"
+        "  y = loop k, x { body(i, a) { b = matmul a, w; s = unsqueeze b {axes=[1]}; d = mul a, s\n"
+        "      e = mul d, 0.01; return e } }\n"
+        "  z = cond c { then() { r = concat y, y {axis=0}; return r } else() { r = tile x "
+        "{repeats=[2,1]}; return r } }\n"
+        "  q = cond c { then() { r = slice w {starts=[1], stops=[none]}; return r } else() { r = "
+        "slice w "
+        "{starts=[1], stops=[none]}; t = neg r; return t } }\n"
+        "  return y, z, q\n}";
+    static const char *const settings[] = {"c=0 k=3", "c=1 k=2", "c=1 k=0", NULL};
+    stax_graph *g = parsed(text);
+    stax_program *p = g ? compiled(g) : NULL;
+    for (int64_t n = 0; p && n < 140; n = n * 2 + 1)
+        for (const char *const *s = settings; *s; s++) CHECK_INT(agree_once(g, p, n, *s), STAX_OK);
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+static void test_random(void) {
+    static const char *const settings[] = {"n=0", "n=6", NULL};
+    agree(
+        "graph random(n: i64[], x: f32[19]) {\n"
+        "  y = loop n, x { body(i, a) { k = cast i {dtype=u64}; u = uniform k {shape=[19]}\n"
+        "      v = normal 7 {shape=[19]}; b = add a, u; d = mul b, v; return d } }\n"
+        "  return y\n}",
+        1, settings);
+}
+
+static void test_states(void) {
+    static const char *const settings[] = {"n=0", "n=5", NULL};
+    agree(
+        "graph states(inout s: f32[6] strided, inout t: f32[6], inout c: i64[], n: i64[], x: "
+        "f32[6]) {\n"
+        "  y, k = loop n, s, c { body(i, a, j) { b = mul a, x; d = add b, t; l = add j, i; return "
+        "d, l } }\n"
+        "  o = add y, s\n"
+        "  assign s, t\n"
+        "  assign t, y\n"
+        "  assign c, k\n"
+        "  return o\n}",
+        1, settings);
+    agree(
+        "graph trade(inout s: f32[6], inout t: f32[6], c: bool[]) {\n"
+        "  a = cast s {dtype=f32}\n"
+        "  z = cond c { then() { r = add s, t; return r } else() { return s } }\n"
+        "  assign s, t\n  assign t, a\n  return z\n}",
+        1, plain);
+}
+
+/* An output may be exactly an input's memory. */
+static void test_in_place(void) {
+    static feed a, b;
+    stax_graph *g = parsed(nested);
+    stax_program *p = compiled(g);
+    if (!p || !make_feed(&a, g, 1, "n=2 m=3 p=1") || !make_feed(&b, g, 1, "n=2 m=3 p=1")) return;
+    CHECK_INT(stax_interpret(g, a.all, a.outputs), STAX_OK);
+    b.outputs[0].data = b.slots[0].data;
+    CHECK_INT(stax_run(p, b.slots, b.outputs), STAX_OK);
+    CHECK_BYTES(b.outputs[0].data, a.outputs[0].data, 33 * sizeof(float));
+    CHECK_BYTES(b.outputs[1].data, a.outputs[1].data, sizeof(float));
+    b.outputs[0].data = (char *)b.slots[0].data + 4;
+    CHECK_INT(stax_run(p, b.slots, b.outputs), STAX_E_ALIAS);
+    feed_free(&a);
+    feed_free(&b);
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+/* ---- what goes wrong ----------------------------------------------------------------------------
+ */
+
+static void test_index_error(void) {
+    stax_graph *g = parsed(
+        "graph bad(x: f32[5], n: i64[]) {\n"
+        "  y = loop n, x { body(i, a) {\n    b = gather a, i {axis=0}\n    d = add a, b; return d "
+        "} }\n"
+        "  return y\n}");
+    stax_program *p = compiled(g);
+    if (p) {
+        CHECK_INT(agree_once(g, p, 1, "n=5"), STAX_OK);
+        CHECK_INT(agree_once(g, p, 1, "n=6"), STAX_E_INDEX);
+        CHECK_HAS(stax_error(ctx), "gather: index 5 is out of range for an axis of size 5");
+        CHECK_INT(agree_once(g, p, 1, "n=5"), STAX_OK);
+    }
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+/* Sizes below zero and axes without elements count only where they are met. */
+static void test_bad_sizes(void) {
+    stax_graph *g = parsed(
+        "sizes n: 1..\n"
+        "graph sizes_(x: f32[n], c: bool[], d: bool[]) {\n"
+        "  y = cond c {\n"
+        "    then() { a = slice x {starts=[2], stops=[none]}; b = max a; return b }\n"
+        "    else() { b = sum x; return b } }\n"
+        "  z = cond d { then() { k = uniform 3 {shape=[n - 2]}; s = sum k; return s } else() { "
+        "return y } }\n"
+        "  return y, z\n}");
+    stax_program *p = compiled(g);
+    if (p) {
+        CHECK_INT(agree_once(g, p, 4, "c=1 d=1"), STAX_OK);
+        CHECK_INT(agree_once(g, p, 2, "c=1 d=0"), STAX_E_SHAPE);
+        CHECK_HAS(stax_error(ctx), "the axis is empty");
+        CHECK_INT(agree_once(g, p, 2, "c=0 d=1"), STAX_OK);
+        CHECK_INT(agree_once(g, p, 1, "c=0 d=0"), STAX_OK);
+        CHECK_INT(agree_once(g, p, 1, "c=0 d=1"), STAX_E_SHAPE);
+        CHECK_HAS(stax_error(ctx), "negative");
+    }
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+static void test_unbound(void) {
+    static feed f;
+    stax_graph *g = parsed(
+        "graph u(param w: f32[3], c: bool[]) {\n"
+        "  y = cond c { then() { return w } else() { r = neg w; return r } }\n"
+        "  return y\n}");
+    stax_program *p = compiled(g);
+    if (p && make_feed(&f, g, 1, "c=0")) {
+        CHECK_INT(stax_run(p, f.slots, f.outputs), STAX_E_UNBOUND);
+        CHECK_INT(agree_once(g, p, 1, "c=0"), STAX_OK);
+        CHECK_INT(stax_export(p, "build", "regions_u", NULL), STAX_E_NOT_BUILT);
+        CHECK_HAS(stax_error(ctx), "cond, while or loop");
+        feed_free(&f);
+    }
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+/* Every allocation of compiling and running fails once, alone or with all after it. */
+static void test_memory(void) {
+    static feed a, b;
+    int64_t live, at = 1, tries = 0;
+    stax_graph *g = parsed(nested);
+    stax_program *p = compiled(g); /* the C compiler's part is in the cache from here on */
+    stax_program_free(p);
+    if (!p || !make_feed(&a, g, 1, "n=2 m=3 p=1") || !make_feed(&b, g, 1, "n=2 m=3 p=1")) return;
+    CHECK_INT(stax_interpret(g, a.all, a.outputs), STAX_OK);
+    live = h.live;
+    for (int done = 0; !done; at++, tries++) {
+        stax_status s;
+        h.calls = h.failed = 0;
+        h.fail_at = at;
+        h.from_then_on = (int)(at & 1);
+        p = stax_compile(g, NULL);
+        s = p ? stax_run(p, b.slots, b.outputs) : stax_error_status(ctx);
+        done = !h.failed;
+        h.fail_at = 0;
+        if (!done) CHECK(s == STAX_E_MEMORY || s == STAX_OK);
+        if (p) { /* whatever failed, the next call works */
+            if (s == STAX_OK) CHECK(feed_equal(&a, &b));
+            CHECK_INT(stax_run(p, b.slots, b.outputs), STAX_OK);
+            CHECK(feed_equal(&a, &b));
+        }
+        stax_program_free(p);
+    }
+    CHECK(tries > 100);
+    feed_free(&a);
+    feed_free(&b);
+    stax_graph_free(g);
+    g = parsed("graph warm(x: f32[3]) { return x }"); /* error messages are kept: a fixed number */
+    stax_graph_free(g);
+    CHECK(h.live <= live + 20);
+}
+
+/* ---- the rest -----------------------------------------------------------------------------------
+ */
+
+static void test_many(void) {
+    const char *const texts[] = {"graph one(x: f32[7]) { y = exp x; return y }", nested, power,
+                                 nested};
+    stax_graph *graphs[4];
+    stax_program *programs[4];
+    for (int k = 0; k < 4; k++) graphs[k] = parsed(texts[k]);
+    CHECK_INT(stax_compile_many((const stax_graph *const *)graphs, 4, NULL, programs), STAX_OK);
+    for (int k = 0; k < 4 && programs[k]; k++) {
+        if (k) CHECK_INT(agree_once(graphs[k], programs[k], 1, "n=3 m=2 p=1"), STAX_OK);
+        stax_program_free(programs[k]);
+    }
+    for (int k = 0; k < 4; k++) stax_graph_free(graphs[k]);
+}
+
+static void check_report(const stax_program *p, stax_report what, const char *part) {
+    char *text = stax_program_report(p, what);
+    CHECK_HAS(text, part);
+    stax_free(ctx, text);
+}
+
+static void test_reports(void) {
+    stax_graph *g = parsed(nested);
+    stax_program *p = compiled(g);
+    stax_figures f;
+    if (p) {
+        check_report(p, STAX_REPORT_EXPLAIN, "while, 2 carried values");
+        check_report(p, STAX_REPORT_LOOPS, "call piece 0");
+        check_report(p, STAX_REPORT_PLAN, "cond");
+        check_report(p, STAX_REPORT_EXPLAIN_JSON, "\"step\": \"loop\", \"carried\": 1");
+        check_report(p, STAX_REPORT_C, "int stax_call_1(");
+        CHECK_INT(stax_program_figures(p, NULL, &f), STAX_OK);
+        CHECK(f.kernels > 3 && strcmp(f.origin, "interpreted") != 0);
+    }
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+/* Regions in regions, as deep as the builder allows. */
+static void test_depth(void) {
+    static char text[20000];
+    enum { DEEP = 60 };
+    size_t at = (size_t)sprintf(text, "graph deep(x: f32[4], c: bool[]) {\n");
+    for (int k = 0; k < DEEP; k++)
+        at += (size_t)sprintf(text + at,
+                              k % 2 ? "y%d = loop 1, x { body(i%d, a%d) {\n"
+                                    : "y%d = cond c { else() { return x } then() {\n",
+                              k, k, k);
+    at += (size_t)sprintf(text + at, "y%d = exp x\n", DEEP);
+    for (int k = DEEP; k-- > 0;)
+        at += (size_t)sprintf(text + at, "z%d = mul y%d, 0.5\nreturn z%d } }\n", k, k + 1, k);
+    sprintf(text + at, "return y0\n}");
+    static const char *const settings[] = {"c=1", "c=0", NULL};
+    agree(text, 1, settings);
+}
+
+static double seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+static void test_many_trips(void) {
+    static feed f;
+    stax_graph *g = parsed(
+        "graph trips(x: f32[16], n: i64[]) {\n"
+        "  y = loop n, x { body(i, a) { b = mul a, 0.5; c = add b, 1.0; return c } }\n"
+        "  return y\n}");
+    stax_program *p = compiled(g);
+    if (p && make_feed(&f, g, 1, "n=1000")) {
+        double start;
+        int64_t calls;
+        CHECK_INT(agree_once(g, p, 1, "n=1000"), STAX_OK);
+        calls = h.calls;
+        start = seconds();
+        for (int k = 0; k < 100; k++) CHECK_INT(stax_run(p, f.slots, f.outputs), STAX_OK);
+        printf("a trip: %.0f ns\n", (seconds() - start) * 1e9 / 100000.0);
+        CHECK_INT(h.calls, calls); /* memory of the last call is used again */
+        feed_free(&f);
+    }
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+static void test_threads(void) {
+    stax_close(ctx);
+    open_context(3);
+    agree(
+        "graph wide(x: f32[70000], n: i64[]) {\n"
+        "  y = loop n, x { body(i, a) { b = exp a; c = sum b; d = div b, c; return d } }\n"
+        "  return y\n}",
+        1, plain);
+}
+
+int main(int argc, char **argv) {
+    HARNESS_BEGIN(argc, argv);
+    feed_unused();
+    (void)feed_graphs;
+    open_context(1);
+    if (!ctx) return 1;
+    RUN(test_power);
+    RUN(test_nested);
+    RUN(test_captures);
+    RUN(test_passed_through);
+    RUN(test_symbolic);
+    RUN(test_random);
+    RUN(test_states);
+    RUN(test_in_place);
+    RUN(test_index_error);
+    RUN(test_bad_sizes);
+    RUN(test_unbound);
+    RUN(test_memory);
+    RUN(test_many);
+    RUN(test_reports);
+    RUN(test_depth);
+    RUN(test_many_trips);
+    RUN(test_threads);
+    stax_close(ctx);
+    if (h.live) printf("FAIL %d blocks were not freed\n", (int)h.live);
+    return HARNESS_END() || h.live != 0;
+}
