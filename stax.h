@@ -14433,6 +14433,7 @@ static bool staxi_expand_roll(staxi_expander *e, const staxi_node *n, uint32_t *
 static bool staxi_expand_pad(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     staxi_type shape = staxi_x_result(e, n);
     uint32_t v = staxi_x_stored(e, n, 0, (stax_dtype)shape.dtype);
+    staxi_ix_pool *pool = &e->to->root->sizes;
     int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
     bool grows = false;
     for (int d = 0; v && d < shape.rank; d++) {
@@ -14451,6 +14452,10 @@ static bool staxi_expand_pad(staxi_expander *e, const staxi_node *n, uint32_t *r
             if (left || right) v = staxi_x_slice(e, v, d, left, right ? -right : STAX_NONE, 1);
             if (left) low[d] = 0;
             if (right) high[d] = 0;
+            if (v && !known && (left || right)) { /* the crop may be larger than the axis */
+                staxi_ix rest = staxi_ix_sub(pool, shape.dims[d], staxi_x_type(e, v)->dims[d]);
+                (left ? high : low)[d] = staxi_size_handle(e->to, rest);
+            }
         }
         grows = grows || low[d] || high[d];
     }
@@ -14678,13 +14683,16 @@ static bool staxi_x_reduced(staxi_expander *e, const staxi_node *n, uint32_t v, 
     return staxi_x_finish(e, n, staxi_x_reshape(e, v, &shape), results);
 }
 
-/* A size of the graph as an i64 scalar: a number, or the last entry of 0, 1, ..., size. */
+/* A size of the graph as an i64 scalar, 0 where it is negative: a number, or the last entry of 0,
+ * 1, ..., size. */
 static uint32_t staxi_x_size_value(staxi_expander *e, staxi_ix size) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
     staxi_type t = staxi_type_scalar(STAX_I64), line = t;
     int64_t c = 0;
-    if (staxi_ix_is_const(&e->to->root->sizes, size, &c)) return staxi_x_int(e, c, STAX_I64);
+    if (staxi_ix_is_const(pool, size, &c)) return staxi_x_int(e, c, STAX_I64);
     line.rank = 1;
-    line.dims[0] = staxi_ix_add(&e->to->root->sizes, size, staxi_ix_const(&e->to->root->sizes, 1));
+    size = staxi_ix_max(pool, staxi_ix_const(pool, 0), size);
+    line.dims[0] = staxi_ix_add(pool, size, staxi_ix_const(pool, 1));
     return staxi_x_reshape(e, staxi_x_slice(e, staxi_x_iota(e, &line, 0), 0, -1, STAX_NONE, 1), &t);
 }
 
@@ -14993,6 +15001,13 @@ static uint32_t staxi_x_put_strided(staxi_expander *e, uint32_t p, uint32_t v, i
     end = staxi_ix_sub(pool, end, first);
     hit = staxi_x_op2(e, STAX_OP_LOGICAL_AND, hit,
                       staxi_x_with(e, STAX_OP_LT, i, staxi_x_size_value(e, end)));
+    if (staxi_ix_range(pool, count).lo < 1) { /* something to load where nothing is assigned */
+        int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+        memset(low, 0, sizeof low);
+        memset(high, 0, sizeof high);
+        high[axis] = 1;
+        v = staxi_x_pad(e, v, low, high, staxi_attr_int(0), "constant");
+    }
     v = staxi_x_gather(e, STAX_OP_GATHER, v, at, axis, "clip");
     line = shape;
     for (int d = 0; d < shape.rank; d++) {
