@@ -13565,6 +13565,12 @@ static staxi_pad_mode staxi_basis_pad_mode(const stax_graph *g, const staxi_node
                                         : STAXI_PAD_CONSTANT;
 }
 
+/* Does it need something to repeat? The pad of a roll, marked by its value, is cut to nothing where
+ * its operand is empty. */
+static bool staxi_basis_pad_repeats(const stax_graph *g, const staxi_node *n) {
+    return staxi_basis_pad_mode(g, n) != STAXI_PAD_CONSTANT && n->attrs[2].i != 1;
+}
+
 /* A number or a handle. */
 static int64_t staxi_basis_pad_low(const stax_graph *g, const staxi_node *n, int d) {
     (void)g;
@@ -14404,7 +14410,7 @@ static uint32_t staxi_x_roll(staxi_expander *e, uint32_t v, int axis, int64_t sh
         low[axis] = shift;
     else
         high[axis] = -shift;
-    v = staxi_x_pad(e, v, low, high, staxi_attr_int(0), "wrap");
+    v = staxi_x_pad(e, v, low, high, staxi_attr_int(1), "wrap"); /* 1: see basis_pad_repeats */
     if (low[axis]) return staxi_x_slice(e, v, axis, STAX_NONE, staxi_size_handle(e->to, dim), 1);
     return staxi_x_slice(e, v, axis, -shift, STAX_NONE, 1);
 }
@@ -14459,7 +14465,10 @@ static bool staxi_expand_pad(staxi_expander *e, const staxi_node *n, uint32_t *r
         }
         grows = grows || low[d] || high[d];
     }
-    results[0] = grows ? staxi_x_pad(e, v, low, high, n->attrs[2], n->attrs[3].text) : v;
+    bool repeats = strcmp(n->attrs[3].text, "constant") != 0;
+    results[0] = grows ? staxi_x_pad(e, v, low, high, repeats ? staxi_attr_int(0) : n->attrs[2],
+                                     n->attrs[3].text)
+                       : v;
     return results[0] != 0;
 }
 
@@ -16318,6 +16327,11 @@ static bool staxi_eval_pad(staxi_frame *f, const staxi_node *n, staxi_datum *r) 
         if (x->n)
             staxi_copy_strided(staxi_at(r, first), to, x->data, from, x->dims, x->rank, bytes);
         return true;
+    }
+    if (x->n == 0 && staxi_basis_pad_repeats(f->g, n)) {
+        staxi_put_place(f->why, f->g, n->place);
+        staxi_put(f->why, "error: pad: the axis is empty: this mode has nothing to repeat");
+        return staxi_frame_fail(f, STAX_E_SHAPE);
     }
     int64_t *table = (int64_t *)staxi_alloc(f->a, table_bytes), *next = table;
     if (!table) return staxi_frame_fail(f, STAX_E_MEMORY);
@@ -22242,6 +22256,33 @@ static void staxi_put_empty_checks(staxi_emit *e, staxi_text *t) {
     }
 }
 
+/* pad by repeating has nothing to repeat on an empty axis. */
+static void staxi_put_pad_checks(staxi_emit *e, staxi_text *t) {
+    const stax_graph *g = e->p->graph;
+    for (uint32_t k = 1; k < g->n_nodes && g->root->n_symbols; k++) {
+        const staxi_node *node = &g->nodes[k];
+        if (node->op != STAX_OP_PAD || !staxi_basis_pad_repeats(g, node)) continue;
+        const staxi_type *x = &g->values[node->sources[0]].type;
+        const staxi_type *y = &g->values[node->first_value].type;
+        staxi_ix all = staxi_ix_const(&e->p->ix, 1);
+        for (int d = 0; d < y->rank; d++)
+            all =
+                staxi_ix_mul(&e->p->ix, all, staxi_ix_copy(&e->p->ix, &g->root->sizes, y->dims[d]));
+        for (int d = 0; d < x->rank; d++) {
+            staxi_ix n = staxi_ix_copy(&e->p->ix, &g->root->sizes, x->dims[d]);
+            if (x->dims[d] == y->dims[d] || !staxi_may_be_empty(e, n)) continue;
+            staxi_put(t, "    if (");
+            staxi_emit_ix(e, n);
+            staxi_put(t, " < 1 && ");
+            staxi_emit_ix(e, all);
+            staxi_putf(t,
+                       " > 0) {\n        sx_fail(&args, %U, 0, %U, 0);\n        goto done;\n    "
+                       "}\n",
+                       (uint64_t)e->p->n_stages + 1, (uint64_t)k);
+        }
+    }
+}
+
 static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     staxi_schedule *s = e->trees->s;
     staxi_text *keep = e->t;
@@ -22269,6 +22310,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     staxi_put(t, "    *args.record = own;\n");
     for (uint32_t k = 0; k < e->p->n_sizes; k++) staxi_putf(t, "    (void)n%U;\n", (uint64_t)k);
     staxi_put_size_checks(e, t);
+    staxi_put_pad_checks(e, t);
     staxi_put_empty_checks(e, t);
     for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
         const staxi_kernel_tree *kt = &e->trees->kernels[k];
@@ -25071,7 +25113,14 @@ static void staxi_workspace_give(stax_program *p, void *memory) {
 static stax_status staxi_run_checked(const stax_program *p, const staxi_record *r) {
     staxi_text t;
     staxi_text_init(&t, &p->ctx->allocator);
-    if (r->check >= (int64_t)p->stages.n_stages) {
+    if (r->check > (int64_t)p->stages.n_stages) {
+        staxi_put_place(&t, p->basis, p->basis->nodes[r->found].place);
+        staxi_put(&t, "error: pad: the axis is empty: this mode has nothing to repeat");
+        stax_status status = staxi_context_fail(p->ctx, STAX_E_SHAPE, &t);
+        staxi_text_free(&t);
+        return status;
+    }
+    if (r->check == (int64_t)p->stages.n_stages) {
         staxi_putf(&t, "error: a size is negative: expected at least 0, found %D", r->found);
         stax_status status = staxi_context_fail(p->ctx, STAX_E_SHAPE, &t);
         staxi_text_free(&t);
@@ -26895,6 +26944,10 @@ static void staxi_export_entry(staxi_exporter *x) {
                  x->p->stages.stages[k].combine >= STAXI_COMBINE_MAX)
             staxi_putf(t, "        case %U: return \"%s: the axis is empty\";\n", (uint64_t)k,
                        x->p->stages.stages[k].op_name);
+    staxi_putf(t, "        case %U: return \"a size is negative\";\n",
+               (uint64_t)x->p->stages.n_stages);
+    staxi_putf(t, "        case %U: return \"pad: the axis is empty\";\n",
+               (uint64_t)x->p->stages.n_stages + 1);
     staxi_put(t, "        default: return \"unknown error\";\n    }\n}\n");
     if (x->p->constant_bytes >= 0) return;
     staxi_putf(t, "\n%ssize_t %s_workspace_bytes(", linkage, n);

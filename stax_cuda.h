@@ -398,6 +398,19 @@ static const char *const staxi_cuda_lines_base[] = {
     "#define sx_canon64(x) sx_(canon_f64)(x)",
     "SX_INLINE float sxs_fma_f32(float a, float b, float c) { return __fmaf_rn(a, b, c); }",
     "SX_INLINE double sxs_fma_f64(double a, double b, double c) { return __fma_rn(a, b, c); }",
+    "#if __CUDA_ARCH__ >= 800 /* NaN wins, and +0 over -0: IEEE 754-2019, as the texts have it */",
+    "#define SX_OWN_MAXIMUM 1",
+    "SX_INLINE float sxs_maximum_f32(float a, float b) {",
+    "    float r;",
+    "    asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b));",
+    "    return r;",
+    "}",
+    "SX_INLINE float sxs_minimum_f32(float a, float b) {",
+    "    float r;",
+    "    asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b));",
+    "    return r;",
+    "}",
+    "#endif",
     "SX_INLINE float sxs_atmost32(float x, float c) { return x > c ? c : x; }",
     "SX_INLINE float sxs_atleast32(float x, float c) { return x < c ? c : x; }",
     "SX_INLINE double sxs_atmost64(double x, double c) { return x > c ? c : x; }",
@@ -1738,6 +1751,8 @@ static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
             if (!text || strcmp(name, "fma_f32") == 0 || strcmp(name, "fma_f64") == 0)
                 continue; /* those two are instructions here */
             const char *body = strchr(text, '{');
+            bool own = strcmp(name, "maximum_f32") == 0 || strcmp(name, "minimum_f32") == 0;
+            if (own) staxi_put(t, "#ifndef SX_OWN_MAXIMUM\n"); /* an instruction since sm_80 */
             staxi_put(t, "SX_FUNCTION ");
             if (pass == 0) {
                 staxi_putn(t, text, (size_t)(body - text) - 1);
@@ -1745,6 +1760,7 @@ static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
             } else {
                 staxi_put_function(t, text);
             }
+            if (own) staxi_put(t, "#endif\n");
         }
 }
 
@@ -1801,7 +1817,6 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi
 /* =================================================================================== >>cudarun
    RUNNING  NVRTC to a cubin (cached beside the CPU's objects), device memory, launches. */
 
-/* The status of a driver call: `what` failed, on a kernel if `l` is given. */
 struct stax_cuda {
     stax_context *ctx;
     staxi_cuda_driver driver;
@@ -1821,6 +1836,7 @@ typedef struct staxi_cuda_memory {
 typedef struct staxi_cuda_size_check {
     staxi_ix n, domain; /* domain 0: a size, which must not be negative; else a reduction's */
     uint32_t stage;
+    uint32_t node; /* pads: the node without anything to repeat */
 } staxi_cuda_size_check;
 
 struct stax_cuda_program {
@@ -1927,18 +1943,26 @@ static stax_status staxi_cuda_build(stax_context *ctx, const staxi_cuda_nvrtc *n
     staxi_text note;
     staxi_text_init(&note, &ctx->allocator);
     staxi_cuda_key(n, source, architecture, &ctx->allocator, hex);
-    staxi_cache_name(hex, ".cubin", name);
+    staxi_cache_name(hex, STAXI_OBJECT_SUFFIX, name); /* so that the cache counts and removes it */
     staxi_mutex_lock(&tc->setup);
     bool folder = staxi_folder_ready(tc, &note) == STAX_OK;
     staxi_mutex_unlock(&tc->setup);
     stax_status s = STAX_OK;
-    if (!folder || !staxi_cache_read(tc, name, out)) {
+    if (folder && staxi_cache_read(tc, name, out)) {
+        staxi_text path;
+        staxi_cache_path(tc, name, &path);
+        if (!path.failed) (void)staxi_file_touch(path.data); /* the order of removal is by use */
+        staxi_text_free(&path);
+    } else {
         out->n = 0;
         s = staxi_cuda_nvrtc_compile(n, source, architecture, out, why);
         if (s == STAX_OK && folder) {
             size_t bytes = out->n;
             staxi_seal(out, name);
-            if (!out->failed) (void)staxi_cache_publish(tc, name, out, NULL, &note);
+            if (!out->failed && staxi_cache_publish(tc, name, out, NULL, &note) == STAX_OK &&
+                (staxi_atomic_load(&tc->n_files) < 2000 ||
+                 staxi_atomic_add(&tc->n_publishes, 1) % 16 == 0))
+                staxi_cache_trim(tc, name);
             out->n = bytes;
         }
     }
@@ -2181,6 +2205,7 @@ static bool staxi_cuda_size_check_add(stax_cuda_program *p, uint32_t stage, stax
     staxi_cuda_size_check *s = &p->size_checks[p->n_size_checks++];
     s->n = n;
     s->domain = domain;
+    s->node = 0;
     s->stage = stage;
     return true;
 }
@@ -2210,6 +2235,21 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
         if (staxi_ix_range(&s->ix, n).lo < 1 && !staxi_cuda_size_check_add(p, k, n, m))
             return false;
     }
+    for (uint32_t k = 1; k < g->n_nodes && g->root->n_symbols; k++) {
+        const staxi_node *node = &g->nodes[k];
+        if (node->op != STAX_OP_PAD || !staxi_basis_pad_repeats(g, node)) continue;
+        const staxi_type *x = &g->values[node->sources[0]].type;
+        const staxi_type *y = &g->values[node->first_value].type;
+        staxi_ix all = staxi_ix_const(&s->ix, 1);
+        for (int d = 0; d < y->rank; d++)
+            all = staxi_ix_mul(&s->ix, all, staxi_ix_copy(&s->ix, &g->root->sizes, y->dims[d]));
+        for (int d = 0; d < x->rank; d++) {
+            staxi_ix n = staxi_ix_copy(&s->ix, &g->root->sizes, x->dims[d]);
+            if (x->dims[d] == y->dims[d] || staxi_ix_range(&s->ix, n).lo >= 1) continue;
+            if (!staxi_cuda_size_check_add(p, (uint32_t)s->n_stages + 1, n, all)) return false;
+            p->size_checks[p->n_size_checks - 1].node = k;
+        }
+    }
     return true;
 }
 
@@ -2226,7 +2266,10 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
         memset(p, 0, sizeof *p);
         p->host = host;
         staxi_text_init(&p->source, a);
+        staxi_put(&why, "CUDA: ");
         s = staxi_program_plan(host, &why);
+        if (staxi_has_regions(host->basis))
+            staxi_put(&why, " (cond, loop and while run on the CPU)");
     }
     if (s == STAX_OK) {
         staxi_cuda_unit u;
@@ -2379,6 +2422,7 @@ static bool staxi_cuda_value(staxi_cuda_call *k, staxi_ix ix, int64_t *out) {
 static int64_t staxi_cuda_resident(const staxi_cuda_call *k, int64_t n, int64_t bytes) {
     int64_t least = 2 * (int64_t)k->p->cuda->processors,
             most = bytes > 0 ? k->p->cuda->cache_bytes / 2 / bytes : n;
+    most = most / k->p->cuda->processors * k->p->cuda->processors; /* an even share each */
     if (most < least) most = least;
     return n < most ? n : most;
 }
@@ -2411,7 +2455,8 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
             break;
         case STAXI_CUDA_TEAM:
             *threads = (int)(warps < 8 ? warps : 8) * 64;
-            *blocks = staxi_cuda_resident(k, n, length * 4);
+            /* row areas in shared memory bound what runs at once by themselves */
+            *blocks = l->shared ? n : staxi_cuda_resident(k, n, length * 4);
             break;
         case STAXI_CUDA_ARG:
             *threads = length > 2048 ? 256 : 32;
@@ -2566,7 +2611,7 @@ static bool staxi_cuda_sizes_hold(staxi_cuda_call *k, staxi_record *r) {
             continue;
         if (s->domain ? n >= 1 || m <= 0 : n >= 0) continue;
         r->check = (int64_t)s->stage;
-        r->found = n;
+        r->found = s->node ? (int64_t)s->node : n;
         r->position = r->limit = 0;
         return false;
     }

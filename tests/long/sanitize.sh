@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sanitizers over the library and over the generated code, valgrind over a small run.
-#   sh tests/sanitize.sh      from the root of the repository; ends with "N passed, N failed"
+#   sh tests/long/sanitize.sh      from the root of the repository; ends with "N passed, N failed"
 # The generated code gets the sanitizer by stax_options.compiler_flags; our tests take that from
 # STAX_TEST_FLAGS, the tool and everything else from STAX_CFLAGS where the header reads it.
 B=${BUILD:-build}/sanitize
