@@ -18586,6 +18586,11 @@ static bool staxi_same_axes(const staxi_loop_axis *a, const staxi_loop_axis *b, 
     return true;
 }
 
+/* A sum in lanes: f64 has half the lanes of the others. */
+static bool staxi_sums_in_lanes(const staxi_stage *st) {
+    return st->kind == STAXI_STAGE_REDUCE && st->order == STAXI_ORDER_LANES;
+}
+
 enum { STAXI_KERNEL_MEMBERS = 24 }; /* stages of one kernel; bounds its loops too */
 
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
@@ -18639,6 +18644,10 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         *shared +=
             staxi_domain_guess(p, w, w->n_domain) * (double)staxi_dtype_bytes((stax_dtype)w->dtype);
     }
+    for (uint32_t j = 1; mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) && j < k; j++)
+        if (p->stages[j].kernel == kernel && staxi_sums_in_lanes(&p->stages[j]) &&
+            (st->dtype == STAX_F64) != (p->stages[j].dtype == STAX_F64))
+            return "f64 sums have other lanes";
     for (uint32_t a = s->first_load[k]; a < s->first_load[k + 1]; a++)
         for (uint32_t j = 1; j < k; j++) {
             if (p->stages[j].kernel != kernel) continue;
@@ -21144,15 +21153,15 @@ static const char *staxi_stream_suffix(const staxi_tree_node *a) {
     return a->dtype == STAX_F64 ? (prod ? "prod64" : "sum64") : (prod ? "prod32" : "sum32");
 }
 
-/* Lanes of the innermost run: how many accumulators the segment keeps side by side. */
+/* Lanes of the innermost run: how many accumulators the segment keeps side by side. Sums say it,
+ * and those of one kernel agree; extremes take any number. */
 static int staxi_group_lanes(const staxi_emit *e, uint32_t list) {
-    int g = STAXI_LANES_F32;
+    int g = e->lanes == STAXI_LANES_64 ? STAXI_LANES_F64 : STAXI_LANES_F32;
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *a = &e->trees->nodes[list];
-        if (a->kind == STAXI_TREE_ACCUM && a->dtype == STAX_F64 && staxi_dtype_is_float(a->dtype))
-            g = STAXI_LANES_F64;
+        if (a->kind == STAXI_TREE_ACCUM && staxi_is_ordered(a)) g = staxi_order_lanes(a->dtype);
     }
-    return e->lanes == STAXI_LANES_64 ? STAXI_LANES_F64 : g;
+    return g;
 }
 
 /* One pass of the innermost run over [from, to): lanes, and stores on the way. */
