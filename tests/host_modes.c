@@ -194,7 +194,7 @@ static void users_contraction(void) {
     CHECK(f != 0.0f); /* the product was not rounded: gcc may contract as it did without us */
     CHECK(d != 0.0);
 #else
-    printf("left out: needs gcc -std=gnu17 -mfma -O2 (tests/sanitize.sh builds that)\n");
+    printf("left out: needs gcc -std=gnu17 -mfma -O2 (tests/long/sanitize.sh builds that)\n");
     (void)f;
     (void)d;
 #endif
