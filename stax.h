@@ -20147,6 +20147,7 @@ static const char *const staxi_lines_memory[] = {
     "typedef float sxm_f32 __attribute__((vector_size(4 * SX_W), aligned(4), may_alias));",
     "typedef double sxm_f64 __attribute__((vector_size(4 * SX_W), aligned(8), may_alias));",
     "#define sx_loadf(p) ((sxv_f32)*(const sxm_f32 *)(const void *)(p))",
+    "#define sx_loadaf(p) (__builtin_prefetch((const char *)(p) + 4096), sx_loadf(p))",
     "#define sx_loadd(p) ((sxv_f64)*(const sxm_f64 *)(const void *)(p))",
     "#define sx_storef(p, v) (*(sxm_f32 *)(void *)(p) = (sxm_f32)(v))",
     "#define sx_stored(p, v) (*(sxm_f64 *)(void *)(p) = (sxm_f64)(v))",
@@ -20253,6 +20254,7 @@ static const char *const staxi_lines_memory[] = {
     "    SX_INLINE F sx_fold_##name(V v) { union { V v; F e[LANES]; } r; r.v = v; SX_UNROLL for (int w = LANES / 2; w > 0; w /= 2) SX_UNROLL for (int i = 0; i < w; i++) { const F x = r.e[i], y = r.e[i + w]; r.e[i] = EXPR; } return r.e[0]; }",
     "#else",
     "#define sx_loadf(p) (*(p))",
+    "#define sx_loadaf(p) (*(p))",
     "#define sx_loadd(p) (*(p))",
     "#define sx_loadh(p) ((uint32_t)*(p))",
     "#define sx_loadb(p) ((int)*(p))",
@@ -20333,6 +20335,7 @@ typedef struct staxi_emit {
     staxi_stages *p;
     int lanes, indent;
     bool partial;            /* inside a tail: loads and stores take `left` lanes           */
+    bool ahead;              /* inside a long run: loads also fetch what comes later        */
     staxi_ix vec;            /* the variable that lanes run along, 0: none                  */
     staxi_ix loop_vars[256]; /* of this kernel; bit min(k, 63) of a dependence mask         */
     int n_loop_vars;
@@ -20698,7 +20701,10 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
                !varies ? "splat"
                : near_ ? "load"
                        : "pick",
-               varies && e->partial ? "p" : "", s, wide, (uint64_t)n->ref);
+               varies && e->partial                        ? "p"
+               : near_ && e->ahead && n->dtype == STAX_F32 ? "a"
+                                                           : "",
+               s, wide, (uint64_t)n->ref);
     staxi_emit_ix(e, flat);
     if (varies && !near_) {
         staxi_put(e->t, ", ");
@@ -21193,6 +21199,7 @@ static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, int
                        w);
             e->partial = true;
         }
+        e->ahead = !tail && e->lanes;
         size_t scope = staxi_emit_scope_open(e);
         for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
             const staxi_tree_node a = e->trees->nodes[k];
@@ -21209,7 +21216,7 @@ static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, int
             staxi_emit_combine(e, &a, into);
         }
         staxi_emit_scope_close(e, scope);
-        e->partial = false;
+        e->partial = e->ahead = false;
         e->indent--;
         staxi_line(e);
         staxi_put(e->t, "}\n");
