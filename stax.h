@@ -23891,16 +23891,9 @@ typedef struct staxi_selftest_job {
     int level;
     stax_status status;
     staxi_text message;
-    staxi_thread thread;
-    bool started;
 } staxi_selftest_job;
 
-static void staxi_selftest_thread(void *arg) {
-    staxi_selftest_job *job = (staxi_selftest_job *)arg;
-    job->status = staxi_selftest_await(job->tc, job->compiler, job->level, &job->message);
-}
-
-/* Beside the compile that follows, unless the verdict is known already. */
+/* On the caller's thread: allocators and hosts need not stand another one. */
 static void staxi_selftest_start(staxi_selftest_job *job, staxi_toolchain *tc, staxi_compiler *c,
                                  int level) {
     job->tc = tc;
@@ -23908,17 +23901,12 @@ static void staxi_selftest_start(staxi_selftest_job *job, staxi_toolchain *tc, s
     job->level = level;
     job->status = STAX_OK;
     staxi_text_init(&job->message, &tc->allocator);
-    job->started = staxi_atomic_load(&c->verdict[level]) == STAXI_UNTESTED &&
-                   staxi_thread_start(&job->thread, staxi_selftest_thread, job);
 }
 
 static stax_status staxi_selftest_join(staxi_selftest_job *job, stax_status status,
                                        staxi_text *message) {
-    if (job->started) {
-        staxi_thread_join(&job->thread);
-    } else if (status == STAX_OK) {
-        staxi_selftest_thread(job);
-    }
+    if (status == STAX_OK)
+        job->status = staxi_selftest_await(job->tc, job->compiler, job->level, &job->message);
     if (status == STAX_OK && job->status != STAX_OK) {
         staxi_put(message, job->message.data);
         status = job->status;
