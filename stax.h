@@ -491,7 +491,8 @@ STAXDEF stax_value stax_gather         (stax_value x, stax_value i, int64_t axis
 STAXDEF stax_value stax_gather_mode    (stax_value x, stax_value i, int64_t axis, const char *mode);       /* "error", "clip" or "wrap"        */
 STAXDEF stax_value stax_take_along_axis(stax_value x, stax_value i, int64_t axis);                         /* x[A,N,B], i[A,K,B] -> [A,K,B]    */
 STAXDEF stax_value stax_take_along_axis_mode(stax_value x, stax_value i, int64_t axis, const char *mode);
-STAXDEF stax_value stax_scatter        (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode);  /* * x[i[k]] op= u[k]          */
+STAXDEF stax_value stax_scatter        (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode);  /* x[A,N,B], i[I], u[A,I,B]: x with x[i[k]] op= u[k] in the order of k; mode NULL or
+                                            "set" (the last one stays), "add", "min", "max", "mul"; u broadcasts, its dtype is x's */
 STAXDEF stax_value stax_one_hot        (stax_value i, int64_t size);                                       /* * [...] -> [..., size]           */
 STAXDEF stax_value stax_one_hot_as     (stax_value i, int64_t size, stax_dtype dtype);
 STAXDEF stax_value stax_tril           (stax_value x, int64_t k);                                          /* * zero above diagonal k          */
@@ -552,18 +553,24 @@ STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);   
 #define stax_argmax(x, axis, keepdims)              (stax_argmax)(STAX_AT(x), (axis), (keepdims))
 #define stax_argmin(x, axis, keepdims)              (stax_argmin)(STAX_AT(x), (axis), (keepdims))
 
-/* ---- scan and order: x[..., N, ...] -> the same shape ------------------------------------------------------- */
-STAXDEF stax_value stax_cumsum    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* *            */
-STAXDEF stax_value stax_cumprod   (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* *            */
-STAXDEF stax_value stax_cummax    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* *            */
-STAXDEF stax_value stax_cummin    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* *            */
+/* ---- scan and order: x[..., N, ...] -> the same shape. axis STAX_NONE: the only axis of x. exclusive: without the
+   element itself, so the first is 0, 1, the least, the largest or -inf; reverse: from the end. Floats are added in
+   segments of 32 from the first element on; the totals of segments are scanned by the same rule, and what lies before
+   a segment is added to each of its elements. sort and its kin work on every dtype, keep bits and the order of equals
+   (-0 equals +0, NaNs are equal and above all else), also when descending ------------------------------------ */
+STAXDEF stax_value stax_cumsum    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* dtypes as sum        */
+STAXDEF stax_value stax_cumprod   (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* dtypes as sum        */
+STAXDEF stax_value stax_cummax    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* NaN wins             */
+STAXDEF stax_value stax_cummin    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* NaN wins             */
+STAXDEF stax_value stax_logcumsumexp(stax_value x, int64_t axis, bool exclusive, bool reverse); /* running logaddexp, a float */
 STAXDEF stax_value stax_cumsum_as (stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
 STAXDEF stax_value stax_cumprod_as(stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
 STAXDEF stax_value stax_cummax_as (stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
 STAXDEF stax_value stax_cummin_as (stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
-STAXDEF stax_value stax_sort      (stax_value x, int64_t axis, bool descending);   /* * stable, NaN is largest  */
-STAXDEF stax_value stax_argsort   (stax_value x, int64_t axis, bool descending);   /* * i64                     */
-STAXDEF stax_value stax_topk      (stax_value x, int64_t k, int64_t axis, bool largest, stax_value *results);  /* * values, indices */
+STAXDEF stax_value stax_logcumsumexp_as(stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
+STAXDEF stax_value stax_sort      (stax_value x, int64_t axis, bool descending);   /* NaN is largest       */
+STAXDEF stax_value stax_argsort   (stax_value x, int64_t axis, bool descending);   /* where each comes from, i64 */
+STAXDEF stax_value stax_topk      (stax_value x, int64_t k, int64_t axis, bool largest, stax_value *results);  /* the first k of the sorted: values, indices (i64) */
 #define stax_cumsum(x, axis, exclusive, reverse)            (stax_cumsum)(STAX_AT(x), (axis), (exclusive), (reverse))
 #define stax_cumprod(x, axis, exclusive, reverse)           (stax_cumprod)(STAX_AT(x), (axis), (exclusive), (reverse))
 #define stax_cummax(x, axis, exclusive, reverse)            (stax_cummax)(STAX_AT(x), (axis), (exclusive), (reverse))
@@ -571,6 +578,8 @@ STAXDEF stax_value stax_topk      (stax_value x, int64_t k, int64_t axis, bool l
 #define stax_cumsum_as(x, axis, exclusive, reverse, dtype)  (stax_cumsum_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
 #define stax_cumprod_as(x, axis, exclusive, reverse, dtype) (stax_cumprod_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
 #define stax_cummax_as(x, axis, exclusive, reverse, dtype)  (stax_cummax_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
+#define stax_logcumsumexp(x, axis, exclusive, reverse)      (stax_logcumsumexp)(STAX_AT(x), (axis), (exclusive), (reverse))
+#define stax_logcumsumexp_as(x, axis, exclusive, reverse, dtype) (stax_logcumsumexp_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
 #define stax_cummin_as(x, axis, exclusive, reverse, dtype)  (stax_cummin_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
 #define stax_sort(x, axis, descending)                      (stax_sort)(STAX_AT(x), (axis), (descending))
 #define stax_argsort(x, axis, descending)                   (stax_argsort)(STAX_AT(x), (axis), (descending))
@@ -808,7 +817,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(IOTA,            "iota",            INDEX,       0, 0, 1, "shape:sizes! axis:axis dtype:dtype=i64",            iota,            basis,         "0, 1, 2, ... along an axis") \
     X(GATHER,          "gather",          INDEX,       2, 2, 1, "axis:axis=0 mode:text=error|clip|wrap",             gather,          basis,         "NumPy's take(x, i, axis)") \
     X(TAKE_ALONG_AXIS, "take_along_axis", INDEX,       2, 2, 1, "axis:axis=-1 mode:text=error|clip|wrap",            take_along_axis, basis,         "an index for each place along the axis") \
-    X(SCATTER,         "scatter",         LATER,       3, 3, 1, "axis:axis=0 mode:text=set|add|min|max|mul",         later,           later,         "x with x[i[k]] op= u[k] along the axis") \
+    X(SCATTER,         "scatter",         SCATTER,     3, 3, 1, "axis:axis=0 mode:text=set|add|min|max|mul",       scatter,         basis,         "x with x[i[k]] op= u[k] along the axis")\
     X(ONE_HOT,         "one_hot",         LATER,       1, 1, 1, "size:int! dtype:dtype=f32",                         later,           later,         "1 at the index, 0 elsewhere, in a new last axis") \
     X(TRIL,            "tril",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 above diagonal k")      \
     X(TRIU,            "triu",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 below diagonal k")      \
@@ -827,13 +836,14 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
     X(ARGMIN,          "argmin",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first smallest is, i64") \
     /* scan, order */                                                                                                                                                       \
-    X(CUMSUM,          "cumsum",          LATER,       1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype", later, later,       "running sum")             \
-    X(CUMPROD,         "cumprod",         LATER,       1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype", later, later,       "running product")         \
-    X(CUMMAX,          "cummax",          LATER,       1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype", later, later,       "running maximum")         \
-    X(CUMMIN,          "cummin",          LATER,       1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype", later, later,       "running minimum")         \
-    X(SORT,            "sort",            LATER,       1, 1, 1, "axis:axis=-1 descending:bool=false",                later,           later,         "sorted, stable; NaN is largest") \
-    X(ARGSORT,         "argsort",         LATER,       1, 1, 1, "axis:axis=-1 descending:bool=false",                later,           later,         "the indices that sort")   \
-    X(TOPK,            "topk",            LATER,       1, 1, 2, "k:int! axis:axis=-1 largest:bool=true",             later,           later,         "the k largest and their indices") \
+    X(CUMSUM,          "cumsum",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running sum")\
+    X(CUMPROD,         "cumprod",         SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running product")\
+    X(CUMMAX,          "cummax",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running maximum")\
+    X(CUMMIN,          "cummin",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running minimum")\
+    X(LOGCUMSUMEXP,    "logcumsumexp",    SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "log of the running sum of e^x")\
+    X(SORT,            "sort",            SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "sorted, stable; NaN is largest")\
+    X(ARGSORT,         "argsort",         SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "the indices that sort")\
+    X(TOPK,            "topk",            SORT,        1, 1, 2, "k:int! axis:axis=-1 largest:bool=true",           topk,            basis,         "the k largest and their indices")\
     /* contraction */                                                                                                                                                       \
     X(MATMUL,          "matmul",          CONTRACT,    2, 2, 1, "dtype:dtype",                                       matmul,          matmul,        "[..., M, K] x [..., K, N] -> [..., M, N]") \
     X(DOT,             "dot",             CONTRACT,    2, 2, 1, "lhs_contract:axes rhs_contract:axes lhs_batch:axes rhs_batch:axes dtype:dtype", dot, basis, "general contraction: batch, free of a, free of b") \
@@ -8189,6 +8199,9 @@ typedef enum staxi_op_class {
     STAXI_CLASS_REDUCE,
     STAXI_CLASS_CONTRACT,
     STAXI_CLASS_RANDOM,
+    STAXI_CLASS_SCAN,
+    STAXI_CLASS_SORT,
+    STAXI_CLASS_SCATTER,
     STAXI_CLASS_COMPOSITE,
     STAXI_CLASS_STATE,
     STAXI_CLASS_MARKER,
@@ -9567,18 +9580,25 @@ static bool staxi_want_indices(const staxi_infer *c, int k) {
                       staxi_in_dtype(c, k));
 }
 
+/* x[A, N, B] at i[I]: [A, I, B] */
+static bool staxi_taken_shape(const staxi_infer *c, const staxi_type *x, const staxi_type *i,
+                              int axis, staxi_type *out) {
+    int n = 0;
+    *out = *x;
+    if (!staxi_rank_check(c, x->rank - 1 + i->rank)) return false;
+    for (int d = 0; d < axis; d++) out->dims[n++] = x->dims[d];
+    for (int d = 0; d < i->rank; d++) out->dims[n++] = i->dims[d];
+    for (int d = axis + 1; d < x->rank; d++) out->dims[n++] = x->dims[d];
+    out->rank = (uint8_t)n;
+    return true;
+}
+
 static bool staxi_infer_gather(staxi_infer *c) {
     const staxi_type *x = staxi_in(c, 0), *i = staxi_in(c, 1);
-    staxi_type out = *x;
-    int axis, n = 0;
-    if (!staxi_want_indices(c, 1) || !staxi_axis(c, 0, x->rank, &axis) ||
-        !staxi_rank_check(c, x->rank - 1 + i->rank))
-        return false;
-    for (int d = 0; d < axis; d++) out.dims[n++] = x->dims[d];
-    for (int d = 0; d < i->rank; d++) out.dims[n++] = i->dims[d];
-    for (int d = axis + 1; d < x->rank; d++) out.dims[n++] = x->dims[d];
-    out.rank = (uint8_t)n;
-    return staxi_result(c, (stax_dtype)x->dtype, &out);
+    staxi_type out;
+    int axis = 0;
+    return staxi_want_indices(c, 1) && staxi_axis(c, 0, x->rank, &axis) &&
+           staxi_taken_shape(c, x, i, axis, &out) && staxi_result(c, (stax_dtype)x->dtype, &out);
 }
 
 /* Outside the axis the operands broadcast. */
@@ -9627,12 +9647,17 @@ static bool staxi_want_storage(const staxi_infer *c, stax_dtype dtype) {
     return staxi_want(c, staxi_dtype_class(dtype) != STAXI_F8, "a dtype to compute in", dtype);
 }
 
-/* sum, prod: integers widen to 64 bits of their signedness. */
+/* Integers widen to 64 bits of their signedness. */
+static stax_dtype staxi_sum_dtype(stax_dtype in) {
+    return staxi_is_float(in)                          ? in
+           : staxi_dtype_class(in) == STAXI_UNSIGNED ? STAX_U64
+                                                       : STAX_I64;
+}
+
+/* sum, prod */
 static bool staxi_infer_sum(staxi_infer *c) {
-    stax_dtype in = staxi_in_dtype(c, 0), dtype;
+    stax_dtype dtype = staxi_dtype_or(c, 2, staxi_sum_dtype(staxi_in_dtype(c, 0)));
     uint32_t mask;
-    dtype = staxi_is_float(in) ? in : staxi_dtype_class(in) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
-    dtype = staxi_dtype_or(c, 2, dtype);
     return staxi_want_storage(c, dtype) && staxi_infer_reduction(c, 1, dtype, &mask);
 }
 
@@ -9694,6 +9719,70 @@ static bool staxi_infer_arg(staxi_infer *c) {
     if (!staxi_extreme_exists(c, mask)) return false;
     staxi_reduced_shape(c, x, mask, c->attrs[1].i != 0, &out);
     return staxi_result(c, STAX_I64, &out);
+}
+
+/* ---- rules: scans, order, scatter ------------------------------------------------------------ */
+
+static bool staxi_infer_scan(staxi_infer *c) {
+    stax_dtype in = staxi_in_dtype(c, 0), dtype = in;
+    bool sums = c->op == STAX_OP_CUMSUM || c->op == STAX_OP_CUMPROD;
+    int axis = 0;
+    if (sums) dtype = staxi_sum_dtype(in);
+    if (c->op == STAX_OP_LOGCUMSUMEXP) dtype = staxi_is_float(in) ? in : STAX_F32;
+    dtype = staxi_dtype_or(c, 3, dtype);
+    if (staxi_in(c, 0)->rank == 1 && !staxi_attr_given(&c->attrs[0]))
+        c->attrs[0] = staxi_attr_int(0);
+    return staxi_axis(c, 0, staxi_in(c, 0)->rank, &axis) &&
+           (c->op == STAX_OP_LOGCUMSUMEXP
+                ? staxi_want(c, staxi_is_float(dtype), "a float dtype", dtype)
+                : staxi_want_storage(c, dtype)) &&
+           staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+/* sort, argsort */
+static bool staxi_infer_sort(staxi_infer *c) {
+    int axis = 0;
+    return staxi_axis(c, 0, staxi_in(c, 0)->rank, &axis) &&
+           staxi_result(c, c->op == STAX_OP_ARGSORT ? STAX_I64 : staxi_in_dtype(c, 0),
+                        staxi_in(c, 0));
+}
+
+static bool staxi_infer_topk(staxi_infer *c) {
+    staxi_type out = *staxi_in(c, 0);
+    staxi_ix k = staxi_size_ix(c->g, c->attrs[0].i), room;
+    int axis = 0;
+    if (!staxi_axis(c, 1, out.rank, &axis) || !staxi_ix_ok(c, k) || !staxi_results_room(c, 2))
+        return false;
+    room = staxi_ix_sub(staxi_pool(c), out.dims[axis], k);
+    if (staxi_ix_range(staxi_pool(c), k).lo < 0 || staxi_ix_range(staxi_pool(c), room).lo < 0)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE,
+            staxi_is_symbolic(c, room) ? STAXI_SAY("give the symbol a range") : NULL,
+            STAXI_SAY("attribute k: expected 0 to the size %I of axis %d, found %A"),
+            out.dims[axis], axis, c->attrs[0].i);
+    out.dims[axis] = k;
+    out.weak = 0;
+    c->out[0] = c->out[1] = out;
+    c->out[1].dtype = STAX_I64;
+    return true;
+}
+
+/* x[A, N, B], i[I], u that broadcasts to [A, I, B]; nothing is converted. */
+static bool staxi_infer_scatter(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    const staxi_literal *l = staxi_in_literal(c, 2);
+    staxi_type room;
+    int axis = 0;
+    if (!staxi_want_indices(c, 1) || !staxi_axis(c, 0, x->rank, &axis) ||
+        !staxi_taken_shape(c, x, staxi_in(c, 1), axis, &room))
+        return false;
+    if (l && !staxi_literal_check(c, l, (stax_dtype)x->dtype)) return false;
+    if (!l && staxi_in(c, 2)->dtype != x->dtype)
+        return staxi_op_fail(c, STAX_E_DTYPE, STAXI_SAY("stax_cast the updates"),
+                             STAXI_SAY("scatter does not convert: expected updates of %s, found %s"),
+                             staxi_dtype_name((stax_dtype)x->dtype),
+                             staxi_dtype_name(staxi_in_dtype(c, 2)));
+    return staxi_fits_into(c, 2, &room, "the updates") && staxi_result(c, (stax_dtype)x->dtype, x);
 }
 
 /* ---- rules: contractions --------------------------------------------------------------------- */
@@ -11511,6 +11600,14 @@ STAXDEF stax_value(stax_take_along_axis_mode)(stax_value x, stax_value i, int64_
     return staxi_build_take(STAX_OP_TAKE_ALONG_AXIS, x, i, axis, mode);
 }
 
+STAXDEF stax_value(stax_scatter)(stax_value x, stax_value i, stax_value u, int64_t axis,
+                                 const char *mode) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_text(mode);
+    return staxi_build3(STAX_OP_SCATTER, x, i, u, a);
+}
+
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
 /* dtype STAX_DTYPE_NONE: omitted */
@@ -11572,6 +11669,58 @@ STAXDEF stax_value(stax_argmax)(stax_value x, int64_t axis, bool keepdims) {
 }
 STAXDEF stax_value(stax_argmin)(stax_value x, int64_t axis, bool keepdims) {
     return staxi_build_arg(STAX_OP_ARGMIN, x, axis, keepdims);
+}
+
+/* ---- scan, order ----------------------------------------------------------------------------- */
+
+static stax_value staxi_build_scan(stax_op op, stax_value x, int64_t axis, bool exclusive,
+                                   bool reverse, bool as, stax_dtype dtype) {
+    staxi_attr a[4];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_bool(exclusive);
+    a[2] = staxi_attr_bool(reverse);
+    a[3] = as ? staxi_attr_dtype(dtype) : staxi_attr_none();
+    return staxi_build1(op, x, a);
+}
+
+#define STAXI_BUILD_SCAN(name, ID)                                                              \
+    STAXDEF stax_value(stax_##name)(stax_value x, int64_t axis, bool exclusive, bool reverse) { \
+        return staxi_build_scan(STAX_OP_##ID, x, axis, exclusive, reverse, false,               \
+                                STAX_DTYPE_NONE);                                               \
+    }                                                                                           \
+    STAXDEF stax_value(stax_##name##_as)(stax_value x, int64_t axis, bool exclusive,            \
+                                         bool reverse, stax_dtype dtype) {                      \
+        return staxi_build_scan(STAX_OP_##ID, x, axis, exclusive, reverse, true, dtype);        \
+    }
+STAXI_BUILD_SCAN(cumsum, CUMSUM)
+STAXI_BUILD_SCAN(cumprod, CUMPROD)
+STAXI_BUILD_SCAN(cummax, CUMMAX)
+STAXI_BUILD_SCAN(cummin, CUMMIN)
+STAXI_BUILD_SCAN(logcumsumexp, LOGCUMSUMEXP)
+#undef STAXI_BUILD_SCAN
+
+static stax_value staxi_build_sort(stax_op op, stax_value x, int64_t axis, bool descending) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_bool(descending);
+    return staxi_build1(op, x, a);
+}
+
+STAXDEF stax_value(stax_sort)(stax_value x, int64_t axis, bool descending) {
+    return staxi_build_sort(STAX_OP_SORT, x, axis, descending);
+}
+
+STAXDEF stax_value(stax_argsort)(stax_value x, int64_t axis, bool descending) {
+    return staxi_build_sort(STAX_OP_ARGSORT, x, axis, descending);
+}
+
+STAXDEF stax_value(stax_topk)(stax_value x, int64_t k, int64_t axis, bool largest,
+                              stax_value *results) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_int(k);
+    a[1] = staxi_attr_axis(axis);
+    a[2] = staxi_attr_bool(largest);
+    return staxi_build_in(NULL, STAX_OP_TOPK, &x, 1, a, NULL, 0, results, 2);
 }
 
 /* ---- contraction ----------------------------------------------------------------------------- */
@@ -11779,25 +11928,11 @@ static stax_value staxi_first_of(const stax_value *xs, int n) {
 #define STAXI_LATER(name, ID, params, first) STAXDEF stax_value (stax_##name) params { return staxi_build_later(STAX_OP_##ID, first, NULL, 0); }
 #define STAXI_UNUSED(x) ((void)(x))
 STAXI_LATER(select, SELECT, (stax_value x, int64_t axis, int64_t index), (STAXI_UNUSED(axis), STAXI_UNUSED(index), x))
-STAXI_LATER(scatter, SCATTER, (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode), (STAXI_UNUSED(i), STAXI_UNUSED(u), STAXI_UNUSED(axis), STAXI_UNUSED(mode), x))
 STAXI_LATER(one_hot, ONE_HOT, (stax_value i, int64_t size), (STAXI_UNUSED(size), i))
 STAXI_LATER(one_hot_as, ONE_HOT, (stax_value i, int64_t size, stax_dtype dtype), (STAXI_UNUSED(size), STAXI_UNUSED(dtype), i))
 STAXI_LATER(tril, TRIL, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
 STAXI_LATER(triu, TRIU, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
 STAXI_LATER(norm, NORM, (stax_value x, double ord, stax_axes axes, bool keepdims), (STAXI_UNUSED(ord), STAXI_UNUSED(axes), STAXI_UNUSED(keepdims), x))
-#define STAXI_LATER_SCAN(name, ID) \
-    STAXI_LATER(name, ID, (stax_value x, int64_t axis, bool exclusive, bool reverse), (STAXI_UNUSED(axis), STAXI_UNUSED(exclusive), STAXI_UNUSED(reverse), x)) \
-    STAXI_LATER(name##_as, ID, (stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype), (STAXI_UNUSED(axis), STAXI_UNUSED(exclusive), STAXI_UNUSED(reverse), STAXI_UNUSED(dtype), x))
-STAXI_LATER_SCAN(cumsum, CUMSUM)
-STAXI_LATER_SCAN(cumprod, CUMPROD)
-STAXI_LATER_SCAN(cummax, CUMMAX)
-STAXI_LATER_SCAN(cummin, CUMMIN)
-STAXI_LATER(sort, SORT, (stax_value x, int64_t axis, bool descending), (STAXI_UNUSED(axis), STAXI_UNUSED(descending), x))
-STAXI_LATER(argsort, ARGSORT, (stax_value x, int64_t axis, bool descending), (STAXI_UNUSED(axis), STAXI_UNUSED(descending), x))
-STAXDEF stax_value (stax_topk)(stax_value x, int64_t k, int64_t axis, bool largest, stax_value *results) {
-    (void)k; (void)axis; (void)largest;
-    return staxi_build_later(STAX_OP_TOPK, x, results, 2);
-}
 STAXI_LATER(einsum, EINSUM, (const stax_value *xs, int n, const char *equation), (STAXI_UNUSED(equation), staxi_first_of(xs, n)))
 STAXI_LATER(einsum_as, EINSUM, (const stax_value *xs, int n, const char *equation, stax_dtype dtype), (STAXI_UNUSED(equation), STAXI_UNUSED(dtype), staxi_first_of(xs, n)))
 STAXI_LATER(group_norm, GROUP_NORM, (stax_value x, stax_value g, stax_value b, int64_t groups, double eps), (STAXI_UNUSED(g), STAXI_UNUSED(b), STAXI_UNUSED(groups), STAXI_UNUSED(eps), x))
@@ -11824,7 +11959,6 @@ STAXDEF stax_value (stax_reduce)(const stax_value *xs, int n, stax_axes axes, co
     return staxi_build_later(STAX_OP_REDUCE, staxi_first_of(xs, n), results, n_init);
 }
 #undef STAXI_LATER
-#undef STAXI_LATER_SCAN
 #undef STAXI_UNUSED
 /* clang-format on */
 
@@ -13511,6 +13645,8 @@ STAXDEF stax_graph *stax_parse(stax_context *ctx, const char *file_name, const c
    definition, rounding for rounding. f16 and bf16 composites are computed in f32 and rounded once.
    To add a composite: one function staxi_expand_<name>, named in the op's row. */
 
+static stax_op staxi_bool_op(stax_op op);
+
 /* ---- reading basis nodes
    ---------------------------------------------------------------------------- For the interpreter
    and for lowering: what a node's attributes say, checked and without defaults. */
@@ -13545,7 +13681,7 @@ typedef struct staxi_contraction {
 
 static int staxi_basis_axis(const stax_graph *g, const staxi_node *n) {
     (void)g;
-    return (int)n->attrs[n->op == STAX_OP_IOTA ? 1 : 0].i;
+    return (int)n->attrs[n->op == STAX_OP_IOTA || n->op == STAX_OP_TOPK ? 1 : 0].i;
 }
 
 static staxi_index_mode staxi_basis_index_mode(const stax_graph *g, const staxi_node *n) {
@@ -13600,6 +13736,21 @@ static int64_t staxi_basis_slice_start(const stax_graph *g, const staxi_node *n,
 static int64_t staxi_basis_slice_step(const stax_graph *g, const staxi_node *n, int d) {
     (void)g;
     return n->attrs[2].list[d];
+}
+
+static bool staxi_basis_descends(const staxi_node *n) {
+    return n->attrs[n->op == STAX_OP_TOPK ? 2 : 1].i != 0;
+}
+
+/* What scatter does with an element and an update; STAX_OP_NONE: the update replaces it. */
+static stax_op staxi_basis_scatter_op(const staxi_node *n, stax_dtype dtype) {
+    const char *mode = n->attrs[1].text;
+    stax_op op = strcmp(mode, "add") == 0   ? STAX_OP_ADD
+                 : strcmp(mode, "mul") == 0 ? STAX_OP_MUL
+                 : strcmp(mode, "min") == 0 ? STAX_OP_MINIMUM
+                 : strcmp(mode, "max") == 0 ? STAX_OP_MAXIMUM
+                                            : STAX_OP_NONE;
+    return dtype == STAX_BOOL ? staxi_bool_op(op) : op;
 }
 
 /* Its first index, as an expression in the pool of g's root (meaningless where the slice is empty).
@@ -14604,6 +14755,61 @@ static bool staxi_expand_index(staxi_expander *e, const staxi_node *n, uint32_t 
     return results[0] != 0;
 }
 
+/* In the basis the indices are i64[K] and the updates [A, K, B]; f16 and bf16 add up in f32. Setting
+   copies, so it works on what is stored. */
+static bool staxi_expand_scatter(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    bool copies = strcmp(n->attrs[1].text, "set") == 0;
+    staxi_type shape = staxi_x_result(e, n), room = shape, line = staxi_type_scalar(STAX_I64);
+    staxi_ix count = staxi_ix_const(pool, 1);
+    uint32_t s[3], i = staxi_x_index(e, n, 1);
+    int axis = (int)n->attrs[0].i;
+    if (!i) return false;
+    const staxi_type *taken = staxi_x_type(e, i);
+    room.rank = 0;
+    for (int d = 0; d < axis; d++) room.dims[room.rank++] = shape.dims[d];
+    for (int d = 0; d < taken->rank; d++) room.dims[room.rank++] = taken->dims[d];
+    for (int d = axis + 1; d < shape.rank; d++) room.dims[room.rank++] = shape.dims[d];
+    for (int d = 0; d < taken->rank; d++) count = staxi_ix_mul(pool, count, taken->dims[d]);
+    line.rank = 1;
+    line.dims[0] = shape.dims[axis] = count;
+    s[0] = copies ? staxi_x_stored(e, n, 0, dtype) : staxi_x_operand(e, n, 0, dtype);
+    s[1] = staxi_x_reshape(e, i, &line);
+    s[2] = copies ? staxi_x_stored(e, n, 2, dtype) : staxi_x_operand(e, n, 2, dtype);
+    s[2] = staxi_x_reshape(e, staxi_x_expand(e, s[2], &room), &shape);
+    return staxi_x_finish(e, n, staxi_x_node(e, STAX_OP_SCATTER, s, 3, n->attrs), results);
+}
+
+/* Scanned in the dtype of the result, f16 and bf16 in f32; bool as u8, where a sum is "any before". */
+static bool staxi_expand_scan(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_op op = (stax_op)n->op;
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    uint32_t v = staxi_x_operand(e, n, 0, dtype);
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, n->attrs, 3 * sizeof *attrs);
+    if (dtype == STAX_BOOL) {
+        v = staxi_x_cast(e, v, STAX_U8);
+        op = op == STAX_OP_CUMSUM || op == STAX_OP_CUMMAX ? STAX_OP_CUMMAX : STAX_OP_CUMMIN;
+    }
+    if (!v) return false;
+    attrs[3] = staxi_attr_dtype(staxi_x_dtype(e, v));
+    return staxi_x_finish(e, n, staxi_x_node(e, op, &v, 1, attrs), results);
+}
+
+/* On what is stored: bits are kept. */
+static bool staxi_expand_sort(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_source_dtype(e, n, 0)), first;
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, n->attrs, (size_t)staxi_schema_count((stax_op)n->op) * sizeof *attrs);
+    if (n->op == STAX_OP_TOPK) attrs[0] = staxi_attr_int(staxi_x_size(e, n->attrs[0].i));
+    first = staxi_x_node(e, (stax_op)n->op, &x, 1, attrs);
+    for (uint32_t k = 0; first && k < n->n_results; k++) results[k] = first + k;
+    return first != 0;
+}
+
 static uint32_t staxi_x_random(staxi_expander *e, stax_op op, uint32_t key, const staxi_type *shape,
                                stax_dtype dtype) {
     int64_t room[STAX_MAX_RANK];
@@ -15165,6 +15371,12 @@ static bool staxi_expand_basis(staxi_expander *e, const staxi_node *n, uint32_t 
             return staxi_expand_dot(e, n, results);
         case STAXI_CLASS_RANDOM:
             return staxi_expand_random(e, n, results);
+        case STAXI_CLASS_SCAN:
+            return staxi_expand_scan(e, n, results);
+        case STAXI_CLASS_SORT:
+            return staxi_expand_sort(e, n, results);
+        case STAXI_CLASS_SCATTER:
+            return staxi_expand_scatter(e, n, results);
         case STAXI_CLASS_STATE:
             return staxi_expand_state(e, n, results);
         case STAXI_CLASS_REGION:
@@ -16039,6 +16251,152 @@ static bool staxi_fold_one(const staxi_fold *f, stax_op op, stax_dtype dtype, co
     return false;
 }
 
+/* ---- scans: the running values of a line x[0 .. n-1]. Segments of 32 are scanned one element after
+   the other, their totals by the same rule, and the total before a segment goes in front of each of
+   its elements. In place; `totals` has room for n/16 + 32. Integers and extremes are free of order. */
+
+#define STAXI_SEGMENT ((int64_t)32)
+
+#define STAXI_SCAN(name, T, COMBINE)                                                        \
+    static void staxi_scan_##name(T *x, int64_t n, T *totals) {                             \
+        int64_t segments = (n + STAXI_SEGMENT - 1) / STAXI_SEGMENT;                         \
+        for (int64_t s = 0; s < segments; s++) {                                            \
+            int64_t k = s * STAXI_SEGMENT, end = k + STAXI_SEGMENT;                         \
+            if (end > n) end = n;                                                           \
+            while (++k < end) x[k] = COMBINE(x[k - 1], x[k]);                               \
+            totals[s] = x[end - 1];                                                         \
+        }                                                                                   \
+        if (segments <= 1) return;                                                          \
+        staxi_scan_##name(totals, segments, totals + segments);                             \
+        for (int64_t k = STAXI_SEGMENT; k < n; k++)                                         \
+            x[k] = COMBINE(totals[k / STAXI_SEGMENT - 1], x[k]);                            \
+    }
+/* log(e^a + e^b), as the composite logaddexp */
+#define STAXI_LOGADD(d, T, LOG2)                                                                 \
+    static T staxi_logadd_##d(T a, T b) {                                                        \
+        T apart = staxi_abs_##d(a - b);                                                          \
+        return a == b ? a + LOG2                                                                 \
+                      : staxi_maximum_##d(a, b) + staxi_log1p_##d(staxi_exp_##d(-apart));        \
+    }
+STAXI_LOGADD(f32, float, 0.69314718055994531f)
+STAXI_LOGADD(f64, double, 0.69314718055994531)
+STAXI_SCAN(sum_f32, float, STAXI_PLUS)
+STAXI_SCAN(sum_f64, double, STAXI_PLUS)
+STAXI_SCAN(prod_f32, float, STAXI_TIMES)
+STAXI_SCAN(prod_f64, double, STAXI_TIMES)
+STAXI_SCAN(logadd_f32, float, staxi_logadd_f32)
+STAXI_SCAN(logadd_f64, double, staxi_logadd_f64)
+STAXI_SCAN(sum_u8, uint8_t, staxi_add_u8) /* the signed types give the same bits */
+STAXI_SCAN(sum_u16, uint16_t, staxi_add_u16)
+STAXI_SCAN(sum_u32, uint32_t, staxi_add_u32)
+STAXI_SCAN(sum_u64, uint64_t, staxi_add_u64)
+STAXI_SCAN(prod_u8, uint8_t, staxi_mul_u8)
+STAXI_SCAN(prod_u16, uint16_t, staxi_mul_u16)
+STAXI_SCAN(prod_u32, uint32_t, staxi_mul_u32)
+STAXI_SCAN(prod_u64, uint64_t, staxi_mul_u64)
+#define STAXI_ORDERED_SCANS(d, T, LEAST, LARGEST)  \
+    STAXI_SCAN(max_##d, T, staxi_maximum_##d)      \
+    STAXI_SCAN(min_##d, T, staxi_minimum_##d)
+STAXI_ORDERED(STAXI_ORDERED_SCANS)
+
+/* Scans a line of n elements in place; false: no such scan. */
+static bool staxi_scan_line(stax_op op, stax_dtype dtype, void *x, int64_t n, void *totals) {
+#define STAXI_SCAN_CASE(OP, DTYPE, name, T)          \
+    if (op == STAX_OP_##OP && dtype == STAX_##DTYPE) \
+        return staxi_scan_##name((T *)x, n, (T *)totals), true;
+#define STAXI_SCAN_INT(D, U, u, T)         \
+    STAXI_SCAN_CASE(CUMSUM, D, sum_##u, T) \
+    STAXI_SCAN_CASE(CUMSUM, U, sum_##u, T) \
+    STAXI_SCAN_CASE(CUMPROD, D, prod_##u, T) STAXI_SCAN_CASE(CUMPROD, U, prod_##u, T)
+#define STAXI_SCAN_ORDERED(d, D, T)      \
+    STAXI_SCAN_CASE(CUMMAX, D, max_##d, T) \
+    STAXI_SCAN_CASE(CUMMIN, D, min_##d, T)
+    STAXI_SCAN_CASE(CUMSUM, F32, sum_f32, float)
+    STAXI_SCAN_CASE(CUMSUM, F64, sum_f64, double)
+    STAXI_SCAN_CASE(CUMPROD, F32, prod_f32, float)
+    STAXI_SCAN_CASE(CUMPROD, F64, prod_f64, double)
+    STAXI_SCAN_CASE(LOGCUMSUMEXP, F32, logadd_f32, float)
+    STAXI_SCAN_CASE(LOGCUMSUMEXP, F64, logadd_f64, double)
+    STAXI_SCAN_INT(I8, U8, u8, uint8_t)
+    STAXI_SCAN_INT(I16, U16, u16, uint16_t)
+    STAXI_SCAN_INT(I32, U32, u32, uint32_t)
+    STAXI_SCAN_INT(I64, U64, u64, uint64_t)
+    STAXI_SCAN_ORDERED(f32, F32, float)
+    STAXI_SCAN_ORDERED(f64, F64, double)
+    STAXI_SCAN_ORDERED(i8, I8, int8_t)
+    STAXI_SCAN_ORDERED(i16, I16, int16_t)
+    STAXI_SCAN_ORDERED(i32, I32, int32_t)
+    STAXI_SCAN_ORDERED(i64, I64, int64_t)
+    STAXI_SCAN_ORDERED(u8, U8, uint8_t)
+    STAXI_SCAN_ORDERED(u16, U16, uint16_t)
+    STAXI_SCAN_ORDERED(u32, U32, uint32_t)
+    STAXI_SCAN_ORDERED(u64, U64, uint64_t)
+#undef STAXI_SCAN_CASE
+#undef STAXI_SCAN_INT
+#undef STAXI_SCAN_ORDERED
+    return false;
+}
+
+/* The bits of what an exclusive scan begins with: the scan of nothing. */
+static uint64_t staxi_scan_of_nothing(stax_op op, stax_dtype dtype) {
+    bool is_float = staxi_is_float(dtype), wide = dtype == STAX_F64;
+    uint64_t infinity = wide ? 0x7ff0000000000000u : 0x7f800000u,
+             one = wide ? 0x3ff0000000000000u : 0x3f800000u,
+             sign = (uint64_t)1 << (staxi_dtype_bytes(dtype) * 8 - 1), hi = 0;
+    int64_t lo = 0;
+    if (op == STAX_OP_CUMSUM) return 0;
+    if (op == STAX_OP_CUMPROD) return is_float ? one : 1;
+    if (is_float) return op == STAX_OP_CUMMIN ? infinity : infinity | sign;
+    staxi_dtype_range(dtype, &lo, &hi);
+    return op == STAX_OP_CUMMIN ? hi : (uint64_t)lo;
+}
+
+/* ---- order: a key for each element, whose order as an unsigned number is the order of sort */
+
+typedef struct staxi_sort_pair {
+    uint64_t key;
+    int64_t index;
+} staxi_sort_pair;
+
+static uint64_t staxi_sort_key(stax_dtype dtype, uint64_t bits, bool descending) {
+    uint64_t sign = (uint64_t)1 << (staxi_dtype_bytes(dtype) * 8 - 1), mask = sign | (sign - 1),
+             key = bits;
+    if (staxi_is_float(dtype)) {
+        uint64_t infinity = dtype == STAX_F64   ? 0x7ff0000000000000u
+                            : dtype == STAX_F32 ? 0x7f800000u
+                            : dtype == STAX_F16 ? 0x7c00u
+                                                : 0x7f80u;
+        if ((bits & ~sign) > infinity)
+            key = mask;
+        else if ((bits & ~sign) == 0)
+            key = sign;
+        else
+            key = bits & sign ? ~bits & mask : bits | sign;
+    } else if (staxi_dtype_class(dtype) == STAXI_SIGNED) {
+        key = bits ^ sign;
+    }
+    return descending ? ~key & mask : key;
+}
+
+/* Merges runs of 1, 2, 4, ... elements; equal keys keep their order. The result is in a. */
+static void staxi_sort_pairs(staxi_sort_pair *a, staxi_sort_pair *room, int64_t n) {
+    staxi_sort_pair *from = a, *to = room;
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t at = 0; at < n; at += 2 * width) {
+            int64_t l = at, middle = n - at < width ? n : at + width, r = middle,
+                    end = n - at < 2 * width ? n : at + 2 * width;
+            for (int64_t k = at; k < end; k++) {
+                bool left = r >= end || (l < middle && from[l].key <= from[r].key);
+                to[k] = left ? from[l++] : from[r++];
+            }
+        }
+        staxi_sort_pair *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != a && n > 0) memcpy(a, from, (size_t)n * sizeof *a);
+}
+
 /* ---- contractions
    --------------------------------------------------------------------------------- One element of
    a dot: the sum over k of a[k] * b[k], in one of two orders. Empty: +0. Blocks of 4096 in both.
@@ -16489,6 +16847,98 @@ static bool staxi_eval_reduce(staxi_frame *f, const staxi_node *n, staxi_datum *
     return f->status == STAX_OK;
 }
 
+/* x[A, N, B], line by line */
+static bool staxi_eval_scan(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0);
+    int axis = staxi_basis_axis(f->g, n);
+    bool exclusive = n->attrs[1].i != 0, reverse = n->attrs[2].i != 0;
+    int64_t size = x->dims[axis], inner = 1;
+    size_t width = staxi_dtype_bytes(x->dtype), bytes = (size_t)(size + size / 16 + 32) * width;
+    uint64_t nothing = staxi_scan_of_nothing((stax_op)n->op, x->dtype);
+    for (int d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
+    if (r->n == 0) return true;
+    char *line = (char *)staxi_alloc(f->a, bytes);
+    if (!line) return staxi_frame_fail(f, STAX_E_MEMORY);
+    bool ok = true;
+    for (int64_t k = 0; ok && k < x->n / size; k++) {
+        int64_t first = k / inner * size * inner + k % inner + (reverse ? (size - 1) * inner : 0);
+        int64_t step = reverse ? -inner : inner;
+        staxi_copy_line(line, 1, staxi_at(x, first), step, size, width);
+        ok = staxi_scan_line((stax_op)n->op, x->dtype, line, size, line + (size_t)size * width);
+        if (exclusive) {
+            memmove(line + width, line, (size_t)(size - 1) * width);
+            staxi_store_bits(line, width, nothing);
+        }
+        staxi_copy_line(staxi_at(r, first), step, line, 1, size, width);
+    }
+    staxi_free(f->a, line, bytes);
+    staxi_settle_nan(r);
+    return ok || staxi_frame_fail(f, STAX_E_INTERNAL);
+}
+
+/* sort, argsort and topk: values, indices, or both, of the first of each sorted line */
+static bool staxi_eval_sort(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0);
+    staxi_datum *values = n->op == STAX_OP_ARGSORT ? NULL : r;
+    staxi_datum *indices = n->op == STAX_OP_TOPK ? r + 1 : n->op == STAX_OP_ARGSORT ? r : NULL;
+    int axis = staxi_basis_axis(f->g, n);
+    bool descending = staxi_basis_descends(n);
+    int64_t size = x->dims[axis], many = r->dims[axis], inner = 1;
+    size_t width = staxi_dtype_bytes(x->dtype), bytes = (size_t)size * 2 * sizeof(staxi_sort_pair);
+    for (int d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
+    if (r->n == 0) return true;
+    staxi_sort_pair *pairs = (staxi_sort_pair *)staxi_alloc(f->a, bytes);
+    if (!pairs) return staxi_frame_fail(f, STAX_E_MEMORY);
+    for (int64_t k = 0; k < r->n / many; k++) {
+        int64_t from = k / inner * size * inner + k % inner,
+                to = k / inner * many * inner + k % inner;
+        for (int64_t i = 0; i < size; i++) {
+            pairs[i].key = staxi_sort_key(
+                x->dtype, staxi_load_bits(staxi_at(x, from + i * inner), width), descending);
+            pairs[i].index = i;
+        }
+        staxi_sort_pairs(pairs, pairs + size, size);
+        for (int64_t i = 0; i < many; i++) {
+            int64_t at = pairs[i].index;
+            if (values)
+                memcpy(staxi_at(values, to + i * inner), staxi_at(x, from + at * inner), width);
+            if (indices) memcpy(staxi_at(indices, to + i * inner), &at, sizeof at);
+        }
+    }
+    staxi_free(f->a, pairs, bytes);
+    return true;
+}
+
+/* x[A, N, B], i[K], u[A, K, B]: one update after the other */
+static bool staxi_eval_scatter(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0), *i = staxi_source(f, n, 1),
+                      *u = staxi_source(f, n, 2);
+    stax_op op = staxi_basis_scatter_op(n, x->dtype);
+    const staxi_scalar_fn *fn = op == STAX_OP_NONE ? NULL : staxi_scalar_find(op, x->dtype);
+    int axis = staxi_basis_axis(f->g, n);
+    int64_t outer = 1, inner = 1, size = x->dims[axis], k = 0;
+    const int64_t *index = (const int64_t *)i->data;
+    for (int d = 0; d < axis; d++) outer *= x->dims[d];
+    for (int d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
+    if (op != STAX_OP_NONE && !fn) return staxi_frame_fail(f, STAX_E_INTERNAL);
+    if (r->n) memcpy(r->data, x->data, staxi_datum_bytes(r));
+    for (int64_t j = 0; j < i->n; j++) {
+        if (!staxi_eval_index(f, n, index[j], size, &k)) return false;
+        for (int64_t a = 0; a < outer && r->n; a++) {
+            void *to = staxi_at(r, (a * size + k) * inner);
+            const void *in[2];
+            in[0] = to;
+            in[1] = staxi_at(u, (a * i->n + j) * inner);
+            if (fn)
+                fn->loop(to, in, inner);
+            else
+                memcpy(to, in[1], (size_t)inner * staxi_dtype_bytes(x->dtype));
+        }
+    }
+    if (fn) staxi_settle_nan(r);
+    return true;
+}
+
 static bool staxi_dot_one(const staxi_run *r, stax_dtype dtype, bool lanes, bool unfused,
                           const void *a, const void *b, void *scratch, void *out) {
     switch (staxi_is_float(dtype) ? dtype == STAX_F32 ? 0 : 1 : (int)staxi_dtype_bytes(dtype) * 2) {
@@ -16673,6 +17123,12 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
             return staxi_eval_dot(f, n, r);
         case STAXI_CLASS_RANDOM:
             return staxi_eval_random(f, n, r);
+        case STAXI_CLASS_SCAN:
+            return staxi_eval_scan(f, n, r);
+        case STAXI_CLASS_SORT:
+            return staxi_eval_sort(f, n, r);
+        case STAXI_CLASS_SCATTER:
+            return staxi_eval_scatter(f, n, r);
         default:
             break;
     }
@@ -16730,7 +17186,9 @@ static bool staxi_eval_node(staxi_frame *f, uint32_t k, const staxi_datum *args)
     if (n->op == STAX_OP_INPUT) return staxi_eval_input(f, k, args);
     if (n->op == STAX_OP_COND) return staxi_eval_cond(f, n, r);
     if (n->op == STAX_OP_WHILE || n->op == STAX_OP_LOOP) return staxi_eval_loop(f, n, r);
-    return staxi_datum_new(f, n->first_value, r) && staxi_eval_basis(f, n, r);
+    for (uint32_t i = 0; i < n->n_results; i++)
+        if (!staxi_datum_new(f, n->first_value + i, r + i)) return false;
+    return staxi_eval_basis(f, n, r);
 }
 
 /* After which node may each value go? Outputs, states and nothing else stay. What a region captures
