@@ -8133,7 +8133,7 @@ static const staxi_dtype_row staxi_dtype_rows[STAX_DTYPE_COUNT] = {
 /* What two dtypes become together: the array-API table; an integer or bool beside a float gives the
    float, f16 beside bf16 gives f32, u64 beside a signed integer has none (-). One letter a dtype, in the
    order of the enum: */
-#define STAXI_DTYPE_LETTERS "-dshblijcLIJCo"
+static const char staxi_dtype_letters[] = "-dshblijcLIJCo";
 static const char *const staxi_promotions[STAX_BOOL] = {
     /*        d=f64 s=f32 h=f16 b=bf16 l=i64 i=i32 j=i16 c=i8 L=u64 I=u32 J=u16 C=u8 o=bool */
     /* f64  */ "ddddddddddddd",
@@ -8185,8 +8185,8 @@ static stax_dtype staxi_dtype_find(const char *name, size_t n) {
 static stax_dtype staxi_promote(stax_dtype a, stax_dtype b) {
     if (a == b) return a;
     if (a < 1 || b < 1 || a > STAX_BOOL || b > STAX_BOOL) return STAX_DTYPE_NONE;
-    return (stax_dtype)(strchr(STAXI_DTYPE_LETTERS, staxi_promotions[a - 1][b - 1]) -
-                        STAXI_DTYPE_LETTERS);
+    return (stax_dtype)(strchr(staxi_dtype_letters, staxi_promotions[a - 1][b - 1]) -
+                        staxi_dtype_letters);
 }
 
 /* ---- the op table ---------------------------------------------------------------------------- */
@@ -17673,10 +17673,18 @@ typedef struct staxi_expr_node {
 typedef enum staxi_stage_kind {
     STAXI_STAGE_MAP,
     STAXI_STAGE_REDUCE,
-    STAXI_STAGE_CHECK
+    STAXI_STAGE_CHECK,
+    STAXI_STAGE_SCAN,   /* running values along a line                                        */
+    STAXI_STAGE_SORT,   /* lines in order: values, or where they come from                    */
+    STAXI_STAGE_SCATTER /* updates of what another stage has stored, one after the other      */
 } staxi_stage_kind;
 
-typedef enum staxi_order { STAXI_ORDER_FREE, STAXI_ORDER_LANES, STAXI_ORDER_CHAIN } staxi_order;
+typedef enum staxi_order {
+    STAXI_ORDER_FREE,
+    STAXI_ORDER_LANES,
+    STAXI_ORDER_CHAIN,
+    STAXI_ORDER_SEGMENTS /* a scan */
+} staxi_order;
 
 /* What an accumulator does with one more element. FMA takes two operands (a contraction). */
 typedef enum staxi_combine {
@@ -17688,7 +17696,9 @@ typedef enum staxi_combine {
     STAXI_COMBINE_ANY,
     STAXI_COMBINE_ARGMAX,
     STAXI_COMBINE_ARGMIN,
-    STAXI_COMBINE_FMA
+    STAXI_COMBINE_FMA,
+    STAXI_COMBINE_LOGADD, /* scans only */
+    STAXI_COMBINE_COUNT
 } staxi_combine;
 
 typedef struct staxi_loop_axis {
@@ -17696,7 +17706,8 @@ typedef struct staxi_loop_axis {
 } staxi_loop_axis;
 
 /* Axes: first the n_domain parallel ones (row-major, extents of literal 1 dropped), then the
-   n_reduce reduced ones, outermost first, in n_runs runs (run_axes axes each, outermost first). */
+   n_reduce reduced ones, outermost first, in n_runs runs (run_axes axes each, outermost first). SCAN
+   and SORT have one axis instead, the line. The domain of SCATTER is that of its updates. */
 typedef struct staxi_stage {
     uint8_t kind, combine, order, dtype;
     uint8_t n_domain, n_reduce, n_runs;
@@ -17711,6 +17722,13 @@ typedef struct staxi_stage {
     staxi_ix store[STAX_MAX_RANK]; /* index into that buffer, over the domain axes         */
     /* CHECK: expr[0] must lie in [-limit, limit) */
     staxi_ix limit;
+    bool exclusive;         /* SCAN                                                        */
+    bool descending, where; /* SORT: from the largest on; the result is indices            */
+    staxi_loop_axis source; /* SORT: of the unsorted line                                  */
+    uint32_t pairs;         /* SORT: the buffer of the line's keys and indices             */
+    uint32_t base;          /* SCATTER: the stage that stored what is updated,             */
+    uint8_t line;           /* the axis of the updates that must run in order,             */
+    bool in_order;          /* if there is one                                             */
     const char *op_name;
     uint32_t kernel, segment; /* the schedule's placement                                  */
     uint32_t n_readers;
@@ -17860,7 +17878,8 @@ static staxi_expr staxi_ex_at(staxi_stages *p, staxi_expr_kind kind, int dtype, 
     if (kind == STAXI_EX_USE &&
         staxi_dtype_is_float(dtype)) { /* a stage may also hold mere copies */
         const staxi_stage *w = &p->stages[ref];
-        n.computed = w->kind == STAXI_STAGE_REDUCE || (w->expr[0] && p->exprs[w->expr[0]].computed);
+        n.computed = w->kind == STAXI_STAGE_REDUCE || w->kind == STAXI_STAGE_SCAN ||
+                     (w->expr[0] && p->exprs[w->expr[0]].computed);
     }
     n.ref = ref;
     n.n_ix = (uint8_t)n_ix;
@@ -17884,9 +17903,9 @@ static staxi_expr staxi_ex_op(staxi_stages *p, stax_op op, int dtype, const stax
     return staxi_ex_intern(p, &n);
 }
 
-/* The same bits, but the quiet NaN where a computed operand enters a copying op or an observer. */
-static staxi_expr staxi_ex_canon(staxi_stages *p, staxi_expr e) {
-    if (!e || !p->exprs[e].computed) return e;
+/* The same bits, but the quiet NaN. */
+static staxi_expr staxi_ex_quiet(staxi_stages *p, staxi_expr e) {
+    if (!e || !staxi_dtype_is_float(p->exprs[e].dtype)) return e;
     staxi_expr_node n;
     memset(&n, 0, sizeof n);
     n.kind = STAXI_EX_CANON;
@@ -17894,6 +17913,11 @@ static staxi_expr staxi_ex_canon(staxi_stages *p, staxi_expr e) {
     n.n_args = 1;
     n.args[0] = e;
     return staxi_ex_intern(p, &n);
+}
+
+/* The same where a computed operand enters a copying op or an observer. */
+static staxi_expr staxi_ex_canon(staxi_stages *p, staxi_expr e) {
+    return e && p->exprs[e].computed ? staxi_ex_quiet(p, e) : e;
 }
 
 static staxi_expr staxi_ex_select(staxi_stages *p, staxi_ix guard, staxi_expr yes, staxi_expr no) {
@@ -18091,6 +18115,17 @@ static staxi_expr staxi_lower_gather(staxi_stages *p, const staxi_node *n, const
     return at[axis] ? staxi_lower(p, src, at) : 0;
 }
 
+/* The values of a topk whose indices are known: the source there. */
+static staxi_expr staxi_lower_top(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
+    uint32_t src = n->sources[0];
+    int axis = staxi_basis_axis(p->graph, n);
+    staxi_ix at[STAX_MAX_RANK];
+    for (int d = 0; d < staxi_type_of(p, src)->rank; d++) at[d] = ix[d];
+    at[axis] =
+        staxi_ex_as_leaf(p, staxi_lower(p, n->first_value + 1, ix), staxi_dim(p, src, axis));
+    return at[axis] ? staxi_lower(p, src, at) : 0;
+}
+
 static staxi_expr staxi_lower_random(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
     const staxi_type *type = staxi_type_of(p, n->first_value),
                      *key_type = staxi_type_of(p, n->sources[0]);
@@ -18221,6 +18256,8 @@ static staxi_expr staxi_lower_fresh(staxi_stages *p, uint32_t value, const staxi
             return staxi_lower_random(p, n, ix);
         case STAXI_CLASS_MARKER:
             return staxi_lower(p, n->sources[0], ix);
+        case STAXI_CLASS_SORT:
+            return staxi_lower_top(p, n, ix);
         case STAXI_CLASS_INDEX:
             if (n->op == STAX_OP_IOTA) {
                 staxi_expr i = staxi_ex_index(p, ix[staxi_basis_axis(p->graph, n)]);
@@ -18444,6 +18481,8 @@ typedef struct staxi_realize {
 static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uint32_t k) {
     if (n->op == STAX_OP_UNFOLD || n->op == STAX_OP_PAD) return n->op == STAX_OP_UNFOLD;
     if (n->op == STAX_OP_GATHER || n->op == STAX_OP_TAKE_ALONG_AXIS) return true;
+    if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_SORT) return true;
+    if (n->op == STAX_OP_SCATTER) return k == 1;
     if (n->op != STAX_OP_EXPAND) return false;
     const staxi_type *from = staxi_type_of(p, n->sources[k]),
                      *to = staxi_type_of(p, n->first_value);
@@ -18481,7 +18520,8 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
             r->selects[v] = (uint8_t)(r->selects[s] + guarded);
     }
     int class_ = staxi_class_of((stax_op)n->op);
-    if (class_ == STAXI_CLASS_REDUCE || class_ == STAXI_CLASS_CONTRACT) {
+    if (class_ == STAXI_CLASS_REDUCE || class_ == STAXI_CLASS_CONTRACT ||
+        class_ == STAXI_CLASS_SCAN || class_ == STAXI_CLASS_SORT || class_ == STAXI_CLASS_SCATTER) {
         r->hard[v] = 1;
         cost = depth = 0;
     } else if (class_ == STAXI_CLASS_SOURCE) {
@@ -18576,6 +18616,16 @@ static staxi_combine staxi_combine_of(stax_op op) {
             return STAXI_COMBINE_ANY;
         case STAX_OP_ARGMAX:
             return STAXI_COMBINE_ARGMAX;
+        case STAX_OP_CUMSUM:
+            return STAXI_COMBINE_SUM;
+        case STAX_OP_CUMPROD:
+            return STAXI_COMBINE_PROD;
+        case STAX_OP_CUMMAX:
+            return STAXI_COMBINE_MAX;
+        case STAX_OP_CUMMIN:
+            return STAXI_COMBINE_MIN;
+        case STAX_OP_LOGCUMSUMEXP:
+            return STAXI_COMBINE_LOGADD;
         default:
             return STAXI_COMBINE_ARGMIN;
     }
@@ -18657,10 +18707,106 @@ static uint32_t staxi_stage_contract(staxi_stages *p, uint32_t value) {
     return id;
 }
 
-/* gather and take_along_axis in mode "error": all indices are checked before they are used */
+/* SCAN and SORT work on lines along one axis of the value; the others are their domain. ix gets the
+   index of every dim, that of the line from its first element on. */
+static void staxi_stage_lines(staxi_stages *p, staxi_stage *s, uint32_t value, int axis,
+                              staxi_ix *ix) {
+    int rank = staxi_type_of(p, value)->rank;
+    staxi_loop_axis line;
+    line.extent = staxi_dim(p, value, axis);
+    line.var = ix[axis] = staxi_new_var(p, line.extent);
+    for (int d = 0; d < rank; d++) {
+        staxi_ix e = staxi_dim(p, value, d);
+        bool one = staxi_is_one(p, e);
+        if (d == axis) continue;
+        ix[d] = one ? staxi_ix_const(&p->ix, 0) : staxi_new_var(p, e);
+        if (one) continue;
+        s->axes[s->n_domain].var = ix[d];
+        s->axes[s->n_domain++].extent = e;
+    }
+    s->axes[s->n_domain] = line;
+    s->n_reduce = s->n_runs = s->run_axes[0] = 1;
+    for (int d = 0; d < rank; d++) s->store[d] = ix[d];
+}
+
+static uint32_t staxi_stage_scan(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_SCAN, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    int axis = staxi_basis_axis(p->graph, n);
+    staxi_ix ix[STAX_MAX_RANK];
+    staxi_stage_lines(p, s, value, axis, ix);
+    s->combine = (uint8_t)staxi_combine_of((stax_op)n->op);
+    s->exclusive = n->attrs[1].i != 0;
+    s->order = (uint8_t)(staxi_dtype_is_float(s->dtype) && s->combine != STAXI_COMBINE_MAX &&
+                                 s->combine != STAXI_COMBINE_MIN
+                             ? STAXI_ORDER_SEGMENTS
+                             : STAXI_ORDER_FREE);
+    if (n->attrs[2].i != 0) { /* reverse */
+        staxi_ix last = staxi_ix_sub(&p->ix, staxi_dim(p, value, axis), staxi_ix_const(&p->ix, 1));
+        ix[axis] = s->store[axis] = staxi_ix_sub(&p->ix, last, ix[axis]);
+    }
+    staxi_expr e = staxi_lower(p, n->sources[0], ix);
+    p->stages[id].expr[0] = e;
+    return e ? id : 0;
+}
+
+static uint32_t staxi_stage_sort(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_SORT, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    int axis = staxi_basis_axis(p->graph, n);
+    staxi_ix ix[STAX_MAX_RANK];
+    staxi_stage_lines(p, s, value, axis, ix);
+    s->descending = staxi_basis_descends(n);
+    s->where = n->op == STAX_OP_ARGSORT || value != n->first_value;
+    s->source.extent = staxi_dim(p, n->sources[0], axis);
+    s->source.var = ix[axis] = staxi_new_var(p, s->source.extent);
+    staxi_expr e = staxi_ex_canon(p, staxi_lower(p, n->sources[0], ix));
+    p->stages[id].expr[0] = e;
+    return e ? id : 0;
+}
+
+/* scatter: one stage stores x, a second one works through the updates in the same memory. It reads
+   that memory as a USE of the first stage (expr[1] if it only writes), so it comes after it. */
+static uint32_t staxi_stage_scatter(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    stax_op op = staxi_basis_scatter_op(n, (stax_dtype)staxi_type_of(p, value)->dtype);
+    uint32_t base = staxi_stage_map(p, n->sources[0], false), updates = n->sources[2];
+    staxi_stage *s = base ? staxi_stage_add(p, STAXI_STAGE_SCATTER, value) : NULL;
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    int axis = staxi_basis_axis(p->graph, n), rank = staxi_type_of(p, value)->rank;
+    staxi_ix ix[STAX_MAX_RANK], at[STAX_MAX_RANK];
+    staxi_expr v[2];
+    if (op != STAX_OP_NONE) /* it computes, also where nothing is updated */
+        p->stages[base].expr[0] = staxi_ex_quiet(p, p->stages[base].expr[0]);
+    s = &p->stages[id];
+    staxi_stage_domain(p, s, updates, ix);
+    s->base = base;
+    for (int d = 0; d < axis; d++) s->line += !staxi_is_one(p, staxi_dim(p, updates, d));
+    s->in_order = !staxi_is_one(p, staxi_dim(p, updates, axis));
+    for (int d = 0; d < rank; d++) at[d] = ix[d];
+    at[axis] = staxi_lower_index(p, n, &ix[axis], staxi_dim(p, value, axis));
+    v[1] = staxi_lower(p, updates, ix);
+    if (!at[axis] || !v[1]) return 0;
+    v[0] = staxi_lower_use(p, base, value, at);
+    s = &p->stages[id];
+    for (int d = 0; d < rank; d++) s->store[d] = at[d];
+    s->expr[1] = v[0];
+    v[0] = op == STAX_OP_NONE ? v[1] : staxi_ex_op(p, op, p->stages[id].dtype, v, 2);
+    p->stages[id].expr[0] = v[0];
+    return v[0] && p->stages[id].expr[1] ? id : 0;
+}
+
+/* gather, take_along_axis (in mode "error") and scatter: all indices are checked before they are used
+ */
 static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     const staxi_node *n = staxi_producer(p, value);
-    if (n->op != STAX_OP_GATHER && n->op != STAX_OP_TAKE_ALONG_AXIS) return true;
+    if (n->op != STAX_OP_GATHER && n->op != STAX_OP_TAKE_ALONG_AXIS && n->op != STAX_OP_SCATTER)
+        return true;
     staxi_ix size = staxi_dim(p, n->sources[0], staxi_basis_axis(p->graph, n));
     bool any = staxi_basis_index_mode(p->graph, n) != STAXI_INDEX_ERROR;
     if (any && staxi_ix_range(&p->ix, size).lo > 0) return true;
@@ -18791,6 +18937,14 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
             s = staxi_stage_reduce(p, v);
         else if (class_ == STAXI_CLASS_CONTRACT)
             s = staxi_stage_contract(p, v);
+        else if (class_ == STAXI_CLASS_SCAN)
+            s = staxi_stage_scan(p, v);
+        else if (class_ == STAXI_CLASS_SCATTER)
+            s = staxi_stage_scatter(p, v);
+        else if (n->op == STAX_OP_TOPK && v == n->first_value && r.uses[v + 1])
+            continue; /* found through the indices */
+        else if (class_ == STAXI_CLASS_SORT)
+            s = staxi_stage_sort(p, v);
         else if (class_ == STAXI_CLASS_REGION)
             return staxi_stages_fail(p, STAX_E_NOT_BUILT,
                                      n->op == STAX_OP_COND ? "cond" : "a loop");
@@ -18818,7 +18972,8 @@ typedef enum staxi_mode {
     STAXI_MODE_MAP,    /* loops over the domain                                            */
     STAXI_MODE_ROW,    /* a reduction whose contiguous axis is reduced: vectors along k    */
     STAXI_MODE_COLUMN, /* a reduction whose contiguous axis is kept: vectors across it     */
-    STAXI_MODE_CHECK
+    STAXI_MODE_CHECK,
+    STAXI_MODE_SCATTER /* loops over the updates                                           */
 } staxi_mode;
 
 typedef struct staxi_segment {
@@ -18980,10 +19135,12 @@ static double staxi_domain_guess(staxi_stages *p, const staxi_stage *s, int n_ax
 static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
-    s->mode[k] = st->kind == STAXI_STAGE_CHECK ? STAXI_MODE_CHECK
-                 : st->kind == STAXI_STAGE_MAP ? STAXI_MODE_MAP
-                                               : STAXI_MODE_ROW;
-    if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0)
+    s->mode[k] = st->kind == STAXI_STAGE_CHECK     ? STAXI_MODE_CHECK
+                 : st->kind == STAXI_STAGE_MAP     ? STAXI_MODE_MAP
+                 : st->kind == STAXI_STAGE_SCATTER ? STAXI_MODE_SCATTER
+                                                   : STAXI_MODE_ROW;
+    if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
+        st->kind == STAXI_STAGE_SORT)
         return;
     if (st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN) return;
     staxi_ix inner = st->axes[st->n_domain + st->n_reduce - 1].var;
@@ -19049,7 +19206,48 @@ static bool staxi_sums_in_lanes(const staxi_stage *st) {
     return st->kind == STAXI_STAGE_REDUCE && st->order == STAXI_ORDER_LANES;
 }
 
+/* Does it work along lines, element after element or all at once? */
+static bool staxi_is_line(const staxi_stage *st) {
+    return st->kind == STAXI_STAGE_SCAN || st->kind == STAXI_STAGE_SORT;
+}
+
 enum { STAXI_KERNEL_MEMBERS = 24 }; /* stages of one kernel; bounds its loops too */
+
+/* The same for the kernel of a scan or sort: what reads its results element for element. */
+static const char *staxi_cannot_join_lines(staxi_schedule *s, uint32_t k, uint32_t kernel,
+                                           double *shared, uint8_t *seen) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    const staxi_kernel *K = &s->kernels[kernel];
+    const staxi_stage *first = &p->stages[K->first_stage];
+    if (st->kind != STAXI_STAGE_MAP || staxi_stage_writes_state(p, k)) return "it runs alone";
+    if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
+        return "the kernel would be too long";
+    int n_axes = 0;
+    for (int d = 0; d < staxi_type_of(p, first->value)->rank; d++) {
+        staxi_ix e = staxi_dim(p, first->value, d);
+        if (staxi_is_one(p, e)) continue;
+        if (n_axes >= st->n_domain || st->axes[n_axes].extent != e)
+            return "their iteration domains differ";
+        n_axes++;
+    }
+    if (st->n_domain != n_axes) return "their iteration domains differ";
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
+        const staxi_stage *w = &p->stages[n->ref];
+        if (w->kernel != kernel) {
+            if (w->kernel && staxi_kernel_reaches(s, kernel, w->kernel, seen))
+                return "a path would leave the kernel and come back";
+            continue;
+        }
+        if (w->fence) return "a barrier stands between them";
+        for (int d = 0; d < st->n_domain; d++)
+            if (n->ix[d] != st->axes[d].var) return "it reads another iteration's result";
+        *shared += staxi_domain_guess(p, st, st->n_domain) *
+                   (double)staxi_dtype_bytes((stax_dtype)w->dtype);
+    }
+    return *shared > 0 ? NULL : "they share no data";
+}
 
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
 static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t kernel, double *shared,
@@ -19060,8 +19258,9 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     const staxi_stage *first = &p->stages[K->first_stage];
     int mode = s->mode[k], other = s->mode[K->first_stage];
     *shared = 0;
-    if (mode == STAXI_MODE_CHECK || K->alone || st->order == STAXI_ORDER_CHAIN ||
-        staxi_stage_writes_state(p, k))
+    if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared, seen);
+    if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || staxi_is_line(st) || K->alone ||
+        st->order == STAXI_ORDER_CHAIN || staxi_stage_writes_state(p, k))
         return "it runs alone";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))
         return "one reduces columns, the other does not";
@@ -19143,8 +19342,8 @@ static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
     K->first_stage = k;
     K->n_outer = st->n_domain;
     K->has_reduce = st->kind == STAXI_STAGE_REDUCE;
-    K->alone = st->kind == STAXI_STAGE_CHECK || st->order == STAXI_ORDER_CHAIN ||
-               staxi_stage_writes_state(s->p, k);
+    K->alone = st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SCATTER ||
+               st->order == STAXI_ORDER_CHAIN || staxi_stage_writes_state(s->p, k);
     K->cost = s->cost[k];
     K->n_members = 1;
     s->p->stages[k].kernel = (uint32_t)s->n_kernels++;
@@ -19209,12 +19408,18 @@ static bool staxi_segment_fits(const staxi_schedule *s, const staxi_segment *g, 
     return st->n_runs <= 1 && g->n_runs <= 1;
 }
 
+/* Are the axes behind its domain the inner loops? */
+static bool staxi_has_inner(const staxi_stage *st) {
+    return st->kind == STAXI_STAGE_REDUCE || staxi_is_line(st);
+}
+
 static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
     staxi_kernel *K = &s->kernels[st->kernel];
     int outer = K->n_outer;
     size_t at = 0;
+    if (staxi_is_line(&p->stages[K->first_stage]) && k != K->first_stage) return true;
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
@@ -19222,8 +19427,9 @@ static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
         size_t need = w->segment + (staxi_same_iteration(s, k, n, outer) ? 0u : 1u);
         if (need > at) at = need;
     }
-    bool reduce = st->kind == STAXI_STAGE_REDUCE;
-    bool special = st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN;
+    bool reduce = staxi_has_inner(st);
+    bool special = st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN ||
+                   staxi_is_line(st);
     while (at < K->n_segments && (special || !staxi_segment_fits(s, &K->segments[at], k, outer)))
         at++;
     st->segment = (uint32_t)at;
@@ -19257,7 +19463,7 @@ static void staxi_kernel_shape(staxi_schedule *s, uint32_t kernel) {
     const staxi_stage *first = &s->p->stages[K->first_stage];
     if (s->mode[K->first_stage] == STAXI_MODE_COLUMN)
         K->n_outer = (uint8_t)(first->n_domain - 1);
-    else if (!K->has_reduce)
+    else if (!K->has_reduce && !staxi_is_line(first))
         K->n_outer = 0;
     for (int d = 0; d < K->n_outer; d++) K->outer[d] = first->axes[d];
 }
@@ -19266,12 +19472,54 @@ static void staxi_kernel_shape(staxi_schedule *s, uint32_t kernel) {
 
 /* A result of the kernel's outer level: it is kept in a register. */
 static bool staxi_is_register(const staxi_kernel *K, const staxi_stage *st) {
-    return st->kind == STAXI_STAGE_REDUCE || (K->has_reduce && st->n_domain == K->n_outer);
+    return staxi_has_inner(st) || (K->has_reduce && st->n_domain == K->n_outer);
+}
+
+/* The keys of a line with where each comes from, twice: to sort there and back. Indices share a word
+   with narrow keys where all of them are known to fit. */
+static bool staxi_pairs_are_narrow(const staxi_stages *p, const staxi_stage *st) {
+    return staxi_dtype_bytes((stax_dtype)p->exprs[st->expr[0]].dtype) <= 4 &&
+           staxi_ix_range(&p->ix, st->source.extent).hi <= (int64_t)UINT32_MAX;
+}
+
+static bool staxi_store_pairs(staxi_schedule *s, staxi_stage *st) {
+    staxi_stages *p = s->p;
+    staxi_type type = staxi_type_scalar(STAX_U64);
+    staxi_ix words = staxi_ix_const(&p->ix, staxi_pairs_are_narrow(p, st) ? 2 : 4),
+             align = staxi_ix_const(&p->ix, STAX_ALIGN), bytes;
+    st->pairs = staxi_buffer_add(p, "pairs", STAXI_SCOPE_ROW, &type, p->graph);
+    if (!st->pairs) return false;
+    staxi_buffer *b = &p->buffers[st->pairs];
+    b->rank = 1;
+    b->dims[0] = staxi_ix_mul(&p->ix, st->source.extent, words);
+    b->strides[0] = staxi_ix_const(&p->ix, 1);
+    bytes = staxi_ix_mul(&p->ix, b->dims[0], staxi_ix_const(&p->ix, 8));
+    bytes = staxi_ix_add(&p->ix, bytes, staxi_ix_const(&p->ix, STAX_ALIGN - 1));
+    b->bytes = staxi_ix_mul(&p->ix, staxi_ix_floordiv(&p->ix, bytes, align), align);
+    b->offset = s->row_bytes;
+    s->row_bytes = staxi_ix_add(&p->ix, s->row_bytes, b->bytes);
+    return true;
+}
+
+/* What a scatter updates lies where its result will be. */
+static bool staxi_store_bases(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    for (uint32_t k = 1; k < p->n_stages; k++) {
+        staxi_stage *st = &p->stages[k];
+        if (st->kind != STAXI_STAGE_SCATTER) continue;
+        if (!st->buffer)
+            st->buffer = staxi_buffer_add(p, "t", STAXI_SCOPE_ROOT, staxi_type_of(p, st->value),
+                                          p->graph);
+        if (!st->buffer) return false;
+        p->stages[st->base].buffer = st->buffer;
+    }
+    return true;
 }
 
 static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
+    if (st->kind == STAXI_STAGE_SORT && !staxi_store_pairs(s, st)) return false;
     if (st->buffer || st->kind == STAXI_STAGE_CHECK) return true;
     bool leaves_kernel = false, leaves_segment = false;
     for (size_t u = 0; u < s->n_uses; u++) {
@@ -19346,9 +19594,10 @@ static bool staxi_order_kernels(staxi_schedule *s) {
 static bool staxi_plan_memory(staxi_schedule *s) {
     staxi_stages *p = s->p;
     for (uint32_t k = 1; k < p->n_stages; k++) {
-        uint32_t b = p->stages[k].buffer;
+        uint32_t b = p->stages[k].buffer, o = s->kernels[p->stages[k].kernel].order;
         if (!b) continue;
-        p->buffers[b].first_use = p->buffers[b].last_use = s->kernels[p->stages[k].kernel].order;
+        if (!p->buffers[b].first_use || o < p->buffers[b].first_use) p->buffers[b].first_use = o;
+        if (o > p->buffers[b].last_use) p->buffers[b].last_use = o;
     }
     for (size_t u = 0; u < s->n_uses; u++) {
         uint32_t b = p->stages[s->uses[u].ref].buffer,
@@ -19412,6 +19661,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p) {
     }
     for (uint32_t K = 1; ok && K < s->n_kernels; K++) staxi_kernel_shape(s, K);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
+    ok = ok && staxi_store_bases(s);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_store_stage(s, k);
     ok = ok && staxi_order_kernels(s) && staxi_plan_memory(s);
     return ok ? p->status : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
@@ -19427,6 +19677,9 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p) {
      LET    a value of this level, kept in a register: ref is the stage
      EVAL   a value computed here, so that the selects behind it share it
      STORE  expression to buffer;   CHECK  an expression must lie in [-limit, limit)
+     SCAN   running values along runs[0], as ACC in rows or across columns; its children run for every
+            element, with its value in the register of the stage
+     SORT   the line runs[1] in order; the children run for each of the first runs[0] elements
    Loops are normalised here: adjacent loops whose every access walks on evenly become one (P 6.3).
  */
 
@@ -19437,7 +19690,9 @@ typedef enum staxi_tree_kind {
     STAXI_TREE_LET,
     STAXI_TREE_EVAL,
     STAXI_TREE_STORE,
-    STAXI_TREE_CHECK
+    STAXI_TREE_CHECK,
+    STAXI_TREE_SCAN,
+    STAXI_TREE_SORT
 } staxi_tree_kind;
 typedef enum staxi_mark { STAXI_MARK_SERIAL, STAXI_MARK_PARALLEL, STAXI_MARK_VECTOR } staxi_mark;
 
@@ -19448,8 +19703,8 @@ typedef struct staxi_tree_node {
     staxi_loop_axis axis;                /* LOOP; ACC COLUMN: the axis vectors run along       */
     staxi_loop_axis runs[STAX_MAX_RANK]; /* ACC: one loop a run, outermost first               */
     uint8_t n_runs;
-    staxi_expr expr[2];
-    uint32_t ref;   /* ACCUM, LET: stage; STORE: buffer; CHECK: stage     */
+    staxi_expr expr[2]; /* STORE: the second one is a value that `at` needs                  */
+    uint32_t ref;   /* STORE: buffer; others: stage                       */
     staxi_ix at;    /* STORE: flat index                                  */
     staxi_ix limit; /* CHECK                                              */
 } staxi_tree_node;
@@ -19552,18 +19807,27 @@ static bool staxi_stage_into_kernel(staxi_trees *t, uint32_t k) {
     use.segment = st->segment;
     sub.use = staxi_resolve_use;
     sub.user = &use;
-    for (int d = 0; d < K->n_outer; d++, sub.n++) {
-        sub.from[sub.n] = st->axes[d].var;
-        sub.to[sub.n] = K->outer[d].var;
-    }
-    if (g->mode == STAXI_MODE_COLUMN) {
-        sub.from[sub.n] = st->axes[st->n_domain - 1].var;
-        sub.to[sub.n++] = g->column.var;
-    }
-    int first = st->kind == STAXI_STAGE_REDUCE ? st->n_domain : K->n_outer;
-    for (int d = 0; d < g->n_loops; d++, sub.n++) {
-        sub.from[sub.n] = st->axes[first + d].var;
-        sub.to[sub.n] = g->loops[d].var;
+    const staxi_stage *first = &p->stages[K->first_stage];
+    if (staxi_is_line(first) && st != first) { /* at the place where the first stage has got to */
+        for (int d = 0; d < staxi_type_of(p, first->value)->rank; d++) {
+            if (staxi_is_one(p, staxi_dim(p, first->value, d))) continue;
+            sub.from[sub.n] = st->axes[sub.n].var;
+            sub.to[sub.n++] = first->store[d];
+        }
+    } else {
+        for (int d = 0; d < K->n_outer; d++, sub.n++) {
+            sub.from[sub.n] = st->axes[d].var;
+            sub.to[sub.n] = K->outer[d].var;
+        }
+        if (g->mode == STAXI_MODE_COLUMN) {
+            sub.from[sub.n] = st->axes[st->n_domain - 1].var;
+            sub.to[sub.n++] = g->column.var;
+        }
+        int inner = staxi_has_inner(st) ? st->n_domain : K->n_outer;
+        for (int d = 0; d < g->n_loops; d++, sub.n++) {
+            sub.from[sub.n] = st->axes[inner + d].var;
+            sub.to[sub.n] = g->loops[d].var;
+        }
     }
     bool ok = true;
     for (int i = 0; i < 2 && ok; i++) {
@@ -19681,7 +19945,7 @@ static bool staxi_normalise_segment(staxi_trees *t, uint32_t kernel, uint32_t se
                 return false;
         return true;
     }
-    if (g->mode == STAXI_MODE_CHECK) return true;
+    if (g->mode == STAXI_MODE_CHECK || g->mode == STAXI_MODE_SCATTER) return true;
     for (int r = 0, at = 0; r < g->n_runs; r++, at++)
         while (g->run_axes[r] > 1) {
             if (!staxi_merge_pair(t, kernel, segment, g->loops, &g->n_loops, at)) return false;
@@ -19767,7 +20031,8 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         const staxi_segment *g = &K->segments[st->segment];
         staxi_ix vec = staxi_segment_vector_var(g), c, rest;
         ++marks->now;
-        if (st->kind == STAXI_STAGE_CHECK || st->combine == STAXI_COMBINE_ARGMAX ||
+        if (st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SORT ||
+            st->kind == STAXI_STAGE_SCATTER || st->combine == STAXI_COMBINE_ARGMAX ||
             st->combine == STAXI_COMBINE_ARGMIN)
             return false;
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
@@ -19792,6 +20057,9 @@ static uint32_t staxi_tree_store(staxi_trees *t, uint32_t k, staxi_expr e) {
     t->nodes[n].ref = p->stages[k].buffer;
     t->nodes[n].at = staxi_flat_index(p, p->stages[k].buffer, p->stages[k].store);
     t->nodes[n].expr[0] = staxi_ex_canon(p, e);
+    for (size_t i = 0; i < p->n_value_leaves; i++)
+        if (staxi_ix_depends_on(&p->ix, t->nodes[n].at, p->value_leaves[i]))
+            t->nodes[n].expr[1] = p->value_exprs[i];
     return t->nodes[n].expr[0] ? n : 0;
 }
 
@@ -19845,8 +20113,7 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
         }
         if (n) staxi_tree_append(t, each, n);
         if (!st->buffer) continue;
-        staxi_expr e =
-            st->kind == STAXI_STAGE_REDUCE ? staxi_register_of(t, k) : t->stage_expr[0][k];
+        staxi_expr e = staxi_has_inner(st) ? staxi_register_of(t, k) : t->stage_expr[0][k];
         n = staxi_tree_store(t, k, e);
         if (!n) return false;
         staxi_tree_append(t, st->kind == STAXI_STAGE_REDUCE ? after : each, n);
@@ -19868,17 +20135,41 @@ static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, i
     return body;
 }
 
+/* The line of a scan or sort, with what happens to its results. */
+static uint32_t staxi_tree_line(staxi_trees *t, uint32_t stage, const staxi_segment *g,
+                                uint32_t each) {
+    const staxi_stage *st = &t->s->p->stages[stage];
+    bool scan = st->kind == STAXI_STAGE_SCAN;
+    uint32_t node = staxi_tree_add(t, scan ? STAXI_TREE_SCAN : STAXI_TREE_SORT);
+    if (!node) return 0;
+    staxi_tree_node *n = &t->nodes[node];
+    n->mode = g->mode;
+    n->ref = stage;
+    n->combine = st->combine;
+    n->order = st->order;
+    n->dtype = st->dtype;
+    n->expr[0] = t->stage_expr[0][stage];
+    n->runs[n->n_runs++] = g->loops[0];
+    if (!scan) n->runs[n->n_runs++] = st->source;
+    n->axis = g->column;
+    n->child = each;
+    return node;
+}
+
 static bool staxi_tree_segment(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *list) {
     const staxi_kernel *K = &t->s->kernels[kernel];
     const staxi_segment *g = &K->segments[segment];
     uint32_t each = 0, after = 0, node;
-    bool reduce = g->mode == STAXI_MODE_ROW || g->mode == STAXI_MODE_COLUMN;
+    bool line = staxi_is_line(&t->s->p->stages[K->first_stage]), reduce = g->mode == STAXI_MODE_ROW || g->mode == STAXI_MODE_COLUMN;
     if (!staxi_tree_members(
             t, kernel, segment, &each, &after,
             !reduce && g->n_loops == 0 && g->mode == STAXI_MODE_MAP && K->has_reduce))
         return false;
     if (!each && !after) return true; /* nobody needs its values */
-    if (reduce) {
+    if (line) {
+        node = staxi_tree_line(t, K->first_stage, g, each);
+        if (!node) return false;
+    } else if (reduce) {
         node = staxi_tree_add(t, STAXI_TREE_ACC);
         if (!node) return false;
         staxi_tree_node *n = &t->nodes[node];
@@ -19900,11 +20191,18 @@ static bool staxi_tree_segment(staxi_trees *t, uint32_t kernel, uint32_t segment
  */
 static void staxi_mark_parallel(staxi_trees *t, staxi_kernel_tree *kt) {
     staxi_tree_node *n = &t->nodes[kt->root];
+    const staxi_stage *first = &t->s->p->stages[t->s->kernels[kt->kernel].first_stage];
     kt->extent = 0;
+    if (first->kind == STAXI_STAGE_SCATTER && first->in_order && first->line == 0) {
+        n = &t->nodes[n->child]; /* every slot works through all updates, but only in its part */
+        if (n->kind != STAXI_TREE_LOOP) return;
+    }
+    if (n->kind == STAXI_TREE_SORT) return;
     if (n->next || n->kind == STAXI_TREE_LET || n->kind == STAXI_TREE_EVAL ||
         n->kind == STAXI_TREE_STORE)
         return;
-    if (n->kind == STAXI_TREE_ACC && n->mode != STAXI_MODE_COLUMN) return;
+    if ((n->kind == STAXI_TREE_ACC || n->kind == STAXI_TREE_SCAN) && n->mode != STAXI_MODE_COLUMN)
+        return;
     n->parallel = true;
     kt->extent = n->axis.extent;
 }
@@ -20258,6 +20556,188 @@ static const char *const staxi_lines_sum[] = {
     "SX_STREAM(sum64, double, 32, +, -0.0)",
     "SX_STREAM(prod32, float, 64, *, 1.0f)",
     "SX_STREAM(prod64, double, 32, *, 1.0)",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const staxi_lines_scan[] = {
+    "/* Running values in segments of 32: level 0 has the elements, a level above it the totals of its segments.",
+    "   before[level] is the running total of the segments of that level that are done. */",
+    "#define SX_PLUS(a, b) ((a) + (b))",
+    "#define SX_TIMES(a, b) ((a) * (b))",
+    "#define SX_SCAN(name, T, COMBINE) \\",
+    "    typedef struct sx_##name { T here[12], before[12], last; int64_t n[12]; } sx_##name; \\",
+    "    SX_FUNCTION void sx_##name##_begin(sx_##name *s, T nothing) { \\",
+    "        for (int i = 0; i < 12; i++) s->n[i] = 0; \\",
+    "        s->last = nothing; \\",
+    "    } \\",
+    "    SX_FUNCTION T sx_##name##_put(sx_##name *s, int level, T x) { \\",
+    "        const int64_t n = s->n[level]++; \\",
+    "        if (n % 32 == 0 && n > 0) s->before[level] = sx_##name##_put(s, level + 1, s->here[level]); \\",
+    "        s->here[level] = n % 32 == 0 ? x : COMBINE(s->here[level], x); \\",
+    "        return n < 32 ? s->here[level] : COMBINE(s->before[level], s->here[level]); \\",
+    "    } \\",
+    "    /* the next n elements, in place: whole segments, but at the end; eight segments at a time hide the latency */ \\",
+    "    SX_FUNCTION void sx_##name##_block(sx_##name *s, T *x, int64_t n) { \\",
+    "        int64_t at = 0; \\",
+    "        for (; at + 256 <= n; at += 256) for (int k = 1; k < 32; k++) { \\",
+    "            T *y = x + at + k; \\",
+    "            y[0] = COMBINE(y[-1], y[0]); y[32] = COMBINE(y[31], y[32]); \\",
+    "            y[64] = COMBINE(y[63], y[64]); y[96] = COMBINE(y[95], y[96]); \\",
+    "            y[128] = COMBINE(y[127], y[128]); y[160] = COMBINE(y[159], y[160]); \\",
+    "            y[192] = COMBINE(y[191], y[192]); y[224] = COMBINE(y[223], y[224]); \\",
+    "        } \\",
+    "        for (; at < n; at += 32) for (int64_t k = at + 1; k < at + 32 && k < n; k++) x[k] = COMBINE(x[k - 1], x[k]); \\",
+    "        for (at = 0; at < n; at += 32) { \\",
+    "            T *y = x + at; \\",
+    "            const T total = y[n - at < 32 ? n - at - 1 : 31], before = s->before[0]; \\",
+    "            if (s->n[1] > 0) { \\",
+    "                if (n - at >= 32) for (int k = 0; k < 32; k++) y[k] = COMBINE(before, y[k]); \\",
+    "                else for (int k = 0; k < n - at; k++) y[k] = COMBINE(before, y[k]); \\",
+    "            } \\",
+    "            if (n - at >= 32) s->before[0] = sx_##name##_put(s, 1, total); \\",
+    "        } \\",
+    "    } \\",
+    "    SX_FUNCTION void sx_##name##_shift(sx_##name *s, T *x, int64_t n) { \\",
+    "        const T last = x[n - 1]; \\",
+    "        for (int64_t k = n - 1; k > 0; k--) x[k] = x[k - 1]; \\",
+    "        x[0] = s->last; \\",
+    "        s->last = last; \\",
+    "    }",
+    "/* the same for 64 lines side by side, one element of each at a time */",
+    "#define SX_SCAN_COLUMNS(name, T, COMBINE) \\",
+    "    typedef struct sx_##name { T here[12][64], before[12][64], last[64]; int64_t n[12]; } sx_##name; \\",
+    "    SX_FUNCTION void sx_##name##_begin(sx_##name *s, T nothing) { \\",
+    "        for (int i = 0; i < 12; i++) s->n[i] = 0; \\",
+    "        for (int u = 0; u < 64; u++) s->last[u] = nothing; \\",
+    "    } \\",
+    "    SX_FUNCTION void sx_##name##_put(sx_##name *s, int level, T *x) { \\",
+    "        const int64_t n = s->n[level]++; \\",
+    "        T *here = s->here[level], *before = s->before[level]; \\",
+    "        if (n % 32 == 0) { \\",
+    "            if (n > 0) { \\",
+    "                for (int u = 0; u < 64; u++) before[u] = here[u]; \\",
+    "                sx_##name##_put(s, level + 1, before); \\",
+    "            } \\",
+    "            for (int u = 0; u < 64; u++) here[u] = x[u]; \\",
+    "        } else { \\",
+    "            for (int u = 0; u < 64; u++) here[u] = COMBINE(here[u], x[u]); \\",
+    "        } \\",
+    "        if (n < 32) for (int u = 0; u < 64; u++) x[u] = here[u]; \\",
+    "        else for (int u = 0; u < 64; u++) x[u] = COMBINE(before[u], here[u]); \\",
+    "    } \\",
+    "    SX_FUNCTION void sx_##name##_shift(sx_##name *s, T *x) { \\",
+    "        for (int u = 0; u < 64; u++) { const T last = x[u]; x[u] = s->last[u]; s->last[u] = last; } \\",
+    "    }",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const staxi_lines_logadd[] = {
+    "SX_FUNCTION float sx_logadd32(float a, float b) {",
+    "    if (a == b) return a + 0.69314718055994531f;",
+    "    return sxs_maximum_f32(a, b) + sxs_log1p_f32(sxs_exp_f32(-sxs_abs_f32(a - b)));",
+    "}",
+    "SX_FUNCTION double sx_logadd64(double a, double b) {",
+    "    if (a == b) return a + 0.69314718055994531;",
+    "    return sxs_maximum_f64(a, b) + sxs_log1p_f64(sxs_exp_f64(-sxs_abs_f64(a - b)));",
+    "}",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const staxi_lines_sort[] = {
+    "/* Keys whose order as unsigned numbers is that of the elements: -0 is +0, NaN above all else. A pair is a key",
+    "   with the element's index, in one word where both fit. No two pairs are equal, so every way to sort them",
+    "   gives the same. */",
+    "SX_INLINE uint32_t sx_key16(uint32_t u, uint32_t infinity) {",
+    "    const uint32_t m = u & 0x7fffu;",
+    "    return m > infinity ? 0xffffu : m == 0 ? 0x8000u : u & 0x8000u ? ~u & 0xffffu : u | 0x8000u;",
+    "}",
+    "SX_INLINE uint32_t sx_key32(uint32_t u) {",
+    "    const uint32_t m = u & 0x7fffffffu;",
+    "    return m > 0x7f800000u ? 0xffffffffu : m == 0 ? 0x80000000u : u & 0x80000000u ? ~u : u | 0x80000000u;",
+    "}",
+    "SX_INLINE uint64_t sx_key64(uint64_t u) {",
+    "    const uint64_t m = u & 0x7fffffffffffffffull, sign = 0x8000000000000000ull;",
+    "    return m > 0x7ff0000000000000ull ? 0xffffffffffffffffull : m == 0 ? sign : u & sign ? ~u : u | sign;",
+    "}",
+    "typedef uint64_t sx_narrow;",
+    "typedef struct sx_wide { uint64_t key, index; } sx_wide;",
+    "SX_INLINE sx_narrow sx_narrow_pair(uint32_t key, int64_t i) { return (uint64_t)key << 32 | (uint64_t)i; }",
+    "SX_INLINE sx_wide sx_wide_pair(uint64_t key, int64_t i) { sx_wide p; p.key = key; p.index = (uint64_t)i; return p; }",
+    "#define sx_narrow_index(p) ((int64_t)((p) & 0xffffffffu))",
+    "#define sx_wide_index(p) ((int64_t)(p).index)",
+    "#define SX_NARROW_LESS(p, q) ((p) < (q))",
+    "#define SX_WIDE_LESS(p, q) ((p).key < (q).key || ((p).key == (q).key && (p).index < (q).index))",
+    "#define SX_NARROW_DIGIT(p, d) ((p) >> (32 + 8 * (d)) & 255)",
+    "#define SX_WIDE_DIGIT(p, d) ((p).key >> (8 * (d)) & 255)",
+    "#define SX_SORT(T, LESS, DIGIT, DIGITS) \\",
+    "    /* by digits from the lowest on, each pass keeps the order of the one before; *to gets the result's place */ \\",
+    "    SX_FUNCTION T *T##_digits(T *from, T *to, int64_t n) { \\",
+    "        int64_t count[DIGITS][256]; \\",
+    "        for (int d = 0; d < DIGITS; d++) for (int j = 0; j < 256; j++) count[d][j] = 0; \\",
+    "        for (int64_t k = 0; k < n; k++) for (int d = 0; d < DIGITS; d++) count[d][DIGIT(from[k], d)]++; \\",
+    "        for (int d = 0; d < DIGITS; d++) { \\",
+    "            int64_t sum = 0, c; \\",
+    "            T *swap = from; \\",
+    "            if (count[d][DIGIT(from[0], d)] == n) continue; \\",
+    "            for (int j = 0; j < 256; j++) { c = count[d][j]; count[d][j] = sum; sum += c; } \\",
+    "            for (int64_t k = 0; k < n; k++) to[count[d][DIGIT(from[k], d)]++] = from[k]; \\",
+    "            from = to; \\",
+    "            to = swap; \\",
+    "        } \\",
+    "        return from; \\",
+    "    } \\",
+    "    /* runs of 16 by insertion, then merged */ \\",
+    "    SX_FUNCTION T *T##_merges(T *from, T *to, int64_t n) { \\",
+    "        for (int64_t at = 0; at < n; at += 16) for (int64_t k = at + 1; k < at + 16 && k < n; k++) { \\",
+    "            const T x = from[k]; \\",
+    "            int64_t j = k; \\",
+    "            for (; j > at && LESS(x, from[j - 1]); j--) from[j] = from[j - 1]; \\",
+    "            from[j] = x; \\",
+    "        } \\",
+    "        for (int64_t width = 16; width < n; width *= 2) { \\",
+    "            T *swap = from; \\",
+    "            for (int64_t at = 0; at < n; at += 2 * width) { \\",
+    "                const int64_t middle = n - at < width ? n : at + width, end = n - at < 2 * width ? n : at + 2 * width; \\",
+    "                int64_t l = at, r = middle, k = at; \\",
+    "                while (l < middle && r < end) { \\",
+    "                    const int left = LESS(from[l], from[r]); \\",
+    "                    to[k++] = from[left ? l : r]; \\",
+    "                    l += left; \\",
+    "                    r += !left; \\",
+    "                } \\",
+    "                while (l < middle) to[k++] = from[l++]; \\",
+    "                while (r < end) to[k++] = from[r++]; \\",
+    "            } \\",
+    "            from = to; \\",
+    "            to = swap; \\",
+    "        } \\",
+    "        return from; \\",
+    "    } \\",
+    "    SX_FUNCTION const T *T##_sorted(T *a, T *room, int64_t n) { \\",
+    "        return n < 1024 ? T##_merges(a, room, n) : T##_digits(a, room, n); \\",
+    "    } \\",
+    "    SX_FUNCTION void T##_sink(T *heap, int64_t i, int64_t n) { \\",
+    "        const T x = heap[i]; \\",
+    "        for (;;) { \\",
+    "            int64_t c = 2 * i + 1; \\",
+    "            if (c >= n) break; \\",
+    "            if (c + 1 < n && LESS(heap[c], heap[c + 1])) c++; \\",
+    "            if (!LESS(x, heap[c])) break; \\",
+    "            heap[i] = heap[c]; \\",
+    "            i = c; \\",
+    "        } \\",
+    "        heap[i] = x; \\",
+    "    } \\",
+    "    /* the first `many` in order: of few, a heap keeps those that are least so far, the largest of them on top */ \\",
+    "    SX_FUNCTION const T *T##_first(T *a, T *room, int64_t n, int64_t many) { \\",
+    "        if (many > n / 8) return T##_sorted(a, room, n); \\",
+    "        for (int64_t i = many / 2; i > 0; i--) T##_sink(a, i - 1, many); \\",
+    "        for (int64_t k = many; k < n; k++) if (LESS(a[k], a[0])) { a[0] = a[k]; T##_sink(a, 0, many); } \\",
+    "        return T##_sorted(a, room, many); \\",
+    "    }",
     NULL};
 /* clang-format on */
 
@@ -20807,6 +21287,8 @@ typedef struct staxi_emit {
     const char **needs[2]; /* names of scalar functions: [0] width 1, [1] lanes           */
     size_t n_needs[2], cap_needs[2];
     staxi_marks hoisted; /* expressions seen in the current hoist                       */
+    uint8_t scans[STAXI_COMBINE_COUNT][STAX_DTYPE_COUNT]; /* wanted: 1 in rows, 2 across columns */
+    uint8_t sorts;                                        /* wanted: 1 narrow pairs, 2 wide ones */
     bool failed, no_memory;
     int program; /* number of the program within the unit                       */
 } staxi_emit;
@@ -21199,11 +21681,33 @@ static void staxi_emit_select(staxi_emit *e, staxi_expr x) {
     staxi_put(e->t, "}\n");
 }
 
+static void staxi_emit_done(staxi_emit *e, staxi_expr x) {
+    e->emitted[x] = 1;
+    if (!staxi_grow(e->p->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
+        staxi_emit_no_memory(e);
+    else
+        e->order[e->n_order++] = x;
+}
+
+/* A value that an index needs: it is named there, so a register gets that name too. */
+static void staxi_emit_leaf(staxi_emit *e, staxi_expr x) {
+    const staxi_expr_node *n = &e->p->exprs[x];
+    if (n->kind != STAXI_EX_USE) {
+        staxi_emit_value(e, x);
+        return;
+    }
+    if (e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
+    staxi_line(e);
+    staxi_putf(e->t, "const %s v%U = r%U;\n", staxi_value_type(e, n->dtype), (uint64_t)x,
+               (uint64_t)n->ref);
+    staxi_emit_done(e, x);
+}
+
 static void staxi_emit_leaves(staxi_emit *e, const staxi_expr_node *n) {
     for (size_t k = 0; k < e->p->n_value_leaves; k++)
         for (int d = 0; d < n->n_ix; d++)
             if (staxi_ix_depends_on(&e->p->ix, n->ix[d], e->p->value_leaves[k]))
-                staxi_emit_value(e, e->p->value_exprs[k]);
+                staxi_emit_leaf(e, e->p->value_exprs[k]);
 }
 
 static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
@@ -21233,11 +21737,7 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
         }
         staxi_put(e->t, ";\n");
     }
-    e->emitted[x] = 1;
-    if (!staxi_grow(e->p->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
-        staxi_emit_no_memory(e);
-    else
-        e->order[e->n_order++] = x;
+    staxi_emit_done(e, x);
 }
 
 /* Computes what x needs that does not change in the loops of `inner`; arms of selects stay lazy. */
@@ -21306,6 +21806,7 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list);
 static void staxi_emit_store(staxi_emit *e, const staxi_tree_node *n) {
     const staxi_buffer *b = &e->p->buffers[n->ref];
     staxi_emit_value(e, n->expr[0]);
+    if (n->expr[1]) staxi_emit_leaf(e, n->expr[1]);
     staxi_line(e);
     if (!e->lanes) {
         staxi_putf(e->t, "b%U[", (uint64_t)n->ref);
@@ -22336,6 +22837,272 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
     staxi_put(e->t, "}\n");
 }
 
+/* ---- scans and sorts ---- */
+
+enum { STAXI_SCAN_BLOCK = 1024, STAXI_SCAN_TILE = 64 };
+
+/* "scan_sum_f32", "scans_max_i8": the name of the functions, which are printed when they are wanted */
+static void staxi_put_scan_name(staxi_text *t, int combine, int dtype, bool columns) {
+    static const char *const verbs[STAXI_COMBINE_COUNT] = {
+        "sum", "prod", "max", "min", "all", "any", "argmax", "argmin", "fma", "logadd"};
+    staxi_putf(t, columns ? "scans_%s_%s" : "scan_%s_%s", verbs[combine],
+               staxi_dtype_name((stax_dtype)dtype));
+}
+
+static void staxi_want_scan(staxi_emit *e, int combine, int dtype, bool columns) {
+    static const char *const logadds[2][4] = {{"maximum_f32", "log1p_f32", "exp_f32", "abs_f32"},
+                                              {"maximum_f64", "log1p_f64", "exp_f64", "abs_f64"}};
+    e->scans[combine][dtype] |= columns ? 2 : 1;
+    if (combine == STAXI_COMBINE_LOGADD) {
+        for (int k = 0; k < 8; k++) staxi_need(e, 0, logadds[k / 4][k % 4]);
+    } else if (!staxi_dtype_is_float(dtype) || combine > STAXI_COMBINE_PROD) {
+        staxi_need(e, 0, staxi_combine_fn(e, combine, dtype));
+    }
+}
+
+/* For each element of a block, whose first one has the index `from`: it goes into the array `line`,
+   or comes from there, and then its readers run. */
+static void staxi_emit_line_pass(staxi_emit *e, const staxi_tree_node *n, staxi_ix var,
+                                 const char *from, bool fill) {
+    const char *w = staxi_lane_count(e);
+    char s = staxi_memory_suffix(n->dtype);
+    staxi_ix outer_vec = e->vec;
+    e->vec = e->lanes ? var : 0;
+    staxi_line(e);
+    staxi_put(e->t, "at = 0;\n");
+    for (int tail = 0; tail < (e->lanes ? 2 : 1); tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_put(e->t, "if (at < width) {\n");
+        else
+            staxi_putf(e->t, "for (; at + %s <= width; at += %s) {\n", w, w);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = %s + at;\n", staxi_var_id(e, var), from);
+        if (tail) {
+            staxi_line(e);
+            staxi_put(e->t, "const int64_t left = width - at;\n");
+            e->partial = true;
+        }
+        staxi_line(e);
+        staxi_putf(e->t, "(void)i%U;\n", staxi_var_id(e, var));
+        size_t scope = staxi_emit_scope_open(e);
+        if (fill) {
+            staxi_emit_value(e, n->expr[0]);
+            staxi_line(e);
+            staxi_putf(e->t, e->lanes ? "sx_store%c(line + at, " : "line[at] = ", s);
+            staxi_emit_operand(e, n->expr[0]);
+            staxi_put(e->t, e->lanes ? ");\n" : ";\n");
+        } else {
+            staxi_line(e);
+            staxi_putf(e->t, "const %s r%U = ", staxi_value_type(e, n->dtype), (uint64_t)n->ref);
+            staxi_putf(e->t, e->lanes ? "sx_load%c(line + at);\n" : "line[at];\n", s);
+            staxi_emit_list(e, n->child);
+        }
+        staxi_emit_scope_close(e, scope);
+        e->partial = false;
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    e->vec = outer_vec;
+}
+
+/* "if (n > 0) {" around a line, and what does not change along it. */
+static void staxi_emit_line_open(staxi_emit *e, const staxi_tree_node *n, uint64_t bits) {
+    bool guard = false;
+    staxi_line(e);
+    for (int r = 0; r < n->n_runs; r++) {
+        if (!staxi_may_be_empty(e, n->runs[r].extent)) continue;
+        staxi_put(e->t, guard ? " && " : "if (");
+        staxi_emit_ix(e, n->runs[r].extent);
+        staxi_put(e->t, " > 0");
+        guard = true;
+    }
+    staxi_put(e->t, guard ? ") {\n" : "{\n");
+    e->indent++;
+    e->hoisted.now++;
+    staxi_emit_hoist(e, n->expr[0], bits);
+    staxi_emit_hoist_list(e, n->child, bits);
+}
+
+static void staxi_emit_line_close(staxi_emit *e) {
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+}
+
+/* The line in memory and the state of its scan. */
+static void staxi_emit_scan_begin(staxi_emit *e, const staxi_tree_node *n, int elements,
+                                  bool columns) {
+    const staxi_stage *st = &e->p->stages[n->ref];
+    stax_op op = (stax_op)e->p->graph->nodes[e->p->graph->values[st->value].node].op;
+    int lanes = e->lanes;
+    staxi_want_scan(e, n->combine, n->dtype, columns);
+    staxi_line(e);
+    staxi_putf(e->t, "%s line[%d];\n", staxi_c_type(n->dtype), elements);
+    staxi_line(e);
+    staxi_put(e->t, "sx_");
+    staxi_put_scan_name(e->t, n->combine, n->dtype, columns);
+    staxi_put(e->t, " scan;\n");
+    staxi_line(e);
+    staxi_put(e->t, "int64_t at;\n");
+    if (columns) {
+        staxi_line(e);
+        staxi_putf(e->t, "for (int u = 0; u < %d; u++) line[u] = 0;\n", elements);
+    }
+    staxi_line(e);
+    staxi_put(e->t, "sx_");
+    staxi_put_scan_name(e->t, n->combine, n->dtype, columns);
+    staxi_put(e->t, "_begin(&scan, ");
+    e->lanes = STAXI_LANES_NONE;
+    staxi_emit_const(e, n->dtype, staxi_scan_of_nothing(op, (stax_dtype)n->dtype));
+    e->lanes = lanes;
+    staxi_put(e->t, ");\n");
+}
+
+/* What turns the elements in `line` into running values. */
+static void staxi_emit_scan_step(staxi_emit *e, const staxi_tree_node *n, bool columns) {
+    for (int shift = 0; shift <= e->p->stages[n->ref].exclusive; shift++) {
+        staxi_line(e);
+        staxi_put(e->t, "sx_");
+        staxi_put_scan_name(e->t, n->combine, n->dtype, columns);
+        if (columns)
+            staxi_put(e->t, shift ? "_shift(&scan, line);\n" : "_put(&scan, 0, line);\n");
+        else
+            staxi_putf(e->t, "_%s(&scan, line, width);\n", shift ? "shift" : "block");
+    }
+}
+
+static void staxi_emit_scan(staxi_emit *e, const staxi_tree_node *n) {
+    staxi_loop_axis run = n->runs[0];
+    bool columns = n->mode == STAXI_MODE_COLUMN;
+    uint64_t bits = staxi_var_bit(e, run.var) | (columns ? staxi_var_bit(e, n->axis.var) : 0);
+    int elements = columns ? STAXI_SCAN_TILE : STAXI_SCAN_BLOCK;
+    const char *first = columns && n->parallel ? "lo" : "0", *start = columns ? "tile" : "block";
+    if (staxi_is_empty(e, run.extent)) return;
+    if (columns && (staxi_is_empty(e, n->axis.extent))) return;
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_line_open(e, n, bits);
+    if (!columns) staxi_emit_scan_begin(e, n, elements, false);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t %s = %s; %s < ", start, first, start);
+    if (columns && n->parallel)
+        staxi_put(e->t, "hi");
+    else
+        staxi_emit_ix(e, columns ? n->axis.extent : run.extent);
+    staxi_putf(e->t, "; %s += %d) {\n", start, elements);
+    e->indent++;
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t rest = ");
+    if (columns && n->parallel)
+        staxi_put(e->t, "hi");
+    else
+        staxi_emit_ix(e, columns ? n->axis.extent : run.extent);
+    staxi_putf(e->t, " - %s, width = rest < %d ? rest : %d;\n", start, elements, elements);
+    if (columns) {
+        staxi_emit_scan_begin(e, n, elements, true);
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", staxi_var_id(e, run.var),
+                   staxi_var_id(e, run.var));
+        staxi_emit_ix(e, run.extent);
+        staxi_putf(e->t, "; i%U++) {\n", staxi_var_id(e, run.var));
+        e->indent++;
+    }
+    staxi_ix along = columns ? n->axis.var : run.var;
+    staxi_emit_line_pass(e, n, along, start, true);
+    staxi_emit_scan_step(e, n, columns);
+    staxi_emit_line_pass(e, n, along, start, false);
+    if (columns) staxi_emit_line_close(e);
+    staxi_emit_line_close(e);
+    staxi_emit_scope_close(e, scope);
+    staxi_emit_line_close(e);
+}
+
+/* The key of the value: see staxi_sort_key. */
+static void staxi_emit_key(staxi_emit *e, staxi_expr x, bool descending) {
+    int dtype = e->p->exprs[x].dtype;
+    const char *open = dtype == STAX_F64   ? "sx_key64((uint64_t)sxs_bits64("
+                       : dtype == STAX_F32 ? "sx_key32((uint32_t)sxs_bits32("
+                       : dtype == STAX_F16 || dtype == STAX_BF16 ? "sx_key16(("
+                       : dtype == STAX_I64                       ? "((uint64_t)("
+                       : dtype == STAX_U64                       ? "(("
+                       : staxi_dtype_class((stax_dtype)dtype) == STAXI_SIGNED
+                           ? "((uint32_t)(int32_t)("
+                           : "((uint32_t)(";
+    const char *close = dtype == STAX_F16    ? "), 0x7c00u)"
+                        : dtype == STAX_BF16 ? "), 0x7f80u)"
+                        : dtype == STAX_I64  ? ") ^ 0x8000000000000000ull)"
+                        : staxi_dtype_class((stax_dtype)dtype) == STAXI_SIGNED
+                            ? ") ^ 0x80000000u)"
+                            : "))";
+    staxi_put(e->t, descending ? "~" : "");
+    staxi_put(e->t, open);
+    staxi_emit_operand(e, x);
+    staxi_put(e->t, close);
+}
+
+static void staxi_emit_sort(staxi_emit *e, const staxi_tree_node *n) {
+    const staxi_stage *st = &e->p->stages[n->ref];
+    bool narrow = staxi_pairs_are_narrow(e->p, st), all = n->runs[0].extent == n->runs[1].extent;
+    const char *pair = narrow ? "sx_narrow" : "sx_wide";
+    uint64_t to = staxi_var_id(e, n->runs[0].var), from = staxi_var_id(e, n->runs[1].var);
+    if (staxi_is_empty(e, n->runs[0].extent) || staxi_is_empty(e, n->runs[1].extent)) return;
+    e->sorts |= narrow ? 1 : 2;
+    size_t outside = staxi_emit_scope_open(e);
+    staxi_emit_line_open(
+        e, n, staxi_var_bit(e, n->runs[0].var) | staxi_var_bit(e, n->runs[1].var));
+    staxi_line(e);
+    staxi_putf(e->t, "%s *pairs = (%s *)(void *)b%U, *room = pairs + ", pair, pair,
+               (uint64_t)st->pairs);
+    staxi_emit_ix(e, n->runs[1].extent);
+    staxi_putf(e->t, ";\n");
+    staxi_line(e);
+    staxi_putf(e->t, "const %s *sorted;\n", pair);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", from, from);
+    staxi_emit_ix(e, n->runs[1].extent);
+    staxi_putf(e->t, "; i%U++) {\n", from);
+    e->indent++;
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_value(e, n->expr[0]);
+    staxi_line(e);
+    staxi_putf(e->t, "pairs[i%U] = %s_pair(", from, pair);
+    staxi_emit_key(e, n->expr[0], st->descending);
+    staxi_putf(e->t, ", i%U);\n", from);
+    staxi_emit_scope_close(e, scope);
+    staxi_emit_line_close(e);
+    staxi_line(e);
+    staxi_putf(e->t, "sorted = %s_%s(pairs, room, ", pair, all ? "sorted" : "first");
+    staxi_emit_ix(e, n->runs[1].extent);
+    if (!all) {
+        staxi_put(e->t, ", ");
+        staxi_emit_ix(e, n->runs[0].extent);
+    }
+    staxi_put(e->t, ");\n");
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", to, to);
+    staxi_emit_ix(e, n->runs[0].extent);
+    staxi_putf(e->t, "; i%U++) {\n", to);
+    e->indent++;
+    scope = staxi_emit_scope_open(e);
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = %s_index(sorted[i%U]);\n", from, pair, to);
+    if (!st->where) staxi_emit_value(e, n->expr[0]);
+    staxi_line(e);
+    staxi_putf(e->t, "const %s r%U = ", staxi_value_type(e, n->dtype), (uint64_t)n->ref);
+    if (st->where)
+        staxi_putf(e->t, "i%U", from);
+    else
+        staxi_emit_operand(e, n->expr[0]);
+    staxi_put(e->t, ";\n");
+    staxi_emit_list(e, n->child);
+    staxi_emit_scope_close(e, scope);
+    staxi_emit_line_close(e);
+    staxi_emit_scope_close(e, outside);
+    staxi_emit_line_close(e);
+}
+
 static void staxi_emit_list(staxi_emit *e, uint32_t list) {
     for (; list && !e->failed; list = e->trees->nodes[list].next) {
         const staxi_tree_node n = e->trees->nodes[list];
@@ -22366,6 +23133,12 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list) {
                 break;
             case STAXI_TREE_CHECK:
                 staxi_emit_check(e, &n);
+                break;
+            case STAXI_TREE_SCAN:
+                staxi_emit_scan(e, &n);
+                break;
+            case STAXI_TREE_SORT:
+                staxi_emit_sort(e, &n);
                 break;
             default:
                 break;
@@ -22402,6 +23175,7 @@ static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, s
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
         if (n->kind == STAXI_TREE_STORE) used[n->ref] |= 2;
+        if (n->kind == STAXI_TREE_SORT) used[e->p->stages[n->ref].pairs] |= 2;
         for (int k = 0; k < 2; k++) staxi_collect_buffers_of(e, n->expr[k], used, marks);
         staxi_collect_buffers(e, n->child, used, marks);
         staxi_collect_buffers(e, n->after, used, marks);
@@ -22461,6 +23235,10 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     e->outer_bits = 0;
     const staxi_kernel *K = &e->trees->s->kernels[kt->kernel];
     for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
+    if (staxi_is_line(&e->p->stages[K->first_stage])) /* a register for each element of a line */
+        e->outer_bits |= staxi_var_bit(e, K->segments[0].loops[0].var);
+    for (int k = 0; k < e->n_loop_vars && e->p->stages[K->first_stage].base; k++)
+        e->outer_bits |= staxi_loop_bit(k); /* what is updated changes all the time */
     if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
     staxi_putf(e->t, "\nstatic void sx_kernel_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n",
                e->program, (uint64_t)k);
@@ -22628,6 +23406,33 @@ static bool staxi_is_needed(const staxi_emit *e, int block, const char *name) {
     for (size_t k = 0; k < e->n_needs[block]; k++)
         if (strcmp(e->needs[block][k], name) == 0) return true;
     return false;
+}
+
+/* The functions of all scans and sorts that the unit wants. */
+static void staxi_put_line_functions(staxi_emit *e, staxi_text *t) {
+    bool any = false, logadd = false;
+    for (int k = 0; k < STAXI_COMBINE_COUNT * STAX_DTYPE_COUNT * 2; k++) {
+        int combine = k / 2 / STAX_DTYPE_COUNT, dtype = k / 2 % STAX_DTYPE_COUNT, columns = k % 2;
+        bool is_float = staxi_dtype_is_float(dtype);
+        if (!(e->scans[combine][dtype] >> columns & 1)) continue;
+        if (!any) staxi_put_lines(t, staxi_lines_scan);
+        if (combine == STAXI_COMBINE_LOGADD && !logadd) staxi_put_lines(t, staxi_lines_logadd);
+        logadd = combine == STAXI_COMBINE_LOGADD;
+        any = true;
+        staxi_put(t, columns ? "SX_SCAN_COLUMNS(" : "SX_SCAN(");
+        staxi_put_scan_name(t, combine, dtype, columns != 0);
+        staxi_putf(t, ", %s, ", staxi_c_type(dtype));
+        if (combine == STAXI_COMBINE_LOGADD)
+            staxi_put(t, dtype == STAX_F64 ? "sx_logadd64" : "sx_logadd32");
+        else if (is_float && combine <= STAXI_COMBINE_PROD)
+            staxi_put(t, combine == STAXI_COMBINE_SUM ? "SX_PLUS" : "SX_TIMES");
+        else
+            staxi_putf(t, "sxs_%s", staxi_combine_fn(e, combine, dtype));
+        staxi_put(t, ")\n");
+    }
+    if (e->sorts) staxi_put_lines(t, staxi_lines_sort);
+    if (e->sorts & 1) staxi_put(t, "SX_SORT(sx_narrow, SX_NARROW_LESS, SX_NARROW_DIGIT, 4)\n");
+    if (e->sorts & 2) staxi_put(t, "SX_SORT(sx_wide, SX_WIDE_LESS, SX_WIDE_DIGIT, 8)\n");
 }
 
 static void staxi_put_block_extras(staxi_emit *e, staxi_text *t, int block) {
@@ -22804,7 +23609,8 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
             staxi_emit_ix(e, kt->extent);
             staxi_putf(t, ", %d, ",
                        e->trees->nodes[kt->root].mark == STAXI_MARK_VECTOR ||
-                               e->trees->nodes[kt->root].kind == STAXI_TREE_ACC
+                               e->trees->nodes[kt->root].kind == STAXI_TREE_ACC ||
+                               e->trees->nodes[kt->root].kind == STAXI_TREE_SCAN
                            ? 256
                            : 1);
             staxi_emit_ix(e, s->row_bytes);
@@ -22856,6 +23662,7 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
     staxi_put_soft(e, out);
     staxi_put_lines(out, staxi_lines_index);
     staxi_put_functions(e, out, 0);
+    staxi_put_line_functions(e, out);
     if (strstr(text, "sx_sum") || strstr(text, "sx_prod")) staxi_put_lines(out, staxi_lines_sum);
     if (strstr(text, "columns_")) staxi_put_lines(out, staxi_lines_columns);
     staxi_put_block_extras(e, out, 0);
@@ -25179,7 +25986,8 @@ static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in
                                      bool same_kernel, staxi_marks *marks) {
     for (; list; list = p->trees.nodes[list].next) {
         const staxi_tree_node *n = &p->trees.nodes[list];
-        if (n->kind == STAXI_TREE_ACC) same_kernel = false; /* it reads ahead of what is stored */
+        if (n->kind == STAXI_TREE_ACC || n->kind == STAXI_TREE_SCAN || n->kind == STAXI_TREE_SORT)
+            same_kernel = false; /* it reads ahead of what is stored */
         for (int e = 0; e < 2; e++)
             if (!staxi_loads_only_at(p, n->expr[e], in, at, same_kernel, marks)) return false;
         if (!staxi_tree_loads_only_at(p, n->child, in, at, same_kernel, marks)) return false;
@@ -26879,10 +27687,12 @@ static void staxi_put_expr(staxi_text *t, const stax_program *p, staxi_expr e, i
 
 static const char *staxi_stage_verb(const staxi_stage *s) {
     static const char *const names[] = {"sum", "prod",   "max",    "min", "all",
-                                        "any", "argmax", "argmin", "fma"};
-    return s->kind == STAXI_STAGE_MAP     ? "map"
-           : s->kind == STAXI_STAGE_CHECK ? "check"
-                                          : names[s->combine];
+                                        "any", "argmax", "argmin", "fma", "logadd"};
+    return s->kind == STAXI_STAGE_MAP       ? "map"
+           : s->kind == STAXI_STAGE_CHECK   ? "check"
+           : s->kind == STAXI_STAGE_SORT    ? "sort"
+           : s->kind == STAXI_STAGE_SCATTER ? "scatter"
+                                            : names[s->combine];
 }
 
 static void staxi_put_axes(staxi_text *t, const stax_program *p, const staxi_loop_axis *axes,
@@ -26899,7 +27709,7 @@ static void staxi_put_axes(staxi_text *t, const stax_program *p, const staxi_loo
 
 /* What is computed: buffers and stages. */
 static void staxi_report_stages(const stax_program *p, staxi_text *t) {
-    static const char *const orders[] = {"", " order lanes", " order chain"};
+    static const char *const orders[] = {"", " order lanes", " order chain", " order segments"};
     for (uint32_t b = 1; b < p->stages.n_buffers; b++) {
         staxi_put(t, "buffer ");
         staxi_put_buffer(t, p, b);
@@ -26910,12 +27720,12 @@ static void staxi_report_stages(const stax_program *p, staxi_text *t) {
         staxi_putf(t, "stage s%U = %s %s over ", (uint64_t)k, s->op_name, staxi_stage_verb(s));
         staxi_put_axes(t, p, s->axes, s->n_domain);
         if (s->n_reduce) {
-            staxi_put(t, " reduce ");
+            staxi_put(t, staxi_is_line(s) ? " along " : " reduce ");
             staxi_put_axes(t, p, s->axes + s->n_domain, s->n_reduce);
         }
         staxi_put(t, orders[s->order]);
         staxi_put(t, ": ");
-        for (int e = 0; e < 2 && s->expr[e]; e++) {
+        for (int e = 0; e < (s->base ? 1 : 2) && s->expr[e]; e++) {
             if (e) staxi_put(t, " * ");
             staxi_put_expr(t, p, s->expr[e], 0);
         }
@@ -26926,7 +27736,7 @@ static void staxi_report_stages(const stax_program *p, staxi_text *t) {
 
 /* Where each stage is computed. */
 static void staxi_report_schedule(const stax_program *p, staxi_text *t) {
-    static const char *const modes[] = {"map", "row", "column", "check"};
+    static const char *const modes[] = {"map", "row", "column", "check", "scatter"};
     const staxi_schedule *s = &p->schedule;
     for (uint32_t o = 0; o + 1 < s->n_kernels; o++) {
         uint32_t K = s->run_order[o];
@@ -26963,6 +27773,18 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             break;
         case STAXI_TREE_ACC:
             staxi_put(t, n->mode == STAXI_MODE_COLUMN ? "reduce columns " : "reduce ");
+            staxi_put_axes(t, p, n->runs, n->n_runs);
+            if (n->mode != STAXI_MODE_COLUMN) break;
+            staxi_put(t, " across ");
+            staxi_put_axes(t, p, &n->axis, 1);
+            break;
+        case STAXI_TREE_SCAN:
+        case STAXI_TREE_SORT:
+            staxi_putf(t, "r%U = %s%s ", (uint64_t)n->ref,
+                       n->kind == STAXI_TREE_SCAN ? "scan " : "",
+                       staxi_stage_verb(&p->stages.stages[n->ref]));
+            staxi_put_expr(t, p, n->expr[0], 0);
+            staxi_put(t, " along ");
             staxi_put_axes(t, p, n->runs, n->n_runs);
             if (n->mode != STAXI_MODE_COLUMN) break;
             staxi_put(t, " across ");
