@@ -571,6 +571,10 @@ STAXDEF stax_value stax_logcumsumexp_as(stax_value x, int64_t axis, bool exclusi
 STAXDEF stax_value stax_sort      (stax_value x, int64_t axis, bool descending);   /* NaN is largest       */
 STAXDEF stax_value stax_argsort   (stax_value x, int64_t axis, bool descending);   /* where each comes from, i64 */
 STAXDEF stax_value stax_topk      (stax_value x, int64_t k, int64_t axis, bool largest, stax_value *results);  /* the first k of the sorted: values, indices (i64) */
+STAXDEF stax_value stax_kthvalue  (stax_value x, int64_t k, int64_t axis, bool keepdims, stax_value *results);  /* the k-th smallest, k from 1 on: value, index */
+STAXDEF stax_value stax_median    (stax_value x, stax_axes axes, bool keepdims);                /* the middle one, or the mean of the two, a float; NaN if there is one */
+STAXDEF stax_value stax_searchsorted(stax_value a, stax_value v, const char *side);             /* a[N] ascending: how many are < v ("left", NULL) or <= v ("right"), i64 */
+STAXDEF stax_value stax_bucketize (stax_value x, stax_value bounds, bool right);                /* searchsorted(bounds, x, right ? "right" : "left") */
 #define stax_cumsum(x, axis, exclusive, reverse)            (stax_cumsum)(STAX_AT(x), (axis), (exclusive), (reverse))
 #define stax_cumprod(x, axis, exclusive, reverse)           (stax_cumprod)(STAX_AT(x), (axis), (exclusive), (reverse))
 #define stax_cummax(x, axis, exclusive, reverse)            (stax_cummax)(STAX_AT(x), (axis), (exclusive), (reverse))
@@ -584,6 +588,10 @@ STAXDEF stax_value stax_topk      (stax_value x, int64_t k, int64_t axis, bool l
 #define stax_sort(x, axis, descending)                      (stax_sort)(STAX_AT(x), (axis), (descending))
 #define stax_argsort(x, axis, descending)                   (stax_argsort)(STAX_AT(x), (axis), (descending))
 #define stax_topk(x, k, axis, largest, results)             (stax_topk)(STAX_AT(x), (k), (axis), (largest), (results))
+#define stax_kthvalue(x, k, axis, keepdims, results)        (stax_kthvalue)(STAX_AT(x), (k), (axis), (keepdims), (results))
+#define stax_median(x, axes, keepdims)                      (stax_median)(STAX_AT(x), (axes), (keepdims))
+#define stax_searchsorted(a, v, side)                       (stax_searchsorted)(STAX_AT(a), (v), (side))
+#define stax_bucketize(x, bounds, right)                    (stax_bucketize)(STAX_AT(x), (bounds), (right))
 
 /* ---- contraction: sums of products; integers keep the promoted dtype and wrap unless _as says otherwise ----- */
 STAXDEF stax_value stax_matmul   (stax_value a, stax_value b);                     /* [..., M, K] x [..., K, N] -> [..., M, N]; vectors as in NumPy */
@@ -844,6 +852,10 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SORT,            "sort",            SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "sorted, stable; NaN is largest")\
     X(ARGSORT,         "argsort",         SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "the indices that sort")\
     X(TOPK,            "topk",            SORT,        1, 1, 2, "k:int! axis:axis=-1 largest:bool=true",           topk,            basis,         "the k largest and their indices")\
+    X(KTHVALUE,        "kthvalue",        COMPOSITE,   1, 1, 2, "k:int! axis:axis=-1 keepdims:bool=false",         kthvalue,        kthvalue,      "the k-th smallest, from 1 on, and its index")\
+    X(MEDIAN,          "median",          COMPOSITE,   1, 1, 1, "axes:axes keepdims:bool=false",                   median,          median,        "the middle of the sorted; of two their mean")\
+    X(SEARCHSORTED,    "searchsorted",    COMPOSITE,   2, 2, 1, "side:text=left|right",                            searchsorted,    searchsorted,  "where v goes in the sorted a[N], i64")\
+    X(BUCKETIZE,       "bucketize",       COMPOSITE,   2, 2, 1, "right:bool=false",                                searchsorted,    searchsorted,  "which bucket of the sorted bounds[N] x is in")\
     /* contraction */                                                                                                                                                       \
     X(MATMUL,          "matmul",          CONTRACT,    2, 2, 1, "dtype:dtype",                                       matmul,          matmul,        "[..., M, K] x [..., K, N] -> [..., M, N]") \
     X(DOT,             "dot",             CONTRACT,    2, 2, 1, "lhs_contract:axes rhs_contract:axes lhs_batch:axes rhs_batch:axes dtype:dtype", dot, basis, "general contraction: batch, free of a, free of b") \
@@ -9767,6 +9779,39 @@ static bool staxi_infer_topk(staxi_infer *c) {
     return true;
 }
 
+static bool staxi_infer_kthvalue(staxi_infer *c) {
+    const staxi_type x = *staxi_in(c, 0);
+    if (!staxi_infer_topk(c)) return false;
+    if (staxi_ix_equals(c->g, staxi_size_ix(c->g, c->attrs[0].i), 0))
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                             STAXI_SAY("attribute k: expected at least 1, found 0"));
+    for (int k = 0; k < 2; k++) {
+        stax_dtype dtype = (stax_dtype)c->out[k].dtype;
+        staxi_reduced_shape(c, &x, 1u << c->attrs[1].i, c->attrs[2].i != 0, &c->out[k]);
+        c->out[k].dtype = (uint8_t)dtype;
+    }
+    return true;
+}
+
+static bool staxi_infer_median(staxi_infer *c) {
+    stax_dtype in = staxi_in_dtype(c, 0);
+    uint32_t mask;
+    return staxi_infer_reduction(c, 1, staxi_is_float(in) ? in : STAX_F32, &mask) &&
+           staxi_extreme_exists(c, mask);
+}
+
+/* searchsorted: the sorted line first; bucketize: last */
+static bool staxi_infer_searchsorted(staxi_infer *c) {
+    int line = c->op == STAX_OP_BUCKETIZE;
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 2, false, &dtype)) return false;
+    if (staxi_in(c, line)->rank != 1)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                             STAXI_SAY("what is sorted: expected 1 axis, found %d"),
+                             (int)staxi_in(c, line)->rank);
+    return staxi_result(c, STAX_I64, staxi_in(c, !line));
+}
+
 /* x[A, N, B], i[I], u that broadcasts to [A, I, B]; nothing is converted. */
 static bool staxi_infer_scatter(staxi_infer *c) {
     const staxi_type *x = staxi_in(c, 0);
@@ -11721,6 +11766,33 @@ STAXDEF stax_value(stax_topk)(stax_value x, int64_t k, int64_t axis, bool larges
     a[1] = staxi_attr_axis(axis);
     a[2] = staxi_attr_bool(largest);
     return staxi_build_in(NULL, STAX_OP_TOPK, &x, 1, a, NULL, 0, results, 2);
+}
+
+STAXDEF stax_value(stax_kthvalue)(stax_value x, int64_t k, int64_t axis, bool keepdims,
+                                  stax_value *results) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_int(k);
+    a[1] = staxi_attr_axis(axis);
+    a[2] = staxi_attr_bool(keepdims);
+    return staxi_build_in(NULL, STAX_OP_KTHVALUE, &x, 1, a, NULL, 0, results, 2);
+}
+
+STAXDEF stax_value(stax_median)(stax_value x, stax_axes axes, bool keepdims) {
+    int64_t list[STAX_MAX_RANK];
+    staxi_attr a[2];
+    a[0] = staxi_attr_axes(&axes, list);
+    a[1] = staxi_attr_bool(keepdims);
+    return staxi_build1(STAX_OP_MEDIAN, x, a);
+}
+
+STAXDEF stax_value(stax_searchsorted)(stax_value a, stax_value v, const char *side) {
+    staxi_attr attr = staxi_attr_text(side);
+    return staxi_build2(STAX_OP_SEARCHSORTED, a, v, &attr);
+}
+
+STAXDEF stax_value(stax_bucketize)(stax_value x, stax_value bounds, bool right) {
+    staxi_attr attr = staxi_attr_bool(right);
+    return staxi_build2(STAX_OP_BUCKETIZE, x, bounds, &attr);
 }
 
 /* ---- contraction ----------------------------------------------------------------------------- */
@@ -15085,6 +15157,126 @@ static bool staxi_expand_layer_norm(staxi_expander *e, const staxi_node *n, uint
 
 static bool staxi_expand_rms_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     return staxi_expand_layer_norm(e, n, results);
+}
+
+/* ---- order
+ * ------------------------------------------------------------------------------------------- */
+
+/* The last of the k smallest, and its index. */
+static bool staxi_expand_kthvalue(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    int64_t k = staxi_x_size(e, n->attrs[0].i);
+    int axis = (int)n->attrs[1].i;
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_source_dtype(e, n, 0)), first;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    staxi_type shape = staxi_x_result(e, n);
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(k);
+    attrs[1] = staxi_attr_int(axis);
+    attrs[2] = staxi_attr_bool(false);
+    first = staxi_x_node(e, STAX_OP_TOPK, &x, 1, attrs);
+    if (!first) return false;
+    for (uint32_t i = 0; i < 2; i++)
+        results[i] = staxi_x_reshape(e, staxi_x_slice(e, first + i, axis, -1, STAX_NONE, 1), &shape);
+    return results[0] && results[1];
+}
+
+/* Entry `at` of the last axis. */
+static uint32_t staxi_x_entry(staxi_expander *e, uint32_t v, staxi_ix at) {
+    int last = v ? staxi_x_type(e, v)->rank - 1 : 0;
+    return staxi_x_gather(e, STAX_OP_GATHER, v, v ? staxi_x_size_value(e, at) : 0, last, "clip");
+}
+
+/* The reduced axes become one, at the end, and are sorted. a and b are the middle ones (the same one
+   of an odd number): a == b ? a : a/2 + b/2. The largest says whether there is a NaN. */
+static bool staxi_expand_median(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), a, b, last, middle;
+    uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
+    staxi_ix count = staxi_ix_const(pool, 1), one = count, two = staxi_ix_const(pool, 2);
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t order[STAX_MAX_RANK];
+    int kept = 0, rank;
+    if (!x) return false;
+    rank = staxi_x_type(e, x)->rank;
+    for (int d = 0; d < rank; d++) {
+        if (!(mask >> d & 1)) order[kept++] = d;
+    }
+    for (int d = 0, k = kept; d < rank; d++) {
+        if (!(mask >> d & 1)) continue;
+        order[k++] = d;
+        count = staxi_ix_mul(pool, count, staxi_x_type(e, x)->dims[d]);
+    }
+    x = staxi_x_permute(e, x, order);
+    if (!x) return false;
+    staxi_type line = *staxi_x_type(e, x);
+    line.rank = (uint8_t)(kept + 1);
+    line.dims[kept] = count;
+    x = staxi_x_reshape(e, x, &line);
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(kept);
+    x = staxi_x_node(e, STAX_OP_SORT, &x, 1, attrs);
+    a = staxi_x_entry(e, x, staxi_ix_floordiv(pool, staxi_ix_sub(pool, count, one), two));
+    b = staxi_x_entry(e, x, staxi_ix_floordiv(pool, count, two));
+    last = staxi_x_entry(e, x, staxi_ix_sub(pool, count, one));
+    middle =
+        staxi_x_op2(e, STAX_OP_ADD, staxi_x_times(e, a, 0.5), staxi_x_times(e, b, 0.5));
+    middle = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, a, b), a, middle);
+    middle =
+        staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISNAN, last), last, middle);
+    return staxi_x_reduced(e, n, middle, results);
+}
+
+/* x < y, with NaN above all else; of bool by way of u8 */
+static uint32_t staxi_x_before(staxi_expander *e, uint32_t x, uint32_t y) {
+    uint32_t less = staxi_x_op2(e, STAX_OP_LT, x, y), nan;
+    if (!less || !staxi_is_float(staxi_x_dtype(e, x))) return less;
+    nan = staxi_x_op2(e, STAX_OP_LOGICAL_AND, staxi_x_op1(e, STAX_OP_ISNAN, y),
+                      staxi_x_op1(e, STAX_OP_LOGICAL_NOT, staxi_x_op1(e, STAX_OP_ISNAN, x)));
+    return staxi_x_op2(e, STAX_OP_LOGICAL_OR, less, nan);
+}
+
+/* How many entries of the line come before v, bit by bit from the highest: p grows by a power of two
+   where the entry in front of the new place still does. */
+static bool staxi_expand_searchsorted(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    bool buckets = n->op == STAX_OP_BUCKETIZE;
+    bool right = buckets ? n->attrs[0].i != 0 : strcmp(n->attrs[0].text, "right") == 0;
+    stax_dtype dtype = staxi_common_of(e, n);
+    uint32_t a = staxi_x_operand(e, n, buckets, dtype), v = staxi_x_operand(e, n, !buckets, dtype);
+    uint32_t p, size;
+    if (!a || !v) return false;
+    staxi_ix count = staxi_x_type(e, a)->dims[0];
+    staxi_ix_interval range = staxi_ix_range(&e->to->root->sizes, count);
+    if (dtype == STAX_BOOL) {
+        a = staxi_x_cast(e, a, STAX_U8);
+        v = staxi_x_cast(e, v, STAX_U8);
+    }
+    if (range.lo < 1) { /* one more entry, so that there is one */
+        uint32_t parts[2];
+        uint64_t zero = 0;
+        staxi_type single = *staxi_x_type(e, a);
+        single.dims[0] = staxi_ix_const(&e->to->root->sizes, 1);
+        parts[0] = a;
+        parts[1] = staxi_x_expand(e, staxi_x_scalar(e, staxi_x_dtype(e, a), &zero), &single);
+        a = staxi_x_concat(e, parts, 2, 0);
+    }
+    p = staxi_x_like(e, staxi_x_int(e, 0, STAX_I64), v);
+    size = staxi_x_size_value(e, count);
+    for (int bit = 47; bit >= 0; bit--) { /* no memory has more than 2^48 elements */
+        int64_t step = (int64_t)1 << bit;
+        uint32_t q, entry, before;
+        if (step > range.hi) continue;
+        q = staxi_x_with(e, STAX_OP_ADD, p, staxi_x_int(e, step, STAX_I64));
+        entry = staxi_x_gather(e, STAX_OP_GATHER, a,
+                               staxi_x_with(e, STAX_OP_SUB, q, staxi_x_int(e, 1, STAX_I64)), 0,
+                               "clip");
+        before = right ? staxi_x_op1(e, STAX_OP_LOGICAL_NOT, staxi_x_before(e, v, entry))
+                       : staxi_x_before(e, entry, v);
+        before = staxi_x_op2(e, STAX_OP_LOGICAL_AND, before,
+                             staxi_x_with(e, STAX_OP_LE, q, size));
+        p = staxi_x_op3(e, STAX_OP_WHERE, before, q, p);
+    }
+    results[0] = p;
+    return p != 0;
 }
 
 /* ---- contractions
@@ -18480,7 +18672,8 @@ typedef struct staxi_realize {
 /* Does this reader evaluate one element of its source several times? */
 static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uint32_t k) {
     if (n->op == STAX_OP_UNFOLD || n->op == STAX_OP_PAD) return n->op == STAX_OP_UNFOLD;
-    if (n->op == STAX_OP_GATHER || n->op == STAX_OP_TAKE_ALONG_AXIS) return true;
+    if (n->op == STAX_OP_TAKE_ALONG_AXIS) return k == 0;
+    if (n->op == STAX_OP_GATHER) return k == 0 || staxi_type_of(p, n->sources[0])->rank > 1;
     if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_SORT) return true;
     if (n->op == STAX_OP_SCATTER) return k == 1;
     if (n->op != STAX_OP_EXPAND) return false;
