@@ -9014,7 +9014,9 @@ static staxi_ix staxi_count_elements(const staxi_infer *c, const staxi_ix *dims,
     for (int d = 0; d < n; d++) {
         if (staxi_ix_equals(c->g, dims[d], 0)) return dims[d];
     }
-    for (int d = 0; d < n; d++) product = staxi_ix_mul(staxi_pool(c), product, dims[d]);
+    for (int d = 0; d < n; d++)
+        product =
+            staxi_ix_mul(staxi_pool(c), product, staxi_ix_settle(staxi_pool(c), dims[d]));
     return product;
 }
 
