@@ -18740,10 +18740,14 @@ static bool staxi_realize_init(staxi_stages *p, staxi_realize *r) {
     r->soft = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     r->selects = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     if (!r->uses || !r->cost || !r->depth || !r->hard || !r->soft || !r->selects) return false;
-    for (size_t k = 1; k < p->graph->n_nodes; k++)
-        for (uint32_t s = 0; s < p->graph->nodes[k].n_sources; s++)
-            r->uses[p->graph->nodes[k].sources[s]]++;
     for (size_t k = 0; k < p->graph->n_outputs; k++) r->uses[p->graph->outputs[k].value]++;
+    for (size_t k = p->graph->n_nodes; k-- > 1;) { /* what no output needs reads nothing */
+        const staxi_node *node = &p->graph->nodes[k];
+        bool needed = false;
+        for (uint32_t i = 0; i < node->n_results; i++)
+            needed = needed || r->uses[node->first_value + i] > 0;
+        for (uint32_t i = 0; needed && i < node->n_sources; i++) r->uses[node->sources[i]]++;
+    }
     for (uint32_t v = 1; v < n; v++) staxi_realize_value(p, r, v);
     return true;
 }
@@ -20775,12 +20779,19 @@ static const char *const staxi_lines_scan[] = {
     "    /* the next n elements, in place: whole segments, but at the end; eight segments at a time hide the latency */ \\",
     "    SX_FUNCTION void sx_##name##_block(sx_##name *s, T *x, int64_t n) { \\",
     "        int64_t at = 0; \\",
-    "        for (; at + 256 <= n; at += 256) for (int k = 1; k < 32; k++) { \\",
-    "            T *y = x + at + k; \\",
-    "            y[0] = COMBINE(y[-1], y[0]); y[32] = COMBINE(y[31], y[32]); \\",
-    "            y[64] = COMBINE(y[63], y[64]); y[96] = COMBINE(y[95], y[96]); \\",
-    "            y[128] = COMBINE(y[127], y[128]); y[160] = COMBINE(y[159], y[160]); \\",
-    "            y[192] = COMBINE(y[191], y[192]); y[224] = COMBINE(y[223], y[224]); \\",
+    "        for (; at + 256 <= n; at += 256) { \\",
+    "            T *y = x + at; \\",
+    "            T a = y[0], b = y[32], c = y[64], d = y[96], e = y[128], f = y[160], g = y[192], h = y[224]; \\",
+    "            for (int k = 1; k < 32; k++) { \\",
+    "                y[k] = a = COMBINE(a, y[k]); \\",
+    "                y[k + 32] = b = COMBINE(b, y[k + 32]); \\",
+    "                y[k + 64] = c = COMBINE(c, y[k + 64]); \\",
+    "                y[k + 96] = d = COMBINE(d, y[k + 96]); \\",
+    "                y[k + 128] = e = COMBINE(e, y[k + 128]); \\",
+    "                y[k + 160] = f = COMBINE(f, y[k + 160]); \\",
+    "                y[k + 192] = g = COMBINE(g, y[k + 192]); \\",
+    "                y[k + 224] = h = COMBINE(h, y[k + 224]); \\",
+    "            } \\",
     "        } \\",
     "        for (; at < n; at += 32) for (int64_t k = at + 1; k < at + 32 && k < n; k++) x[k] = COMBINE(x[k - 1], x[k]); \\",
     "        for (at = 0; at < n; at += 32) { \\",
@@ -20799,30 +20810,32 @@ static const char *const staxi_lines_scan[] = {
     "        x[0] = s->last; \\",
     "        s->last = last; \\",
     "    }",
-    "/* the same for 64 lines side by side, one element of each at a time */",
+    "/* the same for up to 256 lines side by side, one element of each at a time; sixteens make short loops */",
+    "#define SX_LINES(s) for (int v = 0; v < (s)->lines; v += 16) for (int u = v; u < v + 16; u++)",
     "#define SX_SCAN_COLUMNS(name, T, COMBINE) \\",
-    "    typedef struct sx_##name { T here[12][64], before[12][64], last[64]; int64_t n[12]; } sx_##name; \\",
-    "    SX_FUNCTION void sx_##name##_begin(sx_##name *s, T nothing) { \\",
+    "    typedef struct sx_##name { T here[12][256], before[12][256], last[256]; int64_t n[12]; int lines; } sx_##name; \\",
+    "    SX_FUNCTION void sx_##name##_begin(sx_##name *s, T nothing, int64_t lines) { \\",
+    "        s->lines = (int)lines; \\",
     "        for (int i = 0; i < 12; i++) s->n[i] = 0; \\",
-    "        for (int u = 0; u < 64; u++) s->last[u] = nothing; \\",
+    "        SX_LINES(s) s->last[u] = nothing; \\",
     "    } \\",
     "    SX_FUNCTION void sx_##name##_put(sx_##name *s, int level, T *x) { \\",
     "        const int64_t n = s->n[level]++; \\",
     "        T *here = s->here[level], *before = s->before[level]; \\",
     "        if (n % 32 == 0) { \\",
     "            if (n > 0) { \\",
-    "                for (int u = 0; u < 64; u++) before[u] = here[u]; \\",
+    "                SX_LINES(s) before[u] = here[u]; \\",
     "                sx_##name##_put(s, level + 1, before); \\",
     "            } \\",
-    "            for (int u = 0; u < 64; u++) here[u] = x[u]; \\",
+    "            SX_LINES(s) here[u] = x[u]; \\",
     "        } else { \\",
-    "            for (int u = 0; u < 64; u++) here[u] = COMBINE(here[u], x[u]); \\",
+    "            SX_LINES(s) here[u] = COMBINE(here[u], x[u]); \\",
     "        } \\",
-    "        if (n < 32) for (int u = 0; u < 64; u++) x[u] = here[u]; \\",
-    "        else for (int u = 0; u < 64; u++) x[u] = COMBINE(before[u], here[u]); \\",
+    "        if (n < 32) { SX_LINES(s) x[u] = here[u]; } \\",
+    "        else { SX_LINES(s) x[u] = COMBINE(before[u], here[u]); } \\",
     "    } \\",
     "    SX_FUNCTION void sx_##name##_shift(sx_##name *s, T *x) { \\",
-    "        for (int u = 0; u < 64; u++) { const T last = x[u]; x[u] = s->last[u]; s->last[u] = last; } \\",
+    "        SX_LINES(s) { const T last = x[u]; x[u] = s->last[u]; s->last[u] = last; } \\",
     "    }",
     NULL};
 /* clang-format on */
@@ -23034,7 +23047,7 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
 
 /* ---- scans and sorts ---- */
 
-enum { STAXI_SCAN_BLOCK = 1024, STAXI_SCAN_TILE = 64 };
+enum { STAXI_SCAN_BLOCK = 1024, STAXI_SCAN_TILE = 256 }; /* as in the prelude */
 
 /* "scan_sum_f32", "scans_max_i8": the name of the functions, which are printed when they are wanted */
 static void staxi_put_scan_name(staxi_text *t, int combine, int dtype, bool columns) {
@@ -23153,7 +23166,7 @@ static void staxi_emit_scan_begin(staxi_emit *e, const staxi_tree_node *n, int e
     e->lanes = STAXI_LANES_NONE;
     staxi_emit_const(e, n->dtype, staxi_scan_of_nothing(op, (stax_dtype)n->dtype));
     e->lanes = lanes;
-    staxi_put(e->t, ");\n");
+    staxi_put(e->t, columns ? ", width);\n" : ");\n");
 }
 
 /* What turns the elements in `line` into running values. */
