@@ -27941,8 +27941,10 @@ static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_ker
         double elements = 1;
         for (int d = 0; d < st->n_domain + st->n_reduce; d++)
             elements *= staxi_sizer_value(z, st->axes[d].extent);
-        out->flops += elements * (p->schedule.cost[k] +
-                                  (st->kind == STAXI_STAGE_REDUCE ? (st->expr[1] ? 2 : 1) : 0));
+        out->flops += elements * (p->schedule.cost[k] + (st->kind == STAXI_STAGE_SCAN ? 2
+                                                         : st->kind == STAXI_STAGE_REDUCE
+                                                             ? (st->expr[1] ? 2 : 1)
+                                                             : 0));
     }
     for (uint32_t b = 1; b < p->stages.n_buffers; b++) {
         if (seen[b] & 1) out->reads += staxi_buffer_bytes(z, b);
