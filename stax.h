@@ -5951,13 +5951,15 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
     STAXI_BOOL_OPS(X, b8, BOOL)
 
 /* Random ops, by the dtype of the result. The operands are the key (u64) and the position (i64). */
+#define STAXI_RANDOM_INTS(X, d, D) X(d, D, RANDOM_BITS, random_bits, RANDOM, L, L, NULL)
+#define STAXI_RANDOM_FLOATS(X, d, D)                                                              \
+    X(d, D, UNIFORM, uniform, RANDOM, L, L, NULL)                                                 \
+    X(d, D, NORMAL, normal, RANDOM, L, L, NULL)
 #define STAXI_RANDOM_ROWS(X)                                                                      \
-    X(u32, U32, RANDOM_BITS, random_bits, RANDOM, L, L, NULL)                                     \
-    X(u64, U64, RANDOM_BITS, random_bits, RANDOM, L, L, NULL)                                     \
-    X(f32, F32, UNIFORM, uniform, RANDOM, L, L, NULL)                                             \
-    X(f64, F64, UNIFORM, uniform, RANDOM, L, L, NULL)                                             \
-    X(f32, F32, NORMAL, normal, RANDOM, L, L, NULL)                                               \
-    X(f64, F64, NORMAL, normal, RANDOM, L, L, NULL)
+    STAXI_RANDOM_INTS(X, u32, U32)                                                                \
+    STAXI_RANDOM_INTS(X, u64, U64)                                                                \
+    STAXI_RANDOM_FLOATS(X, f32, F32)                                                              \
+    STAXI_RANDOM_FLOATS(X, f64, F64)
 
 /* result, its dtype, operand, its dtype, form */
 #define STAXI_CAST_ROWS(X)                                                                        \
@@ -5982,6 +5984,22 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
     X(u64, U64, b8, BOOL, L) X(b8, BOOL, f32, F32, V) X(f32, F32, b8, BOOL, V)                    \
     X(b8, BOOL, f64, F64, V) X(f64, F64, b8, BOOL, V) STAXI_INT_PAIRS(X)
 /* clang-format on */
+
+typedef enum staxi_form {
+    STAXI_FORM_VECTOR, /* a text in the vector vocabulary        */
+    STAXI_FORM_SCALAR  /* a text for width 1: called lane by lane */
+} staxi_form;
+typedef struct staxi_scalar_fn staxi_scalar_fn;
+struct staxi_scalar_fn {
+    stax_op op; /* STAX_OP_CAST, STAX_OP_BITCAST too */
+    stax_dtype operand, result;
+    int arity;
+    staxi_form form;
+    const char *name;  /* "exp_f32": sx_(exp_f32) in texts            */
+    const char *text;  /* its definition                               */
+    const char *infix; /* "$a + $b", or NULL                           */
+    void (*loop)(const staxi_scalar_fn *f, void *out, const void *const *in, int64_t n);
+};
 
 /* Loops over contiguous arrays: what the interpreter runs. KEEP settles NaN, and narrows to the
  * type in memory. */
@@ -6015,26 +6033,29 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
 #define STAXI_KEEP_bf16(x) ((uint16_t)(x))
 #define STAXI_KEEP_f8e4m3(x) ((uint8_t)(x))
 #define STAXI_KEEP_f8e5m2(x) ((uint8_t)(x))
-#define STAXI_LOOP1(fn, R, KEEP, A)                                                               \
-    static void staxi_loop_##fn(void *out, const void *const *in, int64_t n) {                    \
-        const A *a = (const A *)in[0];                                                            \
-        R *r = (R *)out;                                                                          \
-        for (int64_t i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(a[i]));                            \
+#define STAXI_LOOP1(fn, R, KEEP, A)                            \
+    {                                                          \
+        const A *a = (const A *)in[0];                         \
+        R *r = (R *)out;                                       \
+        for (i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(a[i])); \
+        return;                                                \
     }
-#define STAXI_LOOP2(fn, R, KEEP, A)                                                               \
-    static void staxi_loop_##fn(void *out, const void *const *in, int64_t n) {                    \
-        const A *a = (const A *)in[0];                                                            \
-        const A *b = (const A *)in[1];                                                            \
-        R *r = (R *)out;                                                                          \
-        for (int64_t i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(a[i], b[i]));                      \
+#define STAXI_LOOP2(fn, R, KEEP, A)                                  \
+    {                                                                \
+        const A *a = (const A *)in[0];                               \
+        const A *b = (const A *)in[1];                               \
+        R *r = (R *)out;                                             \
+        for (i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(a[i], b[i])); \
+        return;                                                      \
     }
-#define STAXI_LOOP3(fn, R, KEEP, C, A)                                                            \
-    static void staxi_loop_##fn(void *out, const void *const *in, int64_t n) {                    \
-        const C *c = (const C *)in[0];                                                            \
-        const A *a = (const A *)in[1];                                                            \
-        const A *b = (const A *)in[2];                                                            \
-        R *r = (R *)out;                                                                          \
-        for (int64_t i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(c[i], a[i], b[i]));                \
+#define STAXI_LOOP3(fn, R, KEEP, C, A)                                     \
+    {                                                                      \
+        const C *c = (const C *)in[0];                                     \
+        const A *a = (const A *)in[1];                                     \
+        const A *b = (const A *)in[2];                                     \
+        R *r = (R *)out;                                                   \
+        for (i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(c[i], a[i], b[i])); \
+        return;                                                            \
     }
 #define STAXI_LOOP_UNARY(fn, d) STAXI_LOOP1(fn, STAXI_MEM_##d, STAXI_KEEP_##d, STAXI_MEM_##d)
 #define STAXI_LOOP_BINARY(fn, d) STAXI_LOOP2(fn, STAXI_MEM_##d, STAXI_KEEP_##d, STAXI_MEM_##d)
@@ -6045,34 +6066,45 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
 #define STAXI_LOOP_TEST1(fn, d) STAXI_LOOP1(fn, uint8_t, STAXI_KEEP_b8, STAXI_MEM_##d)
 #define STAXI_LOOP_TEST2(fn, d) STAXI_LOOP2(fn, uint8_t, STAXI_KEEP_b8, STAXI_MEM_##d)
 /* in: the key, and the position of the first element */
-#define STAXI_LOOP_RANDOM(fn, d)                                                                  \
-    static void staxi_loop_##fn(void *out, const void *const *in, int64_t n) {                    \
-        uint64_t key = *(const uint64_t *)in[0];                                                  \
-        uint64_t first = *(const uint64_t *)in[1];                                                \
-        STAXI_MEM_##d *r = (STAXI_MEM_##d *)out;                                                  \
-        for (int64_t i = 0; i < n; i++) r[i] = staxi_##fn(key, first + (uint64_t)i);              \
+#define STAXI_LOOP_RANDOM(fn, d)                                             \
+    {                                                                        \
+        uint64_t key = *(const uint64_t *)in[0];                             \
+        uint64_t first = *(const uint64_t *)in[1];                           \
+        STAXI_MEM_##d *r = (STAXI_MEM_##d *)out;                             \
+        for (i = 0; i < n; i++) r[i] = staxi_##fn(key, first + (uint64_t)i); \
+        return;                                                              \
     }
-#define STAXI_OP_LOOP(d, D, OP, name, kind, form32, form64, infix) STAXI_LOOP_##kind(name##_##d, d)
-#define STAXI_CAST_LOOP(t, T, f, F, form)                                                         \
-    STAXI_LOOP1(t##_of_##f, STAXI_MEM_##t, STAXI_KEEP_##t, STAXI_MEM_##f)
-STAXI_SCALAR_ROWS(STAXI_OP_LOOP)
-STAXI_RANDOM_ROWS(STAXI_OP_LOOP)
-STAXI_CAST_ROWS(STAXI_CAST_LOOP)
-
-typedef enum staxi_form {
-    STAXI_FORM_VECTOR, /* a text in the vector vocabulary        */
-    STAXI_FORM_SCALAR  /* a text for width 1: called lane by lane */
-} staxi_form;
-typedef struct staxi_scalar_fn {
-    stax_op op; /* STAX_OP_CAST, STAX_OP_BITCAST too */
-    stax_dtype operand, result;
-    int arity;
-    staxi_form form;
-    const char *name;  /* "exp_f32": sx_(exp_f32) in texts            */
-    const char *text;  /* its definition                               */
-    const char *infix; /* "$a + $b", or NULL                           */
-    void (*loop)(void *out, const void *const *in, int64_t n);
-} staxi_scalar_fn;
+/* One function for each table rather than one for each row: compilers spend their time by function.
+ */
+#define STAXI_OP_CASE(d, D, OP, name, kind, form32, form64, infix) \
+    case STAX_OP_##OP:                                             \
+        STAXI_LOOP_##kind(name##_##d, d)
+#define STAXI_CAST_CASE(t, T, f, F, form)       \
+    case STAX_##T *STAX_DTYPE_COUNT + STAX_##F: \
+        STAXI_LOOP1(t##_of_##f, STAXI_MEM_##t, STAXI_KEEP_##t, STAXI_MEM_##f)
+#define STAXI_LOOPS(d, key, cases)                                                          \
+    static void staxi_loops_##d(const staxi_scalar_fn *f, void *out, const void *const *in, \
+                                int64_t n) {                                                \
+        int64_t i;                                                                          \
+        switch (key) { cases default : return; }                                            \
+    }
+STAXI_LOOPS(f32, f->op,
+            STAXI_FLOAT_OPS(STAXI_OP_CASE, f32, F32) STAXI_RANDOM_FLOATS(STAXI_OP_CASE, f32, F32))
+STAXI_LOOPS(f64, f->op,
+            STAXI_FLOAT_OPS(STAXI_OP_CASE, f64, F64) STAXI_RANDOM_FLOATS(STAXI_OP_CASE, f64, F64))
+STAXI_LOOPS(i64, f->op, STAXI_INT_OPS(STAXI_OP_CASE, i64, I64))
+STAXI_LOOPS(i32, f->op, STAXI_INT_OPS(STAXI_OP_CASE, i32, I32))
+STAXI_LOOPS(i16, f->op, STAXI_INT_OPS(STAXI_OP_CASE, i16, I16))
+STAXI_LOOPS(i8, f->op, STAXI_INT_OPS(STAXI_OP_CASE, i8, I8))
+STAXI_LOOPS(u64, f->op,
+            STAXI_INT_OPS(STAXI_OP_CASE, u64, U64) STAXI_RANDOM_INTS(STAXI_OP_CASE, u64, U64))
+STAXI_LOOPS(u32, f->op,
+            STAXI_INT_OPS(STAXI_OP_CASE, u32, U32) STAXI_RANDOM_INTS(STAXI_OP_CASE, u32, U32))
+STAXI_LOOPS(u16, f->op, STAXI_INT_OPS(STAXI_OP_CASE, u16, U16))
+STAXI_LOOPS(u8, f->op, STAXI_INT_OPS(STAXI_OP_CASE, u8, U8))
+STAXI_LOOPS(b8, f->op, STAXI_BOOL_OPS(STAXI_OP_CASE, b8, BOOL))
+STAXI_LOOPS(cast, (int)f->result *STAX_DTYPE_COUNT + (int)f->operand,
+            STAXI_CAST_ROWS(STAXI_CAST_CASE))
 
 #define STAXI_ARITY_UNARY 1
 #define STAXI_ARITY_BINARY 2
@@ -6102,37 +6134,37 @@ typedef struct staxi_scalar_fn {
 #define STAXI_FORM_u16(form32, form64) STAXI_FORM_##form32
 #define STAXI_FORM_u32(form32, form64) STAXI_FORM_##form32
 #define STAXI_FORM_u64(form32, form64) STAXI_FORM_##form32
-#define STAXI_OP_ENTRY(d, D, OP, name, kind, form32, form64, infix)                               \
-    {STAX_OP_##OP,                                                                                \
-     STAX_##D,                                                                                    \
-     STAXI_GIVES_##kind(D),                                                                       \
-     STAXI_ARITY_##kind,                                                                          \
-     STAXI_FORM_##d(form32, form64),                                                              \
-     #name "_" #d,                                                                                \
-     staxi_text_##name##_##d,                                                                     \
-     infix,                                                                                       \
-     staxi_loop_##name##_##d},
+#define STAXI_OP_ENTRY(d, D, OP, name, kind, form32, form64, infix) \
+    {STAX_OP_##OP,                                                  \
+     STAX_##D,                                                      \
+     STAXI_GIVES_##kind(D),                                         \
+     STAXI_ARITY_##kind,                                            \
+     STAXI_FORM_##d(form32, form64),                                \
+     #name "_" #d,                                                  \
+     staxi_text_##name##_##d,                                       \
+     infix,                                                         \
+     staxi_loops_##d},
 /* a mask of 64-bit lanes: the same bytes in memory, so no loop of its own */
-#define STAXI_MASK64_ENTRY(d, D, OP, name, kind, form32, form64, infix)                           \
-    {STAX_OP_##OP,                                                                                \
-     STAX_BOOL,                                                                                   \
-     STAX_BOOL,                                                                                   \
-     STAXI_ARITY_##kind,                                                                          \
-     STAXI_FORM_VECTOR,                                                                           \
-     #name "_" #d,                                                                                \
-     staxi_text_##name##_##d,                                                                     \
-     infix,                                                                                       \
-     staxi_loop_##name##_b8},
-#define STAXI_CAST_ENTRY(t, T, f, F, form)                                                        \
-    {STAX_OP_CAST,                                                                                \
-     STAX_##F,                                                                                    \
-     STAX_##T,                                                                                    \
-     1,                                                                                           \
-     STAXI_FORM_##form,                                                                           \
-     #t "_of_" #f,                                                                                \
-     staxi_text_##t##_of_##f,                                                                     \
-     NULL,                                                                                        \
-     staxi_loop_##t##_of_##f},
+#define STAXI_MASK64_ENTRY(d, D, OP, name, kind, form32, form64, infix) \
+    {STAX_OP_##OP,                                                      \
+     STAX_BOOL,                                                         \
+     STAX_BOOL,                                                         \
+     STAXI_ARITY_##kind,                                                \
+     STAXI_FORM_VECTOR,                                                 \
+     #name "_" #d,                                                      \
+     staxi_text_##name##_##d,                                           \
+     infix,                                                             \
+     staxi_loops_b8},
+#define STAXI_CAST_ENTRY(t, T, f, F, form) \
+    {STAX_OP_CAST,                         \
+     STAX_##F,                             \
+     STAX_##T,                             \
+     1,                                    \
+     STAXI_FORM_##form,                    \
+     #t "_of_" #f,                         \
+     staxi_text_##t##_of_##f,              \
+     NULL,                                 \
+     staxi_loops_cast},
 static const staxi_scalar_fn staxi_scalar_fns[] = {STAXI_SCALAR_ROWS(STAXI_OP_ENTRY)
                                                        STAXI_RANDOM_ROWS(STAXI_OP_ENTRY)};
 static const staxi_scalar_fn staxi_mask64_fns[] = {STAXI_BOOL_OPS(STAXI_MASK64_ENTRY, b64, BOOL)};
@@ -8650,7 +8682,7 @@ static void staxi_store_bits(void *p, size_t bytes, uint64_t bits) {
 static void staxi_store_float(float x, stax_dtype dtype, void *out) {
     const staxi_scalar_fn *cast = staxi_cast_find(STAX_F32, dtype);
     const void *in = &x;
-    if (cast) cast->loop(out, &in, 1);
+    if (cast) cast->loop(cast, out, &in, 1);
 }
 
 /* The literal as one element of the dtype; false: it does not fit. */
@@ -11946,7 +11978,7 @@ static double staxi_load_float(const void *p, stax_dtype dtype) {
         return d;
     }
     if (dtype == STAX_F32) memcpy(&f, p, sizeof f);
-    if (dtype != STAX_F32 && cast) cast->loop(&f, &p, 1);
+    if (dtype != STAX_F32 && cast) cast->loop(cast, &f, &p, 1);
     return (double)f;
 }
 
@@ -13986,9 +14018,10 @@ static uint32_t staxi_x_literal(staxi_expander *e, const staxi_literal *l, stax_
                                 stax_dtype compute) {
     uint64_t room = 0, wide = 0;
     const void *in = &room;
+    const staxi_scalar_fn *cast = staxi_cast_find(dtype, compute);
     if (!staxi_literal_store(l, dtype, &room)) return 0;
     if (dtype == compute) return staxi_x_scalar(e, dtype, &room);
-    staxi_cast_find(dtype, compute)->loop(&wide, &in, 1);
+    cast->loop(cast, &wide, &in, 1);
     return staxi_x_scalar(e, compute, &wide);
 }
 
@@ -16236,7 +16269,7 @@ static bool staxi_eval_elementwise(staxi_frame *f, const staxi_node *n, staxi_da
                    staxi_dtype_name(x->dtype));
         return staxi_frame_fail(f, STAX_E_INTERNAL);
     }
-    fn->loop(r->data, in, r->n);
+    fn->loop(fn, r->data, in, r->n);
     return true;
 }
 
@@ -16422,7 +16455,7 @@ static bool staxi_eval_random(staxi_frame *f, const staxi_node *n, staxi_datum *
     }
     in[0] = &word;
     in[1] = &first;
-    fn->loop(r->data, in, r->n);
+    fn->loop(fn, r->data, in, r->n);
     return true;
 }
 
