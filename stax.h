@@ -8089,6 +8089,15 @@ typedef struct staxi_output {
 
 typedef struct staxi_symbol { const char *name; int64_t lo, hi; staxi_ix ix; } staxi_symbol;
 
+/* A place is a file's number and a line; in a parsed file, the number of a spot. */
+typedef struct staxi_file {
+    const char *name;
+    bool parsed;
+} staxi_file;
+typedef struct staxi_spot {
+    int line, column;
+} staxi_spot;
+
 struct stax_graph {
     stax_context *ctx;
     stax_graph *root, *outer;              /* regions: the outermost and the enclosing graph       */
@@ -8100,7 +8109,10 @@ struct stax_graph {
     staxi_input *inputs;    size_t n_inputs, cap_inputs;       /* in order of declaration; captures of regions too */
     staxi_output *outputs;  size_t n_outputs, cap_outputs;
     staxi_symbol *symbols;  size_t n_symbols, cap_symbols;     /* root only                        */
-    const char **files;     size_t n_files, cap_files;         /* root only: interned file names   */
+    staxi_file *files;
+    size_t n_files, cap_files; /* root only: interned file names   */
+    staxi_spot *spots;
+    size_t n_spots, cap_spots;             /* root only: of parsed statements  */
     bool unfused;                          /* option contraction="unfused"                         */
     bool no_signed_zeros;                  /* option signed_zeros=false                            */
     stax_status status;                    /* root only: the first offence, sticky                 */
@@ -8442,6 +8454,7 @@ static void staxi_put_type(staxi_text *t, const stax_graph *g, const staxi_type 
 /* ---- messages -------------------------------------------------------------------------------- */
 
 #define STAXI_LINE_BITS 20 /* of a place; the other 12 are the file's number */
+#define STAXI_LINE_MOST ((1u << STAXI_LINE_BITS) - 1)
 #define STAXI_MAX_DEPTH 64 /* regions inside regions */
 
 /* staxi_putf, and: %T a type, %I an index expression, %A a size of the public interface,
@@ -8476,34 +8489,75 @@ static void staxi_put_message(staxi_text *t, const stax_graph *g, const char *fo
 }
 
 static void staxi_put_place(staxi_text *t, const stax_graph *g, uint32_t place) {
-    uint32_t file = place >> STAXI_LINE_BITS;
-    if (file == 0 || file > g->root->n_files) return;
-    staxi_putf(t, "%s:%d: ", g->root->files[file - 1],
-               (int)(place & ((1u << STAXI_LINE_BITS) - 1)));
+    const stax_graph *root = g->root;
+    uint32_t file = place >> STAXI_LINE_BITS, at = place & STAXI_LINE_MOST;
+    if (file == 0 || file > root->n_files) return;
+    if (!root->files[file - 1].parsed)
+        staxi_putf(t, "%s:%d: ", root->files[file - 1].name, (int)at);
+    else if (at < root->n_spots)
+        staxi_putf(t, "%s:%d:%d: ", root->files[file - 1].name, root->spots[at].line,
+                   root->spots[at].column);
+    else
+        staxi_putf(t, "%s: ", root->files[file - 1].name);
 }
 
-/* The interned place of a line; 0 when there is no more room for file names. */
 static void *staxi_graph_grow(stax_graph *g, void *items, size_t n, size_t *cap, size_t item_bytes);
 
-static uint32_t staxi_place(stax_graph *g, const char *file, int line) {
+/* The number of a file, from 1; 0 when there is no more room for names. */
+static uint32_t staxi_file_number(stax_graph *g, const char *name, bool parsed) {
     stax_graph *root = g->root;
-    const uint32_t most = (1u << STAXI_LINE_BITS) - 1;
     size_t k = root->n_files;
+    char *copy;
     void *files;
-    if (!file || line < 0) return 0;
-    while (k > 0 && strcmp(root->files[k - 1], file) != 0) k--;
-    if (k == 0) {
-        char *copy;
-        if (root->n_files >= (1u << (32 - STAXI_LINE_BITS)) - 1) return 0;
-        copy = staxi_arena_text(&root->arena, file, strlen(file));
-        files = staxi_graph_grow(root, (void *)root->files, root->n_files, &root->cap_files,
-                                 sizeof *root->files);
-        if (!copy || !files) return 0;
-        root->files = (const char **)files;
-        root->files[root->n_files] = copy;
-        k = ++root->n_files;
+    while (k > 0 && (root->files[k - 1].parsed != parsed || strcmp(root->files[k - 1].name, name)))
+        k--;
+    if (k > 0) return (uint32_t)k;
+    if (root->n_files >= (1u << (32 - STAXI_LINE_BITS)) - 1) return 0;
+    copy = staxi_arena_text(&root->arena, name, strlen(name));
+    files =
+        staxi_graph_grow(root, root->files, root->n_files, &root->cap_files, sizeof *root->files);
+    if (!copy || !files) return 0;
+    root->files = (staxi_file *)files;
+    root->files[root->n_files].name = copy;
+    root->files[root->n_files].parsed = parsed;
+    return (uint32_t)++root->n_files;
+}
+
+/* The interned place of a line in C; 0: unknown. */
+static uint32_t staxi_place(stax_graph *g, const char *file, int line) {
+    uint32_t k = file && line >= 0 ? staxi_file_number(g, file, false) : 0;
+    if (k == 0) return 0;
+    return k << STAXI_LINE_BITS |
+           ((uint32_t)line < STAXI_LINE_MOST ? (uint32_t)line : STAXI_LINE_MOST);
+}
+
+static bool staxi_spot_add(stax_graph *root, int line, int column) {
+    void *spots =
+        staxi_graph_grow(root, root->spots, root->n_spots, &root->cap_spots, sizeof *root->spots);
+    if (!spots) return false;
+    root->spots = (staxi_spot *)spots;
+    root->spots[root->n_spots].line = line;
+    root->spots[root->n_spots++].column = column;
+    return true;
+}
+
+/* The interned place of a statement in a text; past 2^20 statements only the file is known. */
+static uint32_t staxi_place_parsed(stax_graph *g, const char *file, int line, int column) {
+    stax_graph *root = g->root;
+    uint32_t k = staxi_file_number(g, file, true) << STAXI_LINE_BITS;
+    if (root->n_spots >= STAXI_LINE_MOST) return k | STAXI_LINE_MOST;
+    return staxi_spot_add(root, line, column) ? k | (uint32_t)(root->n_spots - 1) : 0;
+}
+
+/* So that places of one graph are places of another, still empty. False: out of memory. */
+static bool staxi_places_copy(stax_graph *to, const stax_graph *from) {
+    for (size_t k = 0; k < from->n_files; k++) {
+        if (!staxi_file_number(to, from->files[k].name, from->files[k].parsed)) return false;
     }
-    return (uint32_t)k << STAXI_LINE_BITS | ((uint32_t)line < most ? (uint32_t)line : most);
+    for (size_t k = 0; k < from->n_spots; k++) {
+        if (!staxi_spot_add(to, from->spots[k].line, from->spots[k].column)) return false;
+    }
+    return true;
 }
 
 /* Takes the text as the graph's message (none without memory: the code is enough then). */
@@ -13246,7 +13300,7 @@ static bool staxi_parse_statement(staxi_parser *p) {
     bool ok =
         (assign || staxi_parse_results(p, &names, &cap, &n)) && staxi_parse_call(p, &s, &first);
     if (ok) {
-        place = staxi_place(p->g, p->file, s.op_at.line);
+        place = staxi_place_parsed(p->g, p->file, s.op_at.line, s.op_at.column);
         p->g->nodes[p->g->n_nodes - 1].place = place;
         ok = assign || staxi_bind_results(p, &s, names, n, first);
     }
@@ -15313,7 +15367,7 @@ static stax_graph *staxi_decompose(const stax_graph *g) {
     for (size_t k = 0; ok && k < g->n_symbols; k++) {
         ok = stax_symbol(to, g->symbols[k].name, g->symbols[k].lo, g->symbols[k].hi) != 0;
     }
-    for (size_t k = 0; ok && k < g->n_files; k++) ok = staxi_place(to, g->files[k], 0) != 0;
+    ok = ok && staxi_places_copy(to, g);
     e.map = (uint32_t *)staxi_arena_push(&to->arena, (g->n_values + 1) * sizeof *e.map, 4);
     ok = ok && e.map && staxi_decompose_inputs(&e) && staxi_expand_graph(&e) &&
          staxi_decompose_states(&e);

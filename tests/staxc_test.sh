@@ -99,6 +99,12 @@ expect 1 "empty.stax:1:1: error: " run empty.stax
 printf 'graph g(x: f32[2]) {\n  y = frob x\n  return y\n}\n' >wrong.stax
 expect 1 "^wrong.stax:2:7: error: .*frob" run wrong.stax
 expect 1 "^wrong.stax:2:7: error: .*frob" print wrong.stax
+printf 'graph g(x: f32[4], i: i64[2]) {\n  t = neg x\n  y = gather t, i\n  return y\n}\n' > range.stax
+printf 'graph i() {\n  i = const i64[2] {1, 9}\n  return i\n}\n' > index.stax
+expect 0 "" run index.stax --out i=index.npy
+for backend in interpret compile; do
+    expect 1 "^range.stax:3:7: error: gather: index 9 is out of range" run range.stax --in i=index.npy --backend=$backend
+done
 printf 'graph g(x: f32[2], w: f32[3]) {\n  y = add x, w\n  return y\n}\n' >wrong.stax
 expect 1 "^wrong.stax:2:[0-9]+: error: .*add" explain wrong.stax
 printf 'graph g(x: f32[2]) {\n y\000 = neg x\n return y\n}\n' >zero.stax
