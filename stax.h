@@ -443,12 +443,23 @@ STAXDEF stax_value stax_fma    (stax_value a, stax_value b, stax_value c);  /* a
 STAXDEF stax_value stax_lerp   (stax_value a, stax_value b, stax_value t);  /* a + t*(b - a)                     */
 STAXDEF stax_value stax_cast   (stax_value x, stax_dtype dtype);            /* float to integer saturates        */
 STAXDEF stax_value stax_bitcast(stax_value x, stax_dtype dtype);            /* the same bits; equal widths       */
+/* A C expression of your own over the elements of n <= 8 operands, called a, b, c, ... in it: "a*a / (1 + b)". They
+   broadcast and keep their dtypes (f16 and bf16 come as float, bool as int; a literal takes the dtype of the first that is none).
+   With the word `return` in it the text is the body of a function instead. It may call Stax's own functions by name and
+   dtype, exp_f32(a), and nothing else; it must not have effects. The result has the dtype of the first operand
+   (stax_custom_as: another), and the C compiler's rules hold inside: keep to what is defined there if the same bits are
+   wanted everywhere. The interpreter compiles the text too, so it needs a compiler. `derivative`: an expression for each
+   operand, separated by ';', which may also use g, the gradient of the result; NULL: none. */
+STAXDEF stax_value stax_custom   (const stax_value *xs, int n, const char *text, const char *derivative);
+STAXDEF stax_value stax_custom_as(const stax_value *xs, int n, const char *text, const char *derivative, stax_dtype dtype);
 #define stax_where(c, a, b)      (stax_where)(STAX_AT(c), (a), (b))
 #define stax_clip(x, min, max)   (stax_clip)(STAX_AT(x), (min), (max))
 #define stax_fma(a, b, c)        (stax_fma)(STAX_AT(a), (b), (c))
 #define stax_lerp(a, b, t)       (stax_lerp)(STAX_AT(a), (b), (t))
 #define stax_cast(x, dtype)      (stax_cast)(STAX_AT(x), (dtype))
 #define stax_bitcast(x, dtype)   (stax_bitcast)(STAX_AT(x), (dtype))
+#define stax_custom(xs, n, text, derivative) STAX_HERE((stax_custom)((xs), (n), (text), (derivative)))
+#define stax_custom_as(xs, n, text, derivative, dtype) STAX_HERE((stax_custom_as)((xs), (n), (text), (derivative), (dtype)))
 
 /* ---- movement: every dtype, bits are kept. Lists with an entry an axis are a stax_shape --------------------- */
 STAXDEF stax_value stax_reshape  (stax_value x, stax_shape shape);     /* as many elements; one size may be -1    */
@@ -787,6 +798,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(LERP,            "lerp",            ELEMENTWISE, 3, 3, 1, "",                                                  float,           lerp,          "a + t*(b - a)")           \
     X(CAST,            "cast",            ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      cast,            basis,         "another dtype; float to integer saturates") \
     X(BITCAST,         "bitcast",         ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      bitcast,         basis,         "the same bits as another dtype") \
+    X(CUSTOM,          "custom",          ELEMENTWISE, 1, 8, 1, "text:text! derivative:text dtype:dtype",            custom,          custom,        "C text of one's own over a, b, c, ...") \
     /* movement */                                                                                                                                                          \
     X(RESHAPE,         "reshape",         MOVEMENT,    1, 1, 1, "shape:sizes!",                                      reshape,         basis,         "the same elements; one size may be -1") \
     X(PERMUTE,         "permute",         MOVEMENT,    1, 1, 1, "axes:axes!",                                        permute,         basis,         "result axis k is operand axis axes[k]") \
@@ -6179,6 +6191,14 @@ static const staxi_scalar_fn *staxi_scalar_find(stax_op op, stax_dtype operand) 
     }
     return NULL;
 }
+/* The function called "exp_f32", say; NULL: there is none. */
+static const staxi_scalar_fn *staxi_scalar_named(const char *name, size_t n) {
+    for (size_t i = 0; i < sizeof staxi_scalar_fns / sizeof staxi_scalar_fns[0]; i++) {
+        const staxi_scalar_fn *f = &staxi_scalar_fns[i];
+        if (strlen(f->name) == n && memcmp(f->name, name, n) == 0) return f;
+    }
+    return NULL;
+}
 /* The text of a bool op for kernels of 64-bit values. */
 static const staxi_scalar_fn *staxi_mask64_find(stax_op op) {
     for (size_t i = 0; i < sizeof staxi_mask64_fns / sizeof staxi_mask64_fns[0]; i++) {
@@ -8334,6 +8354,7 @@ static int staxi_schema_find(stax_op op, const char *name, size_t n) {
 /* ---- attribute values ------------------------------------------------------------------------ */
 
 #define STAXI_MAX_ATTRS 8
+#define STAXI_MAX_OPERANDS 8 /* of an elementwise op */
 #define STAXI_ALL_AXES (-1) /* as the length of a list of axes */
 
 static staxi_attr staxi_attr_none(void) {
@@ -9221,6 +9242,66 @@ static bool staxi_infer_predicate(staxi_infer *c) {
     return staxi_broadcast(c, 0, c->n, &shape) && staxi_result(c, STAX_BOOL, &shape);
 }
 
+static bool staxi_want_storage(const staxi_infer *c, stax_dtype dtype) {
+    return staxi_want(c, staxi_dtype_class(dtype) != STAXI_F8, "a dtype to compute in", dtype);
+}
+
+static bool staxi_is_word_char(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* The next identifier of a C text at or after *c, outside numbers; 0: there is none. */
+static size_t staxi_next_identifier(const char **c) {
+    const char *s = *c;
+    size_t n = 0;
+    for (;;) {
+        bool digits = false;
+        while (*s && !staxi_is_word_char(*s)) s++;
+        digits = *s >= '0' && *s <= '9';
+        for (n = 0; staxi_is_word_char(s[n]) || (digits && s[n] == '.');) n++;
+        if (n == 0 || !digits) break;
+        s += n;
+    }
+    *c = s;
+    return n;
+}
+
+static bool staxi_is_c_word(const char *c, size_t n) {
+    static const char *const words[] = {"if", "for", "while", "switch", "return", "sizeof"};
+    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
+        if (strlen(words[k]) == n && memcmp(words[k], c, n) == 0) return true;
+    }
+    return false;
+}
+
+/* The functions that a text calls are ours: others would have other bits elsewhere, or no code. */
+static bool staxi_want_own_functions(const staxi_infer *c, const char *text) {
+    for (size_t n; (n = staxi_next_identifier(&text)) > 0; text += n) {
+        const char *next = text + n;
+        while (*next == ' ') next++;
+        if (*next != '(' || staxi_is_c_word(text, n) || staxi_scalar_named(text, n)) continue;
+        return staxi_op_fail(c, STAX_E_NAME,
+                             STAXI_SAY("call functions by name and dtype, exp_f32(a) for example"),
+                             STAXI_SAY("no function %N in Stax"), text, (int)n);
+    }
+    return true;
+}
+
+static bool staxi_infer_custom(staxi_infer *c) {
+    stax_dtype dtype = STAX_DTYPE_NONE;
+    staxi_type shape;
+    for (int k = 0; k < c->n; k++) {
+        stax_dtype own = staxi_in_dtype(c, k);
+        if (!staxi_want_storage(c, own)) return false;
+        if (dtype == STAX_DTYPE_NONE && !staxi_in(c, k)->weak) dtype = own;
+    }
+    if (dtype == STAX_DTYPE_NONE)
+        return staxi_op_fail(c, STAX_E_DTYPE, NULL,
+                             STAXI_SAY("at least one operand that is no literal is needed"));
+    dtype = staxi_dtype_or(c, 2, dtype);
+    return staxi_want_storage(c, dtype) && staxi_want_own_functions(c, c->attrs[0].text) &&
+           staxi_broadcast(c, 0, c->n, &shape) && staxi_result(c, dtype, &shape);
+}
 static bool staxi_infer_promote(staxi_infer *c) {
     stax_dtype dtype;
     staxi_type shape;
@@ -9707,10 +9788,6 @@ static bool staxi_infer_reduction(staxi_infer *c, int keepdims_slot, stax_dtype 
     if (!staxi_axes(c, 0, x->rank, false, mask)) return false;
     staxi_reduced_shape(c, x, *mask, c->attrs[keepdims_slot].i != 0, &out);
     return staxi_result(c, dtype, &out);
-}
-
-static bool staxi_want_storage(const staxi_infer *c, stax_dtype dtype) {
-    return staxi_want(c, staxi_dtype_class(dtype) != STAXI_F8, "a dtype to compute in", dtype);
 }
 
 /* sum, prod: integers widen to 64 bits of their signedness. */
@@ -10415,10 +10492,6 @@ static uint32_t staxi_const_add(stax_graph *g, const staxi_type *type, const voi
 }
 
 /* ---- names, inputs, captures, outputs -------------------------------------------------------- */
-
-static bool staxi_is_word_char(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
 
 static bool staxi_is_reserved(const char *s, size_t n) {
     static const char *const words[] = {"true", "false", "nan", "inf", "none", "return"};
@@ -11436,6 +11509,23 @@ STAXDEF stax_value(stax_elu)(stax_value x, double alpha) {
 STAXDEF stax_value(stax_gelu)(stax_value x, const char *approximate) {
     staxi_attr a = staxi_attr_text(approximate);
     return staxi_build1(STAX_OP_GELU, x, &a);
+}
+
+static stax_value staxi_build_custom(const stax_value *xs, int n, const char *text,
+                                     const char *derivative, staxi_attr dtype) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_text(text);
+    a[1] = staxi_attr_text(derivative);
+    a[2] = dtype;
+    return staxi_build(STAX_OP_CUSTOM, xs, xs ? n : 0, a);
+}
+STAXDEF stax_value(stax_custom)(const stax_value *xs, int n, const char *text,
+                                const char *derivative) {
+    return staxi_build_custom(xs, n, text, derivative, staxi_attr_make(STAXI_ATTR_OMITTED, 0));
+}
+STAXDEF stax_value(stax_custom_as)(const stax_value *xs, int n, const char *text,
+                                   const char *derivative, stax_dtype dtype) {
+    return staxi_build_custom(xs, n, text, derivative, staxi_attr_dtype(dtype));
 }
 
 STAXDEF stax_value(stax_where)(stax_value c, stax_value a, stax_value b) {
@@ -14190,6 +14280,30 @@ static stax_dtype staxi_common_of(const staxi_expander *e, const staxi_node *n) 
     return dtype;
 }
 
+/* The dtype of the operands that are literals: that of the first operand that is none. */
+static stax_dtype staxi_custom_dtype(staxi_expander *e, const staxi_node *n) {
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        if (!staxi_value_literal(e->from, n->sources[k])) return staxi_old_source_dtype(e, n, k);
+    }
+    return STAX_F32;
+}
+
+static bool staxi_expand_custom(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t v[STAXI_MAX_OPERANDS];
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    staxi_type shape = staxi_x_result(e, n);
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = n->attrs[0];
+    attrs[2] = staxi_attr_dtype(staxi_compute_dtype(staxi_old_dtype(e, n)));
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        bool literal = staxi_value_literal(e->from, n->sources[k]) != NULL;
+        v[k] = staxi_x_operand(
+            e, n, k, literal ? staxi_custom_dtype(e, n) : staxi_old_source_dtype(e, n, k));
+        v[k] = staxi_x_expand(e, v[k], &shape);
+    }
+    return staxi_x_finish(e, n, staxi_x_node(e, STAX_OP_CUSTOM, v, n->n_sources, attrs), results);
+}
+
 static bool staxi_expand_cast(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     stax_dtype to = staxi_old_dtype(e, n);
     uint32_t x = staxi_x_stored(e, n, 0, staxi_old_source_dtype(e, n, 0));
@@ -16308,9 +16422,40 @@ static char *staxi_at(const staxi_datum *v, int64_t element) {
     return (char *)v->data + element * (int64_t)staxi_dtype_bytes(v->dtype);
 }
 
+/* The C text of a custom op means what the compiler says: a program of that one op, over n
+ * elements. */
+static bool staxi_eval_custom(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    stax_graph *g = stax_graph_new(f->ctx);
+    stax_value in[STAXI_MAX_OPERANDS];
+    stax_tensor data[STAXI_MAX_OPERANDS], out;
+    stax_compile_options options;
+    stax_program *p;
+    stax_status s = STAX_E_MEMORY;
+    memset(&options, 0, sizeof options);
+    options.strict = true;
+    if (!g) return staxi_frame_fail(f, s);
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        const staxi_datum *x = staxi_source(f, n, k);
+        char name[2] = {(char)('a' + k), '\0'};
+        in[k] = stax_input(g, name, x->dtype, stax_shape1(stax_symbol(g, "n", 0, INT64_MAX)));
+        data[k] = stax_tensor_of(x->dtype, stax_shape1(r->n), x->data);
+    }
+    out = stax_tensor_of(r->dtype, stax_shape1(r->n), r->data);
+    stax_output(g, "r", (stax_custom_as)(in, (int)n->n_sources, n->attrs[0].text, NULL, r->dtype));
+    p = stax_compile(g, &options);
+    s = p ? stax_run(p, data, &out) : STAX_E_COMPILER;
+    if (s != STAX_OK) {
+        staxi_put_place(f->why, f->g, n->place);
+        staxi_putf(f->why, "error: custom: its C text cannot be run: %s", stax_error(f->ctx));
+    }
+    stax_program_free(p);
+    stax_graph_free(g);
+    return s == STAX_OK || staxi_frame_fail(f, s);
+}
+
 static bool staxi_eval_elementwise(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
     const staxi_datum *x = staxi_source(f, n, n->n_sources - 1);
-    const void *in[3];
+    const void *in[STAXI_MAX_OPERANDS];
     const staxi_scalar_fn *fn = n->op == STAX_OP_CAST ? staxi_cast_find(x->dtype, r->dtype)
                                                       : staxi_scalar_find((stax_op)n->op, x->dtype);
     for (uint32_t k = 0; k < n->n_sources; k++) in[k] = staxi_source(f, n, k)->data;
@@ -16318,6 +16463,7 @@ static bool staxi_eval_elementwise(staxi_frame *f, const staxi_node *n, staxi_da
         memcpy(r->data, x->data, staxi_datum_bytes(r));
         return true;
     }
+    if (n->op == STAX_OP_CUSTOM) return staxi_eval_custom(f, n, r);
     if (!fn || fn->arity != (int)n->n_sources) {
         staxi_putf(f->why, "%s has no meaning for %s", staxi_op_name((stax_op)n->op),
                    staxi_dtype_name(x->dtype));
@@ -17284,7 +17430,7 @@ typedef enum staxi_expr_kind {
     STAXI_EX_INDEX,  /* ix[0] as an i64                                                    */
     STAXI_EX_USE,    /* ref = stage, ix = its axes                                         */
     STAXI_EX_LOAD,   /* ref = buffer, ix = index                                           */
-    STAXI_EX_OP,     /* op over args (a cast too)                                          */
+    STAXI_EX_OP,     /* op over args (a cast too); CUSTOM: ref = its text                  */
     STAXI_EX_SELECT, /* ix[0] != 0 ? args[0] : args[1]; only the chosen arm is evaluated   */
     STAXI_EX_CANON   /* NaN becomes the quiet NaN                                          */
 } staxi_expr_kind;
@@ -17294,7 +17440,7 @@ typedef struct staxi_expr_node {
     uint16_t op;
     bool computed; /* a float that may be a NaN with any payload                           */
     uint32_t ref;
-    staxi_expr args[3];
+    staxi_expr args[STAXI_MAX_OPERANDS];
     staxi_ix ix[STAX_MAX_RANK];
     uint64_t bits;
 } staxi_expr_node;
@@ -17374,6 +17520,8 @@ typedef struct staxi_stages {
     size_t cap_value_exprs;
     uint32_t *stage_of;  /* by graph value                                           */
     uint32_t *buffer_of; /* by graph value: inputs and constants                     */
+    const char **customs; /* the texts of custom ops                                    */
+    size_t n_customs, cap_customs;
     uint32_t n_vars, n_sizes, n_args;
     stax_status status;
     const char *why;
@@ -17811,9 +17959,32 @@ static staxi_expr staxi_lower_const(staxi_stages *p, uint32_t value, const staxi
     return staxi_ex_at(p, STAXI_EX_LOAD, t->dtype, p->buffer_of[value], ix, t->rank);
 }
 
+static staxi_expr staxi_lower_custom(staxi_stages *p, int dtype, const char *text,
+                                     const staxi_expr *args, int n_args) {
+    staxi_expr_node n;
+    size_t k = 0;
+    while (k < p->n_customs && strcmp(p->customs[k], text) != 0) k++;
+    if (k == p->n_customs) {
+        if (!staxi_grow(p->a, (void **)&p->customs, &p->cap_customs, k + 1, sizeof *p->customs)) {
+            staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+            return 0;
+        }
+        p->customs[p->n_customs++] = text;
+    }
+    memset(&n, 0, sizeof n);
+    n.kind = STAXI_EX_OP;
+    n.op = STAX_OP_CUSTOM;
+    n.dtype = (uint8_t)dtype;
+    n.n_args = (uint8_t)n_args;
+    n.computed = staxi_dtype_is_float(dtype);
+    n.ref = (uint32_t)k;
+    for (int i = 0; i < n_args; i++) n.args[i] = staxi_ex_canon(p, args[i]);
+    return staxi_ex_intern(p, &n);
+}
+
 static staxi_expr staxi_lower_elementwise(staxi_stages *p, uint32_t value, const staxi_node *n,
                                           const staxi_ix *ix) {
-    staxi_expr args[3] = {0, 0, 0};
+    staxi_expr args[STAXI_MAX_OPERANDS] = {0};
     for (uint32_t k = 0; k < n->n_sources; k++) {
         args[k] = staxi_lower(p, n->sources[k], ix);
         if (!args[k]) return 0;
@@ -17822,6 +17993,9 @@ static staxi_expr staxi_lower_elementwise(staxi_stages *p, uint32_t value, const
     }
     if (n->op == STAX_OP_CAST && p->exprs[args[0]].dtype == staxi_type_of(p, value)->dtype)
         return args[0];
+    if (n->op == STAX_OP_CUSTOM)
+        return staxi_lower_custom(p, staxi_type_of(p, value)->dtype, n->attrs[0].text, args,
+                                  (int)n->n_sources);
     return staxi_ex_op(p, (stax_op)n->op, staxi_type_of(p, value)->dtype, args, (int)n->n_sources);
 }
 
@@ -18368,6 +18542,7 @@ static void staxi_stages_free(staxi_stages *p) {
     staxi_free(p->a, p->stages, p->cap_stages * sizeof *p->stages);
     staxi_free(p->a, p->exprs, p->cap_exprs * sizeof *p->exprs);
     staxi_free(p->a, p->memos, p->cap_memos * sizeof *p->memos);
+    staxi_free(p->a, (void *)p->customs, p->cap_customs * sizeof *p->customs);
     staxi_free(p->a, p->value_leaves, p->cap_value_leaves * sizeof *p->value_leaves);
     staxi_free(p->a, p->value_exprs, p->cap_value_exprs * sizeof *p->value_exprs);
     staxi_map_free(&p->expr_map);
@@ -19351,7 +19526,8 @@ static bool staxi_dtype_in_lanes(int dtype, int lanes) {
 static bool staxi_op_in_lanes(const staxi_stages *p, const staxi_expr_node *n) {
     const staxi_scalar_fn *f;
     stax_dtype from = (stax_dtype)p->exprs[n->args[n->op == STAX_OP_WHERE ? 1 : 0]].dtype;
-    if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_RANDOM || n->op == STAX_OP_BITCAST)
+    if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_RANDOM || n->op == STAX_OP_BITCAST ||
+        n->op == STAX_OP_CUSTOM)
         return false;
     f = n->op == STAX_OP_CAST ? staxi_cast_find(from, (stax_dtype)n->dtype)
                               : staxi_scalar_find((stax_op)n->op, from);
@@ -20739,7 +20915,84 @@ static void staxi_emit_bitcast(staxi_emit *e, const staxi_expr_node *n) {
     staxi_put(e->t, to == STAX_BOOL ? " != 0)" : ")");
 }
 
+/* One function for each text and dtypes: "sx_custom_PROGRAM_TEXT_RESULT_OPERANDS". */
+static void staxi_put_custom_name(staxi_emit *e, staxi_text *t, const staxi_expr_node *n) {
+    staxi_putf(t, "sx_custom_%d_%U_%s", e->program, (uint64_t)n->ref,
+               staxi_dtype_name((stax_dtype)n->dtype));
+    for (int k = 0; k < n->n_args; k++)
+        staxi_putf(t, "_%s", staxi_dtype_name((stax_dtype)e->p->exprs[n->args[k]].dtype));
+}
+
+static bool staxi_same_custom(const staxi_stages *p, const staxi_expr_node *a,
+                              const staxi_expr_node *b) {
+    bool same = b->kind == STAXI_EX_OP && b->op == STAX_OP_CUSTOM && a->ref == b->ref &&
+                a->dtype == b->dtype && a->n_args == b->n_args;
+    for (int k = 0; same && k < a->n_args; k++)
+        same = p->exprs[a->args[k]].dtype == p->exprs[b->args[k]].dtype;
+    return same;
+}
+
+/* The user's text as a function. The compiler's messages count lines in that text. */
+static void staxi_put_custom(staxi_emit *e, staxi_text *t, const staxi_expr_node *n) {
+    const char *c = e->p->customs[n->ref];
+    bool body = false;
+    staxi_putf(t, "SX_FUNCTION %s ", n->dtype == STAX_BOOL ? "int" : staxi_c_type(n->dtype));
+    staxi_put_custom_name(e, t, n);
+    for (int k = 0; k < n->n_args; k++) {
+        int dtype = e->p->exprs[n->args[k]].dtype;
+        staxi_putf(t, "%s%s %c", k ? ", " : "(", dtype == STAX_BOOL ? "int" : staxi_c_type(dtype),
+                   'a' + k);
+    }
+    staxi_put(t, ") {\n");
+    for (int k = 0; k < n->n_args; k++) staxi_putf(t, "    (void)%c;\n", 'a' + k);
+    for (size_t k; (k = staxi_next_identifier(&c)) > 0; c += k)
+        body = body || (k == 6 && memcmp(c, "return", 6) == 0);
+    if (!body)
+        staxi_putf(t, "    return (%s)(\n", n->dtype == STAX_BOOL ? "int" : staxi_c_type(n->dtype));
+    staxi_put(t, "#line 1 \"text of custom\"\n");
+    c = e->p->customs[n->ref];
+    for (const char *from = c;; from = c) {
+        size_t k = staxi_next_identifier(&c);
+        staxi_putn(t, from, (size_t)(c - from));
+        if (k == 0) break;
+        if (staxi_scalar_named(c, k)) staxi_put(t, "sxs_");
+        staxi_putn(t, c, k);
+        c += k;
+    }
+    staxi_put(t, body ? "\n}\n" : "\n    );\n}\n");
+    staxi_put(t, "#line 1 \"kernels\"\n");
+}
+
+static void staxi_put_customs(staxi_emit *e, staxi_text *t) {
+    for (uint32_t k = 1; k < e->p->n_exprs && e->p->n_customs > 0; k++) {
+        const staxi_expr_node *n = &e->p->exprs[k];
+        uint32_t first = 1;
+        if (!staxi_same_custom(e->p, n, n)) continue;
+        while (!staxi_same_custom(e->p, n, &e->p->exprs[first])) first++;
+        if (first == k) staxi_put_custom(e, t, n);
+    }
+}
+
+/* Calls it. */
+static void staxi_emit_custom(staxi_emit *e, const staxi_expr_node *n) {
+    const char *c = e->p->customs[n->ref];
+    for (size_t k; (k = staxi_next_identifier(&c)) > 0; c += k) {
+        const staxi_scalar_fn *f = staxi_scalar_named(c, k);
+        if (f) staxi_need(e, 0, f->name);
+    }
+    staxi_put_custom_name(e, e->t, n);
+    for (int k = 0; k < n->n_args; k++) {
+        staxi_put(e->t, k ? ", " : "(");
+        staxi_emit_operand(e, n->args[k]);
+    }
+    staxi_put(e->t, n->dtype == STAX_BOOL ? ") != 0" : ")");
+}
+
 static void staxi_emit_op(staxi_emit *e, const staxi_expr_node *n) {
+    if (n->op == STAX_OP_CUSTOM) {
+        staxi_emit_custom(e, n);
+        return;
+    }
     if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_RANDOM) {
         staxi_emit_random(e, n);
         return;
@@ -22516,6 +22769,7 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
             vectors = vectors || programs[k]->kernels[i].lanes;
             if (!staxi_emit_kernel(&e, i)) e.failed = true;
         }
+        staxi_put_customs(&e, &before);
         staxi_put_entry(&e, &body, names[k]);
     }
     staxi_put_prelude(&e, &body, vectors, types, out);

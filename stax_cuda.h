@@ -1808,6 +1808,7 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi
         staxi_put_lines(out, staxi_lines_sum);
     staxi_put_lines(out, staxi_cuda_lines_warp);
     staxi_put_constants(&u->e, out);
+    staxi_put_customs(&u->e, out);
     staxi_putn(out, body.data ? body.data : "", body.n);
     bool no_memory = u->e.no_memory || body.failed || out->failed || u->p->ix.no_memory;
     staxi_text_free(&body);
