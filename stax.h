@@ -998,6 +998,9 @@ STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode);
 
 /* The op table as text: one line an op with operands, attributes, dtypes, meaning. Free with stax_free. */
 STAXDEF char *stax_ops_text(stax_context *ctx);
+/* The dtype of `add` for every pair of operands, tensors and literals, as a table; "-": an error.
+ * Free with stax_free. */
+STAXDEF char *stax_promotion_text(stax_context *ctx);
 
 /* ---- declared now, built later: each gives STAX_E_NOT_BUILT ---- */
 typedef struct stax_jit stax_jit;
@@ -8187,7 +8190,7 @@ static const staxi_dtype_row staxi_dtype_rows[STAX_DTYPE_COUNT] = {
 /* What two dtypes become together: the array-API table; an integer or bool beside a float gives the
    float, f16 beside bf16 gives f32, u64 beside a signed integer has none (-). One letter a dtype, in the
    order of the enum: */
-#define STAXI_DTYPE_LETTERS "-dshblijcLIJCo"
+static const char staxi_dtype_letters[] = "-dshblijcLIJCo";
 static const char *const staxi_promotions[STAX_BOOL] = {
     /*        d=f64 s=f32 h=f16 b=bf16 l=i64 i=i32 j=i16 c=i8 L=u64 I=u32 J=u16 C=u8 o=bool */
     /* f64  */ "ddddddddddddd",
@@ -8239,8 +8242,8 @@ static stax_dtype staxi_dtype_find(const char *name, size_t n) {
 static stax_dtype staxi_promote(stax_dtype a, stax_dtype b) {
     if (a == b) return a;
     if (a < 1 || b < 1 || a > STAX_BOOL || b > STAX_BOOL) return STAX_DTYPE_NONE;
-    return (stax_dtype)(strchr(STAXI_DTYPE_LETTERS, staxi_promotions[a - 1][b - 1]) -
-                        STAXI_DTYPE_LETTERS);
+    return (stax_dtype)(strchr(staxi_dtype_letters, staxi_promotions[a - 1][b - 1]) -
+                        staxi_dtype_letters);
 }
 
 /* ---- the op table ---------------------------------------------------------------------------- */
@@ -27072,6 +27075,42 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         staxi_putf(&t, "{%s}", r->attrs);
         while (t.n < at + 70 && !t.failed) staxi_putc(&t, ' ');
         staxi_putf(&t, "%s%s\n", r->doc, r->cls == STAXI_CLASS_LATER ? " (not built yet)" : "");
+    }
+    return staxi_text_give(ctx, &t);
+}
+
+/* Row k of the promotion table: the computing dtypes, then a literal of each kind. */
+static const char *staxi_promotion_operand(int k, staxi_mix *m) {
+    static const char *const kinds[] = {"true", "1", "1.0"};
+    int literal = k - STAX_BOOL;
+    m->dtype = literal > 0 ? STAX_DTYPE_NONE : (stax_dtype)k;
+    m->literal = literal > 0 ? literal - 1 : -1;
+    return literal > 0 ? kinds[literal - 1] : staxi_dtype_name((stax_dtype)k);
+}
+
+STAXDEF char *stax_promotion_text(stax_context *ctx) {
+    staxi_text t;
+    staxi_mix a, b;
+    staxi_text_init(&t, &ctx->allocator);
+    for (int i = 0; i <= STAX_BOOL + 3; i++) {
+        const char *name = i ? staxi_promotion_operand(i, &a) : "";
+        for (int j = 0; j <= STAX_BOOL + 3; j++) {
+            size_t at = t.n;
+            const char *other = j ? staxi_promotion_operand(j, &b) : "";
+            if (i && j) {
+                bool both = a.dtype != STAX_DTYPE_NONE && b.dtype != STAX_DTYPE_NONE;
+                b.dtype = both                         ? staxi_promote(a.dtype, b.dtype)
+                          : a.dtype != STAX_DTYPE_NONE ? a.dtype
+                                                       : b.dtype;
+                if (a.literal > b.literal) b.literal = a.literal;
+                other = both && b.dtype == STAX_DTYPE_NONE
+                            ? "-"
+                            : staxi_dtype_name(staxi_mix_result(&b, false));
+            }
+            staxi_put(&t, j ? other : name);
+            while (t.n < at + 5 && j < STAX_BOOL + 3 && !t.failed) staxi_putc(&t, ' ');
+        }
+        staxi_putc(&t, '\n');
     }
     return staxi_text_give(ctx, &t);
 }

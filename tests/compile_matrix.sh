@@ -117,6 +117,28 @@ for cc in x86_64-w64-mingw32-gcc x86_64-w64-mingw32-g++; do
     fi
 done
 
+# ---- the interpreter and the parser give the same answers whatever compiled them -------------------------
+answers() { # COMMAND...: what a tool built by COMMAND says of every graph of the corpus
+    "$@" -w -I. tools/staxc.c -o "$B/staxc" $LIBS || return 1
+    for f in tests/corpus/good/*.stax; do
+        echo "$f"
+        "$B/staxc" print "$f"
+        "$B/staxc" run "$f" --backend=interpret
+    done
+    "$B/staxc" ops --promotion
+}
+case "same answers" in *"$FILTER"*)
+    answers $CC -O1 >"$B/answers.txt" 2>&1
+    for build in "gcc -O0" "clang -O2" "tcc" "g++ -x c++ -O1"; do
+        if has ${build%% *}; then
+            answers $build >"$B/other.txt" 2>&1
+            check "same answers of $build" cmp "$B/answers.txt" "$B/other.txt"
+        else
+            skip "same answers of $build" "not installed"
+        fi
+    done ;;
+esac
+
 # ---- how long it takes: figures, not checks ---------------------------------------------------------------
 ms() { # COMMAND...: the least of three runs
     least=

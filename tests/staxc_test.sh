@@ -183,6 +183,7 @@ expect 1 "not built|no value" grad ex.stax --of=y --wrt=x
 expect 1 "no input q" grad ex.stax --of=y --wrt=q
 expect 0 "." explain ex.stax
 expect 0 "^relu" ops
+expect 0 "^i8   f64  f32  f16  bf16 i64" ops --promotion
 grep -q "^softmax.*axis" out && good || bad "ops: softmax has no axis"
 mkdir "out dir"
 cat >net.stax <<'END'

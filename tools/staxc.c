@@ -73,6 +73,7 @@ enum {
     X(THREADS, "threads", "N",                    COMPILE,      "threads of a call (default 1)")                                        \
     X(ISA,     "isa",     "scalar|sse2|sse42|avx2|avx512|neon", COMPILE, "instruction set (default: the best of this machine)")         \
     X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
+    X(PROMOTION, "promotion", NULL,               OPS,          "the dtype of every pair of operands, instead")                         \
     X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE, "this text")
 /* clang-format on */
 
@@ -1684,7 +1685,9 @@ static int verb_bench(tool *t) {
 
 static int verb_ops(tool *t) {
     int code = open_context(t);
-    return code == DONE ? put_text(t, stax_ops_text(t->ctx)) : code;
+    if (code != DONE) return code;
+    return put_text(t,
+                    t->given[OPT_PROMOTION] ? stax_promotion_text(t->ctx) : stax_ops_text(t->ctx));
 }
 
 static int verb_version(tool *t) {
