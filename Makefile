@@ -23,7 +23,7 @@ EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(B)/examples/%)
 TESTS = $(notdir $(basename $(wildcard tests/*.c)))
 TEST_PROGRAMS = $(TESTS:%=$(B)/tests/%)
 TEST_SCRIPTS = $(filter-out tests/run.sh,$(wildcard tests/*.sh))
-FUZZERS = $(notdir $(basename $(wildcard tests/fuzz/*.c)))
+FUZZ_PROGRAMS = $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/*.c))
 LONG = $(notdir $(basename $(wildcard tests/long/*.c)))
 LONG_SCRIPTS = $(wildcard tests/long/*.sh)
 RUN = CC='$(CC)' CFLAGS='$(CFLAGS)' BUILD=$(B) sh tests/run.sh
@@ -46,13 +46,14 @@ examples: $(EXAMPLE_PROGRAMS)
 # A program that does not build is reported by run.sh as a failure, so make goes on here.
 test:
 	@-$(PARALLEL) staxc examples test-programs
-	@$(RUN) $(TEST_PROGRAMS) $(TEST_SCRIPTS)
+	@$(RUN) $(TEST_PROGRAMS) $(FUZZ_PROGRAMS) $(TEST_SCRIPTS)
 
-test-programs: $(TEST_PROGRAMS)
+test-programs: $(TEST_PROGRAMS) $(FUZZ_PROGRAMS)
 
+# FUZZ_SECONDS for the parser (`make test` gives it 10), FUZZ_GRAPHS for the compiler.
 fuzz:
-	@-$(PARALLEL) staxc $(FUZZERS:%=$(B)/fuzz/%)
-	@$(RUN) $(FUZZERS:%=$(B)/fuzz/%)
+	@-$(PARALLEL) $(B)/tests/differential $(FUZZ_PROGRAMS)
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} LIMIT=$${LIMIT:-36000} $(RUN) $(FUZZ_PROGRAMS) tests/fuzz/fuzz_graph.sh
 
 long:
 	@-$(PARALLEL) staxc examples $(LONG:%=$(B)/long/%)
