@@ -50,10 +50,11 @@
        STAX_NO_LOCATIONS   messages carry no caller's file and line
 
    CONTENTS      search for the tag:
-       public     >>types >>sizes >>graphs >>ops >>regions >>run >>cache
-       private    >>foundations >>platform >>scalars >>f32 >>f64 >>scalarops >>index >>graph
-                  >>decompose >>interpreter >>stages >>schedule >>loops >>emit >>toolchain >>program
-                  >>export
+       public     >>types >>sizes >>graphs >>ops >>optable >>run >>cache >>query
+       private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
+                  >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>interpreter
+                  >>queries >>stages >>schedule >>loops >>prelude >>emit >>toolchain >>program
+                  >>steps >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -5502,8 +5503,8 @@ STAXI_SCALAR_FN(sx_f64, floor_divide_f64, (sx_f64 x, sx_f64 y),
 )
 /* clang-format on */
 
-/* =======================================================================================
-   >>scalarops SCALAR OPS  the simple elementwise ops, the casts, random numbers; and the table of
+/* =================================================================================== >>scalarops
+   SCALAR OPS  the simple elementwise ops, the casts, random numbers; and the table of
    all scalar functions. In:  a basis op and a dtype.   Out: its function: text for kernels, loop
    for the interpreter. Floats are texts in the vector vocabulary for f32 and f64. Integers are
    plain C: all arithmetic that may wrap is unsigned, what C leaves undefined (x / 0, INT_MIN / -1,
@@ -13680,8 +13681,8 @@ STAXDEF stax_graph *stax_parse(stax_context *ctx, const char *file_name, const c
     return stax_parse_named(ctx, file_name, text, NULL);
 }
 
-/* =======================================================================================
-   >>decompose DECOMPOSITION  every op in terms of the basis ops (rule P 4.3: each step goes to ops
+/* =================================================================================== >>decompose
+   DECOMPOSITION  every op in terms of the basis ops (rule P 4.3: each step goes to ops
    lower in the table). In:  a graph as the user built it.   Out: a new graph of basis ops alone,
    for the interpreter and for lowering. Basis ops are plain: elementwise operands have one shape
    and one dtype that is computed in (f16 and bf16 become casts around f32 ops), broadcasting is an
@@ -15494,8 +15495,8 @@ static stax_graph *staxi_decompose(const stax_graph *g) {
     return to;
 }
 
-/* =======================================================================================
-   >>interpreter INTERPRETER  the meaning of every op, in the plainest code that is not slow. In:  a
+/* ================================================================================= >>interpreter
+   INTERPRETER  the meaning of every op, in the plainest code that is not slow. In:  a
    basis graph, tensors, the sizes of its symbols.   Out: the outputs and the new states. Every
    value is a contiguous row-major buffer, freed after its last use. Floats are summed in one order
    only (the sum rule below), so that compiled programs can give the same bits. Everything else
@@ -18612,8 +18613,8 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
     return p->status;
 }
 
-/* =======================================================================================
-   >>schedule SCHEDULE  where each stage is computed and where its result lives (structure C of the
+/* ==================================================================================== >>schedule
+   SCHEDULE  where each stage is computed and where its result lives (structure C of the
    manual). In:  stages.   Out: kernels, each a nest of shared outer loops over a sequence of
    segments, and a memory plan.  Fusion is placement: a stage joins a kernel when the leading axes
    agree, every read of a member is at the member's own iteration (D 7.2, P 7.2), and no path leaves
