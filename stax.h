@@ -21623,6 +21623,17 @@ static int staxi_column_lanes(const staxi_tree_node *a) {
     return staxi_is_ordered(a) && a->order != STAXI_ORDER_CHAIN ? staxi_order_lanes(a->dtype) : 1;
 }
 
+/* Row i is in lane i % this, the most lanes of any sum. The 32 of f64 are half of 64. */
+static int staxi_column_group(const staxi_emit *e, uint32_t list) {
+    int group = 1;
+    for (; list; list = e->trees->nodes[list].next) {
+        const staxi_tree_node *a = &e->trees->nodes[list];
+        if (a->kind == STAXI_TREE_ACCUM && staxi_column_lanes(a) > group)
+            group = staxi_column_lanes(a);
+    }
+    return group;
+}
+
 static const char *staxi_columns_name(staxi_emit *e, const staxi_tree_node *a) {
     static const char *const names[4] = {"columns_sum32", "columns_prod32", "columns_sum64",
                                          "columns_prod64"};
@@ -21672,10 +21683,12 @@ static void staxi_emit_tile(staxi_emit *e, const staxi_tree_node *acc, uint32_t 
             if (a.kind == STAXI_TREE_EVAL && !finish) staxi_emit_value(e, a.expr[0]);
             if (a.kind != STAXI_TREE_ACCUM) continue;
             if (!finish) {
-                if (staxi_column_lanes(&a) > 1)
-                    staxi_format(into, sizeof into, "a%U[lane * vectors + u]", (uint64_t)a.ref);
-                else
-                    staxi_format(into, sizeof into, "a%U[u]", (uint64_t)a.ref);
+                int lanes = staxi_column_lanes(&a);
+                const char *at = lanes == 1 ? "a%U[u]"
+                                 : lanes < staxi_column_group(e, list)
+                                     ? "a%U[(lane & 31) * vectors + u]"
+                                     : "a%U[lane * vectors + u]";
+                staxi_format(into, sizeof into, at, (uint64_t)a.ref);
                 bool partial = e->partial; /* all lanes may be combined: only `left` are stored */
                 staxi_emit_value(e, a.expr[0]);
                 if (a.expr[1]) staxi_emit_value(e, a.expr[1]);
@@ -21798,7 +21811,7 @@ static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc) {
     }
     e->indent++;
     size_t scope = staxi_emit_scope_open(e);
-    int group = staxi_group_lanes(e, acc->child);
+    int group = staxi_column_group(e, acc->child);
     staxi_line(e);
     if (acc->n_runs)
         staxi_putf(e->t, "const int64_t lane = i%U %% %d;\n", id, group);
