@@ -68,6 +68,22 @@ static stax_status agree_once(const stax_graph *g, stax_program *p, int64_t size
     return got;
 }
 
+/* A program with tensors for it; NULL: that failed, and nothing is left. */
+static stax_program *ready(const char *text, const char *setting, stax_graph **g, feed *f) {
+    stax_program *p;
+    *g = parsed(text);
+    p = *g ? compiled(*g) : NULL;
+    if (p && make_feed(f, *g, 1, setting)) return p;
+    stax_program_free(p);
+    stax_graph_free(*g);
+    return NULL;
+}
+static void unready(stax_program *p, stax_graph *g, feed *f) {
+    feed_free(f);
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
 /* settings: a list that ends with NULL; the graph runs for each, twice in all. */
 static void agree(const char *text, int64_t size, const char *const *settings) {
     stax_graph *g = parsed(text);
@@ -301,20 +317,18 @@ static void test_bad_sizes(void) {
 
 static void test_unbound(void) {
     static feed f;
-    stax_graph *g = parsed(
+    stax_graph *g;
+    stax_program *p = ready(
         "graph u(param w: f32[3], c: bool[]) {\n"
         "  y = cond c { then() { return w } else() { r = neg w; return r } }\n"
-        "  return y\n}");
-    stax_program *p = compiled(g);
-    if (p && make_feed(&f, g, 1, "c=0")) {
-        CHECK_INT(stax_run(p, f.slots, f.outputs), STAX_E_UNBOUND);
-        CHECK_INT(agree_once(g, p, 1, "c=0"), STAX_OK);
-        CHECK_INT(stax_export(p, "build", "regions_u", NULL), STAX_E_NOT_BUILT);
-        CHECK_HAS(stax_error(ctx), "cond, while or loop");
-        feed_free(&f);
-    }
-    stax_program_free(p);
-    stax_graph_free(g);
+        "  return y\n}",
+        "c=0", &g, &f);
+    if (!p) return;
+    CHECK_INT(stax_run(p, f.slots, f.outputs), STAX_E_UNBOUND);
+    CHECK_INT(agree_once(g, p, 1, "c=0"), STAX_OK);
+    CHECK_INT(stax_export(p, "build", "regions_u", NULL), STAX_E_NOT_BUILT);
+    CHECK_HAS(stax_error(ctx), "cond, while or loop");
+    unready(p, g, &f);
 }
 
 /* Every allocation of compiling and running fails once, alone or with all after it. */
@@ -415,24 +429,22 @@ static double seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 static void test_many_trips(void) {
     static feed f;
-    stax_graph *g = parsed(
+    stax_graph *g;
+    stax_program *p = ready(
         "graph trips(x: f32[16], n: i64[]) {\n"
         "  y = loop n, x { body(i, a) { b = mul a, 0.5; c = add b, 1.0; return c } }\n"
-        "  return y\n}");
-    stax_program *p = compiled(g);
-    if (p && make_feed(&f, g, 1, "n=1000")) {
-        double start;
-        int64_t calls;
-        CHECK_INT(agree_once(g, p, 1, "n=1000"), STAX_OK);
-        calls = h.calls;
-        start = seconds();
-        for (int k = 0; k < 100; k++) CHECK_INT(stax_run(p, f.slots, f.outputs), STAX_OK);
-        printf("a trip: %.0f ns\n", (seconds() - start) * 1e9 / 100000.0);
-        CHECK_INT(h.calls, calls); /* memory of the last call is used again */
-        feed_free(&f);
-    }
-    stax_program_free(p);
-    stax_graph_free(g);
+        "  return y\n}",
+        "n=1000", &g, &f);
+    double start;
+    int64_t calls;
+    if (!p) return;
+    CHECK_INT(agree_once(g, p, 1, "n=1000"), STAX_OK);
+    calls = h.calls;
+    start = seconds();
+    for (int k = 0; k < 100; k++) CHECK_INT(stax_run(p, f.slots, f.outputs), STAX_OK);
+    printf("a trip: %.0f ns\n", (seconds() - start) * 1e9 / 100000.0);
+    CHECK_INT(h.calls, calls); /* memory of the last call is used again */
+    unready(p, g, &f);
 }
 
 static void test_threads(void) {
