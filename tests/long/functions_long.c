@@ -6,7 +6,7 @@
    results that overflow or underflow, results beside a power of two. Every 1024th other sample is
    asked of it too, and the two must agree within what the screen promises.
 
-   All cores are used: about LONGTIME of one. LONG_SHARE=1000 in the environment does a thousandth
+   All cores are used: about two and a half hours of one. LONG_SHARE=1000 in the environment does a thousandth
    of the work. */
 #include <stdbool.h>
 #include <stddef.h>
