@@ -16,6 +16,7 @@
 #define STAX_IMPLEMENTATION
 #include "stax_cuda.h"
 
+#include "cuda_graphs.h"
 #include "graphs.h"
 
 enum { MAX_JOBS = 32 };
@@ -375,20 +376,10 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static stax_value row_sum(stax_value x, stax_value w) {
-    return (void)w, stax_sum(x, stax_axes1(1), false);
-}
-static stax_value column_sum(stax_value x, stax_value w) {
-    return (void)w, stax_sum(x, stax_axes1(0), false);
-}
-static stax_value full_sum(stax_value x, stax_value w) {
-    return (void)w, stax_sum(x, stax_axes_all(), false);
-}
 static stax_value relu_sum(stax_value x, stax_value w) {
     return stax_sum(stax_mul(stax_relu(stax_add(x, w)), stax_const(x.graph, 2.0)), stax_axes1(1),
                     false);
 }
-static stax_value softmax(stax_value x, stax_value w) { return (void)w, stax_softmax(x, 1); }
 static stax_value plus_one(stax_value x, stax_value w) {
     return (void)w, stax_add(x, stax_const(x.graph, 1.0));
 }
@@ -399,7 +390,7 @@ static stax_value layer_norm(stax_value x, stax_value w) {
 
 typedef struct timing {
     const char *name;
-    stax_value (*make)(stax_value x, stax_value w);
+    make_fn make;
     double gigabytes; /* that must be read and written */
 } timing;
 

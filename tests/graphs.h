@@ -1165,6 +1165,39 @@ static void reduce_shape(const kind_of *t, unsigned mask, int keepdims, kind_of 
     }
 }
 
+/* The extreme of nothing is an error. */
+static int reduces_nothing(const kind_of *t, unsigned mask) {
+    for (int k = 0; k < t->rank; k++)
+        if ((mask >> k & 1) && t->dims[k].n == 0) return 1;
+    return 0;
+}
+
+/* The same numbers reduced over the same axes, but accumulated in the other one of f32 and f64. */
+static int add_reduce_twin(recipe *r, const step *s, unsigned mask) {
+    dice *d = &r->dice;
+    step twin = *s;
+    kind_of t = *type_at(r, s->operand[0]);
+    stax_dtype other = s->type.dtype == STAX_F64 ? STAX_F32 : STAX_F64;
+    if (dice_chance(d, 50)) {
+        twin.kind = STEP_REDUCE;
+        twin.op = dice_below(d, 10);
+    }
+    if (twin.kind == STEP_REDUCE) {
+        int kind = reduce_rows[twin.op].kind;
+        if (kind == 'b' || (kind == 'e' && reduces_nothing(&t, mask))) twin.op = 0;
+    }
+    twin.dtype = other;
+    if (twin.kind == STEP_VAR || dice_chance(d, 50)) {
+        step cast = step_new(STEP_CAST, s->operand[0], -1, -1);
+        t.dtype = cast.dtype = other;
+        cast.type = t;
+        twin.operand[0] = add_step(r, &cast);
+        twin.dtype = STAX_DTYPE_NONE;
+    }
+    twin.type.dtype = other;
+    return twin.operand[0] < 0 ? -1 : add_step(r, &twin);
+}
+
 static int make_reduce(recipe *r) {
     dice *d = &r->dice;
     int what = dice_below(d, 10), a = pick(r, what < 8 && dice_chance(d, 70) ? FLOATS : ANY, 0, 6);
@@ -1211,11 +1244,12 @@ static int make_reduce(recipe *r) {
         }
     }
     reduce_shape(&t, mask, s.flag, &s.type);
-    if (s.kind == STEP_ARG || (s.kind == STEP_REDUCE && reduce_rows[s.op].kind == 'e')) {
-        for (int k = 0; k < t.rank; k++)
-            if ((mask >> k & 1) && t.dims[k].n == 0) return -1; /* the extreme of nothing */
-    }
-    return add_step(r, &s);
+    int kind = s.kind == STEP_REDUCE ? reduce_rows[s.op].kind : s.kind == STEP_ARG ? 'e' : 'm';
+    if (kind == 'e' && reduces_nothing(&t, mask)) return -1;
+    int at = add_step(r, &s);
+    if (at >= 0 && kind != 'e' && is_float(s.type.dtype) && is_float(t.dtype) && dice_chance(d, 50))
+        add_reduce_twin(r, &s, mask);
+    return at;
 }
 
 static int64_t products_of(const kind_of *out, int64_t inner) {
@@ -2179,7 +2213,7 @@ typedef struct sample {
 } sample;
 
 /* Tensors for a call of this graph; false: a size has no value in this run. */
-static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run, int pages) {
+MAYBE_UNUSED static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run, int pages) {
     int64_t symbols[MAX_SYMBOLS] = {-1, -1};
     memset(s, 0, sizeof *s);
     for (int k = 0; k < stax_graph_n_symbols(g) && k < MAX_SYMBOLS; k++) {
@@ -2242,7 +2276,7 @@ static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run,
     return 1;
 }
 
-static void sample_free(sample *s) {
+MAYBE_UNUSED static void sample_free(sample *s) {
     for (int k = 0; k < MAX_TENSORS; k++) block_free(&s->in[k]);
     for (int k = 0; k < MAX_OUTPUTS; k++) block_free(&s->out[k]);
     memset(s, 0, sizeof *s);
