@@ -458,6 +458,7 @@ STAXDEF stax_value stax_expand   (stax_value x, stax_shape shape);     /* broadc
 STAXDEF stax_value stax_squeeze  (stax_value x, stax_axes axes);       /* drops axes of size 1                    */
 STAXDEF stax_value stax_unsqueeze(stax_value x, stax_axes axes);       /* new axes of size 1, numbered afterwards */
 STAXDEF stax_value stax_slice    (stax_value x, stax_shape starts, stax_shape stops, stax_shape steps);  /* Python's rules; STAX_NONE */
+STAXDEF stax_value stax_slice_scatter(stax_value x, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);  /* x with v in the place of that slice; x itself stays */
 STAXDEF stax_value stax_flip     (stax_value x, stax_axes axes);       /* reversed                                */
 STAXDEF stax_value stax_roll     (stax_value x, stax_shape shifts, stax_axes axes);    /* moved, wrapping around  */
 STAXDEF stax_value stax_pad      (stax_value x, stax_shape low, stax_shape high, double value, const char *mode);  /* negative widths crop */
@@ -474,6 +475,7 @@ STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);   
 #define stax_squeeze(x, axes)                   (stax_squeeze)(STAX_AT(x), (axes))
 #define stax_unsqueeze(x, axes)                 (stax_unsqueeze)(STAX_AT(x), (axes))
 #define stax_slice(x, starts, stops, steps)     (stax_slice)(STAX_AT(x), (starts), (stops), (steps))
+#define stax_slice_scatter(x, v, starts, stops, steps) (stax_slice_scatter)(STAX_AT(x), (v), (starts), (stops), (steps))
 #define stax_flip(x, axes)                      (stax_flip)(STAX_AT(x), (axes))
 #define stax_roll(x, shifts, axes)              (stax_roll)(STAX_AT(x), (shifts), (axes))
 #define stax_pad(x, low, high, value, mode)     (stax_pad)(STAX_AT(x), (low), (high), (value), (mode))
@@ -652,8 +654,8 @@ STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p); 
 #define stax_dropout(x, key, p)                    (stax_dropout)(STAX_AT(x), (key), (p))
 
 /* ---- state and markers -------------------------------------------------------------------------------------- */
-STAXDEF void       stax_assign       (stax_value p, stax_value v);   /* p: a state, or a slice of one; v broadcasts, its dtype must be p's */
-STAXDEF void       stax_assign_slice (stax_value p, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);
+STAXDEF void       stax_assign       (stax_value p, stax_value v);   /* p: a state or a view of one; v broadcasts, its dtype must be p's */
+STAXDEF void       stax_assign_slice (stax_value p, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);  /* through that slice of p */
 STAXDEF stax_value stax_stop_gradient(stax_value x);                 /* x; no gradient flows through      */
 STAXDEF stax_value stax_checkpoint   (stax_value x);                 /* x; recomputed in the reverse pass */
 STAXDEF stax_value stax_barrier      (stax_value x);                 /* x; nothing is fused across        */
@@ -795,6 +797,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SQUEEZE,         "squeeze",         MOVEMENT,    1, 1, 1, "axes:axes",                                         squeeze,         reshape_to,    "without axes of size 1")  \
     X(UNSQUEEZE,       "unsqueeze",       MOVEMENT,    1, 1, 1, "axes:axes!",                                        unsqueeze,       reshape_to,    "with new axes of size 1") \
     X(SLICE,           "slice",           MOVEMENT,    1, 1, 1, "starts:sizes stops:sizes steps:sizes",              slice,           basis,         "start:stop:step on each axis, Python's rules") \
+    X(SLICE_SCATTER,   "slice_scatter",   MOVEMENT,    2, 2, 1, "starts:sizes stops:sizes steps:sizes",              assign,          slice_scatter, "x with its slice replaced by v") \
     X(FLIP,            "flip",            MOVEMENT,    1, 1, 1, "axes:axes",                                         flip,            flip,          "axes reversed")           \
     X(ROLL,            "roll",            MOVEMENT,    1, 1, 1, "shifts:sizes! axes:axes",                           roll,            roll,          "moved along axes, wrapping around") \
     X(PAD,             "pad",             MOVEMENT,    1, 1, 1, "low:sizes high:sizes value:number=0 mode:text=constant|reflect|edge|wrap", pad, pad, "more elements around; negative widths crop") \
@@ -859,8 +862,8 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(NORMAL,          "normal",          RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=f32",                      random,          basis,         "mean 0, variance 1")      \
     X(DROPOUT,         "dropout",         LATER,       2, 2, 1, "p:float!",                                          later,           later,         "0 with probability p, else x / (1 - p)") \
     /* state: the result is the new contents, which has no name of its own in the text */                                                                                   \
-    X(ASSIGN,          "assign",          STATE,       2, 2, 1, "",                                                  assign,          basis,         "overwrites an inout parameter") \
-    X(ASSIGN_SLICE,    "assign_slice",    STATE,       2, 2, 1, "starts:sizes stops:sizes steps:sizes",              assign,          basis,         "overwrites a part of an inout parameter") \
+    X(ASSIGN,          "assign",          STATE,       2, 3, 1, "",                                                  assign,          assign,        "overwrites an inout parameter, or what a view of it shows") \
+    X(ASSIGN_SLICE,    "assign_slice",    STATE,       2, 3, 1, "starts:sizes stops:sizes steps:sizes",              assign,          assign,        "the same through a slice") \
     /* markers */                                                                                                                                                           \
     X(STOP_GRADIENT,   "stop_gradient",   MARKER,      1, 1, 1, "",                                                  marker,          identity,      "x; no gradient flows through") \
     X(CHECKPOINT,      "checkpoint",      MARKER,      1, 1, 1, "",                                                  marker,          identity,      "x; recomputed in the reverse pass") \
@@ -9849,12 +9852,14 @@ static bool staxi_infer_random(staxi_infer *c) {
 
 /* ---- rules: state and regions ---------------------------------------------------------------- */
 
-/* Operands: the newest contents, the value. Nothing is converted; the value broadcasts. */
+/* Operands: the newest contents, the value, and for a state the view that is written through, of
+   which only the form matters. Nothing is converted; the value broadcasts. slice_scatter is the
+   same on a value, and gives a new one. */
 static bool staxi_infer_assign(staxi_infer *c) {
-    const staxi_type *p = staxi_in(c, 0);
+    const staxi_type *p = staxi_in(c, 0), *view = staxi_in(c, c->n > 2 ? 2 : 0);
     const staxi_literal *l = staxi_in_literal(c, 1);
-    staxi_type room = *p;
-    if (c->op == STAX_OP_ASSIGN_SLICE && !staxi_slice_type(c, p, &room)) return false;
+    staxi_type room = *view;
+    if (c->op != STAX_OP_ASSIGN && !staxi_slice_type(c, view, &room)) return false;
     if (l && !staxi_literal_check(c, l, (stax_dtype)p->dtype)) return false;
     if (!l && staxi_in(c, 1)->dtype != p->dtype)
         return staxi_op_fail(c, STAX_E_DTYPE, STAXI_SAY("stax_cast the value"),
@@ -10503,12 +10508,58 @@ static void staxi_state_set(stax_graph *g, staxi_input *state, uint32_t contents
     state->current = contents;
 }
 
-/* assign and assign_slice: `target` is contents of a state, or for assign a slice taken from one. */
+/* Ops that show every element of their operand at most once: one can write through them. */
+static bool staxi_is_view_op(uint16_t op) {
+    switch (op) {
+        case STAX_OP_SLICE:
+        case STAX_OP_PERMUTE:
+        case STAX_OP_TRANSPOSE:
+        case STAX_OP_RESHAPE:
+        case STAX_OP_SQUEEZE:
+        case STAX_OP_UNSQUEEZE:
+        case STAX_OP_FLIP:
+            return true;
+        default:
+            return false;
+    }
+}
+
+/* The value that a view shows parts of (the value itself where it is no view). */
+static uint32_t staxi_view_root(const stax_graph *g, uint32_t value) {
+    const staxi_node *n = &g->nodes[g->values[value].node];
+    while (staxi_is_view_op(n->op)) {
+        value = n->sources[0];
+        n = &g->nodes[g->values[value].node];
+    }
+    return value;
+}
+
+static bool staxi_assign_refuse(staxi_infer *c, uint32_t target) {
+    stax_graph *g = c->g;
+    const char *op = staxi_op_name((stax_op)g->nodes[g->values[target].node].op);
+    const char *views = STAXI_SAY(
+        "slice, permute, transpose, reshape, squeeze, unsqueeze, flip of an inout parameter");
+    bool shows_state = false;
+    if (g->values[target].type.weak) op = "literal";
+    if (staxi_op_info((stax_op)g->nodes[g->values[target].node].op)->cls == STAXI_CLASS_MOVEMENT)
+        shows_state = staxi_value_state(
+            g, staxi_view_root(g, g->nodes[g->values[target].node].sources[0]));
+    if (shows_state)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, views,
+                             STAXI_SAY("%s gives no view: its elements are not each an element of "
+                                       "their own of the inout parameter"),
+                             op);
+    return staxi_op_fail(c, STAX_E_ARGUMENT, views,
+                         STAXI_SAY("expected an inout parameter or a view of one as the first "
+                                   "operand, found the result of %s"),
+                         op);
+}
+
+/* assign and assign_slice: `target` is contents of a state (of any time), or a view of them. */
 static bool staxi_assign_add(stax_graph *g, stax_op op, uint32_t target, uint32_t value,
                              const staxi_attr *attrs, uint32_t place) {
-    const staxi_node *view;
     staxi_input *state;
-    uint32_t sources[2], contents;
+    uint32_t sources[3], contents, root;
     staxi_infer c = staxi_call(g, op, place);
     if (g->root->status != STAX_OK || target == 0 || value == 0) return false;
     sources[0] = target;
@@ -10519,29 +10570,12 @@ static bool staxi_assign_add(stax_graph *g, stax_op op, uint32_t target, uint32_
         return staxi_op_fail(&c, STAX_E_ARGUMENT,
                              STAXI_SAY("give the new contents as a result of the region"),
                              STAXI_SAY("assignment inside a region is not allowed"));
-    view = &g->nodes[g->values[target].node];
-    state = staxi_value_state(g, target);
-    if (!state && staxi_op_info((stax_op)view->op)->cls == STAXI_CLASS_MOVEMENT &&
-        view->n_sources == 1) {
-        staxi_input *below = staxi_value_state(g, view->sources[0]);
-        bool slice = view->op == STAX_OP_SLICE && op == STAX_OP_ASSIGN;
-        if (below && !slice)
-            return staxi_op_fail(&c, STAX_E_NOT_BUILT,
-                                 STAXI_SAY("assign the state or a slice of it"),
-                                 STAXI_SAY("assignment through %s is not built yet"),
-                                 staxi_op_name((stax_op)view->op));
-        if (below) {
-            state = below;
-            op = STAX_OP_ASSIGN_SLICE;
-            attrs = view->attrs;
-        }
-    }
-    if (!state)
-        return staxi_op_fail(
-            &c, STAX_E_ARGUMENT, NULL,
-            STAXI_SAY("expected an inout parameter or a slice of one as the first operand"));
+    root = staxi_view_root(g, target);
+    state = staxi_value_state(g, root);
+    if (!state) return staxi_assign_refuse(&c, root);
     sources[0] = state->current;
-    contents = staxi_node_add(g, op, sources, 2, attrs, NULL, 0, place);
+    sources[2] = target;
+    contents = staxi_node_add(g, op, sources, root == target ? 2 : 3, attrs, NULL, 0, place);
     if (contents == 0) return false;
     staxi_state_set(g, state, contents);
     return true;
@@ -11425,6 +11459,15 @@ STAXDEF stax_value(stax_slice)(stax_value x, stax_shape starts, stax_shape stops
     return staxi_build1(STAX_OP_SLICE, x, a);
 }
 
+STAXDEF stax_value(stax_slice_scatter)(stax_value x, stax_value v, stax_shape starts,
+                                       stax_shape stops, stax_shape steps) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_sizes_or_none(&starts);
+    a[1] = staxi_attr_sizes_or_none(&stops);
+    a[2] = staxi_attr_sizes_or_none(&steps);
+    return staxi_build2(STAX_OP_SLICE_SCATTER, x, v, a);
+}
+
 STAXDEF stax_value(stax_roll)(stax_value x, stax_shape shifts, stax_axes axes) {
     int64_t list[STAX_MAX_RANK];
     staxi_attr a[2];
@@ -12156,10 +12199,13 @@ static void staxi_put_node(staxi_printer *p, const staxi_scope *s, const staxi_n
     }
     staxi_put(t, staxi_op_name((stax_op)n->op));
     for (uint32_t k = 0; k < n->n_sources; k++) {
-        const staxi_literal *l = staxi_value_literal(g, n->sources[k]);
+        bool through = staxi_is_assign(n->op) && n->n_sources > 2; /* the view stands first */
+        uint32_t v = n->sources[through && k == 0 ? 2 : k];
+        const staxi_literal *l = staxi_value_literal(g, v);
+        if (through && k == 2) continue;
         staxi_put(t, k ? ", " : " ");
         if (l) staxi_put_literal(t, l);
-        if (!l) staxi_put(t, s->names[n->sources[k]]);
+        if (!l) staxi_put(t, s->names[v]);
     }
     shown = staxi_put_attrs(t, g, n);
     if (n->n_regions > 0)
@@ -13847,6 +13893,7 @@ typedef struct staxi_expander {
 } staxi_expander;
 
 typedef bool (*staxi_expand_fn)(staxi_expander *e, const staxi_node *n, uint32_t *results);
+static const staxi_expand_fn *staxi_expand_table(void);
 
 static uint32_t staxi_x_node(staxi_expander *e, stax_op op, const uint32_t *sources, uint32_t n,
                              const staxi_attr *attrs) {
@@ -14973,111 +15020,96 @@ static bool staxi_expand_linear(staxi_expander *e, const staxi_node *n, uint32_t
 /* ---- state
  * ---------------------------------------------------------------------------------------------- */
 
-/* Unsigned integers of the same width: selecting floats would settle their NaNs, and assigning
- * copies bits. */
-static uint32_t staxi_x_as_bits(staxi_expander *e, uint32_t v, stax_dtype *was) {
-    static const stax_dtype words[9] = {STAX_DTYPE_NONE, STAX_U8,         STAX_U16,
-                                        STAX_DTYPE_NONE, STAX_U32,        STAX_DTYPE_NONE,
-                                        STAX_DTYPE_NONE, STAX_DTYPE_NONE, STAX_U64};
-    if (!v) return 0;
-    *was = staxi_x_dtype(e, v);
-    if (*was == STAX_BOOL || staxi_is_integer(*was)) return v;
-    return staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(words[staxi_dtype_bytes(*was)]));
+/* v as a copy of x in which the slice is replaced. */
+static uint32_t staxi_x_slice_scatter(staxi_expander *e, uint32_t x, uint32_t v,
+                                      const staxi_attr *lists) {
+    uint32_t s[2];
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    s[0] = x;
+    s[1] = v;
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, lists, 3 * sizeof *attrs);
+    return staxi_x_node(e, STAX_OP_SLICE_SCATTER, s, 2, attrs);
 }
 
-/* p with v (count entries along the axis) at first, first + step, ...; step > 0 */
-static uint32_t staxi_x_put_strided(staxi_expander *e, uint32_t p, uint32_t v, int axis,
-                                    staxi_ix first, staxi_ix count, int64_t step) {
-    staxi_ix_pool *pool = &e->to->root->sizes;
-    stax_dtype was = STAX_DTYPE_NONE;
-    staxi_type line, shape;
-    staxi_ix end = staxi_ix_add(pool, first, staxi_ix_mul(pool, count, staxi_ix_const(pool, step)));
-    uint32_t i, at, hit, by;
-    p = staxi_x_as_bits(e, p, &was);
-    v = staxi_x_as_bits(e, v, &was);
-    if (!p || !v) return 0;
-    shape = *staxi_x_type(e, p);
-    line = staxi_type_scalar(STAX_I64);
-    line.rank = 1;
-    line.dims[0] = shape.dims[axis];
-    by = staxi_x_int(e, step, STAX_I64);
-    i = staxi_x_with(e, STAX_OP_SUB, staxi_x_iota(e, &line, 0), staxi_x_size_value(e, first));
-    at = staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, i, by);
-    hit = staxi_x_with(e, STAX_OP_EQ, staxi_x_with(e, STAX_OP_REMAINDER, i, by),
-                       staxi_x_int(e, 0, STAX_I64));
-    hit = staxi_x_op2(e, STAX_OP_LOGICAL_AND, hit,
-                      staxi_x_with(e, STAX_OP_GE, i, staxi_x_int(e, 0, STAX_I64)));
-    end = staxi_ix_sub(pool, end, first);
-    hit = staxi_x_op2(e, STAX_OP_LOGICAL_AND, hit,
-                      staxi_x_with(e, STAX_OP_LT, i, staxi_x_size_value(e, end)));
-    if (staxi_ix_range(pool, count).lo < 1) { /* something to load where nothing is assigned */
-        int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
-        memset(low, 0, sizeof low);
-        memset(high, 0, sizeof high);
-        high[axis] = 1;
-        v = staxi_x_pad(e, v, low, high, staxi_attr_int(0), "constant");
-    }
-    v = staxi_x_gather(e, STAX_OP_GATHER, v, at, axis, "clip");
-    line = shape;
-    for (int d = 0; d < shape.rank; d++) {
-        if (d != axis) line.dims[d] = staxi_ix_const(pool, 1);
-    }
-    hit = staxi_x_expand(e, staxi_x_reshape(e, hit, &line), &shape);
-    v = staxi_x_op3(e, STAX_OP_WHERE, hit, v, p);
-    return v && staxi_x_dtype(e, v) != was
-               ? staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(was))
-               : v;
+/* v in the shape of the slice of x. */
+static uint32_t staxi_x_slice_room(staxi_expander *e, uint32_t x, uint32_t v,
+                                   const staxi_attr *lists) {
+    staxi_ix first = 0;
+    staxi_type room;
+    if (!x || !v) return 0;
+    room = *staxi_x_type(e, x);
+    for (int d = 0; d < room.rank; d++)
+        if (!staxi_slice_extent(e->to, room.dims[d], lists[0].list[d], lists[1].list[d],
+                                lists[2].list[d], &first, &room.dims[d]))
+            return 0;
+    return staxi_x_expand(e, v, &room);
 }
 
-/* The slice of p in axes `axis` and up replaced by v, axis by axis: cut out, replace within, put
- * together again. */
-static uint32_t staxi_x_put(staxi_expander *e, const staxi_node *n, uint32_t p, uint32_t v,
-                            int axis) {
-    staxi_ix_pool *pool = &e->to->root->sizes;
-    int64_t start, stop, step, size = 0, at = 0, many = 0;
-    staxi_ix first = 0, count = 0, dim;
-    if (!p || !v) return 0;
-    if (axis == staxi_x_type(e, p)->rank) return v;
-    start = staxi_x_size(e, n->attrs[0].list[axis]);
-    stop = staxi_x_size(e, n->attrs[1].list[axis]);
-    step = n->attrs[2].list[axis];
-    dim = staxi_x_type(e, p)->dims[axis];
-    if (!staxi_slice_extent(e->to, dim, start, stop, step, &first, &count)) return 0;
-    uint32_t inner = staxi_x_put(e, n, staxi_x_slice(e, p, axis, start, stop, step), v, axis + 1);
-    if (step < 0) { /* the same places from the other end */
-        inner = staxi_x_flip(e, inner, 1u << axis);
-        first = staxi_ix_add(pool, first,
-                             staxi_ix_mul(pool, staxi_ix_const(pool, step),
-                                          staxi_ix_sub(pool, count, staxi_ix_const(pool, 1))));
-        step = -step;
+static bool staxi_expand_slice_scatter(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    int64_t room[3][STAX_MAX_RANK];
+    staxi_attr lists[3];
+    uint32_t x = staxi_x_stored(e, n, 0, dtype), v = staxi_x_stored(e, n, 1, dtype);
+    for (int k = 0; k < 3; k++) lists[k] = staxi_x_list(e, &n->attrs[k], room[k]);
+    v = staxi_x_slice_room(e, x, v, lists);
+    results[0] = staxi_x_slice_scatter(e, x, v, lists);
+    return results[0] != 0;
+}
+
+/* The views between `view` and its root (old values), taken again from p. */
+static uint32_t staxi_x_view_of(staxi_expander *e, uint32_t view, uint32_t p) {
+    uint32_t root = staxi_view_root(e->from, view), n = 0, y = p;
+    for (uint32_t v = view; v != root; n++) v = e->from->nodes[e->from->values[v].node].sources[0];
+    const staxi_node **chain =
+        (const staxi_node **)staxi_arena_push(&e->to->root->arena, (n + 1) * sizeof *chain, 8);
+    if (!chain || !p) return 0;
+    for (uint32_t v = view, k = n; k-- > 0; v = chain[k]->sources[0])
+        chain[k] = &e->from->nodes[e->from->values[v].node];
+    for (uint32_t k = 0; k < n && y; k++) {
+        uint32_t *operand = &e->map[chain[k]->sources[0]], kept = *operand, result = 0;
+        *operand = y; /* the same op on other contents */
+        y = staxi_expand_table()[chain[k]->op](e, chain[k], &result) ? result : 0;
+        *operand = kept;
     }
-    if (count == dim && step == 1) return inner;
-    if (staxi_ix_equals(e->to, count, 0)) return p;
-    bool known = staxi_ix_is_const(pool, dim, &size) && staxi_ix_is_const(pool, first, &at) &&
-                 staxi_ix_is_const(pool, count, &many);
-    if (!known || (step > 1 && many > 1))
-        return staxi_x_put_strided(e, p, inner, axis, first, count, step);
-    uint32_t parts[3], k = 0;
-    if (at > 0) parts[k++] = staxi_x_slice(e, p, axis, 0, at, 1);
-    parts[k++] = inner;
-    if (at + many < size) parts[k++] = staxi_x_slice(e, p, axis, at + many, STAX_NONE, 1);
-    return staxi_x_concat(e, parts, k, axis);
+    return y;
+}
+
+/* P 4.4: contents p with v in the place of y, a view of p (slices, permutes, reshapes of the basis).
+   Each view has an inverse; that of a slice needs what the slice leaves out. */
+static uint32_t staxi_x_through(staxi_expander *e, uint32_t p, uint32_t y, uint32_t v) {
+    while (y != p && v) {
+        const staxi_node *n = &e->to->nodes[e->to->values[y].node];
+        uint32_t x = n->sources[0];
+        staxi_type shape = *staxi_x_type(e, x);
+        if (n->op == STAX_OP_SLICE) {
+            v = staxi_x_slice_scatter(e, x, v, n->attrs);
+        } else if (n->op == STAX_OP_RESHAPE) {
+            v = staxi_x_reshape(e, v, &shape);
+        } else { /* permute */
+            int64_t axes[STAX_MAX_RANK];
+            for (int d = 0; d < shape.rank; d++) axes[staxi_basis_permute(e->to, n, d)] = d;
+            v = staxi_x_permute(e, v, axes);
+        }
+        y = x;
+    }
+    return v;
 }
 
 /* The new contents of a state. */
-static bool staxi_expand_state(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+static bool staxi_expand_assign(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     stax_dtype dtype = staxi_old_dtype(e, n);
-    staxi_type room = staxi_x_result(e, n);
     uint32_t p = staxi_x_stored(e, n, 0, dtype), v = staxi_x_stored(e, n, 1, dtype);
-    for (int d = 0; n->op == STAX_OP_ASSIGN_SLICE && d < room.rank; d++) {
-        staxi_ix first = 0;
-        if (!staxi_slice_extent(e->to, room.dims[d], staxi_x_size(e, n->attrs[0].list[d]),
-                                staxi_x_size(e, n->attrs[1].list[d]), n->attrs[2].list[d], &first,
-                                &room.dims[d]))
-            return false;
+    uint32_t y = n->n_sources > 2 ? staxi_x_view_of(e, n->sources[2], p) : p;
+    if (n->op == STAX_OP_ASSIGN_SLICE) {
+        int64_t room[3][STAX_MAX_RANK];
+        staxi_attr lists[3];
+        for (int k = 0; k < 3; k++) lists[k] = staxi_x_list(e, &n->attrs[k], room[k]);
+        v = staxi_x_slice_scatter(e, y, staxi_x_slice_room(e, y, v, lists), lists);
+    } else {
+        v = staxi_x_like(e, v, y);
     }
-    v = staxi_x_expand(e, v, &room);
-    results[0] = n->op == STAX_OP_ASSIGN_SLICE ? staxi_x_put(e, n, p, v, 0) : v;
+    results[0] = y ? staxi_x_through(e, p, y, v) : 0;
     return results[0] != 0;
 }
 
@@ -15165,8 +15197,6 @@ static bool staxi_expand_basis(staxi_expander *e, const staxi_node *n, uint32_t 
             return staxi_expand_dot(e, n, results);
         case STAXI_CLASS_RANDOM:
             return staxi_expand_random(e, n, results);
-        case STAXI_CLASS_STATE:
-            return staxi_expand_state(e, n, results);
         case STAXI_CLASS_REGION:
             return staxi_expand_region_op(e, n, results);
         default:
@@ -15187,6 +15217,8 @@ static const staxi_expand_fn staxi_expand_fns[STAX_OP_COUNT] = {staxi_expand_lat
                                                                 STAXI_OPS(STAXI_EXPAND_FN)};
 #undef STAXI_EXPAND_FN
 
+static const staxi_expand_fn *staxi_expand_table(void) { return staxi_expand_fns; }
+
 /* What outputs and written states need, nodes from the last to the first. The rest is left out:
    nobody could see it. NULL without memory. */
 static uint8_t *staxi_live_values(staxi_expander *e) {
@@ -15201,7 +15233,8 @@ static uint8_t *staxi_live_values(staxi_expander *e) {
         bool needed = false;
         for (uint32_t i = 0; i < n->n_results; i++) needed = needed || live[n->first_value + i];
         if (!needed) continue;
-        for (uint32_t i = 0; i < n->n_sources; i++) live[n->sources[i]] = 1;
+        for (uint32_t i = 0; i < n->n_sources; i++)
+            if (i < 2 || !staxi_is_assign(n->op)) live[n->sources[i]] = 1;
         for (uint32_t r = 0; r < n->n_regions; r++)
             for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
                 if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE)
@@ -16273,6 +16306,25 @@ static bool staxi_eval_view(staxi_frame *f, const staxi_node *n, staxi_datum *r)
     return true;
 }
 
+/* All of x, then v over the places of the slice. */
+static bool staxi_eval_slice_scatter(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0), *v = staxi_source(f, n, 1);
+    int64_t row[STAX_MAX_RANK], to[STAX_MAX_RANK], from[STAX_MAX_RANK], first = 0;
+    if (r->n) memcpy(r->data, x->data, staxi_datum_bytes(r));
+    if (v->n == 0) return true;
+    staxi_row_strides(r->dims, r->rank, row);
+    staxi_row_strides(v->dims, v->rank, from);
+    for (int d = 0; d < r->rank; d++) {
+        int64_t start = 0, step = staxi_basis_slice_step(f->g, n, d);
+        if (!staxi_eval_size(f, staxi_basis_slice_start(f->g, n, d), &start)) return false;
+        first += staxi_slice_first(start, step, r->dims[d]) * row[d];
+        to[d] = step * row[d];
+    }
+    staxi_copy_strided(staxi_at(r, first), to, v->data, from, v->dims, v->rank,
+                       staxi_dtype_bytes(r->dtype));
+    return true;
+}
+
 static bool staxi_eval_concat(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
     int axis = staxi_basis_axis(f->g, n);
     int64_t to[STAX_MAX_RANK], from[STAX_MAX_RANK], at = 0;
@@ -16693,6 +16745,8 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
             return staxi_eval_view(f, n, r);
         case STAX_OP_PAD:
             return staxi_eval_pad(f, n, r);
+        case STAX_OP_SLICE_SCATTER:
+            return staxi_eval_slice_scatter(f, n, r);
         case STAX_OP_CONCAT:
             return staxi_eval_concat(f, n, r);
         case STAX_OP_IOTA:
@@ -17573,6 +17627,30 @@ static staxi_expr staxi_lower_pad(staxi_stages *p, const staxi_node *n, const st
                            staxi_ex_const(p, from->dtype, staxi_basis_pad_value(p->graph, n)));
 }
 
+/* slice_scatter: inside the slice element (i - first) / step of v, else x */
+static staxi_expr staxi_lower_slice_scatter(staxi_stages *p, const staxi_node *n,
+                                            const staxi_ix *ix) {
+    stax_graph *g = (stax_graph *)(uintptr_t)p->graph;
+    staxi_ix at[STAX_MAX_RANK], zero = staxi_ix_const(&p->ix, 0),
+                                inside = staxi_ix_const(&p->ix, 1);
+    for (int d = 0; d < staxi_type_of(p, n->first_value)->rank; d++) {
+        int64_t step = staxi_basis_slice_step(g, n, d);
+        staxi_ix count = staxi_dim(p, n->sources[1], d),
+                 by = staxi_ix_const(&p->ix, step < 0 ? -step : step),
+                 first =
+                     staxi_ix_copy(&p->ix, &g->root->sizes, staxi_basis_slice_first(g, n, d)),
+                 i = step > 0 ? staxi_ix_sub(&p->ix, ix[d], first)
+                              : staxi_ix_sub(&p->ix, first, ix[d]);
+        at[d] = staxi_ix_floordiv(&p->ix, i, by);
+        inside = staxi_ix_and(&p->ix, inside, staxi_ix_le(&p->ix, zero, i));
+        inside = staxi_ix_and(&p->ix, inside, staxi_ix_lt(&p->ix, at[d], count));
+        inside =
+            staxi_ix_and(&p->ix, inside, staxi_ix_eq(&p->ix, staxi_ix_mod(&p->ix, i, by), zero));
+    }
+    return staxi_ex_select(p, inside, staxi_lower(p, n->sources[1], at),
+                           staxi_lower(p, n->sources[0], ix));
+}
+
 static staxi_expr staxi_lower_concat(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
     int axis = staxi_basis_axis(p->graph, n), rank = staxi_type_of(p, n->first_value)->rank;
     staxi_expr result = 0;
@@ -17668,6 +17746,8 @@ static staxi_expr staxi_lower_movement(staxi_stages *p, const staxi_node *n, con
             return staxi_lower_reshape(p, n, ix);
         case STAX_OP_PAD:
             return staxi_lower_pad(p, n, ix);
+        case STAX_OP_SLICE_SCATTER:
+            return staxi_lower_slice_scatter(p, n, ix);
         case STAX_OP_CONCAT:
             return staxi_lower_concat(p, n, ix);
         case STAX_OP_PERMUTE:
@@ -18007,7 +18087,7 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
     bool guarded =
-        n->op == STAX_OP_CONCAT ||
+        n->op == STAX_OP_CONCAT || n->op == STAX_OP_SLICE_SCATTER ||
         (n->op == STAX_OP_PAD && staxi_basis_pad_mode(p->graph, n) == STAXI_PAD_CONSTANT);
     for (uint32_t k = 0; k < n->n_sources; k++) {
         uint32_t s = n->sources[k];
@@ -18047,10 +18127,14 @@ static bool staxi_realize_init(staxi_stages *p, staxi_realize *r) {
     r->soft = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     r->selects = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     if (!r->uses || !r->cost || !r->depth || !r->hard || !r->soft || !r->selects) return false;
-    for (size_t k = 1; k < p->graph->n_nodes; k++)
-        for (uint32_t s = 0; s < p->graph->nodes[k].n_sources; s++)
-            r->uses[p->graph->nodes[k].sources[s]]++;
     for (size_t k = 0; k < p->graph->n_outputs; k++) r->uses[p->graph->outputs[k].value]++;
+    for (size_t k = p->graph->n_nodes; k-- > 1;) { /* only what is needed counts as a reader */
+        const staxi_node *node = &p->graph->nodes[k];
+        bool used = false;
+        for (uint32_t i = 0; i < node->n_results; i++)
+            used = used || r->uses[node->first_value + i];
+        for (uint32_t s = 0; used && s < node->n_sources; s++) r->uses[node->sources[s]]++;
+    }
     for (uint32_t v = 1; v < n; v++) staxi_realize_value(p, r, v);
     return true;
 }
