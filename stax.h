@@ -17312,6 +17312,26 @@ typedef struct staxi_stage {
     uint32_t n_readers;
 } staxi_stage;
 
+/* One store into the memory of a state: its contents `value` are those of `before` but for the
+   places that `steps` lead to, from the outermost view inwards; there they are `data`. */
+enum { STAXI_WRITE_STEPS = 8 };
+typedef struct staxi_write {
+    uint32_t value, before; /* before = 0: all of it is overwritten                        */
+    uint32_t data;
+    uint32_t input, output; /* the state's buffers                                         */
+    uint32_t stage;
+    uint32_t copy; /* the stage that computes the data elsewhere first, 0: none            */
+    uint32_t next; /* another write with the same value                                    */
+    int n_steps;
+    const staxi_node *steps[STAXI_WRITE_STEPS]; /* slice_scatter, permute, reshape         */
+} staxi_write;
+
+/* What a schedule that went in a circle decided for the next attempt, by value. */
+enum {
+    STAXI_WRITE_COPY = 1, /* the data is computed elsewhere first, then copied             */
+    STAXI_WRITE_APART = 2 /* nobody reads these contents from the state's memory           */
+};
+
 typedef struct staxi_memo {
     uint32_t value;
     staxi_expr expr;
@@ -17341,6 +17361,11 @@ typedef struct staxi_stages {
     size_t cap_value_exprs;
     uint32_t *stage_of;  /* by graph value                                           */
     uint32_t *buffer_of; /* by graph value: inputs and constants                     */
+    uint32_t *output_of; /* by output: its buffer                                    */
+    staxi_write *writes; /* in order, those of one state together; [0] unused        */
+    size_t n_writes, cap_writes;
+    uint32_t *write_of;    /* by graph value: the first of its writes                  */
+    const uint8_t *choice; /* by graph value: STAXI_WRITE_..., see staxi_writes_order  */
     uint32_t n_vars, n_sizes, n_args;
     stax_status status;
     const char *why;
@@ -17557,18 +17582,18 @@ static staxi_ix staxi_size_of_attr(staxi_stages *p, int64_t size) {
                          staxi_size_ix((stax_graph *)(uintptr_t)p->graph, size));
 }
 
-/* reshape: the row-major position in the result, taken apart by the source's dims */
-static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
-    uint32_t src = n->sources[0];
-    const staxi_type *from = staxi_type_of(p, src), *to = staxi_type_of(p, n->first_value);
-    staxi_ix at[STAX_MAX_RANK];
+/* reshape: index ix of `dst` as an index of `src`, which has as many elements: the row-major
+   position, taken apart by the source's dims */
+static void staxi_reshape_index(staxi_stages *p, uint32_t src, uint32_t dst, const staxi_ix *ix,
+                                staxi_ix *at) {
+    const staxi_type *from = staxi_type_of(p, src), *to = staxi_type_of(p, dst);
     int f = 0, t = 0;
     /* groups of dims with equal products are independent: [a,b,c] -> [a,b*c] keeps a's index */
     while (f < from->rank || t < to->rank) {
         int f0 = f, t0 = t;
         staxi_ix pf = staxi_ix_const(&p->ix, 1), pt = pf;
         if (f < from->rank) pf = staxi_dim(p, src, f++);
-        if (t < to->rank) pt = staxi_dim(p, n->first_value, t++);
+        if (t < to->rank) pt = staxi_dim(p, dst, t++);
         while (pf != pt && (f < from->rank || t < to->rank)) {
             /* extend the side that is not a proven multiple; for constants: the smaller one */
             int64_t cf, ct;
@@ -17577,11 +17602,11 @@ static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, cons
             if ((left && f < from->rank) || t >= to->rank)
                 pf = staxi_ix_mul(&p->ix, pf, staxi_dim(p, src, f++));
             else
-                pt = staxi_ix_mul(&p->ix, pt, staxi_dim(p, n->first_value, t++));
+                pt = staxi_ix_mul(&p->ix, pt, staxi_dim(p, dst, t++));
         }
         staxi_ix flat = staxi_ix_const(&p->ix, 0);
         for (int d = t0; d < t; d++)
-            flat = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, flat, staxi_dim(p, n->first_value, d)),
+            flat = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, flat, staxi_dim(p, dst, d)),
                                 ix[d]);
         for (int d = f - 1; d >= f0; d--) {
             staxi_ix e = staxi_dim(p, src, d);
@@ -17592,7 +17617,12 @@ static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, cons
                 flat = staxi_ix_floordiv(&p->ix, flat, e);
         }
     }
-    return staxi_lower(p, src, at);
+}
+
+static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
+    staxi_ix at[STAX_MAX_RANK];
+    staxi_reshape_index(p, n->sources[0], n->first_value, ix, at);
+    return staxi_lower(p, n->sources[0], at);
 }
 
 /* pad: the index of the source, by mode; constant mode guards the load */
@@ -18083,6 +18113,11 @@ static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uin
     return false;
 }
 
+/* Is the value read from the memory of a state, once it has been written there? */
+static bool staxi_is_in_state(const staxi_stages *p, uint32_t v) {
+    return p->write_of[v] && !(p->choice[v] & STAXI_WRITE_APART);
+}
+
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
@@ -18114,6 +18149,7 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
     } else if (r->uses[v] > 1 && cost >= STAXI_COST_DEAR) {
         r->soft[v] = 1;
     }
+    if (staxi_is_in_state(p, v)) r->hard[v] = 1;
     r->cost[v] = cost;
     r->depth[v] = depth;
 }
@@ -18307,33 +18343,192 @@ static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     return e != 0;
 }
 
-/* A stage for every output; an output that some stage already stores elsewhere is copied. */
-static bool staxi_stage_outputs(staxi_stages *p) {
+/* ---- writing states ---- */
+
+/* From value q back through views that undo `steps`: the contents that they were taken from, or 0.
+   So a slice_scatter into q with those steps around it changes these contents in some places. */
+static uint32_t staxi_write_base(const staxi_stages *p, uint32_t q, const staxi_node *const *steps,
+                                 int n_steps) {
+    stax_graph *g = (stax_graph *)(uintptr_t)p->graph;
+    for (int k = n_steps - 1; k >= 0; k--) {
+        const staxi_node *s = steps[k], *n = staxi_producer(p, q);
+        if (s->op == STAX_OP_SLICE_SCATTER) {
+            if (n->op != STAX_OP_SLICE) return 0;
+            for (int d = 0; d < staxi_type_of(p, q)->rank; d++)
+                if (staxi_basis_slice_first(g, n, d) != staxi_basis_slice_first(g, s, d) ||
+                    staxi_basis_slice_step(g, n, d) != staxi_basis_slice_step(g, s, d) ||
+                    staxi_type_of(p, q)->dims[d] != staxi_type_of(p, s->sources[1])->dims[d])
+                    return 0;
+        } else if (n->op != s->op) {
+            return 0;
+        } else if (s->op == STAX_OP_PERMUTE) {
+            for (int d = 0; d < staxi_type_of(p, q)->rank; d++)
+                if (staxi_basis_permute(g, n, staxi_basis_permute(g, s, d)) != d) return 0;
+        } else if (!staxi_same_dims(staxi_type_of(p, n->sources[0]),
+                                    staxi_type_of(p, s->first_value))) {
+            return 0;
+        }
+        q = n->sources[0];
+    }
+    return q;
+}
+
+/* Finds what contents w->value change of earlier ones: undoes what functionalization built. */
+static void staxi_write_find(const staxi_stages *p, staxi_write *w) {
+    uint32_t v = w->value;
+    int n = 0;
+    w->data = v;
+    while (n < STAXI_WRITE_STEPS) {
+        const staxi_node *node = staxi_producer(p, v);
+        if (node->op == STAX_OP_SLICE_SCATTER) {
+            uint32_t base = staxi_write_base(p, node->sources[0], w->steps, n);
+            if (!base || (w->before && base != w->before)) return;
+            w->before = base;
+            w->data = v = node->sources[1];
+            w->steps[n++] = node;
+            w->n_steps = n;
+        } else if (node->op == STAX_OP_PERMUTE || node->op == STAX_OP_RESHAPE) {
+            v = node->sources[0];
+            w->steps[n++] = node;
+        } else {
+            return;
+        }
+    }
+}
+
+/* The writes of the state that is output k, the last one first, then turned round. */
+static bool staxi_writes_of_output(staxi_stages *p, size_t k) {
+    uint32_t value = p->graph->outputs[k].value, b = p->output_of[k],
+             input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
+    size_t first = p->n_writes;
+    for (bool more = true; more;) {
+        if (!staxi_grow(p->a, (void **)&p->writes, &p->cap_writes, p->n_writes + 1,
+                        sizeof *p->writes))
+            return false;
+        staxi_write *w = &p->writes[p->n_writes++];
+        memset(w, 0, sizeof *w);
+        w->value = value;
+        w->input = p->buffer_of[input];
+        w->output = b;
+        staxi_write_find(p, w);
+        more = w->before && w->before != input;
+        if (more && p->write_of[w->before]) { /* contents of another state: copied whole */
+            w->before = 0;
+            w->n_steps = 0;
+            w->data = value;
+            more = false;
+        }
+        value = w->before;
+    }
+    for (size_t i = first, j = p->n_writes - 1; i < j; i++, j--) {
+        staxi_write t = p->writes[i];
+        p->writes[i] = p->writes[j];
+        p->writes[j] = t;
+    }
+    for (size_t i = first; i < p->n_writes; i++) {
+        p->writes[i].next = p->write_of[p->writes[i].value];
+        p->write_of[p->writes[i].value] = (uint32_t)i;
+    }
+    return true;
+}
+
+/* The stage that computes the data elsewhere first. */
+static uint32_t staxi_stage_copy(staxi_stages *p, uint32_t value) {
+    uint32_t s = p->stage_of[value];
+    bool source = staxi_class_of((stax_op)staxi_producer(p, value)->op) == STAXI_CLASS_SOURCE;
+    if (s && !p->stages[s].buffer) {
+        p->stages[s].soft = false;
+        return s;
+    }
+    s = staxi_stage_map(p, value, false);
+    if (s && !source && !p->stage_of[value]) p->stage_of[value] = s;
+    return s;
+}
+
+/* Where element ix of the data lies in the state. */
+static void staxi_write_index(staxi_stages *p, const staxi_write *w, staxi_ix *ix) {
+    stax_graph *g = (stax_graph *)(uintptr_t)p->graph;
+    for (int k = w->n_steps - 1; k >= 0; k--) {
+        const staxi_node *n = w->steps[k];
+        staxi_ix at[STAX_MAX_RANK];
+        int rank = staxi_type_of(p, n->first_value)->rank;
+        if (n->op == STAX_OP_RESHAPE)
+            staxi_reshape_index(p, n->first_value, n->sources[0], ix, at);
+        for (int d = 0; d < rank; d++) {
+            if (n->op == STAX_OP_PERMUTE) at[d] = ix[staxi_basis_permute(g, n, d)];
+            if (n->op != STAX_OP_SLICE_SCATTER) continue;
+            staxi_ix first =
+                staxi_ix_copy(&p->ix, &g->root->sizes, staxi_basis_slice_first(g, n, d));
+            staxi_ix step = staxi_ix_const(&p->ix, staxi_basis_slice_step(g, n, d));
+            at[d] = staxi_ix_add(&p->ix, first, staxi_ix_mul(&p->ix, step, ix[d]));
+        }
+        memcpy(ix, at, sizeof at);
+    }
+}
+
+/* The stage of write number i. It loops over the data alone; a stage that computes just this data
+   stores it there itself. */
+static bool staxi_stage_write(staxi_stages *p, uint32_t i) {
+    staxi_write *w = &p->writes[i];
+    uint32_t copy = 0, s = p->stage_of[w->value], b = w->output;
+    int class_ = staxi_class_of((stax_op)staxi_producer(p, w->value)->op);
+    bool apart = p->choice[w->value] & STAXI_WRITE_APART;
+    if (p->choice[w->value] & STAXI_WRITE_COPY) {
+        copy = w->copy = staxi_stage_copy(p, w->data);
+        if (!copy) return false;
+    } else if (!w->before && s && !p->stages[s].buffer && !apart && !p->stages[s].fence) {
+        p->stages[s].buffer = b;
+        p->stages[s].soft = false;
+        w->stage = s;
+        return true;
+    }
+    staxi_stage *st = staxi_stage_add(p, STAXI_STAGE_MAP, w->value);
+    if (!st) return false;
+    w->stage = (uint32_t)p->n_stages - 1;
+    staxi_ix ix[STAX_MAX_RANK], at[STAX_MAX_RANK];
+    staxi_stage_domain(p, st, w->data, ix);
+    memcpy(at, ix, sizeof at);
+    staxi_write_index(p, w, at);
+    staxi_expr e = copy ? staxi_lower_use(p, copy, w->data, ix) : staxi_lower(p, w->data, ix);
+    st = &p->stages[w->stage];
+    st->expr[0] = e;
+    st->buffer = b;
+    for (int d = 0; d < p->buffers[b].rank; d++) st->store[d] = at[d];
+    if (staxi_is_in_state(p, w->value) && class_ != STAXI_CLASS_SOURCE && !p->stage_of[w->value])
+        p->stage_of[w->value] = w->stage;
+    return e != 0;
+}
+
+/* ---- outputs and inputs ---- */
+
+static bool staxi_output_buffers(staxi_stages *p) {
     for (size_t k = 0; k < p->graph->n_outputs; k++) {
-        uint32_t v = p->graph->outputs[k].value;
-        uint32_t b = staxi_buffer_add(p, p->graph->outputs[k].name, STAXI_SCOPE_ARG,
-                                      staxi_type_of(p, v), p->graph);
+        uint32_t b = p->output_of[k] =
+            staxi_buffer_add(p, p->graph->outputs[k].name, STAXI_SCOPE_ARG,
+                             staxi_type_of(p, p->graph->outputs[k].value), p->graph);
         if (!b) return false;
         p->buffers[b].is_output = true;
         p->buffers[b].is_state = staxi_output_is_state(p->graph, k);
-        if (p->buffers[b].is_state) { /* the state's own memory: its layout too */
-            uint32_t input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
-            memcpy(p->buffers[b].strides, p->buffers[p->buffer_of[input]].strides,
-                   sizeof p->buffers[b].strides);
-        }
         p->buffers[b].slot = p->n_args++;
-        uint32_t s = p->stage_of[v];
-        if (p->buffers[b].is_state && !s) {
-            s = staxi_stage_map(p, v, false); /* computed whole, then copied into the state */
-            if (!s) return false;
-            p->stage_of[v] = s;
-        }
-        if (!s || p->stages[s].buffer || p->buffers[b].is_state) {
+        if (!p->buffers[b].is_state) continue;
+        uint32_t input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
+        memcpy(p->buffers[b].strides, p->buffers[p->buffer_of[input]].strides,
+               sizeof p->buffers[b].strides); /* the state's own memory: its layout too */
+        if (!staxi_writes_of_output(p, k)) return false;
+    }
+    return true;
+}
+
+/* A stage for every output; an output that some stage already stores elsewhere is copied. */
+static bool staxi_stage_outputs(staxi_stages *p) {
+    for (size_t k = 0; k < staxi_plain_outputs(p->graph); k++) {
+        uint32_t v = p->graph->outputs[k].value, s = p->stage_of[v];
+        if (!s || p->stages[s].buffer) {
             s = staxi_stage_map(p, v, false);
             if (!s) return false;
-            if (!p->stage_of[v] && !p->buffers[b].is_state) p->stage_of[v] = s;
+            if (!p->stage_of[v]) p->stage_of[v] = s;
         }
-        p->stages[s].buffer = b;
+        p->stages[s].buffer = p->output_of[k];
         p->stages[s].soft = false;
     }
     return true;
@@ -18362,6 +18557,7 @@ static bool staxi_stage_inputs(staxi_stages *p) {
 
 static void staxi_stages_free(staxi_stages *p) {
     staxi_free(p->a, p->buffers, p->cap_buffers * sizeof *p->buffers);
+    staxi_free(p->a, p->writes, p->cap_writes * sizeof *p->writes);
     staxi_free(p->a, p->stages, p->cap_stages * sizeof *p->stages);
     staxi_free(p->a, p->exprs, p->cap_exprs * sizeof *p->exprs);
     staxi_free(p->a, p->memos, p->cap_memos * sizeof *p->memos);
@@ -18380,14 +18576,17 @@ static void staxi_copy_symbols(staxi_stages *p) {
                            staxi_ix_between(p->graph->symbols[k].lo, p->graph->symbols[k].hi));
 }
 
-/* Does this stage write a state? Then every reader of the old contents must run before it. */
+/* Does this stage write a state? Then every reader of the old contents runs before it: see
+   staxi_writes_order. */
 static bool staxi_stage_writes_state(const staxi_stages *p, uint32_t stage) {
     const staxi_buffer *b = &p->buffers[p->stages[stage].buffer];
     return p->stages[stage].buffer && b->is_state;
 }
 
-/* Lowers a basis graph. On failure p->status says why; free it in any case. */
-static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const stax_graph *basis) {
+/* Lowers a basis graph. On failure p->status says why; free it in any case. `choice`: a byte for
+   each value, 0 or what a schedule in a circle left (STAXI_WRITE_...). */
+static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const stax_graph *basis,
+                                      const uint8_t *choice) {
     memset(p, 0, sizeof *p);
     p->ctx = ctx;
     p->a = staxi_allocator_of(ctx);
@@ -18397,16 +18596,21 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
     staxi_arena_init(&p->arena, p->a);
     staxi_map_init(&p->expr_map, p->a);
     staxi_map_init(&p->memo_map, p->a);
-    p->n_buffers = p->n_stages = p->n_exprs = 1;
+    p->choice = choice;
+    p->n_buffers = p->n_stages = p->n_exprs = p->n_writes = 1;
     p->n_sizes = (uint32_t)basis->n_symbols;
     staxi_realize r;
     p->stage_of = (uint32_t *)staxi_arena_push(&p->arena, basis->n_values * sizeof(uint32_t), 4);
     p->buffer_of = (uint32_t *)staxi_arena_push(&p->arena, basis->n_values * sizeof(uint32_t), 4);
-    if (!p->stage_of || !p->buffer_of || !staxi_realize_init(p, &r) ||
+    p->output_of =
+        (uint32_t *)staxi_arena_push(&p->arena, (basis->n_outputs + 1) * sizeof(uint32_t), 4);
+    p->write_of = (uint32_t *)staxi_arena_push(&p->arena, basis->n_values * sizeof(uint32_t), 4);
+    if (!p->stage_of || !p->buffer_of || !p->output_of || !p->write_of ||
         !staxi_grow(p->a, (void **)&p->exprs, &p->cap_exprs, 1, sizeof *p->exprs))
         return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     staxi_copy_symbols(p);
-    if (!staxi_stage_inputs(p)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+    if (!staxi_stage_inputs(p) || !staxi_output_buffers(p) || !staxi_realize_init(p, &r))
+        return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     for (uint32_t v = 1; v < basis->n_values; v++) {
         const staxi_node *n = staxi_producer(p, v);
         int class_ = staxi_class_of((stax_op)n->op);
@@ -18420,12 +18624,14 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
         else if (class_ == STAXI_CLASS_REGION)
             return staxi_stages_fail(p, STAX_E_NOT_BUILT,
                                      n->op == STAX_OP_COND ? "cond" : "a loop");
-        else if (r.hard[v] || r.soft[v])
+        else if ((r.hard[v] || r.soft[v]) && !staxi_is_in_state(p, v))
             s = staxi_stage_map(p, v, !r.hard[v]);
-        else
+        else if (!p->write_of[v])
             continue;
-        if (!s) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+        if (!s && !p->write_of[v]) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
         p->stage_of[v] = s;
+        for (uint32_t i = p->write_of[v]; i; i = p->writes[i].next)
+            if (!staxi_stage_write(p, i)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     }
     if (!staxi_stage_outputs(p)) staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     return p->status;
@@ -18476,6 +18682,12 @@ typedef struct staxi_ref {
     staxi_expr expr;
 } staxi_ref;
 
+/* Stage `after` may only start when `before` has ended, though it reads nothing of it. */
+typedef struct staxi_order_edge {
+    uint32_t before, after;
+    bool reads; /* before reads what after overwrites                                      */
+} staxi_order_edge;
+
 typedef struct staxi_fusion {
     uint32_t stage, kernel;
     bool done;
@@ -18490,6 +18702,11 @@ typedef struct staxi_schedule {
     size_t n_uses, cap_uses; /* grouped by reader            */
     staxi_ref *loads;
     size_t n_loads, cap_loads;
+    staxi_order_edge *orders;
+    size_t n_orders, cap_orders;
+    uint32_t *sequence;     /* all stages, each behind what it needs */
+    bool again;             /* the stages must be built again: a choice was made   */
+    uint8_t *choice;        /* by value                               */
     uint32_t *first_use, *first_load; /* by stage; [n_stages] ends    */
     int32_t *cost;                    /* scalar operations by stage   */
     uint8_t *mode;                    /* by stage                     */
@@ -18641,6 +18858,121 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     st->axes[st->n_domain - 1] = a;
 }
 
+/* ---- states: who must run before whom ----
+   The memory of a state holds one contents after the other. A stage that reads contents k runs
+   behind write k and before write k + 1 (distance vectors are not needed: a write kernel has one
+   nest, so within it each element must be read where it is written, and before). When these rules
+   go in a circle, some write computes its data elsewhere first, or some contents are not read from
+   the state's memory but computed from the older ones; then the stages are built again. With all
+   such choices made no write is in a circle, so it ends. */
+
+static bool staxi_order_add(staxi_schedule *s, uint32_t before, uint32_t after, bool reads) {
+    if (!staxi_grow(s->p->a, (void **)&s->orders, &s->cap_orders, s->n_orders + 1,
+                    sizeof *s->orders))
+        return false;
+    staxi_order_edge *o = &s->orders[s->n_orders++];
+    o->before = before;
+    o->after = after;
+    o->reads = reads;
+    return true;
+}
+
+/* Does this LOAD or USE in a stage that writes read just the element it writes? */
+static bool staxi_reads_in_place(const staxi_stages *p, uint32_t stage, staxi_expr e) {
+    const staxi_stage *w = &p->stages[stage];
+    const staxi_buffer *b = &p->buffers[w->buffer];
+    const staxi_expr_node *n = &p->exprs[e];
+    if (w->kind != STAXI_STAGE_MAP) return false;
+    for (int d = 0, k = 0; d < b->rank; d++) {
+        bool one = staxi_is_one(p, b->dims[d]);
+        if (n->kind == STAXI_EX_USE && one) continue; /* a USE names no axis of size 1 */
+        if (!one && n->ix[k] != w->store[d]) return false;
+        k++;
+    }
+    return true;
+}
+
+static bool staxi_orders_of_write(staxi_schedule *s, uint32_t i) {
+    const staxi_stages *p = s->p;
+    const staxi_write *w = &p->writes[i];
+    uint32_t last = i > 1 && p->writes[i - 1].output == w->output ? p->writes[i - 1].stage : 0;
+    if (last && !staxi_order_add(s, last, w->stage, false)) return false;
+    const staxi_ref *refs = last ? s->uses : s->loads;
+    size_t n = last ? s->n_uses : s->n_loads;
+    for (size_t r = 0; r < n; r++) {
+        if (refs[r].ref != (last ? last : w->input)) continue;
+        if (refs[r].stage == w->stage && staxi_reads_in_place(p, w->stage, refs[r].expr)) continue;
+        if (!staxi_order_add(s, refs[r].stage, w->stage, true)) return false;
+    }
+    return true;
+}
+
+/* The next stage backwards on a path of stages that could not be placed, and the kind of the edge:
+   0 it reads, 1 it reads what is overwritten, 2 writes follow each other. */
+static uint32_t staxi_blocked_by(const staxi_schedule *s, uint32_t stage, const uint8_t *placed,
+                                 int *kind) {
+    for (uint32_t u = s->first_use[stage]; u < s->first_use[stage + 1]; u++)
+        if (!placed[s->uses[u].ref]) return *kind = 0, s->uses[u].ref;
+    for (size_t o = 0; staxi_stage_writes_state(s->p, stage) && o < s->n_orders; o++)
+        if (s->orders[o].after == stage && !placed[s->orders[o].before])
+            return *kind = s->orders[o].reads ? 1 : 2, s->orders[o].before;
+    return 0;
+}
+
+static uint32_t staxi_write_of_stage(const staxi_stages *p, uint32_t stage) {
+    for (uint32_t i = 1; i < p->n_writes; i++)
+        if (p->writes[i].stage == stage) return i;
+    return 0;
+}
+
+/* Stages wait for each other: finds a circle and the choice that opens it. */
+static bool staxi_open_circle(staxi_schedule *s, uint8_t *placed) {
+    const staxi_stages *p = s->p;
+    uint32_t at = 1, apart = 0;
+    int kind = 0;
+    while (placed[at]) at++;
+    for (uint32_t k = 0; k < p->n_stages; k++) /* far enough back to be on the circle */
+        at = staxi_blocked_by(s, at, placed, &kind);
+    for (uint32_t start = at, once = 1; once || at != start; once = 0) {
+        at = staxi_blocked_by(s, at, placed, &kind);
+        uint32_t i = kind == 2 ? 0 : staxi_write_of_stage(p, at);
+        uint8_t *choice = &s->choice[p->writes[i].value];
+        if (i && kind == 1 && !(*choice & STAXI_WRITE_COPY)) {
+            *choice |= STAXI_WRITE_COPY;
+            return s->again = true;
+        }
+        if (i && kind == 0 && !(*choice & STAXI_WRITE_APART)) apart = i;
+    }
+    if (!apart) return false;
+    s->choice[p->writes[apart].value] |= STAXI_WRITE_APART;
+    return s->again = true;
+}
+
+/* The rules above as edges, and all stages in an order that keeps them: theirs, where it does. */
+static bool staxi_writes_order(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    uint32_t n = 0;
+    uint8_t *placed = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages + 1, 1);
+    s->sequence = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
+    if (!placed || !s->sequence) return false;
+    for (uint32_t i = 1; i < p->n_writes; i++)
+        if (!staxi_orders_of_write(s, i)) return false;
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t k = 1; k < p->n_stages; k++) {
+            int kind;
+            if (placed[k] || staxi_blocked_by(s, k, placed, &kind)) continue;
+            s->sequence[n++] = k;
+            placed[k] = 1;
+            more = true;
+        }
+    }
+    if (n + 1 == p->n_stages) return true;
+    return staxi_open_circle(s, placed) ||
+           staxi_stages_fail(p, STAX_E_INTERNAL, "stages depend on each other in a circle") ==
+               STAX_OK;
+}
+
 /* ---- fusion ---- */
 
 static bool staxi_kernel_reaches(const staxi_schedule *s, uint32_t from, uint32_t to,
@@ -18655,6 +18987,14 @@ static bool staxi_kernel_reaches(const staxi_schedule *s, uint32_t from, uint32_
         for (size_t u = 0; u < s->n_uses; u++) {
             uint32_t r = p->stages[s->uses[u].stage].kernel, w = p->stages[s->uses[u].ref].kernel;
             if (r && w && r != w && seen[w] && !seen[r]) {
+                seen[r] = 1;
+                more = true;
+            }
+        }
+        for (size_t o = 0; o < s->n_orders; o++) {
+            uint32_t r = p->stages[s->orders[o].after].kernel,
+                     w = p->stages[s->orders[o].before].kernel;
+            if (r && w && seen[w] && !seen[r]) {
                 seen[r] = 1;
                 more = true;
             }
@@ -18728,12 +19068,13 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         *shared +=
             staxi_domain_guess(p, w, w->n_domain) * (double)staxi_dtype_bytes((stax_dtype)w->dtype);
     }
-    for (uint32_t j = 1; mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) && j < k; j++)
+    for (uint32_t j = 1; mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) && j < p->n_stages;
+         j++)
         if (p->stages[j].kernel == kernel && staxi_sums_in_lanes(&p->stages[j]) &&
             (st->dtype == STAX_F64) != (p->stages[j].dtype == STAX_F64))
             return "f64 sums have other lanes";
     for (uint32_t a = s->first_load[k]; a < s->first_load[k + 1]; a++)
-        for (uint32_t j = 1; j < k; j++) {
+        for (uint32_t j = 1; j < p->n_stages; j++) {
             if (p->stages[j].kernel != kernel) continue;
             for (uint32_t b = s->first_load[j]; b < s->first_load[j + 1]; b++)
                 if (s->loads[a].ref == s->loads[b].ref) {
@@ -18949,15 +19290,17 @@ static bool staxi_order_kernels(staxi_schedule *s) {
             uint32_t r = p->stages[s->uses[u].stage].kernel, w = p->stages[s->uses[u].ref].kernel;
             if (r != w && !s->kernels[w].order) ready[r] = 0;
         }
+        for (size_t o = 0; o < s->n_orders; o++) {
+            uint32_t r = p->stages[s->orders[o].after].kernel,
+                     w = p->stages[s->orders[o].before].kernel;
+            if (r != w && !s->kernels[w].order) ready[r] = 0;
+        }
         uint32_t pick = 0;
         for (uint32_t K = (uint32_t)s->n_kernels - 1; K >= 1; K--) {
             if (s->kernels[K].order || !ready[K]) continue;
             bool check = s->mode[s->kernels[K].first_stage] == STAXI_MODE_CHECK;
             bool best_check = pick && s->mode[s->kernels[pick].first_stage] == STAXI_MODE_CHECK;
-            bool state = staxi_stage_writes_state(p, s->kernels[K].first_stage);
-            bool best_state = pick && staxi_stage_writes_state(p, s->kernels[pick].first_stage);
-            if (!pick || (check && !best_check) || (check == best_check && (best_state || !state)))
-                pick = K;
+            if (!pick || check || !best_check) pick = K;
         }
         if (!pick)
             return staxi_stages_fail(p, STAX_E_INTERNAL,
@@ -19020,21 +19363,25 @@ static void staxi_schedule_free(staxi_schedule *s) {
     staxi_free(a, s->kernels, s->cap_kernels * sizeof *s->kernels);
     staxi_free(a, s->uses, s->cap_uses * sizeof *s->uses);
     staxi_free(a, s->loads, s->cap_loads * sizeof *s->loads);
+    staxi_free(a, s->orders, s->cap_orders * sizeof *s->orders);
     staxi_free(a, s->fusions, s->cap_fusions * sizeof *s->fusions);
 }
 
-static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p) {
+/* s->again on return: free both, and build the stages again with the choice that was added. */
+static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint8_t *choice) {
     memset(s, 0, sizeof *s);
     s->p = p;
+    s->choice = choice;
     s->n_kernels = 1;
     s->row_bytes = staxi_ix_const(&p->ix, 0);
     bool ok = staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
-              staxi_schedule_read(s);
+              staxi_schedule_read(s) && staxi_writes_order(s);
+    if (ok && s->again) return STAX_OK;
     uint8_t *seen = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages + 2, 1);
     ok = ok && seen;
-    for (uint32_t k = 1; ok && k < p->n_stages; k++) {
-        staxi_choose_mode(s, k);
-        ok = staxi_place_stage(s, k, seen);
+    for (uint32_t i = 0; ok && i + 1 < p->n_stages; i++) {
+        staxi_choose_mode(s, s->sequence[i]);
+        ok = staxi_place_stage(s, s->sequence[i], seen);
     }
     for (uint32_t K = 1; ok && K < s->n_kernels; K++) staxi_kernel_shape(s, K);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
@@ -24899,12 +25246,20 @@ static const char staxi_jit_types[] =
 
 /* Lowers and schedules. */
 static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
+    stax_status s = STAX_OK;
+    uint8_t *choice = (uint8_t *)staxi_arena_push(&p->basis->root->arena, p->basis->n_values, 1);
+    if (!choice) return STAX_E_MEMORY;
     p->planned = true;
-    stax_status s = staxi_stages_build(&p->stages, p->ctx, p->basis);
-    if (s == STAX_OK)
-        s = staxi_schedule_build(&p->schedule, &p->stages);
-    else
+    do {
+        if (p->schedule.again) {
+            staxi_schedule_free(&p->schedule);
+            staxi_stages_free(&p->stages);
+            memset(&p->schedule, 0, sizeof p->schedule);
+        }
+        s = staxi_stages_build(&p->stages, p->ctx, p->basis, choice);
         p->schedule.p = &p->stages;
+        if (s == STAX_OK) s = staxi_schedule_build(&p->schedule, &p->stages, choice);
+    } while (s == STAX_OK && p->schedule.again);
     if (s == STAX_OK)
         s = staxi_trees_build(&p->trees, &p->schedule);
     else
@@ -26316,6 +26671,21 @@ typedef struct staxi_kernel_figures {
     double reads, writes, flops;
 } staxi_kernel_figures;
 
+/* Bytes of one element of a dtype for each of the first n axes' iterations. */
+static double staxi_stage_bytes(const staxi_sizer *z, const staxi_stage *st, int n, int dtype) {
+    double bytes = (double)staxi_dtype_bytes((stax_dtype)dtype);
+    for (int d = 0; d < n; d++) bytes *= staxi_sizer_value(z, st->axes[d].extent);
+    return bytes;
+}
+
+/* A buffer counts once in a kernel, with at most one element for each iteration of a stage. */
+static void staxi_touch(const staxi_sizer *z, double *touched, uint32_t buffer, double iterations) {
+    double n = iterations * (double)staxi_dtype_bytes((stax_dtype)z->p->stages.buffers[buffer].dtype);
+    double all = staxi_buffer_bytes(z, buffer);
+    if (n > all) n = all;
+    if (n > touched[buffer]) touched[buffer] = n;
+}
+
 /* Which buffers a kernel touches: bit 0 reads, bit 1 writes. What lies in a row's scratch stays in
    the cache and does not count. */
 static void staxi_kernel_buffers(const stax_program *p, uint32_t kernel, uint8_t *seen) {
@@ -26334,28 +26704,38 @@ static void staxi_kernel_buffers(const stax_program *p, uint32_t kernel, uint8_t
     }
 }
 
-/* Bytes: each buffer counts once in a kernel. */
 static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_kernel_figures *out) {
     const stax_program *p = z->p;
-    size_t cap = 0;
-    uint8_t *seen = NULL;
+    const staxi_schedule *s = &p->schedule;
+    size_t n = p->stages.n_buffers, bytes = 2 * n * sizeof(double);
+    double *read = (double *)staxi_alloc(p->stages.a, bytes), *written = read + n;
     memset(out, 0, sizeof *out);
-    if (!staxi_grow(p->stages.a, (void **)&seen, &cap, p->stages.n_buffers, 1)) return false;
-    staxi_kernel_buffers(p, kernel, seen);
+    if (!read) return false;
+    memset(read, 0, bytes);
     for (uint32_t k = 1; k < p->stages.n_stages; k++) {
         const staxi_stage *st = &p->stages.stages[k];
         if (st->kernel != kernel) continue;
-        double elements = 1;
-        for (int d = 0; d < st->n_domain + st->n_reduce; d++)
+        double elements = 1, domain = 1;
+        for (int d = 0; d < st->n_domain + st->n_reduce; d++) {
             elements *= staxi_sizer_value(z, st->axes[d].extent);
+            if (d + 1 == st->n_domain) domain = elements;
+        }
+        if (st->buffer && p->stages.buffers[st->buffer].scope != STAXI_SCOPE_ROW)
+            staxi_touch(z, written, st->buffer, domain);
+        for (uint32_t l = s->first_load[k]; l < s->first_load[k + 1]; l++)
+            staxi_touch(z, read, s->loads[l].ref, elements);
+        for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+            const staxi_stage *w = &p->stages.stages[s->uses[u].ref];
+            if (w->kernel != kernel) staxi_touch(z, read, w->buffer, elements);
+        }
         out->flops += elements * (p->schedule.cost[k] +
                                   (st->kind == STAXI_STAGE_REDUCE ? (st->expr[1] ? 2 : 1) : 0));
     }
-    for (uint32_t b = 1; b < p->stages.n_buffers; b++) {
-        if (seen[b] & 1) out->reads += staxi_buffer_bytes(z, b);
-        if (seen[b] & 2) out->writes += staxi_buffer_bytes(z, b);
+    for (size_t b = 1; b < n; b++) {
+        out->reads += read[b];
+        out->writes += written[b];
     }
-    staxi_free(p->stages.a, seen, cap);
+    staxi_free(p->stages.a, read, bytes);
     return true;
 }
 
@@ -26628,9 +27008,29 @@ static void staxi_report_tree(const stax_program *p, staxi_text *t, uint32_t lis
     }
 }
 
+/* What is stored into states, and which of it was computed elsewhere first. */
+static void staxi_report_writes(const staxi_sizer *z, staxi_text *t) {
+    const staxi_stages *s = &z->p->stages;
+    double copies = 0;
+    for (uint32_t i = 1; i < s->n_writes; i++) {
+        const staxi_write *w = &s->writes[i];
+        const staxi_stage *st = &s->stages[w->stage];
+        const staxi_expr_node *e = &s->exprs[st->expr[0]];
+        bool moved = st->kind == STAXI_STAGE_MAP && e->kind == STAXI_EX_USE &&
+                     !s->buffers[s->stages[e->ref].buffer].is_state;
+        double bytes = staxi_stage_bytes(z, st, st->n_domain, st->dtype);
+        staxi_putf(t, "state %s: kernel %U writes %U bytes %s\n", s->buffers[w->output].name,
+                   (uint64_t)z->p->schedule.kernels[st->kernel].order - 1, (uint64_t)bytes,
+                   !moved    ? "in place"
+                   : w->copy ? "from a copy: it reads what it, or a state it waits for, overwrites"
+                             : "from a copy: others read it");
+        if (moved) copies += bytes;
+    }
+    staxi_putf(t, "copies: %U bytes\n", (uint64_t)copies);
+}
+
 static void staxi_report_plan(const stax_program *p, staxi_text *t) {
     staxi_sizer z;
-    double copies = 0;
     z.p = p;
     z.sizes = NULL;
     staxi_put(t, "buffer                          bytes  offset  alive\n");
@@ -26649,13 +27049,13 @@ static void staxi_report_plan(const stax_program *p, staxi_text *t) {
                        (uint64_t)buf->last_use - 1);
         if (buf->scope == STAXI_SCOPE_ROW) staxi_put(t, "  one iteration");
         staxi_putc(t, '\n');
-        if (buf->is_state) copies += staxi_buffer_bytes(&z, b);
     }
     staxi_put(t, "workspace: ");
     staxi_put_program_ix(t, p, p->schedule.workspace);
     staxi_put(t, " bytes + ");
     staxi_put_program_ix(t, p, p->schedule.row_bytes);
-    staxi_putf(t, " a slot (%D)\ncopies: %U bytes\n", p->threads, (uint64_t)copies);
+    staxi_putf(t, " a slot (%D)\n", p->threads);
+    staxi_report_writes(&z, t);
 }
 
 static void staxi_put_json_text(staxi_text *t, const char *s) {
