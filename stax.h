@@ -10512,6 +10512,7 @@ static void staxi_state_set(stax_graph *g, staxi_input *state, uint32_t contents
 static bool staxi_is_view_op(uint16_t op) {
     switch (op) {
         case STAX_OP_SLICE:
+        case STAX_OP_SELECT:
         case STAX_OP_PERMUTE:
         case STAX_OP_TRANSPOSE:
         case STAX_OP_RESHAPE:
@@ -10538,7 +10539,7 @@ static bool staxi_assign_refuse(staxi_infer *c, uint32_t target) {
     stax_graph *g = c->g;
     const char *op = staxi_op_name((stax_op)g->nodes[g->values[target].node].op);
     const char *views = STAXI_SAY(
-        "slice, permute, transpose, reshape, squeeze, unsqueeze, flip of an inout parameter");
+        "slice select permute transpose reshape squeeze unsqueeze flip of an inout parameter");
     bool shows_state = false;
     if (g->values[target].type.weak) op = "literal";
     if (staxi_op_info((stax_op)g->nodes[g->values[target].node].op)->cls == STAXI_CLASS_MOVEMENT)
@@ -15519,6 +15520,27 @@ static int staxi_tensors_meet(const stax_tensor *a, const stax_tensor *b) {
     return from >= bytes_a && from + bytes_b <= step ? STAXI_APART : STAXI_OVERLAP;
 }
 
+/* "input x and output y share memory: bytes 16..31 of input x are bytes 0..15 of output y": of the
+   bytes around all elements, counted from the first. */
+static stax_status staxi_share_memory(staxi_text *t, const char *a_what, const char *a_name,
+                                      uintptr_t a, uintptr_t a_end, const char *b_what,
+                                      const char *b_name, uintptr_t b, uintptr_t b_end) {
+    uintptr_t from = a > b ? a : b, to = (a_end < b_end ? a_end : b_end) - 1;
+    staxi_putf(t, "%s %s and %s %s share memory: bytes %U..%U of %s are bytes %U..%U of %s", a_what,
+               a_name, b_what, b_name, (uint64_t)(from - a), (uint64_t)(to - a), a_name,
+               (uint64_t)(from - b), (uint64_t)(to - b), b_name);
+    return STAX_E_ALIAS;
+}
+
+static stax_status staxi_tensors_share(staxi_text *t, const char *a_what, const char *a_name,
+                                       const stax_tensor *a, const char *b_what,
+                                       const char *b_name, const stax_tensor *b) {
+    uintptr_t a_lo = 0, a_hi = 0, b_lo = 0, b_hi = 0;
+    staxi_tensor_span(a, &a_lo, &a_hi);
+    staxi_tensor_span(b, &b_lo, &b_hi);
+    return staxi_share_memory(t, a_what, a_name, a_lo, a_hi, b_what, b_name, b_lo, b_hi);
+}
+
 static void staxi_put_tensor(staxi_text *t, const stax_tensor *x) {
     staxi_putf(t, "%s[", staxi_dtype_name(x->dtype));
     for (int d = 0; d < x->rank; d++) staxi_putf(t, d ? ",%D" : "%D", x->shape[d]);
@@ -15657,8 +15679,12 @@ static stax_status staxi_solve_symbols(const stax_graph *g, const stax_tensor *i
     return STAX_OK;
 }
 
-/* Outputs and states are written, so they must be apart from each other; an output may be exactly
-   the memory of an input (the work is then done in place). */
+static const char *staxi_input_word(const staxi_input *in) {
+    return in->kind == STAXI_STATE ? "state" : in->kind == STAXI_PARAM ? "param" : "input";
+}
+
+/* Outputs and states are written, so they must be apart from each other. What is only read may be
+   exactly the memory of one of them (the work is then done in place, where that is possible). */
 static stax_status staxi_check_overlap(const stax_graph *g, const stax_tensor *inputs,
                                        const stax_tensor *outputs, bool with_params,
                                        size_t n_outputs, staxi_text *why) {
@@ -15668,30 +15694,31 @@ static stax_status staxi_check_overlap(const stax_graph *g, const stax_tensor *i
                                     "its elements share memory");
         }
         for (size_t j = 0; j < k; j++) {
-            if (staxi_tensors_meet(&outputs[j], &outputs[k]) == STAXI_APART) continue;
-            staxi_putf(why, "the outputs %s and %s share memory", g->outputs[j].name,
-                       g->outputs[k].name);
-            return STAX_E_ALIAS;
+            if (staxi_tensors_meet(&outputs[j], &outputs[k]) != STAXI_APART)
+                return staxi_tensors_share(why, "output", g->outputs[j].name, &outputs[j], "output",
+                                           g->outputs[k].name, &outputs[k]);
         }
     }
     for (size_t k = 0, slot = 0; k < g->n_inputs; k++) {
         const staxi_input *in = &g->inputs[k];
+        bool state = in->kind == STAXI_STATE;
         if (in->kind == STAXI_PARAM && !with_params) continue;
         for (size_t j = 0; j < n_outputs; j++) {
             int meet = staxi_tensors_meet(&inputs[slot], &outputs[j]);
-            if (meet == STAXI_APART || (meet == STAXI_SAME && in->kind != STAXI_STATE)) continue;
-            staxi_putf(
-                why,
-                "input %s and output %s overlap: they may share memory only element for element",
-                in->name, g->outputs[j].name);
+            if (meet == STAXI_APART || (meet == STAXI_SAME && !state)) continue;
+            staxi_tensors_share(why, staxi_input_word(in), in->name, &inputs[slot], "output",
+                                g->outputs[j].name, &outputs[j]);
+            if (!state) staxi_put(why, "; they may only overlap element for element");
             return STAX_E_ALIAS;
         }
-        for (size_t j = 0, other = 0; in->kind == STAXI_STATE && j < g->n_inputs; j++) {
+        for (size_t j = 0, other = 0; state && j < g->n_inputs; j++) {
             if (g->inputs[j].kind == STAXI_PARAM && !with_params) continue;
-            if (j != k && staxi_tensors_meet(&inputs[slot], &inputs[other]) != STAXI_APART) {
-                staxi_putf(why, "state %s and input %s share memory", in->name, g->inputs[j].name);
-                return STAX_E_ALIAS;
-            }
+            int meet = staxi_tensors_meet(&inputs[slot], &inputs[other]);
+            bool may = meet == STAXI_SAME && g->inputs[j].kind != STAXI_STATE;
+            if (j != k && meet != STAXI_APART && !may)
+                return staxi_tensors_share(why, "state", in->name, &inputs[slot],
+                                           staxi_input_word(&g->inputs[j]), g->inputs[j].name,
+                                           &inputs[other]);
             other++;
         }
         slot++;
@@ -16923,8 +16950,11 @@ static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph
     memset(args, 0, bytes);
     for (size_t k = 0; ok && k < basis->n_inputs; k++) {
         bool copy = basis->inputs[k].kind == STAXI_STATE;
-        for (size_t j = 0; j < n_plain; j++)
-            copy = copy || staxi_tensors_meet(&inputs[k], &outputs[j]) != STAXI_APART;
+        for (size_t j = 0; j < basis->n_outputs && !copy; j++) {
+            const stax_tensor *to =
+                j < n_plain ? &outputs[j] : &inputs[staxi_output_state(basis, j)];
+            copy = staxi_tensors_meet(&inputs[k], to) != STAXI_APART;
+        }
         ok = staxi_datum_from(&f, &inputs[k], copy, &args[k]);
     }
     staxi_fpenv_enter(&old);
@@ -25088,7 +25118,7 @@ struct stax_program {
     staxi_mutex mutex; /* guards the free list                                        */
     staxi_workspace *spare;
     staxi_expect *expect;      /* inputs, then outputs; NULL: calls take the long way         */
-    uint8_t *in_place;         /* [input][output]: they may be the same memory                */
+    uint8_t *in_place;         /* [input][output or written state]: they may be the same memory */
     int64_t constant_bytes;    /* the workspace when no size symbol occurs in it, else -1     */
     size_t n_outputs;          /* of the user, without states                                 */
     struct staxi_steps *steps; /* a graph with regions: what the host does, see >>steps       */
@@ -25172,14 +25202,17 @@ static staxi_ix staxi_tree_store_at(const staxi_trees *t, uint32_t list, uint32_
     return 0;
 }
 
-/* An output may be exactly the memory of an input only when no kernel reads that input but the one
-   that writes the output, and that one reads each element where it writes it. */
+/* An output or a state may be exactly the memory of an input when each kernel that reads this input
+   runs before the first that writes there, or writes there itself and reads each element just where
+   it writes it. */
 static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out) {
-    bool safe = true;
+    bool safe = true, written = false;
     staxi_marks marks;
     memset(&marks, 0, sizeof marks);
     for (uint32_t k = 0; k < p->trees.n_kernels && safe; k++) {
         staxi_ix at = staxi_tree_store_at(&p->trees, p->trees.kernels[k].root, out);
+        written = written || at;
+        if (!written) continue;
         marks.now++;
         safe = staxi_tree_loads_only_at(p, p->trees.kernels[k].root, in, at, at != 0, &marks);
     }
@@ -25189,15 +25222,16 @@ static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out) {
 
 static bool staxi_find_in_place(stax_program *p) {
     p->in_place =
-        (uint8_t *)staxi_arena_push(&p->stages.arena, p->basis->n_inputs * p->n_outputs + 1, 1);
+        (uint8_t *)staxi_arena_push(&p->stages.arena,
+                                    p->basis->n_inputs * p->basis->n_outputs + 1, 1);
     if (!p->in_place) return false;
     for (uint32_t in = 1; in < p->stages.n_buffers; in++)
         for (uint32_t out = in + 1; out < p->stages.n_buffers; out++) {
             const staxi_buffer *a = &p->stages.buffers[in], *b = &p->stages.buffers[out];
             if (a->scope != STAXI_SCOPE_ARG || b->scope != STAXI_SCOPE_ARG || a->is_output ||
-                !b->is_output || b->is_state)
+                !b->is_output)
                 continue;
-            p->in_place[a->slot * p->n_outputs + (b->slot - p->basis->n_inputs)] =
+            p->in_place[a->slot * p->basis->n_outputs + (b->slot - p->basis->n_inputs)] =
                 staxi_in_place_is_safe(p, in, out);
         }
     return true;
@@ -25633,23 +25667,60 @@ static stax_status staxi_call_arguments(stax_program *p, const stax_tensor *inpu
 static stax_status staxi_run_interpreted(stax_program *p, const stax_tensor *inputs,
                                          const stax_tensor *outputs);
 
+/* The tensor of an input of the basis graph. */
+static const stax_tensor *staxi_input_tensor(const stax_program *p, const stax_tensor *inputs,
+                                             size_t input) {
+    size_t slot = 0;
+    if (p->basis->inputs[input].kind == STAXI_PARAM) return &p->bound[input].tensor;
+    for (size_t k = 0; k < input; k++) slot += p->basis->inputs[k].kind != STAXI_PARAM;
+    return &inputs[slot];
+}
+
+/* Where output k of the basis graph goes: an output of the call, or the memory of a state. */
+static const stax_tensor *staxi_output_tensor(const stax_program *p, const stax_tensor *inputs,
+                                              const stax_tensor *outputs, size_t k) {
+    return k < p->n_outputs ? &outputs[k]
+                            : staxi_input_tensor(p, inputs, staxi_output_state(p->basis, k));
+}
+
 static stax_status staxi_check_in_place(const stax_program *p, const stax_tensor *inputs,
                                         const stax_tensor *outputs, staxi_text *why) {
-    size_t slot = 0;
-    for (size_t k = 0; k < p->basis->n_inputs; k++) {
-        if (p->basis->inputs[k].kind == STAXI_PARAM) continue;
-        for (size_t o = 0; o < p->n_outputs; o++) {
-            if (!inputs[slot].data || inputs[slot].data != outputs[o].data ||
-                staxi_tensor_elements(&outputs[o]) == 0)
-                continue;
-            if (p->in_place && p->in_place[k * p->n_outputs + o]) continue;
-            staxi_putf(why,
-                       "input %s and output %s are the same memory, but the program reads the "
-                       "input after it writes there",
-                       p->basis->inputs[k].name, p->basis->outputs[o].name);
+    const stax_graph *g = p->basis;
+    for (size_t o = 0; o < g->n_outputs; o++) {
+        const char *what = o < p->n_outputs ? "output" : "state";
+        const stax_tensor *to = staxi_output_tensor(p, inputs, outputs, o);
+        if (!to->data || staxi_tensor_elements(to) == 0) continue;
+        for (size_t k = 0, slot = 0; k < g->n_inputs; k++) {
+            if (g->inputs[k].kind == STAXI_PARAM) continue;
+            const stax_tensor *from = &inputs[slot++];
+            if (from == to || from->data != to->data) continue;
+            if (p->in_place && p->in_place[k * g->n_outputs + o]) continue;
+            if (staxi_tensors_meet(from, to) == STAXI_APART) continue;
+            staxi_tensors_share(why, "input", g->inputs[k].name, from, what, g->outputs[o].name,
+                                to);
+            staxi_putf(why, ", and the program reads the input after it writes there: give the %s "
+                            "memory of its own",
+                       what);
             return STAX_E_ALIAS;
         }
-        slot++;
+    }
+    return STAX_OK;
+}
+
+/* The caller's workspace is written at any time. */
+static stax_status staxi_check_workspace(const stax_program *p, const stax_tensor *inputs,
+                                         const stax_tensor *outputs, const void *workspace,
+                                         int64_t bytes, staxi_text *why) {
+    const stax_graph *g = p->basis;
+    uintptr_t from = (uintptr_t)workspace, to = from + (uintptr_t)bytes, lo = 0, hi = 0;
+    for (size_t k = 0; k < g->n_inputs + p->n_outputs; k++) {
+        bool out = k >= g->n_inputs;
+        const stax_tensor *t = out ? &outputs[k - g->n_inputs] : staxi_input_tensor(p, inputs, k);
+        if (!staxi_tensor_span(t, &lo, &hi) || hi <= from || to <= lo) continue;
+        return staxi_share_memory(why, "the", "workspace", from, to,
+                                  out ? "output" : staxi_input_word(&g->inputs[k]),
+                                  out ? g->outputs[k - g->n_inputs].name : g->inputs[k].name, lo,
+                                  hi);
     }
     return STAX_OK;
 }
@@ -25700,6 +25771,8 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
         staxi_putf(&why, "workspace: expected %D bytes aligned to %d, found %U bytes", need,
                    STAX_ALIGN, (uint64_t)bytes);
         s = STAX_E_MEMORY;
+    } else if (s == STAX_OK && need > 0) {
+        s = staxi_check_workspace(p, inputs, outputs, workspace, need, &why);
     }
     if (s == STAX_OK) {
         staxi_exec x;
@@ -26527,21 +26600,14 @@ static stax_status staxi_run_list(staxi_runner *r, uint32_t list) {
     return s;
 }
 
-/* The tensor of an input of the basis graph. */
-static const stax_tensor *staxi_input_tensor(const stax_program *p, const stax_tensor *inputs,
-                                             size_t input) {
-    size_t slot = 0;
-    if (p->basis->inputs[input].kind == STAXI_PARAM) return &p->bound[input].tensor;
-    for (size_t k = 0; k < input; k++) slot += p->basis->inputs[k].kind != STAXI_PARAM;
-    return &inputs[slot];
-}
-
 /* Pieces read row-major memory that nobody writes meanwhile. */
 static bool staxi_input_is_copied(const stax_program *p, size_t input, const stax_tensor *t,
-                                  const stax_tensor *outputs) {
+                                  const stax_tensor *inputs, const stax_tensor *outputs) {
     if (p->steps->is_kept[input] || !staxi_tensor_is_row(t)) return true;
-    for (size_t k = 0; k < p->n_outputs; k++)
-        if (staxi_tensors_meet(t, &outputs[k]) != STAXI_APART) return true;
+    for (size_t k = 0; k < p->basis->n_outputs; k++) {
+        const stax_tensor *to = staxi_output_tensor(p, inputs, outputs, k);
+        if (to != t && staxi_tensors_meet(t, to) != STAXI_APART) return true;
+    }
     return false;
 }
 
@@ -26557,7 +26623,7 @@ static stax_status staxi_run_begin(staxi_runner *r, const stax_tensor *inputs,
         if (c > n_in && c <= n_in + p->n_outputs) t = &outputs[c - 1 - n_in];
         r->mem[c] = t ? t->data : (void *)(uintptr_t)r->s->cells[c].data;
         if (t) r->bytes[c] = staxi_tensor_elements(t) * (int64_t)staxi_dtype_bytes(t->dtype);
-        if (c > n_in || !staxi_input_is_copied(p, c - 1, t, outputs)) continue;
+        if (c > n_in || !staxi_input_is_copied(p, c - 1, t, inputs, outputs)) continue;
         if (!staxi_checked_add(total, staxi_round_up(r->bytes[c]), &total)) return STAX_E_OVERFLOW;
     }
     if (total == 0) return STAX_OK;
@@ -26567,7 +26633,7 @@ static stax_status staxi_run_begin(staxi_runner *r, const stax_tensor *inputs,
     if (!at) return STAX_E_MEMORY;
     for (size_t k = 0; k < n_in; k++) {
         const stax_tensor *t = staxi_input_tensor(p, inputs, k);
-        if (!r->bytes[k + 1] || !staxi_input_is_copied(p, k, t, outputs)) continue;
+        if (!r->bytes[k + 1] || !staxi_input_is_copied(p, k, t, inputs, outputs)) continue;
         staxi_row_strides(t->shape, t->rank, strides);
         staxi_copy_strided(at, strides, t->data, t->strides, t->shape, t->rank,
                            staxi_dtype_bytes(t->dtype));
@@ -26583,9 +26649,7 @@ static void staxi_run_end(const staxi_runner *r, const stax_tensor *inputs,
     const stax_graph *g = r->p->basis;
     int64_t strides[STAX_MAX_RANK];
     for (size_t k = 0; k < g->n_outputs; k++) {
-        const stax_tensor *t = k < r->p->n_outputs
-                                   ? &outputs[k]
-                                   : staxi_input_tensor(r->p, inputs, staxi_output_state(g, k));
+        const stax_tensor *t = staxi_output_tensor(r->p, inputs, outputs, k);
         const void *from = r->mem[r->s->results[k]];
         if (from == t->data || staxi_tensor_elements(t) == 0) continue;
         staxi_row_strides(t->shape, t->rank, strides);
