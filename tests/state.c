@@ -3,6 +3,7 @@
    The meaning of assignment is checked against a model that shares no code with the library: every
    value is a copy of its numbers, and a view of a state also has the place of each of its elements
    in the state. Numbers are small integers, so that no rounding and no order of a sum shows. */
+#include <limits.h>
 #include <stdarg.h>
 
 #include "feed.h"
@@ -86,44 +87,31 @@ static void take(value *r, const value *x, const int *from) {
     }
 }
 
+static void say_list(model *m, const char *name, const int *list, int n) {
+    say(m, "%s=[", name);
+    for (int d = 0; d < n; d++)
+        say(m, list[d] == INT_MIN ? "%snone" : "%s%d", d ? "," : "", list[d]);
+    say(m, "]");
+}
+
 static void view_slice(model *m, const value *x) {
-    int from[MOST], first[MOST_RANK], step[MOST_RANK];
+    static const int some_steps[] = {1, 1, 1, 2, -1, -2, 3};
+    int from[MOST], first[MOST_RANK], stop[MOST_RANK], step[MOST_RANK];
     value r = *x;
-    say(m, "  v%d = slice %s {starts=[", m->n_values, x->name);
     for (int d = 0; d < x->rank; d++) {
-        int n = x->dims[d], a = below(m, n), b = below(m, n + 1);
-        static const int steps[] = {1, 1, 1, 2, -1, -2, 3};
-        step[d] = steps[below(m, 7)];
-        if (step[d] > 0 && a > b && below(m, 4)) {
-            int t = a;
-            a = b, b = t;
-        }
-        if (step[d] < 0 && a < b && below(m, 4)) {
-            int t = a;
-            a = b == n ? n - 1 : b, b = t;
-        }
-        first[d] = a;
+        int n = x->dims[d], a = below(m, n), b = below(m, n + 1), by = some_steps[below(m, 7)];
+        if (a < n && (by > 0 ? a >= b : a <= b) && below(m, 5)) b = by > 0 ? n : -1;
         r.dims[d] = 0;
-        for (int i = a; step[d] > 0 ? i < b : i > b; i += step[d]) r.dims[d]++;
-        if (r.dims[d] == 0 && below(m, 4)) { /* mostly not empty */
-            r.dims[d] = 1;
-            b = step[d] > 0 ? a + 1 : a - 1;
-        }
-        say(m, d ? ",%d" : "%d", a);
-        step[d] = step[d] * 1024 + b + 1; /* both, for the lists below */
+        for (int i = a; i < n && (by > 0 ? i < b : i > b); i += by) r.dims[d]++;
+        first[d] = a;
+        stop[d] = b < 0 ? INT_MIN : b;
+        step[d] = by;
     }
-    say(m, "], stops=[");
-    for (int d = 0; d < x->rank; d++) {
-        int b = ((step[d] % 1024) + 1024) % 1024 - 1;
-        step[d] = (step[d] - b - 1) / 1024;
-        if (b < 0)
-            say(m, d ? ",none" : "none");
-        else
-            say(m, d ? ",%d" : "%d", b);
-    }
-    say(m, "], steps=[");
-    for (int d = 0; d < x->rank; d++) say(m, d ? ",%d" : "%d", step[d]);
-    say(m, "]}\n");
+    say(m, "  v%d = slice %s {", m->n_values, x->name);
+    say_list(m, "starts", first, x->rank);
+    say_list(m, ", stops", stop, x->rank);
+    say_list(m, ", steps", step, x->rank);
+    say(m, "}\n");
     count(&r);
     for (int i = 0; i < r.n; i++) {
         int rest = i, at = 0, stride = 1;
@@ -193,8 +181,7 @@ static void view_reshape(model *m, const value *x) {
     if (way == 0) {
         r.rank = 1;
         r.dims[0] = x->n;
-        say(m, "  v%d = reshape %s {shape=[-1]}\n", m->n_values, x->name);
-        if (x->n == 0) m->text[strlen(m->text) - 5] = '0', m->text[strlen(m->text) - 4] = ' ';
+        say(m, "  v%d = reshape %s {shape=[%d]}\n", m->n_values, x->name, x->n ? -1 : 0);
     } else if (n == 1 && x->rank > 1) {
         r.rank = 0;
         for (int d = 0; d < x->rank; d++)
