@@ -8704,12 +8704,21 @@ static const staxi_literal *staxi_in_literal(const staxi_infer *c, int k) {
     return staxi_value_literal(c->g, c->sources[k]);
 }
 
+static bool staxi_is_assign(int op) { return op == STAX_OP_ASSIGN || op == STAX_OP_ASSIGN_SLICE; }
+
+/* Operand k as the text has it, 0 behind the last: an assignment names the view, not the contents. */
+static uint32_t staxi_shown(int op, const uint32_t *sources, uint32_t n, uint32_t k) {
+    if (staxi_is_assign(op) && n > 2) return k == 0 ? sources[2] : k == 1 ? sources[1] : 0;
+    return k < n ? sources[k] : 0;
+}
+
 /* "matmul(x: f32[32,784], 2.0)" */
 static void staxi_put_call(staxi_text *t, const staxi_infer *c) {
+    uint32_t operand;
     staxi_putf(t, "%s(", staxi_op_name(c->op));
-    for (int k = 0; k < c->n; k++) {
-        const staxi_value_info *v = &c->g->values[c->sources[k]];
-        const staxi_literal *l = staxi_in_literal(c, k);
+    for (uint32_t k = 0; (operand = staxi_shown(c->op, c->sources, (uint32_t)c->n, k)) != 0; k++) {
+        const staxi_value_info *v = &c->g->values[operand];
+        const staxi_literal *l = staxi_value_literal(c->g, operand);
         if (k > 0) staxi_put(t, ", ");
         if (l) {
             staxi_put_literal(t, l);
@@ -11937,8 +11946,6 @@ static void staxi_scope_invent(staxi_printer *p, staxi_scope *s, uint32_t value,
     if (!name) p->failed = true;
 }
 
-static bool staxi_is_assign(int op) { return op == STAX_OP_ASSIGN || op == STAX_OP_ASSIGN_SLICE; }
-
 /* Names for all values of a graph: captures first, then inputs, outputs, given names, the rest. */
 static bool staxi_scope_open(staxi_printer *p, staxi_scope *s, const stax_graph *g,
                              const staxi_scope *outer) {
@@ -12183,6 +12190,7 @@ static void staxi_put_regions(staxi_printer *p, const staxi_scope *s, const stax
 static void staxi_put_node(staxi_printer *p, const staxi_scope *s, const staxi_node *n, int level) {
     const stax_graph *g = s->g;
     staxi_text *t = p->t;
+    uint32_t v;
     int shown;
     staxi_put_indent(t, level);
     for (int k = 0; k < n->n_results && !staxi_is_assign(n->op); k++) {
@@ -12199,11 +12207,8 @@ static void staxi_put_node(staxi_printer *p, const staxi_scope *s, const staxi_n
         return;
     }
     staxi_put(t, staxi_op_name((stax_op)n->op));
-    for (uint32_t k = 0; k < n->n_sources; k++) {
-        bool through = staxi_is_assign(n->op) && n->n_sources > 2; /* the view stands first */
-        uint32_t v = n->sources[through && k == 0 ? 2 : k];
+    for (uint32_t k = 0; (v = staxi_shown(n->op, n->sources, n->n_sources, k)) != 0; k++) {
         const staxi_literal *l = staxi_value_literal(g, v);
-        if (through && k == 2) continue;
         staxi_put(t, k ? ", " : " ");
         if (l) staxi_put_literal(t, l);
         if (!l) staxi_put(t, s->names[v]);
@@ -25178,15 +25183,23 @@ static bool staxi_loads_only_at(stax_program *p, staxi_expr e, uint32_t in, stax
     return true;
 }
 
-static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in, staxi_ix at,
-                                     bool same_kernel, staxi_marks *marks) {
+/* The same of all expressions of a tree, and none may stand behind the store to `out`, when the
+   element has changed (*stored, which starts as true in a kernel without that store). */
+static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in, uint32_t out,
+                                     staxi_ix at, bool *stored, staxi_marks *marks) {
     for (; list; list = p->trees.nodes[list].next) {
         const staxi_tree_node *n = &p->trees.nodes[list];
-        if (n->kind == STAXI_TREE_ACC) same_kernel = false; /* it reads ahead of what is stored */
+        bool ahead = true, *now = n->kind == STAXI_TREE_ACC ? &ahead : stored;
         for (int e = 0; e < 2; e++)
-            if (!staxi_loads_only_at(p, n->expr[e], in, at, same_kernel, marks)) return false;
-        if (!staxi_tree_loads_only_at(p, n->child, in, at, same_kernel, marks)) return false;
-        if (!staxi_tree_loads_only_at(p, n->after, in, at, same_kernel, marks)) return false;
+            if (!staxi_loads_only_at(p, n->expr[e], in, at, !*now, marks)) return false;
+        if (n->kind == STAXI_TREE_STORE && n->ref == out) {
+            *stored = true;
+            marks->now++; /* what was computed before may be computed again */
+        }
+        if (!staxi_tree_loads_only_at(p, n->child, in, out, at, now, marks)) return false;
+        if (n->kind == STAXI_TREE_ACC && staxi_tree_store_at(&p->trees, n->child, out))
+            *stored = true; /* a reduction reads ahead of what it stores on the way */
+        if (!staxi_tree_loads_only_at(p, n->after, in, out, at, stored, marks)) return false;
     }
     return true;
 }
@@ -25204,17 +25217,18 @@ static staxi_ix staxi_tree_store_at(const staxi_trees *t, uint32_t list, uint32_
 
 /* An output or a state may be exactly the memory of an input when each kernel that reads this input
    runs before the first that writes there, or writes there itself and reads each element just where
-   it writes it. */
+   it writes it, and before. */
 static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out) {
     bool safe = true, written = false;
     staxi_marks marks;
     memset(&marks, 0, sizeof marks);
     for (uint32_t k = 0; k < p->trees.n_kernels && safe; k++) {
         staxi_ix at = staxi_tree_store_at(&p->trees, p->trees.kernels[k].root, out);
+        bool stored = at == 0;
         written = written || at;
         if (!written) continue;
         marks.now++;
-        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k].root, in, at, at != 0, &marks);
+        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k].root, in, out, at, &stored, &marks);
     }
     staxi_free(p->stages.a, marks.at, marks.cap * sizeof *marks.at);
     return safe;
