@@ -25183,6 +25183,17 @@ static bool staxi_loads_only_at(stax_program *p, staxi_expr e, uint32_t in, stax
     return true;
 }
 
+static staxi_ix staxi_tree_store_at(const staxi_trees *t, uint32_t list, uint32_t buffer) {
+    for (; list; list = t->nodes[list].next) {
+        const staxi_tree_node *n = &t->nodes[list];
+        if (n->kind == STAXI_TREE_STORE && n->ref == buffer) return n->at;
+        staxi_ix at = staxi_tree_store_at(t, n->child, buffer);
+        if (!at) at = staxi_tree_store_at(t, n->after, buffer);
+        if (at) return at;
+    }
+    return 0;
+}
+
 /* The same of all expressions of a tree, and none may stand behind the store to `out`, when the
    element has changed (*stored, which starts as true in a kernel without that store). */
 static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in, uint32_t out,
@@ -25202,17 +25213,6 @@ static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in
         if (!staxi_tree_loads_only_at(p, n->after, in, out, at, stored, marks)) return false;
     }
     return true;
-}
-
-static staxi_ix staxi_tree_store_at(const staxi_trees *t, uint32_t list, uint32_t buffer) {
-    for (; list; list = t->nodes[list].next) {
-        const staxi_tree_node *n = &t->nodes[list];
-        if (n->kind == STAXI_TREE_STORE && n->ref == buffer) return n->at;
-        staxi_ix at = staxi_tree_store_at(t, n->child, buffer);
-        if (!at) at = staxi_tree_store_at(t, n->after, buffer);
-        if (at) return at;
-    }
-    return 0;
 }
 
 /* An output or a state may be exactly the memory of an input when each kernel that reads this input
