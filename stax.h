@@ -8716,7 +8716,7 @@ static uint32_t staxi_shown(int op, const uint32_t *sources, uint32_t n, uint32_
 static void staxi_put_call(staxi_text *t, const staxi_infer *c) {
     uint32_t operand;
     staxi_putf(t, "%s(", staxi_op_name(c->op));
-    for (uint32_t k = 0; (operand = staxi_shown(c->op, c->sources, (uint32_t)c->n, k)) != 0; k++) {
+    for (uint32_t k = 0; (operand = staxi_shown((int)c->op, c->sources, (uint32_t)c->n, k)) != 0; k++) {
         const staxi_value_info *v = &c->g->values[operand];
         const staxi_literal *l = staxi_value_literal(c->g, operand);
         if (k > 0) staxi_put(t, ", ");
@@ -12190,7 +12190,7 @@ static void staxi_put_regions(staxi_printer *p, const staxi_scope *s, const stax
 static void staxi_put_node(staxi_printer *p, const staxi_scope *s, const staxi_node *n, int level) {
     const stax_graph *g = s->g;
     staxi_text *t = p->t;
-    uint32_t v;
+    uint32_t operand;
     int shown;
     staxi_put_indent(t, level);
     for (int k = 0; k < n->n_results && !staxi_is_assign(n->op); k++) {
@@ -12207,11 +12207,11 @@ static void staxi_put_node(staxi_printer *p, const staxi_scope *s, const staxi_n
         return;
     }
     staxi_put(t, staxi_op_name((stax_op)n->op));
-    for (uint32_t k = 0; (v = staxi_shown(n->op, n->sources, n->n_sources, k)) != 0; k++) {
-        const staxi_literal *l = staxi_value_literal(g, v);
+    for (uint32_t k = 0; (operand = staxi_shown(n->op, n->sources, n->n_sources, k)) != 0; k++) {
+        const staxi_literal *l = staxi_value_literal(g, operand);
         staxi_put(t, k ? ", " : " ");
         if (l) staxi_put_literal(t, l);
-        if (!l) staxi_put(t, s->names[v]);
+        if (!l) staxi_put(t, s->names[operand]);
     }
     shown = staxi_put_attrs(t, g, n);
     if (n->n_regions > 0)
