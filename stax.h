@@ -18701,6 +18701,7 @@ typedef struct staxi_segment {
 typedef struct staxi_kernel {
     uint8_t n_outer;
     bool has_reduce, alone;
+    bool writes; /* it stores into a state                                                 */
     staxi_loop_axis outer[STAX_MAX_RANK];
     staxi_segment *segments;
     size_t n_segments, cap_segments;
@@ -18720,7 +18721,8 @@ typedef struct staxi_ref {
 /* Stage `after` may only start when `before` has ended, though it reads nothing of it. */
 typedef struct staxi_order_edge {
     uint32_t before, after;
-    bool reads; /* before reads what after overwrites                                      */
+    bool reads;   /* before reads what after overwrites                                    */
+    bool aligned; /* and each element just where it is overwritten                         */
 } staxi_order_edge;
 
 typedef struct staxi_fusion {
@@ -18909,26 +18911,35 @@ static bool staxi_order_add(staxi_schedule *s, uint32_t before, uint32_t after, 
     o->before = before;
     o->after = after;
     o->reads = reads;
+    o->aligned = false;
     return true;
 }
 
-/* Does this LOAD or USE in a stage that writes read just the element it writes? */
-static bool staxi_reads_in_place(const staxi_stages *p, uint32_t stage, staxi_expr e) {
-    const staxi_stage *w = &p->stages[stage];
+/* Does this LOAD or USE in stage r read just the element that stage w writes in the same iteration
+   of a common nest? */
+static bool staxi_reads_in_place(staxi_stages *p, uint32_t reader, uint32_t writer, staxi_expr e) {
+    const staxi_stage *w = &p->stages[writer], *r = &p->stages[reader];
     const staxi_buffer *b = &p->buffers[w->buffer];
     const staxi_expr_node *n = &p->exprs[e];
-    if (w->kind != STAXI_STAGE_MAP) return false;
+    staxi_ix from[STAX_MAX_RANK], to[STAX_MAX_RANK];
+    if (w->kind != STAXI_STAGE_MAP || r->kind != STAXI_STAGE_MAP || r->n_domain != w->n_domain)
+        return false;
+    for (int d = 0; d < w->n_domain; d++) {
+        from[d] = w->axes[d].var;
+        to[d] = r->axes[d].var;
+    }
     for (int d = 0, k = 0; d < b->rank; d++) {
         bool one = staxi_is_one(p, b->dims[d]);
         if (n->kind == STAXI_EX_USE && one) continue; /* a USE names no axis of size 1 */
-        if (!one && n->ix[k] != w->store[d]) return false;
+        if (!one && n->ix[k] != staxi_ix_substitute(&p->ix, w->store[d], from, to, w->n_domain))
+            return false;
         k++;
     }
     return true;
 }
 
 static bool staxi_orders_of_write(staxi_schedule *s, uint32_t i) {
-    const staxi_stages *p = s->p;
+    staxi_stages *p = s->p;
     const staxi_write *w = &p->writes[i];
     uint32_t last = i > 1 && p->writes[i - 1].output == w->output ? p->writes[i - 1].stage : 0;
     if (last && !staxi_order_add(s, last, w->stage, false)) return false;
@@ -18936,8 +18947,10 @@ static bool staxi_orders_of_write(staxi_schedule *s, uint32_t i) {
     size_t n = last ? s->n_uses : s->n_loads;
     for (size_t r = 0; r < n; r++) {
         if (refs[r].ref != (last ? last : w->input)) continue;
-        if (refs[r].stage == w->stage && staxi_reads_in_place(p, w->stage, refs[r].expr)) continue;
+        bool aligned = staxi_reads_in_place(p, refs[r].stage, w->stage, refs[r].expr);
+        if (refs[r].stage == w->stage && aligned) continue;
         if (!staxi_order_add(s, refs[r].stage, w->stage, true)) return false;
+        s->orders[s->n_orders - 1].aligned = aligned;
     }
     return true;
 }
@@ -19050,6 +19063,44 @@ static bool staxi_sums_in_lanes(const staxi_stage *st) {
     return st->kind == STAXI_STAGE_REDUCE && st->order == STAXI_ORDER_LANES;
 }
 
+/* Does a stage that writes a state compute all of its contents, element for element? Only then may a
+   USE of it be computed in its place. */
+static bool staxi_writes_whole(const staxi_stages *p, const staxi_stage *w) {
+    const staxi_buffer *b = &p->buffers[w->buffer];
+    int k = 0;
+    for (int d = 0; d < b->rank; d++) {
+        if (staxi_is_one(p, b->dims[d])) continue;
+        if (k == w->n_domain || w->store[d] != w->axes[k++].var) return false;
+    }
+    return k == w->n_domain;
+}
+
+/* Why stage k may not join kernel K for the sake of states, or NULL. Of a state that is written there
+   all reads are at the place that is written, and before: stores into states come last. */
+static const char *staxi_states_clash(staxi_schedule *s, uint32_t k, uint32_t kernel,
+                                      double *shared, uint8_t *seen) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    for (size_t o = 0; o < s->n_orders; o++) {
+        const staxi_order_edge *e = &s->orders[o];
+        uint32_t other = p->stages[e->before].kernel;
+        if (e->after != k) continue;
+        if (other == kernel && !e->aligned) return "it overwrites what is read there";
+        if (other != kernel && staxi_kernel_reaches(s, kernel, other, seen))
+            return "a path would leave the kernel and come back";
+        if (other == kernel) /* in the cache still */
+            *shared += staxi_domain_guess(p, st, st->n_domain) *
+                       (double)staxi_dtype_bytes((stax_dtype)st->dtype);
+    }
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_stage *w = &p->stages[s->uses[u].ref];
+        if (w->kernel == kernel && staxi_stage_writes_state(p, s->uses[u].ref) &&
+            !staxi_writes_whole(p, w))
+            return "it reads contents of which only a part is written there";
+    }
+    return NULL;
+}
+
 enum { STAXI_KERNEL_MEMBERS = 24 }; /* stages of one kernel; bounds its loops too */
 
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
@@ -19061,9 +19112,11 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     const staxi_stage *first = &p->stages[K->first_stage];
     int mode = s->mode[k], other = s->mode[K->first_stage];
     *shared = 0;
-    if (mode == STAXI_MODE_CHECK || K->alone || st->order == STAXI_ORDER_CHAIN ||
-        staxi_stage_writes_state(p, k))
+    bool writes = staxi_stage_writes_state(p, k);
+    if (mode == STAXI_MODE_CHECK || K->alone || st->order == STAXI_ORDER_CHAIN)
         return "it runs alone";
+    if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
+        return "a state is written, and reductions read ahead";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))
         return "one reduces columns, the other does not";
     if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
@@ -19084,6 +19137,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         return "their iteration domains differ";
     if (first->n_domain < outer || !staxi_same_axes(st->axes, first->axes, outer))
         return "their iteration domains differ";
+    const char *clash = writes || K->writes ? staxi_states_clash(s, k, kernel, shared, seen) : NULL;
+    if (clash) return clash;
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
@@ -19145,8 +19200,9 @@ static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
     K->first_stage = k;
     K->n_outer = st->n_domain;
     K->has_reduce = st->kind == STAXI_STAGE_REDUCE;
+    K->writes = staxi_stage_writes_state(s->p, k);
     K->alone = st->kind == STAXI_STAGE_CHECK || st->order == STAXI_ORDER_CHAIN ||
-               staxi_stage_writes_state(s->p, k);
+               (K->writes && st->kind == STAXI_STAGE_REDUCE);
     K->cost = s->cost[k];
     K->n_members = 1;
     s->p->stages[k].kernel = (uint32_t)s->n_kernels++;
@@ -19172,6 +19228,7 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k, uint8_t *seen) {
     staxi_kernel *K = &s->kernels[best];
     K->cost += s->cost[k];
     K->n_members++;
+    K->writes = K->writes || staxi_stage_writes_state(s->p, k);
     if (s->p->stages[k].kind == STAXI_STAGE_REDUCE && !K->has_reduce) {
         K->has_reduce = true;
         K->n_outer = s->p->stages[k].n_domain;
@@ -19815,6 +19872,31 @@ static bool staxi_has_reader_in_kernel(const staxi_schedule *s, uint32_t k) {
     return false;
 }
 
+/* In a kernel of several stages, stores into states come last: others read the old contents. */
+static bool staxi_waits_to_write(const staxi_schedule *s, uint32_t k) {
+    return s->kernels[s->p->stages[k].kernel].n_members > 1 && staxi_stage_writes_state(s->p, k);
+}
+
+/* The new contents first, all of them, then the stores. */
+static bool staxi_tree_writes(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *each) {
+    staxi_stages *p = t->s->p;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t k = 1; k < p->n_stages; k++) {
+            const staxi_stage *st = &p->stages[k];
+            if (st->kernel != kernel || st->segment != segment || !staxi_waits_to_write(t->s, k))
+                continue;
+            uint32_t n = pass ? staxi_tree_store(t, k, t->stage_expr[0][k])
+                              : staxi_tree_add(t, STAXI_TREE_EVAL);
+            if (!n) return false;
+            if (!pass) {
+                t->nodes[n].ref = k;
+                t->nodes[n].expr[0] = t->stage_expr[0][k];
+            }
+            staxi_tree_append(t, each, n);
+        }
+    return true;
+}
+
 /* The stages of one segment as nodes: what happens for each element, and what happens after. */
 static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *each,
                                uint32_t *after, bool level) {
@@ -19852,14 +19934,14 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
             t->nodes[n].expr[0] = t->stage_expr[0][k];
         }
         if (n) staxi_tree_append(t, each, n);
-        if (!st->buffer) continue;
+        if (!st->buffer || staxi_waits_to_write(t->s, k)) continue;
         staxi_expr e =
             st->kind == STAXI_STAGE_REDUCE ? staxi_register_of(t, k) : t->stage_expr[0][k];
         n = staxi_tree_store(t, k, e);
         if (!n) return false;
         staxi_tree_append(t, st->kind == STAXI_STAGE_REDUCE ? after : each, n);
     }
-    return true;
+    return staxi_tree_writes(t, kernel, segment, each);
 }
 
 static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, int n, uint32_t body,
@@ -27094,8 +27176,8 @@ static void staxi_report_writes(const staxi_sizer *z, staxi_text *t) {
         const staxi_write *w = &s->writes[i];
         const staxi_stage *st = &s->stages[w->stage];
         const staxi_expr_node *e = &s->exprs[st->expr[0]];
-        bool moved = st->kind == STAXI_STAGE_MAP && e->kind == STAXI_EX_USE &&
-                     !s->buffers[s->stages[e->ref].buffer].is_state;
+        uint32_t from = e->kind == STAXI_EX_USE ? s->stages[e->ref].buffer : 0;
+        bool moved = st->kind == STAXI_STAGE_MAP && from && !s->buffers[from].is_state;
         double bytes = staxi_stage_bytes(z, st, st->n_domain, st->dtype);
         staxi_putf(t, "state %s: kernel %U writes %U bytes %s\n", s->buffers[w->output].name,
                    (uint64_t)z->p->schedule.kernels[st->kernel].order - 1, (uint64_t)bytes,

@@ -504,7 +504,14 @@ static void test_plans(void) {
             "copies: 0 bytes");
     planned("graph g(inout p: f32[100], inout q: f32[100]) {\n  v = slice p {starts=[none], stops=[none]}\n"
             "  assign p, q\n  assign q, v\n}",
+            "state p: kernel 0 writes 400 bytes in place|state q: kernel 0 writes 400 bytes in place|"
+            "copies: 0 bytes");
+    planned("graph g(inout p: f32[100], inout q: f32[100]) {\n  v = flip p\n  assign p, q\n  assign q, v\n}",
             "copies: 400 bytes");
+    planned("graph g(inout p: f32[100], inout q: f32[100]) {\n  a = add p, q\n  b = sub p, q\n  assign p, a\n"
+            "  assign q, b\n  c = mul p, q\n  return c\n}",
+            "state p: kernel 0 writes 400 bytes in place|state q: kernel 0 writes 400 bytes in place|"
+            "copies: 0 bytes");
     planned("graph g(inout p: f32[101]) {\n  f = flip p\n  assign p, f\n}",
             "state p: kernel 1 writes 404 bytes from a copy: it reads what it, or a state it waits for, "
             "overwrites|copies: 404 bytes");
@@ -529,7 +536,8 @@ static void test_plans(void) {
             "  n1 = add n, 1\n  assign n, n1\n  a = lerp m, d, 0.1\n  assign m, a\n  dd = square d\n"
             "  b = lerp v, dd, 0.01\n  assign v, b\n  r = sqrt v\n  s = add r, 1e-8\n  u = div m, s\n"
             "  w = mul u, 0.001\n  q = sub p, w\n  assign p, q\n}",
-            "copies: 0 bytes");
+            "state m: kernel 1 writes 16 bytes in place|state v: kernel 1 writes 16 bytes in place|"
+            "state p: kernel 1 writes 16 bytes in place|copies: 0 bytes");
 }
 
 /* States carry on from call to call, also where contents are written in several steps. */
