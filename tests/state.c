@@ -540,6 +540,55 @@ static void test_plans(void) {
             "state p: kernel 1 writes 16 bytes in place|copies: 0 bytes");
 }
 
+/* Example 4.4 and exercise 8: y[0].add_(1), then y.t()[0].add_(1), in pure form. */
+static void test_functionalized(void) {
+    static const char *const texts[] = {
+        "graph g(inout y: f32[3,4]) {\n  r = slice y {starts=[0,0], stops=[1,4]}\n  a = add r, 1.0\n  assign r, a\n}",
+        "graph g(inout y: f32[3,4]) {\n  t = transpose y\n  r = slice t {starts=[0,0], stops=[1,3]}\n"
+        "  a = add r, 1.0\n  assign r, a\n}"};
+    static const char *const ops[] = {"slice expand add slice slice_scatter ", /* the second slice is for its form */
+                                      "permute slice expand add permute slice slice_scatter permute "};
+    for (int k = 0; k < 2; k++) {
+        stax_graph *g = parsed(texts[k]), *pure = stax_rewritten(g);
+        char *text = CHECK(pure != NULL) ? stax_print(pure) : NULL, found[200] = "";
+        for (const char *at = text; at && (at = strstr(at, "] = ")) != NULL; at += 4)
+            snprintf(found + strlen(found), sizeof found - strlen(found), "%.*s ", (int)strcspn(at + 4, " "), at + 4);
+        CHECK_TEXT(found, ops[k]);
+        stax_free(ctx, text);
+        stax_graph_free(pure);
+        stax_graph_free(g);
+    }
+}
+
+/* The two conditions of P 4.4: what was put in is seen, and what was there may be put back. */
+static void test_scatter_laws(void) {
+    static const char *const lists[] = {
+        "starts=[1,0], stops=[3,5], steps=[1,2]",  "starts=[none,none], stops=[none,none], steps=[-1,-2]",
+        "starts=[2,4], stops=[none,1], steps=[-1,-1]", "starts=[0,7], stops=[9,9], steps=[1,1]",
+        "starts=[-1,0], stops=[none,none], steps=[5,3]", "starts=[0,0], stops=[4,6], steps=[1,1]"};
+    for (int k = 0; k < 6; k++) {
+        char text[600];
+        snprintf(text, sizeof text,
+                 "graph g(x: f32[4,6], z: f32[4,6]) {\n  v = slice z {%s}\n  a = slice_scatter x, v {%s}\n"
+                 "  b = slice a {%s}\n  o = slice x {%s}\n  c = slice_scatter x, o {%s}\n  return b, v, c\n}",
+                 lists[k], lists[k], lists[k], lists[k], lists[k]);
+        stax_graph *g = parsed(text);
+        stax_program *p = compiled(g);
+        static feed f;
+        if (p && CHECK(feed_make(&f, g, 4, 5))) {
+            for (int pass = 0; pass < 2; pass++) {
+                CHECK_INT(pass ? stax_run(p, f.slots, f.outputs) : stax_interpret(g, f.all, f.outputs), STAX_OK);
+                int64_t n = f.outputs[0].shape[0] * f.outputs[0].shape[1];
+                CHECK_BYTES(f.outputs[0].data, f.outputs[1].data, (size_t)n * 4);
+                CHECK_BYTES(f.outputs[2].data, f.all[0].data, 24 * 4);
+            }
+            feed_free(&f);
+        }
+        stax_program_free(p);
+        stax_graph_free(g);
+    }
+}
+
 /* States carry on from call to call, also where contents are written in several steps. */
 static void test_calls(void) {
     stax_graph *g = parsed("graph g(inout p: f32[3,4], inout k: i64[]) {\n"
@@ -834,6 +883,8 @@ int main(int argc, char **argv) {
     open_context(1);
     RUN(test_model);
     RUN(test_model_threads);
+    RUN(test_functionalized);
+    RUN(test_scatter_laws);
     RUN(test_one_row);
     RUN(test_plans);
     RUN(test_calls);
