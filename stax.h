@@ -470,6 +470,7 @@ STAXDEF stax_value stax_expand   (stax_value x, stax_shape shape);     /* broadc
 STAXDEF stax_value stax_squeeze  (stax_value x, stax_axes axes);       /* drops axes of size 1                    */
 STAXDEF stax_value stax_unsqueeze(stax_value x, stax_axes axes);       /* new axes of size 1, numbered afterwards */
 STAXDEF stax_value stax_slice    (stax_value x, stax_shape starts, stax_shape stops, stax_shape steps);  /* Python's rules; STAX_NONE */
+STAXDEF stax_value stax_slice_scatter(stax_value x, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);  /* x with v in the place of that slice; x itself stays */
 STAXDEF stax_value stax_flip     (stax_value x, stax_axes axes);       /* reversed                                */
 STAXDEF stax_value stax_roll     (stax_value x, stax_shape shifts, stax_axes axes);    /* moved, wrapping around  */
 STAXDEF stax_value stax_pad      (stax_value x, stax_shape low, stax_shape high, double value, const char *mode);  /* negative widths crop */
@@ -486,6 +487,7 @@ STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);   
 #define stax_squeeze(x, axes)                   (stax_squeeze)(STAX_AT(x), (axes))
 #define stax_unsqueeze(x, axes)                 (stax_unsqueeze)(STAX_AT(x), (axes))
 #define stax_slice(x, starts, stops, steps)     (stax_slice)(STAX_AT(x), (starts), (stops), (steps))
+#define stax_slice_scatter(x, v, starts, stops, steps) (stax_slice_scatter)(STAX_AT(x), (v), (starts), (stops), (steps))
 #define stax_flip(x, axes)                      (stax_flip)(STAX_AT(x), (axes))
 #define stax_roll(x, shifts, axes)              (stax_roll)(STAX_AT(x), (shifts), (axes))
 #define stax_pad(x, low, high, value, mode)     (stax_pad)(STAX_AT(x), (low), (high), (value), (mode))
@@ -664,8 +666,8 @@ STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p); 
 #define stax_dropout(x, key, p)                    (stax_dropout)(STAX_AT(x), (key), (p))
 
 /* ---- state and markers -------------------------------------------------------------------------------------- */
-STAXDEF void       stax_assign       (stax_value p, stax_value v);   /* p: a state, or a slice of one; v broadcasts, its dtype must be p's */
-STAXDEF void       stax_assign_slice (stax_value p, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);
+STAXDEF void       stax_assign       (stax_value p, stax_value v);   /* p: a state or a view of one; v broadcasts, its dtype must be p's */
+STAXDEF void       stax_assign_slice (stax_value p, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);  /* through that slice of p */
 STAXDEF stax_value stax_stop_gradient(stax_value x);                 /* x; no gradient flows through      */
 STAXDEF stax_value stax_checkpoint   (stax_value x);                 /* x; recomputed in the reverse pass */
 STAXDEF stax_value stax_barrier      (stax_value x);                 /* x; nothing is fused across        */
@@ -808,6 +810,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SQUEEZE,         "squeeze",         MOVEMENT,    1, 1, 1, "axes:axes",                                         squeeze,         reshape_to,    "without axes of size 1")  \
     X(UNSQUEEZE,       "unsqueeze",       MOVEMENT,    1, 1, 1, "axes:axes!",                                        unsqueeze,       reshape_to,    "with new axes of size 1") \
     X(SLICE,           "slice",           MOVEMENT,    1, 1, 1, "starts:sizes stops:sizes steps:sizes",              slice,           basis,         "start:stop:step on each axis, Python's rules") \
+    X(SLICE_SCATTER,   "slice_scatter",   MOVEMENT,    2, 2, 1, "starts:sizes stops:sizes steps:sizes",              assign,          slice_scatter, "x with its slice replaced by v") \
     X(FLIP,            "flip",            MOVEMENT,    1, 1, 1, "axes:axes",                                         flip,            flip,          "axes reversed")           \
     X(ROLL,            "roll",            MOVEMENT,    1, 1, 1, "shifts:sizes! axes:axes",                           roll,            roll,          "moved along axes, wrapping around") \
     X(PAD,             "pad",             MOVEMENT,    1, 1, 1, "low:sizes high:sizes value:number=0 mode:text=constant|reflect|edge|wrap", pad, pad, "more elements around; negative widths crop") \
@@ -872,8 +875,8 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(NORMAL,          "normal",          RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=f32",                      random,          basis,         "mean 0, variance 1")      \
     X(DROPOUT,         "dropout",         LATER,       2, 2, 1, "p:float!",                                          later,           later,         "0 with probability p, else x / (1 - p)") \
     /* state: the result is the new contents, which has no name of its own in the text */                                                                                   \
-    X(ASSIGN,          "assign",          STATE,       2, 2, 1, "",                                                  assign,          basis,         "overwrites an inout parameter") \
-    X(ASSIGN_SLICE,    "assign_slice",    STATE,       2, 2, 1, "starts:sizes stops:sizes steps:sizes",              assign,          basis,         "overwrites a part of an inout parameter") \
+    X(ASSIGN,          "assign",          STATE,       2, 3, 1, "",                                                  assign,          assign,        "overwrites an inout parameter, or what a view of it shows") \
+    X(ASSIGN_SLICE,    "assign_slice",    STATE,       2, 3, 1, "starts:sizes stops:sizes steps:sizes",              assign,          assign,        "the same through a slice") \
     /* markers */                                                                                                                                                           \
     X(STOP_GRADIENT,   "stop_gradient",   MARKER,      1, 1, 1, "",                                                  marker,          identity,      "x; no gradient flows through") \
     X(CHECKPOINT,      "checkpoint",      MARKER,      1, 1, 1, "",                                                  marker,          identity,      "x; recomputed in the reverse pass") \
@@ -8817,12 +8820,21 @@ static const staxi_literal *staxi_in_literal(const staxi_infer *c, int k) {
     return staxi_value_literal(c->g, c->sources[k]);
 }
 
+static bool staxi_is_assign(int op) { return op == STAX_OP_ASSIGN || op == STAX_OP_ASSIGN_SLICE; }
+
+/* Operand k as the text has it, 0 behind the last: an assignment names the view, not the contents. */
+static uint32_t staxi_shown(int op, const uint32_t *sources, uint32_t n, uint32_t k) {
+    if (staxi_is_assign(op) && n > 2) return k == 0 ? sources[2] : k == 1 ? sources[1] : 0;
+    return k < n ? sources[k] : 0;
+}
+
 /* "matmul(x: f32[32,784], 2.0)" */
 static void staxi_put_call(staxi_text *t, const staxi_infer *c) {
+    uint32_t operand;
     staxi_putf(t, "%s(", staxi_op_name(c->op));
-    for (int k = 0; k < c->n; k++) {
-        const staxi_value_info *v = &c->g->values[c->sources[k]];
-        const staxi_literal *l = staxi_in_literal(c, k);
+    for (uint32_t k = 0; (operand = staxi_shown((int)c->op, c->sources, (uint32_t)c->n, k)) != 0; k++) {
+        const staxi_value_info *v = &c->g->values[operand];
+        const staxi_literal *l = staxi_value_literal(c->g, operand);
         if (k > 0) staxi_put(t, ", ");
         if (l) {
             staxi_put_literal(t, l);
@@ -10021,12 +10033,14 @@ static bool staxi_infer_random(staxi_infer *c) {
 
 /* ---- rules: state and regions ---------------------------------------------------------------- */
 
-/* Operands: the newest contents, the value. Nothing is converted; the value broadcasts. */
+/* Operands: the newest contents, the value, and for a state the view that is written through, of
+   which only the form matters. Nothing is converted; the value broadcasts. slice_scatter is the
+   same on a value, and gives a new one. */
 static bool staxi_infer_assign(staxi_infer *c) {
-    const staxi_type *p = staxi_in(c, 0);
+    const staxi_type *p = staxi_in(c, 0), *view = staxi_in(c, c->n > 2 ? 2 : 0);
     const staxi_literal *l = staxi_in_literal(c, 1);
-    staxi_type room = *p;
-    if (c->op == STAX_OP_ASSIGN_SLICE && !staxi_slice_type(c, p, &room)) return false;
+    staxi_type room = *view;
+    if (c->op != STAX_OP_ASSIGN && !staxi_slice_type(c, view, &room)) return false;
     if (l && !staxi_literal_check(c, l, (stax_dtype)p->dtype)) return false;
     if (!l && staxi_in(c, 1)->dtype != p->dtype)
         return staxi_op_fail(c, STAX_E_DTYPE, STAXI_SAY("stax_cast the value"),
@@ -10671,12 +10685,59 @@ static void staxi_state_set(stax_graph *g, staxi_input *state, uint32_t contents
     state->current = contents;
 }
 
-/* assign and assign_slice: `target` is contents of a state, or for assign a slice taken from one. */
+/* Ops that show every element of their operand at most once: one can write through them. */
+static bool staxi_is_view_op(uint16_t op) {
+    switch (op) {
+        case STAX_OP_SLICE:
+        case STAX_OP_SELECT:
+        case STAX_OP_PERMUTE:
+        case STAX_OP_TRANSPOSE:
+        case STAX_OP_RESHAPE:
+        case STAX_OP_SQUEEZE:
+        case STAX_OP_UNSQUEEZE:
+        case STAX_OP_FLIP:
+            return true;
+        default:
+            return false;
+    }
+}
+
+/* The value that a view shows parts of (the value itself where it is no view). */
+static uint32_t staxi_view_root(const stax_graph *g, uint32_t value) {
+    const staxi_node *n = &g->nodes[g->values[value].node];
+    while (staxi_is_view_op(n->op)) {
+        value = n->sources[0];
+        n = &g->nodes[g->values[value].node];
+    }
+    return value;
+}
+
+static bool staxi_assign_refuse(staxi_infer *c, uint32_t target) {
+    stax_graph *g = c->g;
+    const char *op = staxi_op_name((stax_op)g->nodes[g->values[target].node].op);
+    const char *views = STAXI_SAY(
+        "slice select permute transpose reshape squeeze unsqueeze flip of an inout parameter");
+    bool shows_state = false;
+    if (g->values[target].type.weak) op = "literal";
+    if (staxi_op_info((stax_op)g->nodes[g->values[target].node].op)->cls == STAXI_CLASS_MOVEMENT)
+        shows_state = staxi_value_state(
+            g, staxi_view_root(g, g->nodes[g->values[target].node].sources[0]));
+    if (shows_state)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, views,
+                             STAXI_SAY("%s gives no view: its elements are not each an element of "
+                                       "their own of the inout parameter"),
+                             op);
+    return staxi_op_fail(c, STAX_E_ARGUMENT, views,
+                         STAXI_SAY("expected an inout parameter or a view of one as the first "
+                                   "operand, found the result of %s"),
+                         op);
+}
+
+/* assign and assign_slice: `target` is contents of a state (of any time), or a view of them. */
 static bool staxi_assign_add(stax_graph *g, stax_op op, uint32_t target, uint32_t value,
                              const staxi_attr *attrs, uint32_t place) {
-    const staxi_node *view;
     staxi_input *state;
-    uint32_t sources[2], contents;
+    uint32_t sources[3], contents, root;
     staxi_infer c = staxi_call(g, op, place);
     if (g->root->status != STAX_OK || target == 0 || value == 0) return false;
     sources[0] = target;
@@ -10687,29 +10748,12 @@ static bool staxi_assign_add(stax_graph *g, stax_op op, uint32_t target, uint32_
         return staxi_op_fail(&c, STAX_E_ARGUMENT,
                              STAXI_SAY("give the new contents as a result of the region"),
                              STAXI_SAY("assignment inside a region is not allowed"));
-    view = &g->nodes[g->values[target].node];
-    state = staxi_value_state(g, target);
-    if (!state && staxi_op_info((stax_op)view->op)->cls == STAXI_CLASS_MOVEMENT &&
-        view->n_sources == 1) {
-        staxi_input *below = staxi_value_state(g, view->sources[0]);
-        bool slice = view->op == STAX_OP_SLICE && op == STAX_OP_ASSIGN;
-        if (below && !slice)
-            return staxi_op_fail(&c, STAX_E_NOT_BUILT,
-                                 STAXI_SAY("assign the state or a slice of it"),
-                                 STAXI_SAY("assignment through %s is not built yet"),
-                                 staxi_op_name((stax_op)view->op));
-        if (below) {
-            state = below;
-            op = STAX_OP_ASSIGN_SLICE;
-            attrs = view->attrs;
-        }
-    }
-    if (!state)
-        return staxi_op_fail(
-            &c, STAX_E_ARGUMENT, NULL,
-            STAXI_SAY("expected an inout parameter or a slice of one as the first operand"));
+    root = staxi_view_root(g, target);
+    state = staxi_value_state(g, root);
+    if (!state) return staxi_assign_refuse(&c, root);
     sources[0] = state->current;
-    contents = staxi_node_add(g, op, sources, 2, attrs, NULL, 0, place);
+    sources[2] = target;
+    contents = staxi_node_add(g, op, sources, root == target ? 2 : 3, attrs, NULL, 0, place);
     if (contents == 0) return false;
     staxi_state_set(g, state, contents);
     return true;
@@ -11610,6 +11654,15 @@ STAXDEF stax_value(stax_slice)(stax_value x, stax_shape starts, stax_shape stops
     return staxi_build1(STAX_OP_SLICE, x, a);
 }
 
+STAXDEF stax_value(stax_slice_scatter)(stax_value x, stax_value v, stax_shape starts,
+                                       stax_shape stops, stax_shape steps) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_sizes_or_none(&starts);
+    a[1] = staxi_attr_sizes_or_none(&stops);
+    a[2] = staxi_attr_sizes_or_none(&steps);
+    return staxi_build2(STAX_OP_SLICE_SCATTER, x, v, a);
+}
+
 STAXDEF stax_value(stax_roll)(stax_value x, stax_shape shifts, stax_axes axes) {
     int64_t list[STAX_MAX_RANK];
     staxi_attr a[2];
@@ -12078,8 +12131,6 @@ static void staxi_scope_invent(staxi_printer *p, staxi_scope *s, uint32_t value,
     if (!name) p->failed = true;
 }
 
-static bool staxi_is_assign(int op) { return op == STAX_OP_ASSIGN || op == STAX_OP_ASSIGN_SLICE; }
-
 /* Names for all values of a graph: captures first, then inputs, outputs, given names, the rest. */
 static bool staxi_scope_open(staxi_printer *p, staxi_scope *s, const stax_graph *g,
                              const staxi_scope *outer) {
@@ -12324,6 +12375,7 @@ static void staxi_put_regions(staxi_printer *p, const staxi_scope *s, const stax
 static void staxi_put_node(staxi_printer *p, const staxi_scope *s, const staxi_node *n, int level) {
     const stax_graph *g = s->g;
     staxi_text *t = p->t;
+    uint32_t operand;
     int shown;
     staxi_put_indent(t, level);
     for (int k = 0; k < n->n_results && !staxi_is_assign(n->op); k++) {
@@ -12340,11 +12392,11 @@ static void staxi_put_node(staxi_printer *p, const staxi_scope *s, const staxi_n
         return;
     }
     staxi_put(t, staxi_op_name((stax_op)n->op));
-    for (uint32_t k = 0; k < n->n_sources; k++) {
-        const staxi_literal *l = staxi_value_literal(g, n->sources[k]);
+    for (uint32_t k = 0; (operand = staxi_shown(n->op, n->sources, n->n_sources, k)) != 0; k++) {
+        const staxi_literal *l = staxi_value_literal(g, operand);
         staxi_put(t, k ? ", " : " ");
         if (l) staxi_put_literal(t, l);
-        if (!l) staxi_put(t, s->names[n->sources[k]]);
+        if (!l) staxi_put(t, s->names[operand]);
     }
     shown = staxi_put_attrs(t, g, n);
     if (n->n_regions > 0)
@@ -14032,6 +14084,7 @@ typedef struct staxi_expander {
 } staxi_expander;
 
 typedef bool (*staxi_expand_fn)(staxi_expander *e, const staxi_node *n, uint32_t *results);
+static const staxi_expand_fn *staxi_expand_table(void);
 
 static uint32_t staxi_x_node(staxi_expander *e, stax_op op, const uint32_t *sources, uint32_t n,
                              const staxi_attr *attrs) {
@@ -15183,111 +15236,96 @@ static bool staxi_expand_linear(staxi_expander *e, const staxi_node *n, uint32_t
 /* ---- state
  * ---------------------------------------------------------------------------------------------- */
 
-/* Unsigned integers of the same width: selecting floats would settle their NaNs, and assigning
- * copies bits. */
-static uint32_t staxi_x_as_bits(staxi_expander *e, uint32_t v, stax_dtype *was) {
-    static const stax_dtype words[9] = {STAX_DTYPE_NONE, STAX_U8,         STAX_U16,
-                                        STAX_DTYPE_NONE, STAX_U32,        STAX_DTYPE_NONE,
-                                        STAX_DTYPE_NONE, STAX_DTYPE_NONE, STAX_U64};
-    if (!v) return 0;
-    *was = staxi_x_dtype(e, v);
-    if (*was == STAX_BOOL || staxi_is_integer(*was)) return v;
-    return staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(words[staxi_dtype_bytes(*was)]));
+/* v as a copy of x in which the slice is replaced. */
+static uint32_t staxi_x_slice_scatter(staxi_expander *e, uint32_t x, uint32_t v,
+                                      const staxi_attr *lists) {
+    uint32_t s[2];
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    s[0] = x;
+    s[1] = v;
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, lists, 3 * sizeof *attrs);
+    return staxi_x_node(e, STAX_OP_SLICE_SCATTER, s, 2, attrs);
 }
 
-/* p with v (count entries along the axis) at first, first + step, ...; step > 0 */
-static uint32_t staxi_x_put_strided(staxi_expander *e, uint32_t p, uint32_t v, int axis,
-                                    staxi_ix first, staxi_ix count, int64_t step) {
-    staxi_ix_pool *pool = &e->to->root->sizes;
-    stax_dtype was = STAX_DTYPE_NONE;
-    staxi_type line, shape;
-    staxi_ix end = staxi_ix_add(pool, first, staxi_ix_mul(pool, count, staxi_ix_const(pool, step)));
-    uint32_t i, at, hit, by;
-    p = staxi_x_as_bits(e, p, &was);
-    v = staxi_x_as_bits(e, v, &was);
-    if (!p || !v) return 0;
-    shape = *staxi_x_type(e, p);
-    line = staxi_type_scalar(STAX_I64);
-    line.rank = 1;
-    line.dims[0] = shape.dims[axis];
-    by = staxi_x_int(e, step, STAX_I64);
-    i = staxi_x_with(e, STAX_OP_SUB, staxi_x_iota(e, &line, 0), staxi_x_size_value(e, first));
-    at = staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, i, by);
-    hit = staxi_x_with(e, STAX_OP_EQ, staxi_x_with(e, STAX_OP_REMAINDER, i, by),
-                       staxi_x_int(e, 0, STAX_I64));
-    hit = staxi_x_op2(e, STAX_OP_LOGICAL_AND, hit,
-                      staxi_x_with(e, STAX_OP_GE, i, staxi_x_int(e, 0, STAX_I64)));
-    end = staxi_ix_sub(pool, end, first);
-    hit = staxi_x_op2(e, STAX_OP_LOGICAL_AND, hit,
-                      staxi_x_with(e, STAX_OP_LT, i, staxi_x_size_value(e, end)));
-    if (staxi_ix_range(pool, count).lo < 1) { /* something to load where nothing is assigned */
-        int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
-        memset(low, 0, sizeof low);
-        memset(high, 0, sizeof high);
-        high[axis] = 1;
-        v = staxi_x_pad(e, v, low, high, staxi_attr_int(0), "constant");
-    }
-    v = staxi_x_gather(e, STAX_OP_GATHER, v, at, axis, "clip");
-    line = shape;
-    for (int d = 0; d < shape.rank; d++) {
-        if (d != axis) line.dims[d] = staxi_ix_const(pool, 1);
-    }
-    hit = staxi_x_expand(e, staxi_x_reshape(e, hit, &line), &shape);
-    v = staxi_x_op3(e, STAX_OP_WHERE, hit, v, p);
-    return v && staxi_x_dtype(e, v) != was
-               ? staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(was))
-               : v;
+/* v in the shape of the slice of x. */
+static uint32_t staxi_x_slice_room(staxi_expander *e, uint32_t x, uint32_t v,
+                                   const staxi_attr *lists) {
+    staxi_ix first = 0;
+    staxi_type room;
+    if (!x || !v) return 0;
+    room = *staxi_x_type(e, x);
+    for (int d = 0; d < room.rank; d++)
+        if (!staxi_slice_extent(e->to, room.dims[d], lists[0].list[d], lists[1].list[d],
+                                lists[2].list[d], &first, &room.dims[d]))
+            return 0;
+    return staxi_x_expand(e, v, &room);
 }
 
-/* The slice of p in axes `axis` and up replaced by v, axis by axis: cut out, replace within, put
- * together again. */
-static uint32_t staxi_x_put(staxi_expander *e, const staxi_node *n, uint32_t p, uint32_t v,
-                            int axis) {
-    staxi_ix_pool *pool = &e->to->root->sizes;
-    int64_t start, stop, step, size = 0, at = 0, many = 0;
-    staxi_ix first = 0, count = 0, dim;
-    if (!p || !v) return 0;
-    if (axis == staxi_x_type(e, p)->rank) return v;
-    start = staxi_x_size(e, n->attrs[0].list[axis]);
-    stop = staxi_x_size(e, n->attrs[1].list[axis]);
-    step = n->attrs[2].list[axis];
-    dim = staxi_x_type(e, p)->dims[axis];
-    if (!staxi_slice_extent(e->to, dim, start, stop, step, &first, &count)) return 0;
-    uint32_t inner = staxi_x_put(e, n, staxi_x_slice(e, p, axis, start, stop, step), v, axis + 1);
-    if (step < 0) { /* the same places from the other end */
-        inner = staxi_x_flip(e, inner, 1u << axis);
-        first = staxi_ix_add(pool, first,
-                             staxi_ix_mul(pool, staxi_ix_const(pool, step),
-                                          staxi_ix_sub(pool, count, staxi_ix_const(pool, 1))));
-        step = -step;
+static bool staxi_expand_slice_scatter(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    int64_t room[3][STAX_MAX_RANK];
+    staxi_attr lists[3];
+    uint32_t x = staxi_x_stored(e, n, 0, dtype), v = staxi_x_stored(e, n, 1, dtype);
+    for (int k = 0; k < 3; k++) lists[k] = staxi_x_list(e, &n->attrs[k], room[k]);
+    v = staxi_x_slice_room(e, x, v, lists);
+    results[0] = staxi_x_slice_scatter(e, x, v, lists);
+    return results[0] != 0;
+}
+
+/* The views between `view` and its root (old values), taken again from p. */
+static uint32_t staxi_x_view_of(staxi_expander *e, uint32_t view, uint32_t p) {
+    uint32_t root = staxi_view_root(e->from, view), n = 0, y = p;
+    for (uint32_t v = view; v != root; n++) v = e->from->nodes[e->from->values[v].node].sources[0];
+    const staxi_node **chain =
+        (const staxi_node **)staxi_arena_push(&e->to->root->arena, (n + 1) * sizeof *chain, 8);
+    if (!chain || !p) return 0;
+    for (uint32_t v = view, k = n; k-- > 0; v = chain[k]->sources[0])
+        chain[k] = &e->from->nodes[e->from->values[v].node];
+    for (uint32_t k = 0; k < n && y; k++) {
+        uint32_t *operand = &e->map[chain[k]->sources[0]], kept = *operand, result = 0;
+        *operand = y; /* the same op on other contents */
+        y = staxi_expand_table()[chain[k]->op](e, chain[k], &result) ? result : 0;
+        *operand = kept;
     }
-    if (count == dim && step == 1) return inner;
-    if (staxi_ix_equals(e->to, count, 0)) return p;
-    bool known = staxi_ix_is_const(pool, dim, &size) && staxi_ix_is_const(pool, first, &at) &&
-                 staxi_ix_is_const(pool, count, &many);
-    if (!known || (step > 1 && many > 1))
-        return staxi_x_put_strided(e, p, inner, axis, first, count, step);
-    uint32_t parts[3], k = 0;
-    if (at > 0) parts[k++] = staxi_x_slice(e, p, axis, 0, at, 1);
-    parts[k++] = inner;
-    if (at + many < size) parts[k++] = staxi_x_slice(e, p, axis, at + many, STAX_NONE, 1);
-    return staxi_x_concat(e, parts, k, axis);
+    return y;
+}
+
+/* P 4.4: contents p with v in the place of y, a view of p (slices, permutes, reshapes of the basis).
+   Each view has an inverse; that of a slice needs what the slice leaves out. */
+static uint32_t staxi_x_through(staxi_expander *e, uint32_t p, uint32_t y, uint32_t v) {
+    while (y != p && v) {
+        const staxi_node *n = &e->to->nodes[e->to->values[y].node];
+        uint32_t x = n->sources[0];
+        staxi_type shape = *staxi_x_type(e, x);
+        if (n->op == STAX_OP_SLICE) {
+            v = staxi_x_slice_scatter(e, x, v, n->attrs);
+        } else if (n->op == STAX_OP_RESHAPE) {
+            v = staxi_x_reshape(e, v, &shape);
+        } else { /* permute */
+            int64_t axes[STAX_MAX_RANK];
+            for (int d = 0; d < shape.rank; d++) axes[staxi_basis_permute(e->to, n, d)] = d;
+            v = staxi_x_permute(e, v, axes);
+        }
+        y = x;
+    }
+    return v;
 }
 
 /* The new contents of a state. */
-static bool staxi_expand_state(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+static bool staxi_expand_assign(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     stax_dtype dtype = staxi_old_dtype(e, n);
-    staxi_type room = staxi_x_result(e, n);
     uint32_t p = staxi_x_stored(e, n, 0, dtype), v = staxi_x_stored(e, n, 1, dtype);
-    for (int d = 0; n->op == STAX_OP_ASSIGN_SLICE && d < room.rank; d++) {
-        staxi_ix first = 0;
-        if (!staxi_slice_extent(e->to, room.dims[d], staxi_x_size(e, n->attrs[0].list[d]),
-                                staxi_x_size(e, n->attrs[1].list[d]), n->attrs[2].list[d], &first,
-                                &room.dims[d]))
-            return false;
+    uint32_t y = n->n_sources > 2 ? staxi_x_view_of(e, n->sources[2], p) : p;
+    if (n->op == STAX_OP_ASSIGN_SLICE) {
+        int64_t room[3][STAX_MAX_RANK];
+        staxi_attr lists[3];
+        for (int k = 0; k < 3; k++) lists[k] = staxi_x_list(e, &n->attrs[k], room[k]);
+        v = staxi_x_slice_scatter(e, y, staxi_x_slice_room(e, y, v, lists), lists);
+    } else {
+        v = staxi_x_like(e, v, y);
     }
-    v = staxi_x_expand(e, v, &room);
-    results[0] = n->op == STAX_OP_ASSIGN_SLICE ? staxi_x_put(e, n, p, v, 0) : v;
+    results[0] = y ? staxi_x_through(e, p, y, v) : 0;
     return results[0] != 0;
 }
 
@@ -15375,8 +15413,6 @@ static bool staxi_expand_basis(staxi_expander *e, const staxi_node *n, uint32_t 
             return staxi_expand_dot(e, n, results);
         case STAXI_CLASS_RANDOM:
             return staxi_expand_random(e, n, results);
-        case STAXI_CLASS_STATE:
-            return staxi_expand_state(e, n, results);
         case STAXI_CLASS_REGION:
             return staxi_expand_region_op(e, n, results);
         default:
@@ -15397,6 +15433,8 @@ static const staxi_expand_fn staxi_expand_fns[STAX_OP_COUNT] = {staxi_expand_lat
                                                                 STAXI_OPS(STAXI_EXPAND_FN)};
 #undef STAXI_EXPAND_FN
 
+static const staxi_expand_fn *staxi_expand_table(void) { return staxi_expand_fns; }
+
 /* What outputs and written states need, nodes from the last to the first. The rest is left out:
    nobody could see it. NULL without memory. */
 static uint8_t *staxi_live_values(staxi_expander *e) {
@@ -15411,7 +15449,8 @@ static uint8_t *staxi_live_values(staxi_expander *e) {
         bool needed = false;
         for (uint32_t i = 0; i < n->n_results; i++) needed = needed || live[n->first_value + i];
         if (!needed) continue;
-        for (uint32_t i = 0; i < n->n_sources; i++) live[n->sources[i]] = 1;
+        for (uint32_t i = 0; i < n->n_sources; i++)
+            if (i < 2 || !staxi_is_assign(n->op)) live[n->sources[i]] = 1;
         for (uint32_t r = 0; r < n->n_regions; r++)
             for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
                 if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE)
@@ -15696,6 +15735,27 @@ static int staxi_tensors_meet(const stax_tensor *a, const stax_tensor *b) {
     return from >= bytes_a && from + bytes_b <= step ? STAXI_APART : STAXI_OVERLAP;
 }
 
+/* "input x and output y share memory: bytes 16..31 of input x are bytes 0..15 of output y": of the
+   bytes around all elements, counted from the first. */
+static stax_status staxi_share_memory(staxi_text *t, const char *a_what, const char *a_name,
+                                      uintptr_t a, uintptr_t a_end, const char *b_what,
+                                      const char *b_name, uintptr_t b, uintptr_t b_end) {
+    uintptr_t from = a > b ? a : b, to = (a_end < b_end ? a_end : b_end) - 1;
+    staxi_putf(t, "%s %s and %s %s share memory: bytes %U..%U of %s are bytes %U..%U of %s", a_what,
+               a_name, b_what, b_name, (uint64_t)(from - a), (uint64_t)(to - a), a_name,
+               (uint64_t)(from - b), (uint64_t)(to - b), b_name);
+    return STAX_E_ALIAS;
+}
+
+static stax_status staxi_tensors_share(staxi_text *t, const char *a_what, const char *a_name,
+                                       const stax_tensor *a, const char *b_what,
+                                       const char *b_name, const stax_tensor *b) {
+    uintptr_t a_lo = 0, a_hi = 0, b_lo = 0, b_hi = 0;
+    staxi_tensor_span(a, &a_lo, &a_hi);
+    staxi_tensor_span(b, &b_lo, &b_hi);
+    return staxi_share_memory(t, a_what, a_name, a_lo, a_hi, b_what, b_name, b_lo, b_hi);
+}
+
 static void staxi_put_tensor(staxi_text *t, const stax_tensor *x) {
     staxi_putf(t, "%s[", staxi_dtype_name(x->dtype));
     for (int d = 0; d < x->rank; d++) staxi_putf(t, d ? ",%D" : "%D", x->shape[d]);
@@ -15834,8 +15894,12 @@ static stax_status staxi_solve_symbols(const stax_graph *g, const stax_tensor *i
     return STAX_OK;
 }
 
-/* Outputs and states are written, so they must be apart from each other; an output may be exactly
-   the memory of an input (the work is then done in place). */
+static const char *staxi_input_word(const staxi_input *in) {
+    return in->kind == STAXI_STATE ? "state" : in->kind == STAXI_PARAM ? "param" : "input";
+}
+
+/* Outputs and states are written, so they must be apart from each other. What is only read may be
+   exactly the memory of one of them (the work is then done in place, where that is possible). */
 static stax_status staxi_check_overlap(const stax_graph *g, const stax_tensor *inputs,
                                        const stax_tensor *outputs, bool with_params,
                                        size_t n_outputs, staxi_text *why) {
@@ -15845,30 +15909,31 @@ static stax_status staxi_check_overlap(const stax_graph *g, const stax_tensor *i
                                     "its elements share memory");
         }
         for (size_t j = 0; j < k; j++) {
-            if (staxi_tensors_meet(&outputs[j], &outputs[k]) == STAXI_APART) continue;
-            staxi_putf(why, "the outputs %s and %s share memory", g->outputs[j].name,
-                       g->outputs[k].name);
-            return STAX_E_ALIAS;
+            if (staxi_tensors_meet(&outputs[j], &outputs[k]) != STAXI_APART)
+                return staxi_tensors_share(why, "output", g->outputs[j].name, &outputs[j], "output",
+                                           g->outputs[k].name, &outputs[k]);
         }
     }
     for (size_t k = 0, slot = 0; k < g->n_inputs; k++) {
         const staxi_input *in = &g->inputs[k];
+        bool state = in->kind == STAXI_STATE;
         if (in->kind == STAXI_PARAM && !with_params) continue;
         for (size_t j = 0; j < n_outputs; j++) {
             int meet = staxi_tensors_meet(&inputs[slot], &outputs[j]);
-            if (meet == STAXI_APART || (meet == STAXI_SAME && in->kind != STAXI_STATE)) continue;
-            staxi_putf(
-                why,
-                "input %s and output %s overlap: they may share memory only element for element",
-                in->name, g->outputs[j].name);
+            if (meet == STAXI_APART || (meet == STAXI_SAME && !state)) continue;
+            staxi_tensors_share(why, staxi_input_word(in), in->name, &inputs[slot], "output",
+                                g->outputs[j].name, &outputs[j]);
+            if (!state) staxi_put(why, "; they may only overlap element for element");
             return STAX_E_ALIAS;
         }
-        for (size_t j = 0, other = 0; in->kind == STAXI_STATE && j < g->n_inputs; j++) {
+        for (size_t j = 0, other = 0; state && j < g->n_inputs; j++) {
             if (g->inputs[j].kind == STAXI_PARAM && !with_params) continue;
-            if (j != k && staxi_tensors_meet(&inputs[slot], &inputs[other]) != STAXI_APART) {
-                staxi_putf(why, "state %s and input %s share memory", in->name, g->inputs[j].name);
-                return STAX_E_ALIAS;
-            }
+            int meet = staxi_tensors_meet(&inputs[slot], &inputs[other]);
+            bool may = meet == STAXI_SAME && g->inputs[j].kind != STAXI_STATE;
+            if (j != k && meet != STAXI_APART && !may)
+                return staxi_tensors_share(why, "state", in->name, &inputs[slot],
+                                           staxi_input_word(&g->inputs[j]), g->inputs[j].name,
+                                           &inputs[other]);
             other++;
         }
         slot++;
@@ -16515,6 +16580,25 @@ static bool staxi_eval_view(staxi_frame *f, const staxi_node *n, staxi_datum *r)
     return true;
 }
 
+/* All of x, then v over the places of the slice. */
+static bool staxi_eval_slice_scatter(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0), *v = staxi_source(f, n, 1);
+    int64_t row[STAX_MAX_RANK], to[STAX_MAX_RANK], from[STAX_MAX_RANK], first = 0;
+    if (r->n) memcpy(r->data, x->data, staxi_datum_bytes(r));
+    if (v->n == 0) return true;
+    staxi_row_strides(r->dims, r->rank, row);
+    staxi_row_strides(v->dims, v->rank, from);
+    for (int d = 0; d < r->rank; d++) {
+        int64_t start = 0, step = staxi_basis_slice_step(f->g, n, d);
+        if (!staxi_eval_size(f, staxi_basis_slice_start(f->g, n, d), &start)) return false;
+        first += staxi_slice_first(start, step, r->dims[d]) * row[d];
+        to[d] = step * row[d];
+    }
+    staxi_copy_strided(staxi_at(r, first), to, v->data, from, v->dims, v->rank,
+                       staxi_dtype_bytes(r->dtype));
+    return true;
+}
+
 static bool staxi_eval_concat(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
     int axis = staxi_basis_axis(f->g, n);
     int64_t to[STAX_MAX_RANK], from[STAX_MAX_RANK], at = 0;
@@ -16935,6 +17019,8 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
             return staxi_eval_view(f, n, r);
         case STAX_OP_PAD:
             return staxi_eval_pad(f, n, r);
+        case STAX_OP_SLICE_SCATTER:
+            return staxi_eval_slice_scatter(f, n, r);
         case STAX_OP_CONCAT:
             return staxi_eval_concat(f, n, r);
         case STAX_OP_IOTA:
@@ -17111,8 +17197,11 @@ static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph
     memset(args, 0, bytes);
     for (size_t k = 0; ok && k < basis->n_inputs; k++) {
         bool copy = basis->inputs[k].kind == STAXI_STATE;
-        for (size_t j = 0; j < n_plain; j++)
-            copy = copy || staxi_tensors_meet(&inputs[k], &outputs[j]) != STAXI_APART;
+        for (size_t j = 0; j < basis->n_outputs && !copy; j++) {
+            const stax_tensor *to =
+                j < n_plain ? &outputs[j] : &inputs[staxi_output_state(basis, j)];
+            copy = staxi_tensors_meet(&inputs[k], to) != STAXI_APART;
+        }
         ok = staxi_datum_from(&f, &inputs[k], copy, &args[k]);
     }
     staxi_fpenv_enter(&old);
@@ -17500,6 +17589,26 @@ typedef struct staxi_stage {
     uint32_t n_readers;
 } staxi_stage;
 
+/* One store into the memory of a state: its contents `value` are those of `before` but for the
+   places that `steps` lead to, from the outermost view inwards; there they are `data`. */
+enum { STAXI_WRITE_STEPS = 8 };
+typedef struct staxi_write {
+    uint32_t value, before; /* before = 0: all of it is overwritten                        */
+    uint32_t data;
+    uint32_t input, output; /* the state's buffers                                         */
+    uint32_t stage;
+    uint32_t copy; /* the stage that computes the data elsewhere first, 0: none            */
+    uint32_t next; /* another write with the same value                                    */
+    int n_steps;
+    const staxi_node *steps[STAXI_WRITE_STEPS]; /* slice_scatter, permute, reshape         */
+} staxi_write;
+
+/* What a schedule that went in a circle decided for the next attempt, by value. */
+enum {
+    STAXI_WRITE_COPY = 1, /* the data is computed elsewhere first, then copied             */
+    STAXI_WRITE_APART = 2 /* nobody reads these contents from the state's memory           */
+};
+
 typedef struct staxi_memo {
     uint32_t value;
     staxi_expr expr;
@@ -17531,6 +17640,11 @@ typedef struct staxi_stages {
     uint32_t *buffer_of; /* by graph value: inputs and constants                     */
     const char **customs; /* the texts of custom ops                                    */
     size_t n_customs, cap_customs;
+    uint32_t *output_of; /* by output: its buffer                                    */
+    staxi_write *writes; /* in order, those of one state together; [0] unused        */
+    size_t n_writes, cap_writes;
+    uint32_t *write_of;    /* by graph value: the first of its writes                  */
+    const uint8_t *choice; /* by graph value: STAXI_WRITE_..., see staxi_writes_order  */
     uint32_t n_vars, n_sizes, n_args;
     stax_status status;
     const char *why;
@@ -17747,18 +17861,18 @@ static staxi_ix staxi_size_of_attr(staxi_stages *p, int64_t size) {
                          staxi_size_ix((stax_graph *)(uintptr_t)p->graph, size));
 }
 
-/* reshape: the row-major position in the result, taken apart by the source's dims */
-static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
-    uint32_t src = n->sources[0];
-    const staxi_type *from = staxi_type_of(p, src), *to = staxi_type_of(p, n->first_value);
-    staxi_ix at[STAX_MAX_RANK];
+/* reshape: index ix of `dst` as an index of `src`, which has as many elements: the row-major
+   position, taken apart by the source's dims */
+static void staxi_reshape_index(staxi_stages *p, uint32_t src, uint32_t dst, const staxi_ix *ix,
+                                staxi_ix *at) {
+    const staxi_type *from = staxi_type_of(p, src), *to = staxi_type_of(p, dst);
     int f = 0, t = 0;
     /* groups of dims with equal products are independent: [a,b,c] -> [a,b*c] keeps a's index */
     while (f < from->rank || t < to->rank) {
         int f0 = f, t0 = t;
         staxi_ix pf = staxi_ix_const(&p->ix, 1), pt = pf;
         if (f < from->rank) pf = staxi_dim(p, src, f++);
-        if (t < to->rank) pt = staxi_dim(p, n->first_value, t++);
+        if (t < to->rank) pt = staxi_dim(p, dst, t++);
         while (pf != pt && (f < from->rank || t < to->rank)) {
             /* extend the side that is not a proven multiple; for constants: the smaller one */
             int64_t cf, ct;
@@ -17767,11 +17881,11 @@ static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, cons
             if ((left && f < from->rank) || t >= to->rank)
                 pf = staxi_ix_mul(&p->ix, pf, staxi_dim(p, src, f++));
             else
-                pt = staxi_ix_mul(&p->ix, pt, staxi_dim(p, n->first_value, t++));
+                pt = staxi_ix_mul(&p->ix, pt, staxi_dim(p, dst, t++));
         }
         staxi_ix flat = staxi_ix_const(&p->ix, 0);
         for (int d = t0; d < t; d++)
-            flat = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, flat, staxi_dim(p, n->first_value, d)),
+            flat = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, flat, staxi_dim(p, dst, d)),
                                 ix[d]);
         for (int d = f - 1; d >= f0; d--) {
             staxi_ix e = staxi_dim(p, src, d);
@@ -17782,7 +17896,12 @@ static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, cons
                 flat = staxi_ix_floordiv(&p->ix, flat, e);
         }
     }
-    return staxi_lower(p, src, at);
+}
+
+static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
+    staxi_ix at[STAX_MAX_RANK];
+    staxi_reshape_index(p, n->sources[0], n->first_value, ix, at);
+    return staxi_lower(p, n->sources[0], at);
 }
 
 /* pad: the index of the source, by mode; constant mode guards the load */
@@ -17815,6 +17934,30 @@ static staxi_expr staxi_lower_pad(staxi_stages *p, const staxi_node *n, const st
     if (mode != STAXI_PAD_CONSTANT || !x) return x;
     return staxi_ex_select(p, inside, x,
                            staxi_ex_const(p, from->dtype, staxi_basis_pad_value(p->graph, n)));
+}
+
+/* slice_scatter: inside the slice element (i - first) / step of v, else x */
+static staxi_expr staxi_lower_slice_scatter(staxi_stages *p, const staxi_node *n,
+                                            const staxi_ix *ix) {
+    stax_graph *g = (stax_graph *)(uintptr_t)p->graph;
+    staxi_ix at[STAX_MAX_RANK], zero = staxi_ix_const(&p->ix, 0),
+                                inside = staxi_ix_const(&p->ix, 1);
+    for (int d = 0; d < staxi_type_of(p, n->first_value)->rank; d++) {
+        int64_t step = staxi_basis_slice_step(g, n, d);
+        staxi_ix count = staxi_dim(p, n->sources[1], d),
+                 by = staxi_ix_const(&p->ix, step < 0 ? -step : step),
+                 first =
+                     staxi_ix_copy(&p->ix, &g->root->sizes, staxi_basis_slice_first(g, n, d)),
+                 i = step > 0 ? staxi_ix_sub(&p->ix, ix[d], first)
+                              : staxi_ix_sub(&p->ix, first, ix[d]);
+        at[d] = staxi_ix_floordiv(&p->ix, i, by);
+        inside = staxi_ix_and(&p->ix, inside, staxi_ix_le(&p->ix, zero, i));
+        inside = staxi_ix_and(&p->ix, inside, staxi_ix_lt(&p->ix, at[d], count));
+        inside =
+            staxi_ix_and(&p->ix, inside, staxi_ix_eq(&p->ix, staxi_ix_mod(&p->ix, i, by), zero));
+    }
+    return staxi_ex_select(p, inside, staxi_lower(p, n->sources[1], at),
+                           staxi_lower(p, n->sources[0], ix));
 }
 
 static staxi_expr staxi_lower_concat(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
@@ -17912,6 +18055,8 @@ static staxi_expr staxi_lower_movement(staxi_stages *p, const staxi_node *n, con
             return staxi_lower_reshape(p, n, ix);
         case STAX_OP_PAD:
             return staxi_lower_pad(p, n, ix);
+        case STAX_OP_SLICE_SCATTER:
+            return staxi_lower_slice_scatter(p, n, ix);
         case STAX_OP_CONCAT:
             return staxi_lower_concat(p, n, ix);
         case STAX_OP_PERMUTE:
@@ -18273,11 +18418,16 @@ static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uin
     return false;
 }
 
+/* Is the value read from the memory of a state, once it has been written there? */
+static bool staxi_is_in_state(const staxi_stages *p, uint32_t v) {
+    return p->write_of[v] && !(p->choice[v] & STAXI_WRITE_APART);
+}
+
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
     bool guarded =
-        n->op == STAX_OP_CONCAT ||
+        n->op == STAX_OP_CONCAT || n->op == STAX_OP_SLICE_SCATTER ||
         (n->op == STAX_OP_PAD && staxi_basis_pad_mode(p->graph, n) == STAXI_PAD_CONSTANT);
     for (uint32_t k = 0; k < n->n_sources; k++) {
         uint32_t s = n->sources[k];
@@ -18304,6 +18454,7 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
     } else if (r->uses[v] > 1 && cost >= STAXI_COST_DEAR) {
         r->soft[v] = 1;
     }
+    if (staxi_is_in_state(p, v)) r->hard[v] = 1;
     r->cost[v] = cost;
     r->depth[v] = depth;
 }
@@ -18317,10 +18468,14 @@ static bool staxi_realize_init(staxi_stages *p, staxi_realize *r) {
     r->soft = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     r->selects = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     if (!r->uses || !r->cost || !r->depth || !r->hard || !r->soft || !r->selects) return false;
-    for (size_t k = 1; k < p->graph->n_nodes; k++)
-        for (uint32_t s = 0; s < p->graph->nodes[k].n_sources; s++)
-            r->uses[p->graph->nodes[k].sources[s]]++;
     for (size_t k = 0; k < p->graph->n_outputs; k++) r->uses[p->graph->outputs[k].value]++;
+    for (size_t k = p->graph->n_nodes; k-- > 1;) { /* only what is needed counts as a reader */
+        const staxi_node *node = &p->graph->nodes[k];
+        bool used = false;
+        for (uint32_t i = 0; i < node->n_results; i++)
+            used = used || r->uses[node->first_value + i];
+        for (uint32_t s = 0; used && s < node->n_sources; s++) r->uses[node->sources[s]]++;
+    }
     for (uint32_t v = 1; v < n; v++) staxi_realize_value(p, r, v);
     return true;
 }
@@ -18493,33 +18648,192 @@ static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     return e != 0;
 }
 
-/* A stage for every output; an output that some stage already stores elsewhere is copied. */
-static bool staxi_stage_outputs(staxi_stages *p) {
+/* ---- writing states ---- */
+
+/* From value q back through views that undo `steps`: the contents that they were taken from, or 0.
+   So a slice_scatter into q with those steps around it changes these contents in some places. */
+static uint32_t staxi_write_base(const staxi_stages *p, uint32_t q, const staxi_node *const *steps,
+                                 int n_steps) {
+    stax_graph *g = (stax_graph *)(uintptr_t)p->graph;
+    for (int k = n_steps - 1; k >= 0; k--) {
+        const staxi_node *s = steps[k], *n = staxi_producer(p, q);
+        if (s->op == STAX_OP_SLICE_SCATTER) {
+            if (n->op != STAX_OP_SLICE) return 0;
+            for (int d = 0; d < staxi_type_of(p, q)->rank; d++)
+                if (staxi_basis_slice_first(g, n, d) != staxi_basis_slice_first(g, s, d) ||
+                    staxi_basis_slice_step(g, n, d) != staxi_basis_slice_step(g, s, d) ||
+                    staxi_type_of(p, q)->dims[d] != staxi_type_of(p, s->sources[1])->dims[d])
+                    return 0;
+        } else if (n->op != s->op) {
+            return 0;
+        } else if (s->op == STAX_OP_PERMUTE) {
+            for (int d = 0; d < staxi_type_of(p, q)->rank; d++)
+                if (staxi_basis_permute(g, n, staxi_basis_permute(g, s, d)) != d) return 0;
+        } else if (!staxi_same_dims(staxi_type_of(p, n->sources[0]),
+                                    staxi_type_of(p, s->first_value))) {
+            return 0;
+        }
+        q = n->sources[0];
+    }
+    return q;
+}
+
+/* Finds what contents w->value change of earlier ones: undoes what functionalization built. */
+static void staxi_write_find(const staxi_stages *p, staxi_write *w) {
+    uint32_t v = w->value;
+    int n = 0;
+    w->data = v;
+    while (n < STAXI_WRITE_STEPS) {
+        const staxi_node *node = staxi_producer(p, v);
+        if (node->op == STAX_OP_SLICE_SCATTER) {
+            uint32_t base = staxi_write_base(p, node->sources[0], w->steps, n);
+            if (!base || (w->before && base != w->before)) return;
+            w->before = base;
+            w->data = v = node->sources[1];
+            w->steps[n++] = node;
+            w->n_steps = n;
+        } else if (node->op == STAX_OP_PERMUTE || node->op == STAX_OP_RESHAPE) {
+            v = node->sources[0];
+            w->steps[n++] = node;
+        } else {
+            return;
+        }
+    }
+}
+
+/* The writes of the state that is output k, the last one first, then turned round. */
+static bool staxi_writes_of_output(staxi_stages *p, size_t k) {
+    uint32_t value = p->graph->outputs[k].value, b = p->output_of[k],
+             input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
+    size_t first = p->n_writes;
+    for (bool more = true; more;) {
+        if (!staxi_grow(p->a, (void **)&p->writes, &p->cap_writes, p->n_writes + 1,
+                        sizeof *p->writes))
+            return false;
+        staxi_write *w = &p->writes[p->n_writes++];
+        memset(w, 0, sizeof *w);
+        w->value = value;
+        w->input = p->buffer_of[input];
+        w->output = b;
+        staxi_write_find(p, w);
+        more = w->before && w->before != input;
+        if (more && p->write_of[w->before]) { /* contents of another state: copied whole */
+            w->before = 0;
+            w->n_steps = 0;
+            w->data = value;
+            more = false;
+        }
+        value = w->before;
+    }
+    for (size_t i = first, j = p->n_writes - 1; i < j; i++, j--) {
+        staxi_write t = p->writes[i];
+        p->writes[i] = p->writes[j];
+        p->writes[j] = t;
+    }
+    for (size_t i = first; i < p->n_writes; i++) {
+        p->writes[i].next = p->write_of[p->writes[i].value];
+        p->write_of[p->writes[i].value] = (uint32_t)i;
+    }
+    return true;
+}
+
+/* The stage that computes the data elsewhere first. */
+static uint32_t staxi_stage_copy(staxi_stages *p, uint32_t value) {
+    uint32_t s = p->stage_of[value];
+    bool source = staxi_class_of((stax_op)staxi_producer(p, value)->op) == STAXI_CLASS_SOURCE;
+    if (s && !p->stages[s].buffer) {
+        p->stages[s].soft = false;
+        return s;
+    }
+    s = staxi_stage_map(p, value, false);
+    if (s && !source && !p->stage_of[value]) p->stage_of[value] = s;
+    return s;
+}
+
+/* Where element ix of the data lies in the state. */
+static void staxi_write_index(staxi_stages *p, const staxi_write *w, staxi_ix *ix) {
+    stax_graph *g = (stax_graph *)(uintptr_t)p->graph;
+    for (int k = w->n_steps - 1; k >= 0; k--) {
+        const staxi_node *n = w->steps[k];
+        staxi_ix at[STAX_MAX_RANK];
+        int rank = staxi_type_of(p, n->first_value)->rank;
+        if (n->op == STAX_OP_RESHAPE)
+            staxi_reshape_index(p, n->first_value, n->sources[0], ix, at);
+        for (int d = 0; d < rank; d++) {
+            if (n->op == STAX_OP_PERMUTE) at[d] = ix[staxi_basis_permute(g, n, d)];
+            if (n->op != STAX_OP_SLICE_SCATTER) continue;
+            staxi_ix first =
+                staxi_ix_copy(&p->ix, &g->root->sizes, staxi_basis_slice_first(g, n, d));
+            staxi_ix step = staxi_ix_const(&p->ix, staxi_basis_slice_step(g, n, d));
+            at[d] = staxi_ix_add(&p->ix, first, staxi_ix_mul(&p->ix, step, ix[d]));
+        }
+        memcpy(ix, at, sizeof at);
+    }
+}
+
+/* The stage of write number i. It loops over the data alone; a stage that computes just this data
+   stores it there itself. */
+static bool staxi_stage_write(staxi_stages *p, uint32_t i) {
+    staxi_write *w = &p->writes[i];
+    uint32_t copy = 0, s = p->stage_of[w->value], b = w->output;
+    int class_ = staxi_class_of((stax_op)staxi_producer(p, w->value)->op);
+    bool apart = p->choice[w->value] & STAXI_WRITE_APART;
+    if (p->choice[w->value] & STAXI_WRITE_COPY) {
+        copy = w->copy = staxi_stage_copy(p, w->data);
+        if (!copy) return false;
+    } else if (!w->before && s && !p->stages[s].buffer && !apart && !p->stages[s].fence) {
+        p->stages[s].buffer = b;
+        p->stages[s].soft = false;
+        w->stage = s;
+        return true;
+    }
+    staxi_stage *st = staxi_stage_add(p, STAXI_STAGE_MAP, w->value);
+    if (!st) return false;
+    w->stage = (uint32_t)p->n_stages - 1;
+    staxi_ix ix[STAX_MAX_RANK], at[STAX_MAX_RANK];
+    staxi_stage_domain(p, st, w->data, ix);
+    memcpy(at, ix, sizeof at);
+    staxi_write_index(p, w, at);
+    staxi_expr e = copy ? staxi_lower_use(p, copy, w->data, ix) : staxi_lower(p, w->data, ix);
+    st = &p->stages[w->stage];
+    st->expr[0] = e;
+    st->buffer = b;
+    for (int d = 0; d < p->buffers[b].rank; d++) st->store[d] = at[d];
+    if (staxi_is_in_state(p, w->value) && class_ != STAXI_CLASS_SOURCE && !p->stage_of[w->value])
+        p->stage_of[w->value] = w->stage;
+    return e != 0;
+}
+
+/* ---- outputs and inputs ---- */
+
+static bool staxi_output_buffers(staxi_stages *p) {
     for (size_t k = 0; k < p->graph->n_outputs; k++) {
-        uint32_t v = p->graph->outputs[k].value;
-        uint32_t b = staxi_buffer_add(p, p->graph->outputs[k].name, STAXI_SCOPE_ARG,
-                                      staxi_type_of(p, v), p->graph);
+        uint32_t b = p->output_of[k] =
+            staxi_buffer_add(p, p->graph->outputs[k].name, STAXI_SCOPE_ARG,
+                             staxi_type_of(p, p->graph->outputs[k].value), p->graph);
         if (!b) return false;
         p->buffers[b].is_output = true;
         p->buffers[b].is_state = staxi_output_is_state(p->graph, k);
-        if (p->buffers[b].is_state) { /* the state's own memory: its layout too */
-            uint32_t input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
-            memcpy(p->buffers[b].strides, p->buffers[p->buffer_of[input]].strides,
-                   sizeof p->buffers[b].strides);
-        }
         p->buffers[b].slot = p->n_args++;
-        uint32_t s = p->stage_of[v];
-        if (p->buffers[b].is_state && !s) {
-            s = staxi_stage_map(p, v, false); /* computed whole, then copied into the state */
-            if (!s) return false;
-            p->stage_of[v] = s;
-        }
-        if (!s || p->stages[s].buffer || p->buffers[b].is_state) {
+        if (!p->buffers[b].is_state) continue;
+        uint32_t input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
+        memcpy(p->buffers[b].strides, p->buffers[p->buffer_of[input]].strides,
+               sizeof p->buffers[b].strides); /* the state's own memory: its layout too */
+        if (!staxi_writes_of_output(p, k)) return false;
+    }
+    return true;
+}
+
+/* A stage for every output; an output that some stage already stores elsewhere is copied. */
+static bool staxi_stage_outputs(staxi_stages *p) {
+    for (size_t k = 0; k < staxi_plain_outputs(p->graph); k++) {
+        uint32_t v = p->graph->outputs[k].value, s = p->stage_of[v];
+        if (!s || p->stages[s].buffer) {
             s = staxi_stage_map(p, v, false);
             if (!s) return false;
-            if (!p->stage_of[v] && !p->buffers[b].is_state) p->stage_of[v] = s;
+            if (!p->stage_of[v]) p->stage_of[v] = s;
         }
-        p->stages[s].buffer = b;
+        p->stages[s].buffer = p->output_of[k];
         p->stages[s].soft = false;
     }
     return true;
@@ -18548,6 +18862,7 @@ static bool staxi_stage_inputs(staxi_stages *p) {
 
 static void staxi_stages_free(staxi_stages *p) {
     staxi_free(p->a, p->buffers, p->cap_buffers * sizeof *p->buffers);
+    staxi_free(p->a, p->writes, p->cap_writes * sizeof *p->writes);
     staxi_free(p->a, p->stages, p->cap_stages * sizeof *p->stages);
     staxi_free(p->a, p->exprs, p->cap_exprs * sizeof *p->exprs);
     staxi_free(p->a, p->memos, p->cap_memos * sizeof *p->memos);
@@ -18567,14 +18882,17 @@ static void staxi_copy_symbols(staxi_stages *p) {
                            staxi_ix_between(p->graph->symbols[k].lo, p->graph->symbols[k].hi));
 }
 
-/* Does this stage write a state? Then every reader of the old contents must run before it. */
+/* Does this stage write a state? Then every reader of the old contents runs before it: see
+   staxi_writes_order. */
 static bool staxi_stage_writes_state(const staxi_stages *p, uint32_t stage) {
     const staxi_buffer *b = &p->buffers[p->stages[stage].buffer];
     return p->stages[stage].buffer && b->is_state;
 }
 
-/* Lowers a basis graph. On failure p->status says why; free it in any case. */
-static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const stax_graph *basis) {
+/* Lowers a basis graph. On failure p->status says why; free it in any case. `choice`: a byte for
+   each value, 0 or what a schedule in a circle left (STAXI_WRITE_...). */
+static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const stax_graph *basis,
+                                      const uint8_t *choice) {
     memset(p, 0, sizeof *p);
     p->ctx = ctx;
     p->a = staxi_allocator_of(ctx);
@@ -18584,16 +18902,21 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
     staxi_arena_init(&p->arena, p->a);
     staxi_map_init(&p->expr_map, p->a);
     staxi_map_init(&p->memo_map, p->a);
-    p->n_buffers = p->n_stages = p->n_exprs = 1;
+    p->choice = choice;
+    p->n_buffers = p->n_stages = p->n_exprs = p->n_writes = 1;
     p->n_sizes = (uint32_t)basis->n_symbols;
     staxi_realize r;
     p->stage_of = (uint32_t *)staxi_arena_push(&p->arena, basis->n_values * sizeof(uint32_t), 4);
     p->buffer_of = (uint32_t *)staxi_arena_push(&p->arena, basis->n_values * sizeof(uint32_t), 4);
-    if (!p->stage_of || !p->buffer_of || !staxi_realize_init(p, &r) ||
+    p->output_of =
+        (uint32_t *)staxi_arena_push(&p->arena, (basis->n_outputs + 1) * sizeof(uint32_t), 4);
+    p->write_of = (uint32_t *)staxi_arena_push(&p->arena, basis->n_values * sizeof(uint32_t), 4);
+    if (!p->stage_of || !p->buffer_of || !p->output_of || !p->write_of ||
         !staxi_grow(p->a, (void **)&p->exprs, &p->cap_exprs, 1, sizeof *p->exprs))
         return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     staxi_copy_symbols(p);
-    if (!staxi_stage_inputs(p)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+    if (!staxi_stage_inputs(p) || !staxi_output_buffers(p) || !staxi_realize_init(p, &r))
+        return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     for (uint32_t v = 1; v < basis->n_values; v++) {
         const staxi_node *n = staxi_producer(p, v);
         int class_ = staxi_class_of((stax_op)n->op);
@@ -18607,12 +18930,14 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
         else if (class_ == STAXI_CLASS_REGION)
             return staxi_stages_fail(p, STAX_E_NOT_BUILT,
                                      n->op == STAX_OP_COND ? "cond" : "a loop");
-        else if (r.hard[v] || r.soft[v])
+        else if ((r.hard[v] || r.soft[v]) && !staxi_is_in_state(p, v))
             s = staxi_stage_map(p, v, !r.hard[v]);
-        else
+        else if (!p->write_of[v])
             continue;
-        if (!s) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+        if (!s && !p->write_of[v]) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
         p->stage_of[v] = s;
+        for (uint32_t i = p->write_of[v]; i; i = p->writes[i].next)
+            if (!staxi_stage_write(p, i)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     }
     if (!staxi_stage_outputs(p)) staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     return p->status;
@@ -18647,6 +18972,7 @@ typedef struct staxi_segment {
 typedef struct staxi_kernel {
     uint8_t n_outer;
     bool has_reduce, alone;
+    bool writes; /* it stores into a state                                                 */
     staxi_loop_axis outer[STAX_MAX_RANK];
     staxi_segment *segments;
     size_t n_segments, cap_segments;
@@ -18663,6 +18989,13 @@ typedef struct staxi_ref {
     staxi_expr expr;
 } staxi_ref;
 
+/* Stage `after` may only start when `before` has ended, though it reads nothing of it. */
+typedef struct staxi_order_edge {
+    uint32_t before, after;
+    bool reads;   /* before reads what after overwrites                                    */
+    bool aligned; /* and each element just where it is overwritten                         */
+} staxi_order_edge;
+
 typedef struct staxi_fusion {
     uint32_t stage, kernel;
     bool done;
@@ -18677,6 +19010,11 @@ typedef struct staxi_schedule {
     size_t n_uses, cap_uses; /* grouped by reader            */
     staxi_ref *loads;
     size_t n_loads, cap_loads;
+    staxi_order_edge *orders;
+    size_t n_orders, cap_orders;
+    uint32_t *sequence;     /* all stages, each behind what it needs */
+    bool again;             /* the stages must be built again: a choice was made   */
+    uint8_t *choice;        /* by value                               */
     uint32_t *first_use, *first_load; /* by stage; [n_stages] ends    */
     int32_t *cost;                    /* scalar operations by stage   */
     uint8_t *mode;                    /* by stage                     */
@@ -18828,6 +19166,132 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     st->axes[st->n_domain - 1] = a;
 }
 
+/* ---- states: who must run before whom ----
+   The memory of a state holds one contents after the other. A stage that reads contents k runs
+   behind write k and before write k + 1 (distance vectors are not needed: a write kernel has one
+   nest, so within it each element must be read where it is written, and before). When these rules
+   go in a circle, some write computes its data elsewhere first, or some contents are not read from
+   the state's memory but computed from the older ones; then the stages are built again. With all
+   such choices made no write is in a circle, so it ends. */
+
+static bool staxi_order_add(staxi_schedule *s, uint32_t before, uint32_t after, bool reads) {
+    if (!staxi_grow(s->p->a, (void **)&s->orders, &s->cap_orders, s->n_orders + 1,
+                    sizeof *s->orders))
+        return false;
+    staxi_order_edge *o = &s->orders[s->n_orders++];
+    o->before = before;
+    o->after = after;
+    o->reads = reads;
+    o->aligned = false;
+    return true;
+}
+
+/* Does this LOAD or USE in stage r read just the element that stage w writes in the same iteration
+   of a common nest? */
+static bool staxi_reads_in_place(staxi_stages *p, uint32_t reader, uint32_t writer, staxi_expr e) {
+    const staxi_stage *w = &p->stages[writer], *r = &p->stages[reader];
+    const staxi_buffer *b = &p->buffers[w->buffer];
+    const staxi_expr_node *n = &p->exprs[e];
+    staxi_ix from[STAX_MAX_RANK], to[STAX_MAX_RANK];
+    if (w->kind != STAXI_STAGE_MAP || r->kind != STAXI_STAGE_MAP || r->n_domain != w->n_domain)
+        return false;
+    for (int d = 0; d < w->n_domain; d++) {
+        from[d] = w->axes[d].var;
+        to[d] = r->axes[d].var;
+    }
+    for (int d = 0, k = 0; d < b->rank; d++) {
+        bool one = staxi_is_one(p, b->dims[d]);
+        if (n->kind == STAXI_EX_USE && one) continue; /* a USE names no axis of size 1 */
+        if (!one && n->ix[k] != staxi_ix_substitute(&p->ix, w->store[d], from, to, w->n_domain))
+            return false;
+        k++;
+    }
+    return true;
+}
+
+static bool staxi_orders_of_write(staxi_schedule *s, uint32_t i) {
+    staxi_stages *p = s->p;
+    const staxi_write *w = &p->writes[i];
+    uint32_t last = i > 1 && p->writes[i - 1].output == w->output ? p->writes[i - 1].stage : 0;
+    if (last && !staxi_order_add(s, last, w->stage, false)) return false;
+    const staxi_ref *refs = last ? s->uses : s->loads;
+    size_t n = last ? s->n_uses : s->n_loads;
+    for (size_t r = 0; r < n; r++) {
+        if (refs[r].ref != (last ? last : w->input)) continue;
+        bool aligned = staxi_reads_in_place(p, refs[r].stage, w->stage, refs[r].expr);
+        if (refs[r].stage == w->stage && aligned) continue;
+        if (!staxi_order_add(s, refs[r].stage, w->stage, true)) return false;
+        s->orders[s->n_orders - 1].aligned = aligned;
+    }
+    return true;
+}
+
+/* The next stage backwards on a path of stages that could not be placed, and the kind of the edge:
+   0 it reads, 1 it reads what is overwritten, 2 writes follow each other. */
+static uint32_t staxi_blocked_by(const staxi_schedule *s, uint32_t stage, const uint8_t *placed,
+                                 int *kind) {
+    for (uint32_t u = s->first_use[stage]; u < s->first_use[stage + 1]; u++)
+        if (!placed[s->uses[u].ref]) return *kind = 0, s->uses[u].ref;
+    for (size_t o = 0; staxi_stage_writes_state(s->p, stage) && o < s->n_orders; o++)
+        if (s->orders[o].after == stage && !placed[s->orders[o].before])
+            return *kind = s->orders[o].reads ? 1 : 2, s->orders[o].before;
+    return 0;
+}
+
+static uint32_t staxi_write_of_stage(const staxi_stages *p, uint32_t stage) {
+    for (uint32_t i = 1; i < p->n_writes; i++)
+        if (p->writes[i].stage == stage) return i;
+    return 0;
+}
+
+/* Stages wait for each other: finds a circle and the choice that opens it. */
+static bool staxi_open_circle(staxi_schedule *s, uint8_t *placed) {
+    const staxi_stages *p = s->p;
+    uint32_t at = 1, apart = 0;
+    int kind = 0;
+    while (placed[at]) at++;
+    for (uint32_t k = 0; k < p->n_stages; k++) /* far enough back to be on the circle */
+        at = staxi_blocked_by(s, at, placed, &kind);
+    for (uint32_t start = at, once = 1; once || at != start; once = 0) {
+        at = staxi_blocked_by(s, at, placed, &kind);
+        uint32_t i = kind == 2 ? 0 : staxi_write_of_stage(p, at);
+        uint8_t *choice = &s->choice[p->writes[i].value];
+        if (i && kind == 1 && !(*choice & STAXI_WRITE_COPY)) {
+            *choice |= STAXI_WRITE_COPY;
+            return s->again = true;
+        }
+        if (i && kind == 0 && !(*choice & STAXI_WRITE_APART)) apart = i;
+    }
+    if (!apart) return false;
+    s->choice[p->writes[apart].value] |= STAXI_WRITE_APART;
+    return s->again = true;
+}
+
+/* The rules above as edges, and all stages in an order that keeps them: theirs, where it does. */
+static bool staxi_writes_order(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    uint32_t n = 0;
+    uint8_t *placed = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages + 1, 1);
+    s->sequence = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
+    if (!placed || !s->sequence) return false;
+    for (uint32_t i = 1; i < p->n_writes; i++)
+        if (!staxi_orders_of_write(s, i)) return false;
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t k = 1; k < p->n_stages; k++) {
+            int kind;
+            if (placed[k] || staxi_blocked_by(s, k, placed, &kind)) continue;
+            s->sequence[n++] = k;
+            placed[k] = 1;
+            more = true;
+        }
+    }
+    if (n + 1 == p->n_stages) return true;
+    return staxi_open_circle(s, placed) ||
+           staxi_stages_fail(p, STAX_E_INTERNAL, "stages depend on each other in a circle") ==
+               STAX_OK;
+}
+
 /* ---- fusion ---- */
 
 static bool staxi_kernel_reaches(const staxi_schedule *s, uint32_t from, uint32_t to,
@@ -18842,6 +19306,14 @@ static bool staxi_kernel_reaches(const staxi_schedule *s, uint32_t from, uint32_
         for (size_t u = 0; u < s->n_uses; u++) {
             uint32_t r = p->stages[s->uses[u].stage].kernel, w = p->stages[s->uses[u].ref].kernel;
             if (r && w && r != w && seen[w] && !seen[r]) {
+                seen[r] = 1;
+                more = true;
+            }
+        }
+        for (size_t o = 0; o < s->n_orders; o++) {
+            uint32_t r = p->stages[s->orders[o].after].kernel,
+                     w = p->stages[s->orders[o].before].kernel;
+            if (r && w && seen[w] && !seen[r]) {
                 seen[r] = 1;
                 more = true;
             }
@@ -18862,6 +19334,44 @@ static bool staxi_sums_in_lanes(const staxi_stage *st) {
     return st->kind == STAXI_STAGE_REDUCE && st->order == STAXI_ORDER_LANES;
 }
 
+/* Does a stage that writes a state compute all of its contents, element for element? Only then may a
+   USE of it be computed in its place. */
+static bool staxi_writes_whole(const staxi_stages *p, const staxi_stage *w) {
+    const staxi_buffer *b = &p->buffers[w->buffer];
+    int k = 0;
+    for (int d = 0; d < b->rank; d++) {
+        if (staxi_is_one(p, b->dims[d])) continue;
+        if (k == w->n_domain || w->store[d] != w->axes[k++].var) return false;
+    }
+    return k == w->n_domain;
+}
+
+/* Why stage k may not join kernel K for the sake of states, or NULL. Of a state that is written there
+   all reads are at the place that is written, and before: stores into states come last. */
+static const char *staxi_states_clash(staxi_schedule *s, uint32_t k, uint32_t kernel,
+                                      double *shared, uint8_t *seen) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    for (size_t o = 0; o < s->n_orders; o++) {
+        const staxi_order_edge *e = &s->orders[o];
+        uint32_t other = p->stages[e->before].kernel;
+        if (e->after != k) continue;
+        if (other == kernel && !e->aligned) return "it overwrites what is read there";
+        if (other != kernel && staxi_kernel_reaches(s, kernel, other, seen))
+            return "a path would leave the kernel and come back";
+        if (other == kernel) /* in the cache still */
+            *shared += staxi_domain_guess(p, st, st->n_domain) *
+                       (double)staxi_dtype_bytes((stax_dtype)st->dtype);
+    }
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_stage *w = &p->stages[s->uses[u].ref];
+        if (w->kernel == kernel && staxi_stage_writes_state(p, s->uses[u].ref) &&
+            !staxi_writes_whole(p, w))
+            return "it reads contents of which only a part is written there";
+    }
+    return NULL;
+}
+
 enum { STAXI_KERNEL_MEMBERS = 24 }; /* stages of one kernel; bounds its loops too */
 
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
@@ -18873,9 +19383,11 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     const staxi_stage *first = &p->stages[K->first_stage];
     int mode = s->mode[k], other = s->mode[K->first_stage];
     *shared = 0;
-    if (mode == STAXI_MODE_CHECK || K->alone || st->order == STAXI_ORDER_CHAIN ||
-        staxi_stage_writes_state(p, k))
+    bool writes = staxi_stage_writes_state(p, k);
+    if (mode == STAXI_MODE_CHECK || K->alone || st->order == STAXI_ORDER_CHAIN)
         return "it runs alone";
+    if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
+        return "a state is written, and reductions read ahead";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))
         return "one reduces columns, the other does not";
     if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
@@ -18896,6 +19408,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         return "their iteration domains differ";
     if (first->n_domain < outer || !staxi_same_axes(st->axes, first->axes, outer))
         return "their iteration domains differ";
+    const char *clash = writes || K->writes ? staxi_states_clash(s, k, kernel, shared, seen) : NULL;
+    if (clash) return clash;
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
@@ -18915,12 +19429,13 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         *shared +=
             staxi_domain_guess(p, w, w->n_domain) * (double)staxi_dtype_bytes((stax_dtype)w->dtype);
     }
-    for (uint32_t j = 1; mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) && j < k; j++)
+    for (uint32_t j = 1; mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) && j < p->n_stages;
+         j++)
         if (p->stages[j].kernel == kernel && staxi_sums_in_lanes(&p->stages[j]) &&
             (st->dtype == STAX_F64) != (p->stages[j].dtype == STAX_F64))
             return "f64 sums have other lanes";
     for (uint32_t a = s->first_load[k]; a < s->first_load[k + 1]; a++)
-        for (uint32_t j = 1; j < k; j++) {
+        for (uint32_t j = 1; j < p->n_stages; j++) {
             if (p->stages[j].kernel != kernel) continue;
             for (uint32_t b = s->first_load[j]; b < s->first_load[j + 1]; b++)
                 if (s->loads[a].ref == s->loads[b].ref) {
@@ -18956,8 +19471,9 @@ static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
     K->first_stage = k;
     K->n_outer = st->n_domain;
     K->has_reduce = st->kind == STAXI_STAGE_REDUCE;
+    K->writes = staxi_stage_writes_state(s->p, k);
     K->alone = st->kind == STAXI_STAGE_CHECK || st->order == STAXI_ORDER_CHAIN ||
-               staxi_stage_writes_state(s->p, k);
+               (K->writes && st->kind == STAXI_STAGE_REDUCE);
     K->cost = s->cost[k];
     K->n_members = 1;
     s->p->stages[k].kernel = (uint32_t)s->n_kernels++;
@@ -18983,6 +19499,7 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k, uint8_t *seen) {
     staxi_kernel *K = &s->kernels[best];
     K->cost += s->cost[k];
     K->n_members++;
+    K->writes = K->writes || staxi_stage_writes_state(s->p, k);
     if (s->p->stages[k].kind == STAXI_STAGE_REDUCE && !K->has_reduce) {
         K->has_reduce = true;
         K->n_outer = s->p->stages[k].n_domain;
@@ -19136,15 +19653,17 @@ static bool staxi_order_kernels(staxi_schedule *s) {
             uint32_t r = p->stages[s->uses[u].stage].kernel, w = p->stages[s->uses[u].ref].kernel;
             if (r != w && !s->kernels[w].order) ready[r] = 0;
         }
+        for (size_t o = 0; o < s->n_orders; o++) {
+            uint32_t r = p->stages[s->orders[o].after].kernel,
+                     w = p->stages[s->orders[o].before].kernel;
+            if (r != w && !s->kernels[w].order) ready[r] = 0;
+        }
         uint32_t pick = 0;
         for (uint32_t K = (uint32_t)s->n_kernels - 1; K >= 1; K--) {
             if (s->kernels[K].order || !ready[K]) continue;
             bool check = s->mode[s->kernels[K].first_stage] == STAXI_MODE_CHECK;
             bool best_check = pick && s->mode[s->kernels[pick].first_stage] == STAXI_MODE_CHECK;
-            bool state = staxi_stage_writes_state(p, s->kernels[K].first_stage);
-            bool best_state = pick && staxi_stage_writes_state(p, s->kernels[pick].first_stage);
-            if (!pick || (check && !best_check) || (check == best_check && (best_state || !state)))
-                pick = K;
+            if (!pick || check || !best_check) pick = K;
         }
         if (!pick)
             return staxi_stages_fail(p, STAX_E_INTERNAL,
@@ -19207,21 +19726,25 @@ static void staxi_schedule_free(staxi_schedule *s) {
     staxi_free(a, s->kernels, s->cap_kernels * sizeof *s->kernels);
     staxi_free(a, s->uses, s->cap_uses * sizeof *s->uses);
     staxi_free(a, s->loads, s->cap_loads * sizeof *s->loads);
+    staxi_free(a, s->orders, s->cap_orders * sizeof *s->orders);
     staxi_free(a, s->fusions, s->cap_fusions * sizeof *s->fusions);
 }
 
-static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p) {
+/* s->again on return: free both, and build the stages again with the choice that was added. */
+static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint8_t *choice) {
     memset(s, 0, sizeof *s);
     s->p = p;
+    s->choice = choice;
     s->n_kernels = 1;
     s->row_bytes = staxi_ix_const(&p->ix, 0);
     bool ok = staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
-              staxi_schedule_read(s);
+              staxi_schedule_read(s) && staxi_writes_order(s);
+    if (ok && s->again) return STAX_OK;
     uint8_t *seen = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages + 2, 1);
     ok = ok && seen;
-    for (uint32_t k = 1; ok && k < p->n_stages; k++) {
-        staxi_choose_mode(s, k);
-        ok = staxi_place_stage(s, k, seen);
+    for (uint32_t i = 0; ok && i + 1 < p->n_stages; i++) {
+        staxi_choose_mode(s, s->sequence[i]);
+        ok = staxi_place_stage(s, s->sequence[i], seen);
     }
     for (uint32_t K = 1; ok && K < s->n_kernels; K++) staxi_kernel_shape(s, K);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
@@ -19621,6 +20144,31 @@ static bool staxi_has_reader_in_kernel(const staxi_schedule *s, uint32_t k) {
     return false;
 }
 
+/* In a kernel of several stages, stores into states come last: others read the old contents. */
+static bool staxi_waits_to_write(const staxi_schedule *s, uint32_t k) {
+    return s->kernels[s->p->stages[k].kernel].n_members > 1 && staxi_stage_writes_state(s->p, k);
+}
+
+/* The new contents first, all of them, then the stores. */
+static bool staxi_tree_writes(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *each) {
+    staxi_stages *p = t->s->p;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t k = 1; k < p->n_stages; k++) {
+            const staxi_stage *st = &p->stages[k];
+            if (st->kernel != kernel || st->segment != segment || !staxi_waits_to_write(t->s, k))
+                continue;
+            uint32_t n = pass ? staxi_tree_store(t, k, t->stage_expr[0][k])
+                              : staxi_tree_add(t, STAXI_TREE_EVAL);
+            if (!n) return false;
+            if (!pass) {
+                t->nodes[n].ref = k;
+                t->nodes[n].expr[0] = t->stage_expr[0][k];
+            }
+            staxi_tree_append(t, each, n);
+        }
+    return true;
+}
+
 /* The stages of one segment as nodes: what happens for each element, and what happens after. */
 static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *each,
                                uint32_t *after, bool level) {
@@ -19658,14 +20206,14 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
             t->nodes[n].expr[0] = t->stage_expr[0][k];
         }
         if (n) staxi_tree_append(t, each, n);
-        if (!st->buffer) continue;
+        if (!st->buffer || staxi_waits_to_write(t->s, k)) continue;
         staxi_expr e =
             st->kind == STAXI_STAGE_REDUCE ? staxi_register_of(t, k) : t->stage_expr[0][k];
         n = staxi_tree_store(t, k, e);
         if (!n) return false;
         staxi_tree_append(t, st->kind == STAXI_STAGE_REDUCE ? after : each, n);
     }
-    return true;
+    return staxi_tree_writes(t, kernel, segment, each);
 }
 
 static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, int n, uint32_t body,
@@ -25020,7 +25568,7 @@ struct stax_program {
     staxi_mutex mutex; /* guards the free list                                        */
     staxi_workspace *spare;
     staxi_expect *expect;      /* inputs, then outputs; NULL: calls take the long way         */
-    uint8_t *in_place;         /* [input][output]: they may be the same memory                */
+    uint8_t *in_place;         /* [input][output or written state]: they may be the same memory */
     int64_t constant_bytes;    /* the workspace when no size symbol occurs in it, else -1     */
     size_t n_outputs;          /* of the user, without states                                 */
     struct staxi_steps *steps; /* a graph with regions: what the host does, see >>steps       */
@@ -25080,19 +25628,6 @@ static bool staxi_loads_only_at(stax_program *p, staxi_expr e, uint32_t in, stax
     return true;
 }
 
-static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in, staxi_ix at,
-                                     bool same_kernel, staxi_marks *marks) {
-    for (; list; list = p->trees.nodes[list].next) {
-        const staxi_tree_node *n = &p->trees.nodes[list];
-        if (n->kind == STAXI_TREE_ACC) same_kernel = false; /* it reads ahead of what is stored */
-        for (int e = 0; e < 2; e++)
-            if (!staxi_loads_only_at(p, n->expr[e], in, at, same_kernel, marks)) return false;
-        if (!staxi_tree_loads_only_at(p, n->child, in, at, same_kernel, marks)) return false;
-        if (!staxi_tree_loads_only_at(p, n->after, in, at, same_kernel, marks)) return false;
-    }
-    return true;
-}
-
 static staxi_ix staxi_tree_store_at(const staxi_trees *t, uint32_t list, uint32_t buffer) {
     for (; list; list = t->nodes[list].next) {
         const staxi_tree_node *n = &t->nodes[list];
@@ -25104,16 +25639,41 @@ static staxi_ix staxi_tree_store_at(const staxi_trees *t, uint32_t list, uint32_
     return 0;
 }
 
-/* An output may be exactly the memory of an input only when no kernel reads that input but the one
-   that writes the output, and that one reads each element where it writes it. */
+/* The same of all expressions of a tree, and none may stand behind the store to `out`, when the
+   element has changed (*stored, which starts as true in a kernel without that store). */
+static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in, uint32_t out,
+                                     staxi_ix at, bool *stored, staxi_marks *marks) {
+    for (; list; list = p->trees.nodes[list].next) {
+        const staxi_tree_node *n = &p->trees.nodes[list];
+        bool ahead = true, *now = n->kind == STAXI_TREE_ACC ? &ahead : stored;
+        for (int e = 0; e < 2; e++)
+            if (!staxi_loads_only_at(p, n->expr[e], in, at, !*now, marks)) return false;
+        if (n->kind == STAXI_TREE_STORE && n->ref == out) {
+            *stored = true;
+            marks->now++; /* what was computed before may be computed again */
+        }
+        if (!staxi_tree_loads_only_at(p, n->child, in, out, at, now, marks)) return false;
+        if (n->kind == STAXI_TREE_ACC && staxi_tree_store_at(&p->trees, n->child, out))
+            *stored = true; /* a reduction reads ahead of what it stores on the way */
+        if (!staxi_tree_loads_only_at(p, n->after, in, out, at, stored, marks)) return false;
+    }
+    return true;
+}
+
+/* An output or a state may be exactly the memory of an input when each kernel that reads this input
+   runs before the first that writes there, or writes there itself and reads each element just where
+   it writes it, and before. */
 static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out) {
-    bool safe = true;
+    bool safe = true, written = false;
     staxi_marks marks;
     memset(&marks, 0, sizeof marks);
     for (uint32_t k = 0; k < p->trees.n_kernels && safe; k++) {
         staxi_ix at = staxi_tree_store_at(&p->trees, p->trees.kernels[k].root, out);
+        bool stored = at == 0;
+        written = written || at;
+        if (!written) continue;
         marks.now++;
-        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k].root, in, at, at != 0, &marks);
+        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k].root, in, out, at, &stored, &marks);
     }
     staxi_free(p->stages.a, marks.at, marks.cap * sizeof *marks.at);
     return safe;
@@ -25121,15 +25681,16 @@ static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out) {
 
 static bool staxi_find_in_place(stax_program *p) {
     p->in_place =
-        (uint8_t *)staxi_arena_push(&p->stages.arena, p->basis->n_inputs * p->n_outputs + 1, 1);
+        (uint8_t *)staxi_arena_push(&p->stages.arena,
+                                    p->basis->n_inputs * p->basis->n_outputs + 1, 1);
     if (!p->in_place) return false;
     for (uint32_t in = 1; in < p->stages.n_buffers; in++)
         for (uint32_t out = in + 1; out < p->stages.n_buffers; out++) {
             const staxi_buffer *a = &p->stages.buffers[in], *b = &p->stages.buffers[out];
             if (a->scope != STAXI_SCOPE_ARG || b->scope != STAXI_SCOPE_ARG || a->is_output ||
-                !b->is_output || b->is_state)
+                !b->is_output)
                 continue;
-            p->in_place[a->slot * p->n_outputs + (b->slot - p->basis->n_inputs)] =
+            p->in_place[a->slot * p->basis->n_outputs + (b->slot - p->basis->n_inputs)] =
                 staxi_in_place_is_safe(p, in, out);
         }
     return true;
@@ -25178,12 +25739,20 @@ static const char staxi_jit_types[] =
 
 /* Lowers and schedules. */
 static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
+    stax_status s = STAX_OK;
+    uint8_t *choice = (uint8_t *)staxi_arena_push(&p->basis->root->arena, p->basis->n_values, 1);
+    if (!choice) return STAX_E_MEMORY;
     p->planned = true;
-    stax_status s = staxi_stages_build(&p->stages, p->ctx, p->basis);
-    if (s == STAX_OK)
-        s = staxi_schedule_build(&p->schedule, &p->stages);
-    else
+    do {
+        if (p->schedule.again) {
+            staxi_schedule_free(&p->schedule);
+            staxi_stages_free(&p->stages);
+            memset(&p->schedule, 0, sizeof p->schedule);
+        }
+        s = staxi_stages_build(&p->stages, p->ctx, p->basis, choice);
         p->schedule.p = &p->stages;
+        if (s == STAX_OK) s = staxi_schedule_build(&p->schedule, &p->stages, choice);
+    } while (s == STAX_OK && p->schedule.again);
     if (s == STAX_OK)
         s = staxi_trees_build(&p->trees, &p->schedule);
     else
@@ -25557,23 +26126,60 @@ static stax_status staxi_call_arguments(stax_program *p, const stax_tensor *inpu
 static stax_status staxi_run_interpreted(stax_program *p, const stax_tensor *inputs,
                                          const stax_tensor *outputs);
 
+/* The tensor of an input of the basis graph. */
+static const stax_tensor *staxi_input_tensor(const stax_program *p, const stax_tensor *inputs,
+                                             size_t input) {
+    size_t slot = 0;
+    if (p->basis->inputs[input].kind == STAXI_PARAM) return &p->bound[input].tensor;
+    for (size_t k = 0; k < input; k++) slot += p->basis->inputs[k].kind != STAXI_PARAM;
+    return &inputs[slot];
+}
+
+/* Where output k of the basis graph goes: an output of the call, or the memory of a state. */
+static const stax_tensor *staxi_output_tensor(const stax_program *p, const stax_tensor *inputs,
+                                              const stax_tensor *outputs, size_t k) {
+    return k < p->n_outputs ? &outputs[k]
+                            : staxi_input_tensor(p, inputs, staxi_output_state(p->basis, k));
+}
+
 static stax_status staxi_check_in_place(const stax_program *p, const stax_tensor *inputs,
                                         const stax_tensor *outputs, staxi_text *why) {
-    size_t slot = 0;
-    for (size_t k = 0; k < p->basis->n_inputs; k++) {
-        if (p->basis->inputs[k].kind == STAXI_PARAM) continue;
-        for (size_t o = 0; o < p->n_outputs; o++) {
-            if (!inputs[slot].data || inputs[slot].data != outputs[o].data ||
-                staxi_tensor_elements(&outputs[o]) == 0)
-                continue;
-            if (p->in_place && p->in_place[k * p->n_outputs + o]) continue;
-            staxi_putf(why,
-                       "input %s and output %s are the same memory, but the program reads the "
-                       "input after it writes there",
-                       p->basis->inputs[k].name, p->basis->outputs[o].name);
+    const stax_graph *g = p->basis;
+    for (size_t o = 0; o < g->n_outputs; o++) {
+        const char *what = o < p->n_outputs ? "output" : "state";
+        const stax_tensor *to = staxi_output_tensor(p, inputs, outputs, o);
+        if (!to->data || staxi_tensor_elements(to) == 0) continue;
+        for (size_t k = 0, slot = 0; k < g->n_inputs; k++) {
+            if (g->inputs[k].kind == STAXI_PARAM) continue;
+            const stax_tensor *from = &inputs[slot++];
+            if (from == to || from->data != to->data) continue;
+            if (p->in_place && p->in_place[k * g->n_outputs + o]) continue;
+            if (staxi_tensors_meet(from, to) == STAXI_APART) continue;
+            staxi_tensors_share(why, "input", g->inputs[k].name, from, what, g->outputs[o].name,
+                                to);
+            staxi_putf(why, ", and the program reads the input after it writes there: give the %s "
+                            "memory of its own",
+                       what);
             return STAX_E_ALIAS;
         }
-        slot++;
+    }
+    return STAX_OK;
+}
+
+/* The caller's workspace is written at any time. */
+static stax_status staxi_check_workspace(const stax_program *p, const stax_tensor *inputs,
+                                         const stax_tensor *outputs, const void *workspace,
+                                         int64_t bytes, staxi_text *why) {
+    const stax_graph *g = p->basis;
+    uintptr_t from = (uintptr_t)workspace, to = from + (uintptr_t)bytes, lo = 0, hi = 0;
+    for (size_t k = 0; k < g->n_inputs + p->n_outputs; k++) {
+        bool out = k >= g->n_inputs;
+        const stax_tensor *t = out ? &outputs[k - g->n_inputs] : staxi_input_tensor(p, inputs, k);
+        if (!staxi_tensor_span(t, &lo, &hi) || hi <= from || to <= lo) continue;
+        return staxi_share_memory(why, "the", "workspace", from, to,
+                                  out ? "output" : staxi_input_word(&g->inputs[k]),
+                                  out ? g->outputs[k - g->n_inputs].name : g->inputs[k].name, lo,
+                                  hi);
     }
     return STAX_OK;
 }
@@ -25624,6 +26230,8 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
         staxi_putf(&why, "workspace: expected %D bytes aligned to %d, found %U bytes", need,
                    STAX_ALIGN, (uint64_t)bytes);
         s = STAX_E_MEMORY;
+    } else if (s == STAX_OK && need > 0) {
+        s = staxi_check_workspace(p, inputs, outputs, workspace, need, &why);
     }
     if (s == STAX_OK) {
         staxi_exec x;
@@ -26451,21 +27059,14 @@ static stax_status staxi_run_list(staxi_runner *r, uint32_t list) {
     return s;
 }
 
-/* The tensor of an input of the basis graph. */
-static const stax_tensor *staxi_input_tensor(const stax_program *p, const stax_tensor *inputs,
-                                             size_t input) {
-    size_t slot = 0;
-    if (p->basis->inputs[input].kind == STAXI_PARAM) return &p->bound[input].tensor;
-    for (size_t k = 0; k < input; k++) slot += p->basis->inputs[k].kind != STAXI_PARAM;
-    return &inputs[slot];
-}
-
 /* Pieces read row-major memory that nobody writes meanwhile. */
 static bool staxi_input_is_copied(const stax_program *p, size_t input, const stax_tensor *t,
-                                  const stax_tensor *outputs) {
+                                  const stax_tensor *inputs, const stax_tensor *outputs) {
     if (p->steps->is_kept[input] || !staxi_tensor_is_row(t)) return true;
-    for (size_t k = 0; k < p->n_outputs; k++)
-        if (staxi_tensors_meet(t, &outputs[k]) != STAXI_APART) return true;
+    for (size_t k = 0; k < p->basis->n_outputs; k++) {
+        const stax_tensor *to = staxi_output_tensor(p, inputs, outputs, k);
+        if (to != t && staxi_tensors_meet(t, to) != STAXI_APART) return true;
+    }
     return false;
 }
 
@@ -26481,7 +27082,7 @@ static stax_status staxi_run_begin(staxi_runner *r, const stax_tensor *inputs,
         if (c > n_in && c <= n_in + p->n_outputs) t = &outputs[c - 1 - n_in];
         r->mem[c] = t ? t->data : (void *)(uintptr_t)r->s->cells[c].data;
         if (t) r->bytes[c] = staxi_tensor_elements(t) * (int64_t)staxi_dtype_bytes(t->dtype);
-        if (c > n_in || !staxi_input_is_copied(p, c - 1, t, outputs)) continue;
+        if (c > n_in || !staxi_input_is_copied(p, c - 1, t, inputs, outputs)) continue;
         if (!staxi_checked_add(total, staxi_round_up(r->bytes[c]), &total)) return STAX_E_OVERFLOW;
     }
     if (total == 0) return STAX_OK;
@@ -26491,7 +27092,7 @@ static stax_status staxi_run_begin(staxi_runner *r, const stax_tensor *inputs,
     if (!at) return STAX_E_MEMORY;
     for (size_t k = 0; k < n_in; k++) {
         const stax_tensor *t = staxi_input_tensor(p, inputs, k);
-        if (!r->bytes[k + 1] || !staxi_input_is_copied(p, k, t, outputs)) continue;
+        if (!r->bytes[k + 1] || !staxi_input_is_copied(p, k, t, inputs, outputs)) continue;
         staxi_row_strides(t->shape, t->rank, strides);
         staxi_copy_strided(at, strides, t->data, t->strides, t->shape, t->rank,
                            staxi_dtype_bytes(t->dtype));
@@ -26507,9 +27108,7 @@ static void staxi_run_end(const staxi_runner *r, const stax_tensor *inputs,
     const stax_graph *g = r->p->basis;
     int64_t strides[STAX_MAX_RANK];
     for (size_t k = 0; k < g->n_outputs; k++) {
-        const stax_tensor *t = k < r->p->n_outputs
-                                   ? &outputs[k]
-                                   : staxi_input_tensor(r->p, inputs, staxi_output_state(g, k));
+        const stax_tensor *t = staxi_output_tensor(r->p, inputs, outputs, k);
         const void *from = r->mem[r->s->results[k]];
         if (from == t->data || staxi_tensor_elements(t) == 0) continue;
         staxi_row_strides(t->shape, t->rank, strides);
@@ -26595,6 +27194,21 @@ typedef struct staxi_kernel_figures {
     double reads, writes, flops;
 } staxi_kernel_figures;
 
+/* Bytes of one element of a dtype for each of the first n axes' iterations. */
+static double staxi_stage_bytes(const staxi_sizer *z, const staxi_stage *st, int n, int dtype) {
+    double bytes = (double)staxi_dtype_bytes((stax_dtype)dtype);
+    for (int d = 0; d < n; d++) bytes *= staxi_sizer_value(z, st->axes[d].extent);
+    return bytes;
+}
+
+/* A buffer counts once in a kernel, with at most one element for each iteration of a stage. */
+static void staxi_touch(const staxi_sizer *z, double *touched, uint32_t buffer, double iterations) {
+    double n = iterations * (double)staxi_dtype_bytes((stax_dtype)z->p->stages.buffers[buffer].dtype);
+    double all = staxi_buffer_bytes(z, buffer);
+    if (n > all) n = all;
+    if (n > touched[buffer]) touched[buffer] = n;
+}
+
 /* Which buffers a kernel touches: bit 0 reads, bit 1 writes. What lies in a row's scratch stays in
    the cache and does not count. */
 static void staxi_kernel_buffers(const stax_program *p, uint32_t kernel, uint8_t *seen) {
@@ -26613,28 +27227,38 @@ static void staxi_kernel_buffers(const stax_program *p, uint32_t kernel, uint8_t
     }
 }
 
-/* Bytes: each buffer counts once in a kernel. */
 static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_kernel_figures *out) {
     const stax_program *p = z->p;
-    size_t cap = 0;
-    uint8_t *seen = NULL;
+    const staxi_schedule *s = &p->schedule;
+    size_t n = p->stages.n_buffers, bytes = 2 * n * sizeof(double);
+    double *read = (double *)staxi_alloc(p->stages.a, bytes), *written = read + n;
     memset(out, 0, sizeof *out);
-    if (!staxi_grow(p->stages.a, (void **)&seen, &cap, p->stages.n_buffers, 1)) return false;
-    staxi_kernel_buffers(p, kernel, seen);
+    if (!read) return false;
+    memset(read, 0, bytes);
     for (uint32_t k = 1; k < p->stages.n_stages; k++) {
         const staxi_stage *st = &p->stages.stages[k];
         if (st->kernel != kernel) continue;
-        double elements = 1;
-        for (int d = 0; d < st->n_domain + st->n_reduce; d++)
+        double elements = 1, domain = 1;
+        for (int d = 0; d < st->n_domain + st->n_reduce; d++) {
             elements *= staxi_sizer_value(z, st->axes[d].extent);
+            if (d + 1 == st->n_domain) domain = elements;
+        }
+        if (st->buffer && p->stages.buffers[st->buffer].scope != STAXI_SCOPE_ROW)
+            staxi_touch(z, written, st->buffer, domain);
+        for (uint32_t l = s->first_load[k]; l < s->first_load[k + 1]; l++)
+            staxi_touch(z, read, s->loads[l].ref, elements);
+        for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+            const staxi_stage *w = &p->stages.stages[s->uses[u].ref];
+            if (w->kernel != kernel) staxi_touch(z, read, w->buffer, elements);
+        }
         out->flops += elements * (p->schedule.cost[k] +
                                   (st->kind == STAXI_STAGE_REDUCE ? (st->expr[1] ? 2 : 1) : 0));
     }
-    for (uint32_t b = 1; b < p->stages.n_buffers; b++) {
-        if (seen[b] & 1) out->reads += staxi_buffer_bytes(z, b);
-        if (seen[b] & 2) out->writes += staxi_buffer_bytes(z, b);
+    for (size_t b = 1; b < n; b++) {
+        out->reads += read[b];
+        out->writes += written[b];
     }
-    staxi_free(p->stages.a, seen, cap);
+    staxi_free(p->stages.a, read, bytes);
     return true;
 }
 
@@ -26907,9 +27531,29 @@ static void staxi_report_tree(const stax_program *p, staxi_text *t, uint32_t lis
     }
 }
 
+/* What is stored into states, and which of it was computed elsewhere first. */
+static void staxi_report_writes(const staxi_sizer *z, staxi_text *t) {
+    const staxi_stages *s = &z->p->stages;
+    double copies = 0;
+    for (uint32_t i = 1; i < s->n_writes; i++) {
+        const staxi_write *w = &s->writes[i];
+        const staxi_stage *st = &s->stages[w->stage];
+        const staxi_expr_node *e = &s->exprs[st->expr[0]];
+        uint32_t from = e->kind == STAXI_EX_USE ? s->stages[e->ref].buffer : 0;
+        bool moved = st->kind == STAXI_STAGE_MAP && from && !s->buffers[from].is_state;
+        double bytes = staxi_stage_bytes(z, st, st->n_domain, st->dtype);
+        staxi_putf(t, "state %s: kernel %U writes %U bytes %s\n", s->buffers[w->output].name,
+                   (uint64_t)z->p->schedule.kernels[st->kernel].order - 1, (uint64_t)bytes,
+                   !moved    ? "in place"
+                   : w->copy ? "from a copy: it reads what it, or a state it waits for, overwrites"
+                             : "from a copy: others read it");
+        if (moved) copies += bytes;
+    }
+    staxi_putf(t, "copies: %U bytes\n", (uint64_t)copies);
+}
+
 static void staxi_report_plan(const stax_program *p, staxi_text *t) {
     staxi_sizer z;
-    double copies = 0;
     z.p = p;
     z.sizes = NULL;
     staxi_put(t, "buffer                          bytes  offset  alive\n");
@@ -26928,13 +27572,13 @@ static void staxi_report_plan(const stax_program *p, staxi_text *t) {
                        (uint64_t)buf->last_use - 1);
         if (buf->scope == STAXI_SCOPE_ROW) staxi_put(t, "  one iteration");
         staxi_putc(t, '\n');
-        if (buf->is_state) copies += staxi_buffer_bytes(&z, b);
     }
     staxi_put(t, "workspace: ");
     staxi_put_program_ix(t, p, p->schedule.workspace);
     staxi_put(t, " bytes + ");
     staxi_put_program_ix(t, p, p->schedule.row_bytes);
-    staxi_putf(t, " a slot (%D)\ncopies: %U bytes\n", p->threads, (uint64_t)copies);
+    staxi_putf(t, " a slot (%D)\n", p->threads);
+    staxi_report_writes(&z, t);
 }
 
 static void staxi_put_json_text(staxi_text *t, const char *s) {

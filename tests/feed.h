@@ -200,6 +200,12 @@ static const char *const feed_graphs[] = {
     "  old = mul p, 2.0; assign p, x; v = slice p {starts=[1,0], stops=[3,4]}; w = mul v, 3.0; assign v, w\n"
     "  assign_slice p, 1.5 {starts=[0,none], stops=[2,none], steps=[none,3]}; m = add n, 1; assign n, m; s = sum p\n"
     "  return old, s\n}",
+    "graph views(inout p: f32[4,6], inout q: f32[4,6], y: f32[4], x: f32[4,6]) {\n"
+    "  t = transpose p; r = slice t {starts=[1,none], stops=[5,none], steps=[2,none]}; f = flip r; assign f, y\n"
+    "  v = reshape p {shape=[2,12]}; w = slice v {starts=[1,2], stops=[2,8]}; u = add w, 1.0; assign w, u\n"
+    "  a = slice p {starts=[0,0], stops=[3,6]}; b = slice p {starts=[1,0], stops=[4,6]}; assign b, a\n"
+    "  c = add p, q; d = sub p, q; assign p, c; assign q, d; e = slice_scatter x, y {starts=[0,2], stops=[1,6]}\n"
+    "  s = sum p; return s, a, e\n}",
     "graph regions(x: f32[4], n: i64[], c: bool[]) {\n"
     "  y = loop 3, x { body(i, a) { j = cast i {dtype=f32}; b = add a, j; return b } }\n"
     "  v, k = while y, n { test(p: f32[4], q: i64[]) { r = gt q, 0; return r }\n"

@@ -407,9 +407,17 @@ static void test_builder_errors(void) {
     REFUSES(E_SHAPE, "the value must broadcast to f32[2,3], found f32[4,5]", stax_assign(f.s, f.y));
     REFUSES(E_SHAPE, "the value must broadcast to f32[1,3], found f32[2,3]",
             stax_assign_slice(f.s, f.x, stax_shape2(0, 0), stax_shape2(1, 3), stax_shape0()));
-    REFUSES(E_NOT_BUILT, "assignment through transpose is not built yet",
-            stax_value t = stax_transpose(f.s);
+    REFUSES(E_ARGUMENT, "expand gives no view: its elements are not each an element of their own",
+            stax_value t = stax_transpose(stax_expand(f.s, stax_shape3(2, 2, 3)));
             stax_assign(t, f.x));
+    REFUSES(E_ARGUMENT, "or a view of one as the first operand, found the result of neg",
+            stax_assign(stax_flip(stax_neg(f.s), stax_axes1(0)), f.x));
+    REFUSES(E_SHAPE, "the value must broadcast to f32[3,2], found f32[2,3]",
+            stax_assign(stax_transpose(f.s), f.x));
+    REFUSES(E_SHAPE, "the value must broadcast to f32[1,3], found f32[2,3]",
+            r = stax_slice_scatter(f.x, f.x, stax_shape2(1, 0), stax_shape0(), stax_shape0()));
+    REFUSES(E_DTYPE, "assignment does not convert: expected f32, found i32",
+            r = stax_slice_scatter(f.x, f.i, stax_shape0(), stax_shape0(), stax_shape0()));
     REFUSES(E_ARGUMENT, "sum: attribute order: expected runs like",
             r = stax_sum(f.x, stax_axes_all(), false);
             stax_set_order(r, "[0]"); r = stax_none());
@@ -716,6 +724,11 @@ static stax_graph *build_everything(void) {
     stax_assign_slice(s, stax_const(g, 2.0), stax_shape2(0, 1), stax_shape0(), stax_shape0());
     stax_assign(stax_slice(s, stax_shape2(1, 0), stax_shape0(), stax_shape0()),
                 stax_const_int(g, 3));
+    stax_assign(stax_flip(stax_transpose(s), stax_axes1(0)), stax_transpose(x));
+    stax_assign_slice(stax_reshape(s, stax_shape1(6)), stax_const(g, 1.5), stax_shape1(4),
+                      stax_shape0(), stax_shape1(-2));
+    v = stax_slice_scatter(s, x, stax_shape0(), stax_shape0(), stax_shape2(-1, 1));
+    stax_output(g, "scattered", v);
     r = stax_region(g, "then");
     r2 = stax_region(g, "else");
     stax_output(r, "a", s);
@@ -770,7 +783,7 @@ static void test_everything(void) {
     CHECK(strstr(text,
                  "graph everything(x: f32[2,3] strided, i: i32[3] strides [2], b: bool[3], inout "
                  "s: f32[2,3], param k: u64[]) {contraction=\"unfused\"} {\n"));
-    CHECK(strstr(text, "return last, before, chosen, looped, x_again, s, literal\n"));
+    CHECK(strstr(text, "return last, before, scattered, chosen, looped, x_again, s, literal\n"));
     stax_free(c, text);
     stax_graph_free(g);
     CHECK(nothing_is_live());

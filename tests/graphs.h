@@ -1462,7 +1462,54 @@ static int make_network(recipe *r) {
     return add_step(r, &s);
 }
 
-/* A state gets new contents: the whole, or a slice. */
+/* The state that a step shows parts of, -1: none. */
+static int view_state(const recipe *r, int k) {
+    while (k >= 0 && r->steps[k].kind != STEP_STATE) {
+        switch (r->steps[k].kind) {
+            case STEP_RESHAPE:
+            case STEP_PERMUTE:
+            case STEP_TRANSPOSE:
+            case STEP_SQUEEZE:
+            case STEP_UNSQUEEZE:
+            case STEP_SLICE:
+            case STEP_FLIP:
+                k = r->steps[k].operand[0];
+                break;
+            default:
+                return -1;
+        }
+    }
+    return k;
+}
+
+/* A view of step k: sliced, with its last axes exchanged, reversed, or with all axes made one. */
+static int make_view(recipe *r, int k) {
+    dice *d = &r->dice;
+    const kind_of t = *type_at(r, k);
+    step s = step_new(STEP_SLICE, k, -1, -1);
+    int way = dice_below(d, 5);
+    s.type = t;
+    if (way == 0 && t.rank >= 2) {
+        s.kind = STEP_TRANSPOSE;
+        s.type.dims[t.rank - 2] = t.dims[t.rank - 1];
+        s.type.dims[t.rank - 1] = t.dims[t.rank - 2];
+    } else if (way == 1) {
+        unsigned mask;
+        s.kind = STEP_FLIP;
+        if (t.rank > 0) s.axes[0] = some_axes(d, t.rank, 60, &mask);
+    } else if (way == 2 && !is_symbolic(&t)) {
+        s.kind = STEP_RESHAPE;
+        s.type.rank = 1;
+        s.type.dims[0] = number(elements_of(&t));
+        s.n_list = 1;
+        s.list[0][0] = s.type.dims[0];
+    } else {
+        any_slice(r, &s, &t, &s.type);
+    }
+    return add_step(r, &s);
+}
+
+/* A state gets new contents: the whole, a slice, or what a view of it shows. */
 static int make_assign(recipe *r) {
     dice *d = &r->dice;
     int found = -1;
@@ -1475,7 +1522,13 @@ static int make_assign(recipe *r) {
         r->steps[found].kind = STEP_STATE;
         row_major(&r->steps[found]);
     }
-    step s = step_new(dice_chance(d, 50) ? STEP_ASSIGN : STEP_ASSIGN_SLICE, found, -1, -1);
+    for (int k = 0; k < r->n_steps; k++) /* views that are there, and new ones */
+        if (is_tensor(r, k) && view_state(r, k) == found && dice_chance(d, 30)) found = k;
+    for (int k = dice_below(d, 4); k > 0; k--) {
+        int view = make_view(r, found);
+        if (view >= 0) found = view;
+    }
+    step s = step_new(dice_chance(d, 65) ? STEP_ASSIGN : STEP_ASSIGN_SLICE, found, -1, -1);
     const kind_of t = *type_at(r, found);
     kind_of room = t;
     if (s.kind == STEP_ASSIGN_SLICE) any_slice(r, &s, &t, &room);
