@@ -66,9 +66,22 @@ STAXDEF stax_status stax_cuda_tensor_new(stax_cuda *cuda, stax_dtype dtype, stax
                                          stax_tensor *out);
 /* Takes a tensor of stax_cuda_tensor_new; its data becomes NULL. */
 STAXDEF void stax_cuda_tensor_free(stax_cuda *cuda, stax_tensor *t);
-/* Copies row-major tensors of equal dtype and shape, in any direction. Waits when host memory takes
-   part. */
+/* Copies row-major tensors of equal dtype and shape to, from or on the device. Waits when host
+   memory takes part. STAX_E_ARGUMENT: not row-major, other dtypes, or none on the device;
+   STAX_E_SHAPE: other shapes. */
 STAXDEF stax_status stax_cuda_copy(stax_cuda *cuda, const stax_tensor *to, const stax_tensor *from);
+/* The same, queued behind what the stream has and before what comes: a call of stax_cuda_run sees
+   an upload that was queued before it, a download sees the call before it. Host memory must stay as
+   it is until stax_cuda_wait. Copies overlap with the caller only where the host memory is of
+   stax_cuda_host_new; the driver may wait for others. */
+STAXDEF stax_status stax_cuda_copy_async(stax_cuda *cuda, const stax_tensor *to,
+                                         const stax_tensor *from);
+/* A row-major tensor of uninitialised host memory that the device reads and writes by itself
+   (page-locked: there is not much of it). Any function takes it as host memory. */
+STAXDEF stax_status stax_cuda_host_new(stax_cuda *cuda, stax_dtype dtype, stax_shape shape,
+                                       stax_tensor *out);
+/* Waits for the stream, then frees a tensor of stax_cuda_host_new; its data becomes NULL. */
+STAXDEF void stax_cuda_host_free(stax_cuda *cuda, stax_tensor *t);
 
 /* NULL on failure, see stax_error. The graph may be freed. */
 STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *cuda, const stax_graph *g,
@@ -83,6 +96,10 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p);
 /* How many kernels one call launches at most. */
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p);
+/* As stax_program_figures. `workspace_bytes` are those on the device after the calls so far, `isa`
+   is STAX_ISA_DETECT, compile_ns is NVRTC's time. */
+STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
+                                              stax_figures *out);
 
 /* Without a device: the CUDA C++ of a graph (free with stax_free), and any such text compiled for
    an architecture ("sm_80") to a cubin, whose size is *bytes (free with stax_free). NULL on
@@ -142,6 +159,8 @@ typedef uint64_t staxi_cuda_address;
     X(stream_wait, "cuStreamSynchronize", (void *stream))                                          \
     X(memory_new, "cuMemAlloc_v2", (staxi_cuda_address *p, size_t bytes))                          \
     X(memory_free, "cuMemFree_v2", (staxi_cuda_address p))                                         \
+    X(host_new, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                        \
+    X(host_free, "cuMemFreeHost", (void *p))                                                       \
     X(to_device, "cuMemcpyHtoDAsync_v2",                                                           \
       (staxi_cuda_address to, const void *from, size_t bytes, void *stream))                       \
     X(to_host, "cuMemcpyDtoHAsync_v2",                                                             \
@@ -1937,7 +1956,8 @@ static void staxi_cuda_key(const staxi_cuda_nvrtc *n, const char *source, const 
 /* Compiled now, or found in the cache folder. A folder that cannot be used costs only time. */
 static stax_status staxi_cuda_build(stax_context *ctx, const staxi_cuda_nvrtc *n,
                                     const char *source, const char *architecture, staxi_text *out,
-                                    staxi_text *why) {
+                                    staxi_build_result *result, staxi_text *why) {
+    int64_t start = staxi_clock_ns();
     staxi_toolchain *tc = staxi_toolchain_of(ctx);
     char hex[65], name[STAXI_CACHE_NAME];
     staxi_text note;
@@ -1950,11 +1970,13 @@ static stax_status staxi_cuda_build(stax_context *ctx, const staxi_cuda_nvrtc *n
     stax_status s = STAX_OK;
     if (folder && staxi_cache_read(tc, name, out)) {
         staxi_text path;
+        result->origin = STAXI_BUILD_DISK;
         staxi_cache_path(tc, name, &path);
         if (!path.failed) (void)staxi_file_touch(path.data); /* the order of removal is by use */
         staxi_text_free(&path);
     } else {
         out->n = 0;
+        result->origin = STAXI_BUILD_COMPILED;
         s = staxi_cuda_nvrtc_compile(n, source, architecture, out, why);
         if (s == STAX_OK && folder) {
             size_t bytes = out->n;
@@ -1967,6 +1989,7 @@ static stax_status staxi_cuda_build(stax_context *ctx, const staxi_cuda_nvrtc *n
         }
     }
     staxi_text_free(&note);
+    result->spent_ns = staxi_clock_ns() - start;
     return out->failed ? STAX_E_MEMORY : s;
 }
 
@@ -2109,17 +2132,27 @@ static staxi_cuda_address staxi_cuda_address_of(const void *p) {
     return (staxi_cuda_address)(uintptr_t)p;
 }
 
-STAXDEF stax_status stax_cuda_tensor_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
-                                         stax_tensor *out) {
-    staxi_cuda_address at = 0;
+/* A tensor without memory yet, and its bytes: at least one, so that its address is its own. */
+static stax_status staxi_cuda_tensor(const stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                     stax_tensor *out, size_t *bytes) {
     if (!c || !out || !stax_dtype_bytes(dtype)) return STAX_E_ARGUMENT;
     *out = stax_tensor_of(dtype, shape, NULL);
     if (!staxi_tensor_fits(out)) return STAX_E_OVERFLOW;
-    size_t bytes = (size_t)staxi_tensor_elements(out) * stax_dtype_bytes(dtype);
+    *bytes = (size_t)staxi_tensor_elements(out) * stax_dtype_bytes(dtype);
+    *bytes += *bytes == 0;
+    return STAX_OK;
+}
+
+STAXDEF stax_status stax_cuda_tensor_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                         stax_tensor *out) {
+    staxi_cuda_address at = 0;
+    size_t bytes;
+    stax_status s = staxi_cuda_tensor(c, dtype, shape, out, &bytes);
+    if (s != STAX_OK) return s;
     staxi_cuda_enter(c);
-    int error = c->driver.memory_new(&at, bytes ? bytes : 1);
+    int error = c->driver.memory_new(&at, bytes);
     staxi_cuda_leave(c);
-    out->data = (void *)(uintptr_t)at;
+    out->data = error ? NULL : (void *)(uintptr_t)at;
     out->device = c->device + 1;
     return staxi_cuda_note(c, error, "memory for a tensor");
 }
@@ -2132,22 +2165,42 @@ STAXDEF void stax_cuda_tensor_free(stax_cuda *c, stax_tensor *t) {
     t->data = NULL;
 }
 
-/* Under the lock. */
+STAXDEF stax_status stax_cuda_host_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                       stax_tensor *out) {
+    void *at = NULL;
+    size_t bytes;
+    stax_status s = staxi_cuda_tensor(c, dtype, shape, out, &bytes);
+    if (s != STAX_OK) return s;
+    staxi_cuda_enter(c);
+    int error = c->driver.host_new(&at, bytes, 0);
+    staxi_cuda_leave(c);
+    out->data = error ? NULL : at;
+    return staxi_cuda_note(c, error, "page-locked host memory for a tensor");
+}
+
+STAXDEF void stax_cuda_host_free(stax_cuda *c, stax_tensor *t) {
+    if (!c || !t || !t->data || t->device) return;
+    staxi_cuda_enter(c);
+    (void)c->driver.stream_wait(c->stream);
+    (void)c->driver.host_free(t->data);
+    staxi_cuda_leave(c);
+    t->data = NULL;
+}
+
+/* Queues a copy; under the lock. */
 static int staxi_cuda_move(stax_cuda *c, const stax_tensor *to, const stax_tensor *from,
                            size_t bytes) {
-    int error = 0;
     if (bytes == 0) return 0;
     if (to->device && from->device)
         return c->driver.on_device(staxi_cuda_address_of(to->data),
                                    staxi_cuda_address_of(from->data), bytes, c->stream);
     if (to->device)
-        error = c->driver.to_device(staxi_cuda_address_of(to->data), from->data, bytes, c->stream);
-    else
-        error = c->driver.to_host(to->data, staxi_cuda_address_of(from->data), bytes, c->stream);
-    return error ? error : c->driver.stream_wait(c->stream);
+        return c->driver.to_device(staxi_cuda_address_of(to->data), from->data, bytes, c->stream);
+    return c->driver.to_host(to->data, staxi_cuda_address_of(from->data), bytes, c->stream);
 }
 
-STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const stax_tensor *from) {
+static stax_status staxi_cuda_copy(stax_cuda *c, const stax_tensor *to, const stax_tensor *from,
+                                   bool waits) {
     if (!c || !to || !from || to->dtype != from->dtype || to->rank != from->rank ||
         !staxi_tensor_is_row(to) || !staxi_tensor_is_row(from) || (!to->device && !from->device))
         return STAX_E_ARGUMENT;
@@ -2156,8 +2209,18 @@ STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const st
     staxi_cuda_enter(c);
     int error = staxi_cuda_move(c, to, from,
                                 (size_t)staxi_tensor_elements(to) * stax_dtype_bytes(to->dtype));
+    if (error == 0 && waits) error = c->driver.stream_wait(c->stream);
     staxi_cuda_leave(c);
     return staxi_cuda_note(c, error, "a copy");
+}
+
+STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const stax_tensor *from) {
+    return staxi_cuda_copy(c, to, from, to && from && (!to->device || !from->device));
+}
+
+STAXDEF stax_status stax_cuda_copy_async(stax_cuda *c, const stax_tensor *to,
+                                         const stax_tensor *from) {
+    return staxi_cuda_copy(c, to, from, false);
 }
 
 /* At least `bytes`, contents lost when it grows. */
@@ -2336,7 +2399,8 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
         s = STAX_E_NOT_BUILT;
     }
     if (s == STAX_OK)
-        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data, c->architecture, &cubin, &why);
+        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data, c->architecture, &cubin,
+                             &p->host->built, &why);
     if (s != STAX_OK)
         (void)staxi_context_fail(c->ctx, s, &why);
     else
@@ -2353,6 +2417,19 @@ STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) {
 }
 
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return p ? (int)p->n_launches : 0; }
+
+STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
+                                              stax_figures *out) {
+    if (!p || !out) return STAX_E_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    stax_status s = staxi_plan_figures(p->host, inputs, out);
+    out->kernels = stax_cuda_kernels(p);
+    out->workspace_bytes = p->workspace.bytes;
+    out->origin = staxi_origin_name(p->host->built.origin);
+    out->compile_ns = p->host->built.spent_ns;
+    out->threads = 1;
+    return s;
+}
 
 STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t) {
     if (!p || !name || !t) return STAX_E_ARGUMENT;
@@ -2372,6 +2449,7 @@ STAXDEF char *stax_cuda_print(const stax_graph *g) {
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes) {
     staxi_cuda_nvrtc n;
+    staxi_build_result result;
     staxi_text out, why;
     void *cubin = NULL;
     if (!ctx || !source || !architecture) return NULL;
@@ -2380,7 +2458,7 @@ STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char 
     stax_status s = staxi_cuda_nvrtc_open(&n, &why);
     if (s == STAX_OK) {
         why.n = 0;
-        s = staxi_cuda_build(ctx, &n, source, architecture, &out, &why);
+        s = staxi_cuda_build(ctx, &n, source, architecture, &out, &result, &why);
         staxi_dl_close(n.library);
     }
     if (bytes) *bytes = out.n;
@@ -2785,6 +2863,15 @@ STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const st
     (void)from;
     return STAX_E_NOT_BUILT;
 }
+STAXDEF stax_status stax_cuda_copy_async(stax_cuda *c, const stax_tensor *to,
+                                         const stax_tensor *from) {
+    return stax_cuda_copy(c, to, from);
+}
+STAXDEF stax_status stax_cuda_host_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                       stax_tensor *out) {
+    return stax_cuda_tensor_new(c, dtype, shape, out);
+}
+STAXDEF void stax_cuda_host_free(stax_cuda *c, stax_tensor *t) { stax_cuda_tensor_free(c, t); }
 STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
                                              const stax_compile_options *options) {
     (void)c;
@@ -2808,6 +2895,13 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
 }
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) { return (void)p, ""; }
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return (void)p, 0; }
+STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
+                                              stax_figures *out) {
+    (void)p;
+    (void)inputs;
+    if (out) memset(out, 0, sizeof *out);
+    return STAX_E_NOT_BUILT;
+}
 STAXDEF char *stax_cuda_print(const stax_graph *g) {
     if (g) staxi_cuda_absent(g->root->ctx);
     return NULL;
