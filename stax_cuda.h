@@ -292,7 +292,9 @@ static stax_status staxi_cuda_driver_open(staxi_cuda_driver *n, staxi_text *why)
      ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
      ARG     a thread block finds one argmax or argmin
-     TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax)
+     TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax).
+             Where all segments run over the same constant range, each thread has the same elements
+             in each of them: what is read twice, and row areas, stay in its registers (held)
    What ROWS and COLUMNS leave in parts, a second kernel (FINISH) sums by the same rule. */
 
 typedef enum staxi_cuda_kind {
@@ -314,8 +316,39 @@ typedef struct staxi_cuda_launch {
     staxi_ix length; /* ROWS, TEAM and their like: elements of the longest reduction       */
     staxi_ix parts;  /* bytes of partial results                                           */
     int64_t shared;  /* bytes of dynamic shared memory                                     */
+    int threads;     /* of a block; 0: by kind and length                                  */
     void *function;
 } staxi_cuda_launch;
+
+enum {
+    STAXI_CUDA_SEGMENTS = 16,
+    STAXI_CUDA_HELD = 12,        /* arrays in registers                                     */
+    STAXI_CUDA_HELD_WORDS = 64,  /* registers a thread for them, at any time                */
+    STAXI_CUDA_HELD_CODE = 6000, /* operations of the longest segment when it is unrolled   */
+    STAXI_CUDA_CHUNK = 16        /* elements whose other loads are issued together          */
+};
+
+/* Elements step * k + rest of a buffer for all k of a segment, in registers from segment `first`
+   to `last`. */
+typedef struct staxi_cuda_held {
+    uint32_t buffer;
+    staxi_ix step, rest;
+    int first, last;
+    bool is_kept;
+} staxi_cuda_held;
+
+/* A load or a store (a node of the tree) of such elements. */
+typedef struct staxi_cuda_hold {
+    staxi_expr load;
+    uint32_t store;
+    int held;
+} staxi_cuda_hold;
+
+typedef struct staxi_cuda_segment {
+    staxi_loop_axis axis;
+    uint32_t list;
+    bool is_acc;
+} staxi_cuda_segment;
 
 typedef struct staxi_cuda_unit {
     staxi_emit e;
@@ -329,6 +362,15 @@ typedef struct staxi_cuda_unit {
     int n_loops;
     bool has_checks;
     bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
+    /* of the kernel being printed, if it holds: elements a thread has (0: it does not) */
+    int held_each, held_group, held_threads;
+    bool held_partly, held_waits; /* not all threads have as many; others read what is stored */
+    staxi_cuda_segment segments[STAXI_CUDA_SEGMENTS];
+    int n_segments, segment;
+    staxi_cuda_held held[STAXI_CUDA_HELD];
+    int n_held;
+    staxi_cuda_hold *holds;
+    size_t n_holds, cap_holds;
 } staxi_cuda_unit;
 
 enum {
@@ -716,6 +758,10 @@ static bool staxi_cuda_pointers(staxi_cuda_unit *u, const uint8_t *used) {
     return has_row;
 }
 
+static bool staxi_cuda_is_row_area(const staxi_cuda_unit *u, uint32_t buffer) {
+    return u->p->buffers[buffer].scope == STAXI_SCOPE_ROW;
+}
+
 /* Begins kernel number n_launches; `list` is what it runs. */
 static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind kind, uint32_t list,
                                            const char *slot, int threads) {
@@ -732,12 +778,18 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
     }
     staxi_collect_buffers(&u->e, list, used, &marks);
     staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+    for (int k = 0; k < u->n_held && u->held_each; k++)
+        if (u->held[k].is_kept && staxi_cuda_is_row_area(u, u->held[k].buffer))
+            used[u->held[k].buffer] = 0;
     u->e.buffer_use = used;
     if (u->e.deps_known) memset(u->e.deps_known, 0, u->e.cap_known);
     staxi_putf(u->t,
-               "\nextern \"C\" __global__ void __launch_bounds__(%d) stax_kernel_%U(const sx_args "
-               "args) {\n    const sx_args *const sx = &args;\n",
-               threads, (uint64_t)number);
+               u->held_each ? "\nextern \"C\" __global__ void __launch_bounds__(%d, %d) "
+                            : "\nextern \"C\" __global__ void __launch_bounds__(%d) ",
+               threads, threads <= 640 ? 640 / threads : 1); /* 96 to 128 registers */
+    staxi_putf(u->t,
+               "stax_kernel_%U(const sx_args args) {\n    const sx_args *const sx = &args;\n",
+               (uint64_t)number);
     staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
     if (u->has_checks) staxi_put(u->t, "    if (sx->record->check) return;\n");
     l->has_row = staxi_cuda_pointers(u, used);
@@ -852,14 +904,27 @@ static void staxi_cuda_near_free(staxi_cuda_unit *u, staxi_cuda_near *near_) {
     staxi_free(u->a, near_->marks.at, near_->marks.cap * sizeof *near_->marks.at);
 }
 
-/* v<expression> = l<expression>[at], in the scope that is open. */
+/* The array in registers that a load, or a store, is of; -1: none. */
+static int staxi_cuda_held_by(const staxi_cuda_unit *u, staxi_expr load, uint32_t store) {
+    for (size_t k = 0; k < u->n_holds && u->held_each; k++)
+        if (u->holds[k].load == load && u->holds[k].store == store &&
+            u->held[u->holds[k].held].is_kept)
+            return u->holds[k].held;
+    return -1;
+}
+
+static const char *const staxi_cuda_held_at = "c + j"; /* the number of a thread's element */
+
+/* v<expression> = l<expression>[at], in the scope that is open; x<number>[...] if it is held. */
 static void staxi_cuda_loaded(staxi_cuda_unit *u, const staxi_cuda_near *near_, const char *at) {
     staxi_emit *e = &u->e;
     for (size_t k = 0; k < near_->n && staxi_emit_room(e); k++) {
         staxi_expr x = near_->loads[k];
+        int held = staxi_cuda_held_by(u, x, 0);
         staxi_line(e);
-        staxi_putf(u->t, "const %s v%U = l%U[%s];\n", staxi_value_type(e, u->p->exprs[x].dtype),
-                   (uint64_t)x, (uint64_t)x, at);
+        staxi_putf(u->t, held < 0 ? "const %s v%U = l%U[%s];\n" : "const %s v%U = x%U[%s];\n",
+                   staxi_value_type(e, u->p->exprs[x].dtype), (uint64_t)x,
+                   held < 0 ? (uint64_t)x : (uint64_t)held, held < 0 ? at : staxi_cuda_held_at);
         e->emitted[x] = 1;
         if (!staxi_grow(u->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
             staxi_emit_no_memory(e);
@@ -1044,20 +1109,35 @@ static void staxi_cuda_lanes(staxi_cuda_unit *u, const staxi_tree_node *acc, int
     }
 }
 
-/* Element `index` of the run into the accumulators at `lane` (C expressions); loads of `near_` are
-   in arrays already, at `at`. */
-static void staxi_cuda_element(staxi_cuda_unit *u, const staxi_tree_node *acc,
+static void staxi_cuda_store(staxi_cuda_unit *u, uint32_t at) {
+    const staxi_tree_node n = u->trees->nodes[at];
+    int held = staxi_cuda_held_by(u, 0, at);
+    if (held < 0) {
+        staxi_emit_store(&u->e, &n);
+        return;
+    }
+    staxi_emit_value(&u->e, n.expr[0]);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "x%d[%s] = (%s)", held, staxi_cuda_held_at,
+               staxi_c_type(u->p->buffers[n.ref].dtype));
+    staxi_emit_operand(&u->e, n.expr[0]);
+    staxi_put(u->t, ";\n");
+}
+
+/* Element `index` of the loop over var: stores, and values into the accumulators at `lane` (C
+   expressions); loads of `near_` are in arrays already, at `at`. */
+static void staxi_cuda_element(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
                                const staxi_cuda_near *near_, const char *at, const char *index,
                                const char *lane) {
     staxi_emit *e = &u->e;
     staxi_line(e);
-    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, acc->runs[0].var), index);
+    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, var), index);
     size_t scope = staxi_emit_scope_open(e);
     if (near_) staxi_cuda_loaded(u, near_, at);
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+    for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
         const staxi_tree_node a = u->trees->nodes[k];
         if (a.kind == STAXI_TREE_STORE) {
-            staxi_emit_store(e, &a);
+            staxi_cuda_store(u, k);
             continue;
         }
         char into[48];
@@ -1071,22 +1151,26 @@ static void staxi_cuda_element(staxi_cuda_unit *u, const staxi_tree_node *acc,
 }
 
 /* The loads of many elements, all before the first is used: memory answers them together. */
-static void staxi_cuda_batch_loads(staxi_cuda_unit *u, const staxi_tree_node *acc,
-                                   const staxi_cuda_near *near_, int batch, const char *index) {
+static void staxi_cuda_batch_loads(staxi_cuda_unit *u, staxi_ix var, const staxi_cuda_near *near_,
+                                   int batch, const char *index, const char *condition) {
     staxi_emit *e = &u->e;
-    if (!near_->n) return;
+    size_t n_held = 0;
+    for (size_t k = 0; k < near_->n; k++) n_held += staxi_cuda_held_by(u, near_->loads[k], 0) >= 0;
+    if (near_->n == n_held) return;
     for (size_t k = 0; k < near_->n; k++) {
+        if (staxi_cuda_held_by(u, near_->loads[k], 0) >= 0) continue;
         staxi_line(e);
         staxi_putf(u->t, "%s l%U[%d];\n", staxi_c_type(u->p->exprs[near_->loads[k]].dtype),
                    (uint64_t)near_->loads[k], batch);
     }
     staxi_putf(u->t, "#pragma unroll\n");
     staxi_line(e);
-    staxi_putf(u->t, "for (int j = 0; j < %d; j++) {\n", batch);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", batch, condition);
     e->indent++;
     staxi_line(e);
-    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, acc->runs[0].var), index);
+    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, var), index);
     for (size_t k = 0; k < near_->n; k++) {
+        if (staxi_cuda_held_by(u, near_->loads[k], 0) >= 0) continue;
         const staxi_expr_node n = u->p->exprs[near_->loads[k]];
         staxi_line(e);
         staxi_putf(u->t, "l%U[j] = b%U[", (uint64_t)near_->loads[k], (uint64_t)n.ref);
@@ -1118,7 +1202,8 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     staxi_putf(u->t, "for (; k + %d < end; k += %d) {\n",
                (steps - 1) * stride + apart * (lanes - 1), steps * stride);
     e->indent++;
-    staxi_cuda_batch_loads(u, acc, &near_, steps * lanes, index.data);
+    staxi_cuda_batch_loads(u, acc->runs[0].var, &near_, steps * lanes,
+                           index.data ? index.data : "", "");
     staxi_putf(u->t, "#pragma unroll\n");
     staxi_line(e);
     staxi_putf(u->t, "for (int j = 0; j < %d; j++) {\n", steps * lanes);
@@ -1126,7 +1211,8 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     char lane[24];
     memcpy(lane, "j % ", 4);
     staxi_format(lane + 4, sizeof lane - 4, "%U", (uint64_t)lanes);
-    staxi_cuda_element(u, acc, &near_, "j", index.data ? index.data : "", lane);
+    staxi_cuda_element(u, acc->child, acc->runs[0].var, &near_, "j", index.data ? index.data : "",
+                       lane);
     e->indent--;
     staxi_line(e);
     staxi_put(u->t, "}\n");
@@ -1141,7 +1227,8 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     e->indent++;
     index.n = 0;
     staxi_putf(&index, "k + u * %d", apart);
-    staxi_cuda_element(u, acc, NULL, "", index.data ? index.data : "", "u");
+    staxi_cuda_element(u, acc->child, acc->runs[0].var, NULL, "", index.data ? index.data : "",
+                       "u");
     e->indent--;
     staxi_line(e);
     staxi_put(u->t, "}\n");
@@ -1527,9 +1614,6 @@ static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, 
     e->indent--;
     staxi_line(e);
     staxi_put(u->t, "}\n");
-    staxi_line(e);
-    staxi_put(u->t, "__syncthreads();\n"); /* also: what children stored is there for all */
-    staxi_cuda_result(u, acc, "const $ r@ = q@;");
 }
 
 /* The loops of a map: all threads run the outer ones, and share the innermost. */
@@ -1566,17 +1650,335 @@ static void staxi_cuda_team_loop(staxi_cuda_unit *u, uint32_t at) {
     staxi_put(u->t, "}\n");
 }
 
+/* ---- held: elements that stay in the registers of their thread ---- */
+
+/* The segments in the order that staxi_cuda_team_list runs them; false: some loop is not one. */
+static bool staxi_cuda_find_segments(staxi_cuda_unit *u, uint32_t list) {
+    for (; list; list = u->trees->nodes[list].next) {
+        const staxi_tree_node *n = &u->trees->nodes[list];
+        bool is_acc = n->kind == STAXI_TREE_ACC && n->n_runs > 0;
+        if (!is_acc && n->kind != STAXI_TREE_LOOP) continue;
+        if (u->n_segments == STAXI_CUDA_SEGMENTS) return false;
+        if (!is_acc && !staxi_cuda_only_stores(u->trees, n->child)) return false;
+        staxi_cuda_segment *s = &u->segments[u->n_segments++];
+        s->axis = is_acc ? n->runs[0] : n->axis;
+        s->list = n->child;
+        s->is_acc = is_acc;
+        if (is_acc && !staxi_cuda_find_segments(u, n->after)) return false;
+    }
+    return true;
+}
+
+/* The threads and what each of them has: one constant range, and reductions with as many lanes.
+   A thread has one lane of one block of 4096, so that there are at most eight blocks. */
+static bool staxi_cuda_held_shape(staxi_cuda_unit *u) {
+    int64_t length = 0, n = 0;
+    u->held_group = 0;
+    for (int k = 0; k < u->n_segments; k++) {
+        const staxi_cuda_segment *s = &u->segments[k];
+        if (!staxi_ix_is_const(&u->p->ix, s->axis.extent, &n) || (k && n != length)) return false;
+        length = n;
+        for (uint32_t a = s->list; a; a = u->trees->nodes[a].next) {
+            if (u->trees->nodes[a].kind != STAXI_TREE_ACCUM) continue;
+            int group = staxi_cuda_group(&u->trees->nodes[a]);
+            if (u->held_group && group != u->held_group) return false;
+            u->held_group = group;
+        }
+    }
+    if (!u->held_group || length < 1 || length > 8 * STAXI_BLOCK) return false;
+    int64_t blocks = (length + STAXI_BLOCK - 1) / STAXI_BLOCK,
+            block = length < STAXI_BLOCK ? length : STAXI_BLOCK;
+    u->held_each = (int)((block + u->held_group - 1) / u->held_group);
+    u->held_threads = (int)blocks * u->held_group;
+    u->held_partly = (int64_t)u->held_threads * u->held_each != length;
+    return true;
+}
+
+/* Notes a load, or a store, of segment number s. */
+static void staxi_cuda_hold_add(staxi_cuda_unit *u, int s, uint32_t buffer, staxi_ix at,
+                                staxi_expr load, uint32_t store) {
+    staxi_ix step, rest;
+    int64_t c = 0;
+    int k = 0;
+    if (!staxi_ix_affine(&u->p->ix, at, u->segments[s].axis.var, &step, &rest) ||
+        (staxi_ix_is_const(&u->p->ix, step, &c) && c == 0))
+        return;
+    while (k < u->n_held && (u->held[k].buffer != buffer || u->held[k].step != step ||
+                             u->held[k].rest != rest))
+        k++;
+    if (k == STAXI_CUDA_HELD) return;
+    if (k == u->n_held) {
+        memset(&u->held[u->n_held++], 0, sizeof u->held[0]);
+        u->held[k].buffer = buffer;
+        u->held[k].step = step;
+        u->held[k].rest = rest;
+        u->held[k].first = s;
+    }
+    u->held[k].last = s;
+    if (!staxi_grow(u->a, (void **)&u->holds, &u->cap_holds, u->n_holds + 1, sizeof *u->holds)) {
+        staxi_emit_no_memory(&u->e);
+        return;
+    }
+    staxi_cuda_hold *h = &u->holds[u->n_holds++];
+    h->load = load;
+    h->store = store;
+    h->held = k;
+}
+
+/* Operations, where a function counts as eight. */
+static int64_t staxi_cuda_code(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks) {
+    if (!x || !staxi_mark_first(u->p, marks, x)) return 0;
+    const staxi_expr_node n = u->p->exprs[x];
+    const staxi_scalar_fn *f = n.kind == STAXI_EX_OP ? staxi_fn_of(&u->e, &n) : NULL;
+    int64_t code = n.kind == STAXI_EX_OP && !(f && f->infix) ? 8 : 1;
+    for (int k = 0; k < n.n_args; k++) code += staxi_cuda_code(u, n.args[k], marks);
+    return code;
+}
+
+/* What the segments load and store; false: unrolled, they would be too long. */
+static bool staxi_cuda_find_holds(staxi_cuda_unit *u) {
+    staxi_cuda_near near_;
+    bool fits = true;
+    memset(&near_, 0, sizeof near_);
+    for (int s = 0; s < u->n_segments && fits; s++) {
+        int64_t code = 0;
+        near_.n = 0;
+        near_.marks.now++;
+        for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next)
+            for (int x = 0; x < 2; x++)
+                staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[x],
+                                        u->segments[s].axis.var, false);
+        near_.marks.now++;
+        for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next)
+            for (int x = 0; x < 2; x++)
+                code += staxi_cuda_code(u, u->trees->nodes[k].expr[x], &near_.marks);
+        fits = code * u->held_each <= STAXI_CUDA_HELD_CODE;
+        for (size_t k = 0; k < near_.n; k++) {
+            const staxi_expr_node n = u->p->exprs[near_.loads[k]];
+            staxi_cuda_hold_add(u, s, n.ref, staxi_flat_index(u->p, n.ref, n.ix), near_.loads[k],
+                                0);
+        }
+        for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next) {
+            const staxi_tree_node n = u->trees->nodes[k];
+            if (n.kind == STAXI_TREE_STORE && staxi_cuda_is_row_area(u, n.ref))
+                staxi_cuda_hold_add(u, s, n.ref, n.at, 0, k);
+        }
+    }
+    staxi_cuda_near_free(u, &near_);
+    return fits;
+}
+
+/* Is every load of the buffer in x one of the noted? */
+static bool staxi_cuda_loads_held(staxi_cuda_unit *u, staxi_expr x, uint32_t buffer,
+                                  staxi_marks *marks) {
+    if (!x || !staxi_mark_first(u->p, marks, x)) return true;
+    const staxi_expr_node n = u->p->exprs[x];
+    bool held = n.kind != STAXI_EX_LOAD || n.ref != buffer || staxi_cuda_held_by(u, x, 0) >= 0;
+    for (int k = 0; k < n.n_args && held; k++)
+        held = staxi_cuda_loads_held(u, n.args[k], buffer, marks);
+    for (size_t k = 0; k < u->p->n_value_leaves; k++)
+        for (int d = 0; d < n.n_ix && held; d++)
+            if (staxi_ix_depends_on(&u->p->ix, n.ix[d], u->p->value_leaves[k]))
+                held = staxi_cuda_loads_held(u, u->p->value_exprs[k], buffer, marks);
+    return held;
+}
+
+static bool staxi_cuda_all_held(staxi_cuda_unit *u, uint32_t list, uint32_t buffer,
+                                staxi_marks *marks) {
+    for (; list; list = u->trees->nodes[list].next) {
+        const staxi_tree_node n = u->trees->nodes[list];
+        if (n.kind == STAXI_TREE_STORE && n.ref == buffer && staxi_cuda_held_by(u, 0, list) < 0)
+            return false;
+        for (int x = 0; x < 2; x++)
+            if (!staxi_cuda_loads_held(u, n.expr[x], buffer, marks)) return false;
+        if (!staxi_cuda_all_held(u, n.child, buffer, marks) ||
+            !staxi_cuda_all_held(u, n.after, buffer, marks))
+            return false;
+    }
+    return true;
+}
+
+/* The most registers that what is kept takes between two segments. */
+static int staxi_cuda_held_words(const staxi_cuda_unit *u) {
+    int most = 0;
+    for (int s = 0; s + 1 < u->n_segments; s++) {
+        int words = 0;
+        for (int k = 0; k < u->n_held; k++) {
+            const staxi_cuda_held *h = &u->held[k];
+            int bytes = (int)staxi_dtype_bytes((stax_dtype)u->p->buffers[h->buffer].dtype);
+            if (h->is_kept && h->first <= s && s < h->last)
+                words += u->held_each * (bytes > 4 ? bytes / 4 : 1);
+        }
+        if (words > most) most = words;
+    }
+    return most;
+}
+
+/* Row areas that no thread reads of another, and what is read by two segments and never written, as
+   far as there are registers. `used`: bit 0 read, bit 1 written, by buffer. */
+static void staxi_cuda_keep(staxi_cuda_unit *u, uint32_t list, const uint8_t *used,
+                            staxi_marks *marks) {
+    for (int rows = 1; rows >= 0; rows--)
+        for (int k = 0; k < u->n_held; k++) {
+            staxi_cuda_held *h = &u->held[k];
+            if (staxi_cuda_is_row_area(u, h->buffer) != (rows == 1)) continue;
+            if (!rows && (h->first == h->last || used[h->buffer] & 2)) continue;
+            h->is_kept = true;
+            marks->now++;
+            if ((rows && !staxi_cuda_all_held(u, list, h->buffer, marks)) ||
+                staxi_cuda_held_words(u) > STAXI_CUDA_HELD_WORDS)
+                h->is_kept = false;
+        }
+}
+
+/* Decides whether the kernel of this list holds, and what. */
+static void staxi_cuda_plan_holds(staxi_cuda_unit *u, uint32_t list) {
+    staxi_marks marks;
+    uint8_t *used = (uint8_t *)staxi_arena_push(&u->p->arena, u->p->n_buffers, 1);
+    bool any = false;
+    memset(&marks, 0, sizeof marks);
+    u->n_segments = u->n_held = u->held_each = u->segment = 0;
+    u->n_holds = 0;
+    if (!used) {
+        staxi_emit_no_memory(&u->e);
+        return;
+    }
+    marks.now = 1;
+    staxi_collect_buffers(&u->e, list, used, &marks);
+    if (staxi_cuda_find_segments(u, list) && staxi_cuda_held_shape(u) && staxi_cuda_find_holds(u))
+        staxi_cuda_keep(u, list, used, &marks);
+    u->held_waits = false;
+    for (int k = 0; k < u->n_held; k++) {
+        any = any || u->held[k].is_kept;
+        if (u->held[k].is_kept && staxi_cuda_is_row_area(u, u->held[k].buffer))
+            used[u->held[k].buffer] = 0;
+    }
+    for (uint32_t b = 1; b < u->p->n_buffers; b++) u->held_waits |= used[b] == 3;
+    if (!any) u->held_each = 0;
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+}
+
+/* The arrays of a kernel that holds, and where a thread's elements begin. */
+static void staxi_cuda_held_arrays(staxi_cuda_unit *u) {
+    staxi_putf(u->t,
+               "        const int block = (int)threadIdx.x / %d, k = block * 4096 + "
+               "(int)threadIdx.x %% %d;\n",
+               u->held_group, u->held_group);
+    if (u->held_partly) {
+        staxi_put(u->t, "        const int end = (int)sx_imin(");
+        staxi_emit_ix(&u->e, u->segments[0].axis.extent);
+        staxi_put(u->t, ", block * 4096 + 4096);\n");
+    }
+    for (int k = 0; k < u->n_held; k++)
+        if (u->held[k].is_kept)
+            staxi_putf(u->t, "        %s x%d[%d];\n",
+                       staxi_c_type(u->p->buffers[u->held[k].buffer].dtype), k, u->held_each);
+}
+
+/* All elements that a thread has of the next segment: first the loads that are held from here on,
+   then in chunks the other loads and the values. */
+static void staxi_cuda_held_pass(staxi_cuda_unit *u) {
+    staxi_emit *e = &u->e;
+    int number = u->segment++, each = u->held_each,
+        chunk = each < STAXI_CUDA_CHUNK ? each : STAXI_CUDA_CHUNK;
+    const staxi_cuda_segment s = u->segments[number];
+    char index[48], condition[64] = "";
+    staxi_cuda_near near_;
+    memset(&near_, 0, sizeof near_);
+    near_.marks.now = 1;
+    for (uint32_t k = s.list; k; k = u->trees->nodes[k].next)
+        for (int x = 0; x < 2; x++)
+            staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[x], s.axis.var, false);
+    staxi_emit_hoists(e, s.list, staxi_var_bit(e, s.axis.var));
+    staxi_format(index, sizeof index, "k + (c + j) * %U", (uint64_t)u->held_group);
+    if (u->held_partly)
+        staxi_format(condition, sizeof condition, " if (k + (c + j) * %U < end)",
+                     (uint64_t)u->held_group);
+    else if (each % chunk)
+        staxi_format(condition, sizeof condition, " if (c + j < %U)", (uint64_t)each);
+    for (int h = 0; h < u->n_held; h++) {
+        if (!u->held[h].is_kept || u->held[h].first != number ||
+            staxi_cuda_is_row_area(u, u->held[h].buffer))
+            continue;
+        staxi_putf(u->t, "#pragma unroll\n");
+        staxi_line(e);
+        staxi_putf(u->t, "for (int c = 0, j = 0; c < %d; c++)%s x%d[c] = b%U[(", each, condition, h,
+                   (uint64_t)u->held[h].buffer);
+        staxi_emit_ix(e, u->held[h].step);
+        staxi_putf(u->t, ") * (int64_t)(%s) + ", index);
+        staxi_emit_ix(e, u->held[h].rest);
+        staxi_put(u->t, "];\n");
+    }
+    staxi_putf(u->t, "#pragma unroll\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int c = 0; c < %d; c += %d) {\n", each, chunk);
+    e->indent++;
+    staxi_cuda_batch_loads(u, s.axis.var, &near_, chunk, index, condition);
+    staxi_putf(u->t, "#pragma unroll\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", chunk, condition);
+    e->indent++;
+    staxi_cuda_element(u, s.list, s.axis.var, &near_, "j", index, "0");
+    for (int k = 0; k < 2; k++) {
+        e->indent--;
+        staxi_line(e);
+        staxi_put(u->t, "}\n");
+    }
+    staxi_cuda_near_free(u, &near_);
+}
+
+/* A barrier a reduction, two if there are several blocks. */
+static void staxi_cuda_held_acc(staxi_cuda_unit *u, const staxi_tree_node *acc) {
+    staxi_emit *e = &u->e;
+    int blocks = u->held_threads / u->held_group;
+    staxi_cuda_empty(u, acc);
+    staxi_cuda_lanes(u, acc, 1);
+    staxi_cuda_held_pass(u);
+    if (u->held_group == STAXI_LANES_F32) {
+        staxi_cuda_result(u, acc, "g@[threadIdx.x] = a@[0];");
+        staxi_line(e);
+        staxi_put(u->t, "__syncthreads();\n");
+        staxi_cuda_result(u, acc, blocks > 1 ? "a@[0] = sx_pair<F@>(g@);" : "q@ = sx_pair<F@>(g@);");
+    } else {
+        staxi_cuda_result(u, acc, blocks > 1 ? "a@[0] = sx_tree<F@>(a@);" : "q@ = sx_tree<F@>(a@);");
+    }
+    if (blocks > 1) {
+        staxi_line(e);
+        staxi_putf(u->t, "if (threadIdx.x %% %d == 0) {\n", u->held_group);
+        staxi_cuda_result(u, acc, "    h@[block] = a@[0];");
+        staxi_line(e);
+        staxi_put(u->t, "}\n");
+        staxi_line(e);
+        staxi_put(u->t, "__syncthreads();\n");
+        char format[40];
+        staxi_format(format, sizeof format, "q@ = sx_block<F@>(h@, %U);", (uint64_t)blocks);
+        staxi_cuda_result(u, acc, format);
+    }
+}
+
+static void staxi_cuda_barrier(staxi_cuda_unit *u) {
+    staxi_line(&u->e);
+    staxi_put(u->t, "__syncthreads();\n");
+}
+
 static void staxi_cuda_team_list(staxi_cuda_unit *u, uint32_t list, uint64_t number) {
     staxi_emit *e = &u->e;
     for (; list && !e->failed; list = u->trees->nodes[list].next) {
         const staxi_tree_node n = u->trees->nodes[list];
         bool one = n.kind == STAXI_TREE_STORE; /* the same value for all: one thread stores it */
         if (n.kind == STAXI_TREE_LOOP) {
-            staxi_cuda_team_loop(u, list);
-            staxi_line(e);
-            staxi_put(u->t, "__syncthreads();\n");
+            if (u->held_each)
+                staxi_cuda_held_pass(u);
+            else
+                staxi_cuda_team_loop(u, list);
+            if (!u->held_each || u->held_waits) staxi_cuda_barrier(u);
         } else if (n.kind == STAXI_TREE_ACC && n.n_runs) {
-            staxi_cuda_team_acc(u, &n, number);
+            if (u->held_each)
+                staxi_cuda_held_acc(u, &n);
+            else
+                staxi_cuda_team_acc(u, &n, number);
+            if (!u->held_each || u->held_waits) staxi_cuda_barrier(u); /* what children stored */
+            staxi_cuda_result(u, &n, "const $ r@ = q@;");
             staxi_cuda_team_list(u, n.after, number);
         } else if (n.kind == STAXI_TREE_ACC) {
             staxi_emit_row_acc(e, &n);
@@ -1627,20 +2029,28 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     }
     u->shared_row = staxi_ix_is_const(&u->p->ix, u->trees->s->row_bytes, &row) &&
                     row + staxi_cuda_team_shared(u, list) <= STAXI_CUDA_SHARED_ALL;
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x", 512);
+    staxi_cuda_plan_holds(u, list);
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x",
+                                            u->held_each ? u->held_threads : 512);
     if (l && l->has_row && u->shared_row) {
         l->shared = row;
         l->has_row = false;
     }
     u->shared_row = false;
     if (!l) return;
+    if (u->held_each) l->threads = u->held_threads;
     l->count = staxi_cuda_loops_product(u);
     l->length = length;
     staxi_cuda_team_arrays(u, list, number);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u, 0);
     size_t scope = staxi_emit_scope_open(e);
+    if (u->held_each) staxi_cuda_held_arrays(u);
     staxi_cuda_team_list(u, list, number);
+    int n_accs = 0; /* with two reductions, the other's barriers keep iterations apart */
+    for (int k = 0; k < u->n_segments; k++) n_accs += u->segments[k].is_acc;
+    if (u->held_each && n_accs < 2) staxi_cuda_barrier(u);
+    u->held_each = 0;
     staxi_emit_scope_close(e, scope);
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
@@ -1803,6 +2213,7 @@ static size_t staxi_cuda_args_count(const staxi_stages *p) {
 static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
     staxi_emit_free(&u->e);
     staxi_free(u->a, u->launches, u->cap_launches * sizeof *u->launches);
+    staxi_free(u->a, u->holds, u->cap_holds * sizeof *u->holds);
 }
 
 /* Prints the planned program. The launches stay in *u. */
@@ -2532,9 +2943,9 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
             *blocks = n;
             break;
         case STAXI_CUDA_TEAM:
-            *threads = (int)(warps < 8 ? warps : 8) * 64;
-            /* row areas in shared memory bound what runs at once by themselves */
-            *blocks = l->shared ? n : staxi_cuda_resident(k, n, length * 4);
+            *threads = l->threads ? l->threads : (int)(warps < 8 ? warps : 8) * 64;
+            /* row areas in shared memory and registers bound what runs at once by themselves */
+            *blocks = l->shared || l->threads ? n : staxi_cuda_resident(k, n, length * 4);
             break;
         case STAXI_CUDA_ARG:
             *threads = length > 2048 ? 256 : 32;
