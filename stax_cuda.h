@@ -588,6 +588,14 @@ static const char *const staxi_cuda_lines_warp[] = {
     "    __syncthreads();",
     "    return sx_block<F>(room, blocks);",
     "}",
+    "/* The same over N lanes of one thread. */",
+    "template <class F, int N> SX_INLINE typename F::T sx_own(typename F::T *a) {",
+    "#pragma unroll",
+    "    for (int w = N / 2; w > 0; w /= 2)",
+    "#pragma unroll",
+    "        for (int l = 0; l < w; l++) a[l] = F::of(a[l], a[l + w]);",
+    "    return a[0];",
+    "}",
     "/* The rule over at most 4096 values, `step` apart, by one thread. */",
     "template <class F> SX_INLINE typename F::T sx_alone(const typename F::T *p, int64_t step, int64_t n) {",
     "    enum { L = 32 * F::LANES };",
@@ -599,11 +607,7 @@ static const char *const staxi_cuda_lines_warp[] = {
     "        for (int l = 0; l < L; l++)",
     "            if (k + l < n) a[l] = F::of(a[l], p[(k + l) * step]);",
     "    }",
-    "#pragma unroll",
-    "    for (int w = L / 2; w > 0; w /= 2)",
-    "#pragma unroll",
-    "        for (int l = 0; l < w; l++) a[l] = F::of(a[l], a[l + w]);",
-    "    return a[0];",
+    "    return sx_own<F, L>(a);",
     "}",
     "/* The same for a block whose 64 lanes lie in shared memory: the caller's two warps both have the result. */",
     "template <class F> SX_INLINE typename F::T sx_pair(const typename F::T *g) {",
@@ -787,8 +791,7 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
                u->held_each ? "\nextern \"C\" __global__ void __launch_bounds__(%d, %d) "
                             : "\nextern \"C\" __global__ void __launch_bounds__(%d) ",
                threads, threads <= 640 ? 640 / threads : 1); /* 96 to 128 registers */
-    staxi_putf(u->t,
-               "stax_kernel_%U(const sx_args args) {\n    const sx_args *const sx = &args;\n",
+    staxi_putf(u->t, "stax_kernel_%U(const sx_args args) {\n    const sx_args *const sx = &args;\n",
                (uint64_t)number);
     staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
     if (u->has_checks) staxi_put(u->t, "    if (sx->record->check) return;\n");
@@ -800,6 +803,14 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
 static void staxi_cuda_end(staxi_cuda_unit *u) {
     staxi_put(u->t, "}\n");
     u->e.indent = 0;
+}
+
+static void staxi_cuda_close(staxi_cuda_unit *u, int braces) {
+    while (braces-- > 0) {
+        u->e.indent--;
+        staxi_line(&u->e);
+        staxi_put(u->t, "}\n");
+    }
 }
 
 /* for each flat number: the loops' counters, the last one fastest. `unit` runs one number. */
@@ -899,6 +910,16 @@ static void staxi_cuda_collect_near(staxi_cuda_unit *u, staxi_cuda_near *near_, 
     for (int k = 0; k < n.n_args; k++) staxi_cuda_collect_near(u, near_, n.args[k], var, nearest);
 }
 
+/* Of all that a list evaluates; the marks begin anew. */
+static void staxi_cuda_near_of(staxi_cuda_unit *u, staxi_cuda_near *near_, uint32_t list,
+                               staxi_ix var, bool nearest) {
+    near_->n = 0;
+    near_->marks.now++;
+    for (; list; list = u->trees->nodes[list].next)
+        for (int x = 0; x < 2; x++)
+            staxi_cuda_collect_near(u, near_, u->trees->nodes[list].expr[x], var, nearest);
+}
+
 static void staxi_cuda_near_free(staxi_cuda_unit *u, staxi_cuda_near *near_) {
     staxi_free(u->a, near_->loads, near_->cap * sizeof(staxi_expr));
     staxi_free(u->a, near_->marks.at, near_->marks.cap * sizeof *near_->marks.at);
@@ -991,9 +1012,7 @@ static void staxi_cuda_four(staxi_cuda_unit *u, uint32_t list, staxi_loop_axis i
     uint64_t id = staxi_var_id(e, inner.var);
     staxi_cuda_near near_;
     memset(&near_, 0, sizeof near_);
-    near_.marks.now = 1;
-    for (uint32_t k = list; k; k = u->trees->nodes[k].next)
-        staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[0], inner.var, true);
+    staxi_cuda_near_of(u, &near_, list, inner.var, true);
     staxi_line(e);
     staxi_put(u->t, "if (base + 4 <= ");
     staxi_emit_ix(e, inner.extent);
@@ -1008,9 +1027,7 @@ static void staxi_cuda_four(staxi_cuda_unit *u, uint32_t list, staxi_loop_axis i
     staxi_line(e);
     staxi_putf(u->t, "const int64_t i%U = base + j;\n", id);
     staxi_cuda_four_body(u, &near_, list, inner.var);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 1);
     staxi_cuda_four_give(u, list, inner.var, id, false);
     e->indent--;
     staxi_line(e);
@@ -1019,9 +1036,7 @@ static void staxi_cuda_four(staxi_cuda_unit *u, uint32_t list, staxi_loop_axis i
     staxi_putf(u->t, "; i%U++) {\n", id);
     e->indent++;
     staxi_cuda_scoped_list(u, list);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 1);
     staxi_cuda_near_free(u, &near_);
 }
 
@@ -1069,18 +1084,27 @@ static bool staxi_cuda_spreads(const staxi_trees *t, const staxi_tree_node *acc)
     return true;
 }
 
+/* The first accumulator from node k of a list on; 0: there is none. */
+static uint32_t staxi_cuda_accum(const staxi_trees *t, uint32_t k) {
+    while (k && t->nodes[k].kind != STAXI_TREE_ACCUM) k = t->nodes[k].next;
+    return k;
+}
+
+static uint32_t staxi_cuda_accum_next(const staxi_trees *t, uint32_t k) {
+    return staxi_cuda_accum(t, t->nodes[k].next);
+}
+
 static int staxi_cuda_accums(const staxi_trees *t, const staxi_tree_node *acc) {
     int n = 0;
-    for (uint32_t k = acc->child; k; k = t->nodes[k].next)
-        n += t->nodes[k].kind == STAXI_TREE_ACCUM;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) n++;
     return n;
 }
 
 /* struct sx_fold_REF: how two partial results of this reduction become one. */
 static void staxi_cuda_folds(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t kernel) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node a = u->trees->nodes[k];
-        if (a.kind != STAXI_TREE_ACCUM) continue;
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const staxi_tree_node a = t->nodes[k];
         staxi_putf(u->t,
                    "\nstruct sx_fold_%U_%U {\n    typedef %s T;\n    enum { LANES = %d };\n    "
                    "SX_INLINE T id() { return ",
@@ -1095,9 +1119,9 @@ static void staxi_cuda_folds(staxi_cuda_unit *u, const staxi_tree_node *acc, uin
 
 /* The accumulators of a thread's lanes: `count` of a 64-lane rule, half of it of a 32-lane one. */
 static void staxi_cuda_lanes(staxi_cuda_unit *u, const staxi_tree_node *acc, int count) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const staxi_tree_node *a = &t->nodes[k];
         staxi_line(&u->e);
         staxi_putf(u->t, "%s a%U[%d] = {", staxi_acc_type(&u->e, a->dtype), (uint64_t)a->ref,
                    count);
@@ -1177,9 +1201,7 @@ static void staxi_cuda_batch_loads(staxi_cuda_unit *u, staxi_ix var, const staxi
         staxi_emit_ix(e, staxi_flat_index(u->p, n.ref, n.ix));
         staxi_put(u->t, "];\n");
     }
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 1);
 }
 
 /* One pass of a thread's `lanes` lanes, `apart` elements from each other, over [k, end): k and end
@@ -1190,10 +1212,7 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     staxi_cuda_near near_;
     staxi_text index;
     memset(&near_, 0, sizeof near_);
-    near_.marks.now = 1;
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
-        for (int x = 0; x < 2; x++)
-            staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[x], acc->runs[0].var, false);
+    staxi_cuda_near_of(u, &near_, acc->child, acc->runs[0].var, false);
     int steps = 16 / lanes;
     while (steps > 1 && steps * lanes * (int)near_.n > 32) steps /= 2;
     staxi_text_init(&index, u->a);
@@ -1202,8 +1221,8 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     staxi_putf(u->t, "for (; k + %d < end; k += %d) {\n",
                (steps - 1) * stride + apart * (lanes - 1), steps * stride);
     e->indent++;
-    staxi_cuda_batch_loads(u, acc->runs[0].var, &near_, steps * lanes,
-                           index.data ? index.data : "", "");
+    staxi_cuda_batch_loads(u, acc->runs[0].var, &near_, steps * lanes, index.data ? index.data : "",
+                           "");
     staxi_putf(u->t, "#pragma unroll\n");
     staxi_line(e);
     staxi_putf(u->t, "for (int j = 0; j < %d; j++) {\n", steps * lanes);
@@ -1213,12 +1232,7 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     staxi_format(lane + 4, sizeof lane - 4, "%U", (uint64_t)lanes);
     staxi_cuda_element(u, acc->child, acc->runs[0].var, &near_, "j", index.data ? index.data : "",
                        lane);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 2);
     staxi_line(e);
     staxi_putf(u->t, "for (; k < end; k += %d) {\n#pragma unroll\n", stride);
     e->indent++;
@@ -1229,12 +1243,7 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     staxi_putf(&index, "k + u * %d", apart);
     staxi_cuda_element(u, acc->child, acc->runs[0].var, NULL, "", index.data ? index.data : "",
                        "u");
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 2);
     if (index.failed) staxi_emit_no_memory(e);
     staxi_text_free(&index);
     staxi_cuda_near_free(u, &near_);
@@ -1243,22 +1252,21 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
 /* The lanes of a rule with 32 lanes stay one a thread; a list with both kinds is not spread. */
 static int staxi_cuda_list_group(const staxi_trees *t, const staxi_tree_node *acc) {
     int group = 0;
-    for (uint32_t k = acc->child; k; k = t->nodes[k].next) {
-        const staxi_tree_node *a = &t->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        int g = staxi_cuda_group(a);
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        int g = staxi_cuda_group(&t->nodes[k]);
         if (group && g != group) return 0;
         group = g;
     }
     return group;
 }
 
-/* A line for each accumulator: @ is its number, $ its type. q: the result so far, the value of an
+/* A line for each accumulator: @ is its number, $ its type. F: its fold; a: a thread's lanes, s:
+   their sum; p: parts in memory, g and h: in shared memory; q: the result so far, the value of an
    empty reduction to begin with; r: what others read. */
 static void staxi_cuda_result(staxi_cuda_unit *u, const staxi_tree_node *acc, const char *format) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const staxi_tree_node *a = &t->nodes[k];
         staxi_line(&u->e);
         for (const char *c = format; *c; c++) {
             if (*c == '@')
@@ -1272,10 +1280,18 @@ static void staxi_cuda_result(staxi_cuda_unit *u, const staxi_tree_node *acc, co
     }
 }
 
+/* The same with a number in the format, as %U. */
+static void staxi_cuda_result_of(staxi_cuda_unit *u, const staxi_tree_node *acc, const char *format,
+                                 int64_t n) {
+    char line[80];
+    staxi_format(line, sizeof line, format, (uint64_t)n);
+    staxi_cuda_result(u, acc, line);
+}
+
 static void staxi_cuda_empty(staxi_cuda_unit *u, const staxi_tree_node *acc) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const staxi_tree_node *a = &t->nodes[k];
         staxi_line(&u->e);
         staxi_putf(u->t, "%s q%U = ", staxi_value_type(&u->e, a->dtype), (uint64_t)a->ref);
         staxi_emit_const(&u->e, a->dtype, staxi_empty_bits(a));
@@ -1283,184 +1299,154 @@ static void staxi_cuda_empty(staxi_cuda_unit *u, const staxi_tree_node *acc) {
     }
 }
 
-/* Where the parts of accumulator number j lie: 8 bytes each, `count` of them. */
-static void staxi_cuda_part(staxi_cuda_unit *u, const staxi_tree_node *a, int j, staxi_ix count) {
-    staxi_line(&u->e);
-    staxi_putf(u->t, "%s *const p%U = (%s *)(sx->parts + %d * 8 * (",
-               staxi_acc_type(&u->e, a->dtype), (uint64_t)a->ref, staxi_acc_type(&u->e, a->dtype),
-               j);
-    staxi_emit_ix(&u->e, count);
-    staxi_put(u->t, "));\n");
+/* Where the parts of each accumulator lie: 8 bytes each, `count` of them; and the folds' names. */
+static void staxi_cuda_part_list(staxi_cuda_unit *u, const staxi_tree_node *acc, staxi_ix count) {
+    const staxi_trees *t = u->trees;
+    int j = 0;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const char *type = staxi_acc_type(&u->e, t->nodes[k].dtype);
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%s *const p%U = (%s *)(sx->parts + %d * 8 * (", type,
+                   (uint64_t)t->nodes[k].ref, type, j++);
+        staxi_emit_ix(&u->e, count);
+        staxi_put(u->t, "));\n");
+    }
 }
 
-static void staxi_cuda_part_list(staxi_cuda_unit *u, const staxi_tree_node *acc, staxi_ix count) {
-    int j = 0;
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
-        if (u->trees->nodes[k].kind == STAXI_TREE_ACCUM) {
-            const staxi_tree_node a = u->trees->nodes[k];
-            staxi_cuda_part(u, &a, j++, count);
-        }
+/* A reduction in blocks of 4096: one kernel sums them, and if there may be several (not `whole`) a
+   second one sums what the first left. */
+typedef struct staxi_cuda_cut {
+    const staxi_tree_node *acc;
+    uint64_t number; /* of its folds */
+    bool whole;
+    staxi_ix results, blocks, parts; /* numbers of results, blocks of each, all blocks */
+} staxi_cuda_cut;
+
+static staxi_cuda_cut staxi_cuda_cut_of(staxi_cuda_unit *u, const staxi_tree_node *acc) {
+    staxi_cuda_cut cut;
+    cut.acc = acc;
+    cut.number = u->n_launches;
+    cut.whole = staxi_high(&u->e, acc->runs[0].extent) <= STAXI_BLOCK;
+    cut.results = staxi_cuda_loops_product(u);
+    cut.blocks = staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK);
+    cut.parts = staxi_ix_mul(&u->p->ix, cut.results, cut.blocks);
+    staxi_cuda_folds(u, acc, cut.number);
+    return cut;
+}
+
+/* Begins the first kernel, which runs `list`, or the second one (list 0). */
+static staxi_cuda_launch *staxi_cuda_begin_cut(staxi_cuda_unit *u, const staxi_cuda_cut *cut,
+                                               staxi_cuda_kind kind, uint32_t list, int threads) {
+    staxi_cuda_launch *l = staxi_cuda_begin(u, kind, list ? list : cut->acc->after, "0", threads);
+    if (!l) return NULL;
+    staxi_ix room = staxi_ix_const(&u->p->ix, 8 * staxi_cuda_accums(u->trees, cut->acc));
+    l->count = cut->results;
+    l->length = list ? cut->acc->runs[0].extent : cut->blocks;
+    if (list) l->parts = staxi_ix_mul(&u->p->ix, cut->parts, room);
+    staxi_cuda_result_of(u, cut->acc, "typedef sx_fold_%U_@ F@;", (int64_t)cut->number);
+    if (!list || !cut->whole) staxi_cuda_part_list(u, cut->acc, cut->parts);
+    return l;
+}
+
+/* Ends either: a part is stored, or the result goes to what follows. */
+static void staxi_cuda_end_cut(staxi_cuda_unit *u, const staxi_cuda_cut *cut, const char *part,
+                               const char *result, size_t scope) {
+    if (part && !cut->whole) {
+        staxi_cuda_result(u, cut->acc, part);
+    } else {
+        staxi_cuda_empty(u, cut->acc);
+        staxi_cuda_result(u, cut->acc, result);
+        staxi_cuda_result(u, cut->acc, "const $ r@ = q@;");
+        staxi_cuda_scoped_list(u, cut->acc->after);
+    }
+    staxi_emit_scope_close(&u->e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
+/* const int64_t <name> = <ix>; */
+static void staxi_cuda_size(staxi_cuda_unit *u, const char *name, staxi_ix ix) {
+    staxi_line(&u->e);
+    staxi_putf(u->t, "const int64_t %s = ", name);
+    staxi_emit_ix(&u->e, ix);
+    staxi_put(u->t, ";\n");
 }
 
 /* [block * 4096, the next or the end of the run) */
 static void staxi_cuda_block_bounds(staxi_cuda_unit *u, const staxi_tree_node *acc) {
-    staxi_line(&u->e);
-    staxi_put(u->t, "const int64_t length = ");
-    staxi_emit_ix(&u->e, acc->runs[0].extent);
-    staxi_put(u->t, ";\n");
+    staxi_cuda_size(u, "length", acc->runs[0].extent);
     staxi_line(&u->e);
     staxi_put(u->t, "const int64_t end = sx_imin(length, block * 4096 + 4096);\n");
 }
 
 /* A thread block a row: the parts of its blocks, by the same rule. */
-static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t number,
-                                   staxi_ix rows, staxi_ix blocks, staxi_ix parts) {
-    staxi_emit *e = &u->e;
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_FINISH_ROWS, acc->after, "0", 256);
-    if (!l) return;
-    l->count = rows;
-    l->length = blocks;
-    staxi_cuda_part_list(u, acc, parts);
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        int64_t most = staxi_high(e, blocks); /* parts of parts */
-        most = most > 4096 * 4096 ? 4096 : (most + 4095) / 4096;
-        staxi_putf(u->t, "    __shared__ %s h%U[%D];\n", staxi_acc_type(e, a->dtype),
-                   (uint64_t)a->ref, most > 0 ? most : 1);
-    }
-    staxi_cuda_flat(u, rows, "blockIdx.x", "gridDim.x");
-    staxi_put(u->t, "        const int64_t blocks = ");
-    staxi_emit_ix(e, blocks);
-    staxi_put(u->t, ";\n");
+static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_cuda_cut *cut) {
+    int64_t most = staxi_high(&u->e, cut->blocks); /* parts of parts */
+    most = most > 4096 * 4096 ? 4096 : (most + 4095) / 4096;
+    if (!staxi_cuda_begin_cut(u, cut, STAXI_CUDA_FINISH_ROWS, 0, 256)) return;
+    staxi_cuda_result_of(u, cut->acc, "__shared__ $ h@[%U];", most > 0 ? most : 1);
+    staxi_cuda_flat(u, cut->results, "blockIdx.x", "gridDim.x");
+    staxi_cuda_size(u, "blocks", cut->blocks);
     staxi_cuda_digits(u, 0);
-    size_t scope = staxi_emit_scope_open(e);
-    staxi_cuda_empty(u, acc);
-    staxi_put(u->t, "        if (blocks > 0) {\n");
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        staxi_putf(u->t,
-                   "            q%U = sx_rule<sx_fold_%U_%U>(p%U + flat * blocks, blocks, h%U);\n",
-                   (uint64_t)a->ref, number, (uint64_t)a->ref, (uint64_t)a->ref, (uint64_t)a->ref);
-    }
-    staxi_put(u->t, "        }\n        if (threadIdx.x) continue;\n");
-    staxi_cuda_result(u, acc, "const $ r@ = q@;");
-    staxi_cuda_scoped_list(u, acc->after);
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "    }\n");
-    staxi_cuda_end(u);
+    size_t scope = staxi_emit_scope_open(&u->e);
+    staxi_cuda_result(u, cut->acc, "const $ s@ = sx_rule<F@>(p@ + flat * blocks, blocks, h@);");
+    staxi_put(u->t, "        if (threadIdx.x) continue;\n");
+    staxi_cuda_end_cut(u, cut, NULL, "if (blocks > 0) q@ = s@;", scope);
 }
 
 /* A warp a block of a row. */
 static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
-    staxi_emit *e = &u->e;
     const staxi_tree_node *acc = &u->trees->nodes[list];
     int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
-    uint64_t number = u->n_launches;
-    bool whole = staxi_high(e, acc->runs[0].extent) <= STAXI_BLOCK;
-    staxi_ix rows = staxi_cuda_loops_product(u),
-             blocks = staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK),
-             parts = staxi_ix_mul(&u->p->ix, rows, blocks);
-    staxi_cuda_folds(u, acc, number);
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ROWS, list, "0", 256);
+    const staxi_cuda_cut cut = staxi_cuda_cut_of(u, acc);
+    staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list, 256);
     if (!l) return;
-    l->count = whole ? rows : parts;
-    l->length = acc->runs[0].extent;
-    l->parts = staxi_ix_mul(&u->p->ix, parts,
-                            staxi_ix_const(&u->p->ix, 8 * staxi_cuda_accums(u->trees, acc)));
-    if (!whole) staxi_cuda_part_list(u, acc, parts);
+    if (!cut.whole) l->count = cut.parts;
     staxi_put(u->t, "    const int lane = (int)(threadIdx.x & 31);\n");
     staxi_cuda_flat(u, l->count, "((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32",
                     "(int64_t)gridDim.x * blockDim.x / 32");
-    if (whole) {
+    if (cut.whole) {
         staxi_put(u->t, "        const int64_t block = 0;\n");
     } else {
         staxi_put(u->t, "        const int64_t block = sx_digit(&rest, ");
-        staxi_emit_ix(e, blocks);
+        staxi_emit_ix(&u->e, cut.blocks);
         staxi_put(u->t, ");\n");
     }
     staxi_cuda_digits(u, 0);
     staxi_cuda_block_bounds(u, acc);
-    size_t scope = staxi_emit_scope_open(e);
+    size_t scope = staxi_emit_scope_open(&u->e);
     staxi_cuda_lanes(u, acc, lanes);
     staxi_put(u->t, "        int64_t k = block * 4096 + lane;\n");
     staxi_cuda_pass(u, acc, lanes, 32, group);
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        staxi_putf(u->t, "        const %s s%U = sx_tree<sx_fold_%U_%U>(a%U);\n",
-                   staxi_acc_type(e, a->dtype), (uint64_t)a->ref, number, (uint64_t)a->ref,
-                   (uint64_t)a->ref);
-    }
+    staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
     staxi_put(u->t, "        if (lane) continue;\n");
-    if (!whole) {
-        staxi_cuda_result(u, acc, "p@[flat] = s@;");
-    } else {
-        staxi_cuda_empty(u, acc);
-        staxi_put(u->t, "        if (length > 0) {\n");
-        staxi_cuda_result(u, acc, "    q@ = s@;");
-        staxi_put(u->t, "        }\n");
-        staxi_cuda_result(u, acc, "const $ r@ = q@;");
-        staxi_cuda_scoped_list(u, acc->after);
-    }
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "    }\n");
-    staxi_cuda_end(u);
-    if (!whole && !e->failed) staxi_cuda_finish_rows(u, acc, number, rows, blocks, parts);
+    staxi_cuda_end_cut(u, &cut, "p@[flat] = s@;", "if (length > 0) q@ = s@;", scope);
+    if (!cut.whole && !u->e.failed) staxi_cuda_finish_rows(u, &cut);
 }
 
 /* A thread a column: the parts of its blocks. */
-static void staxi_cuda_finish_columns(staxi_cuda_unit *u, const staxi_tree_node *acc,
-                                      uint64_t number, staxi_ix columns, staxi_ix blocks,
-                                      staxi_ix parts) {
-    staxi_emit *e = &u->e;
-    staxi_loop_axis column = u->loops[u->n_loops - 1];
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_FINISH_COLUMNS, acc->after, "0", 128);
-    if (!l) return;
-    l->count = columns;
-    l->length = blocks;
-    staxi_cuda_part_list(u, acc, parts);
-    staxi_cuda_flat(u, columns, staxi_cuda_thread, staxi_cuda_threads);
-    staxi_put(u->t, "        const int64_t blocks = ");
-    staxi_emit_ix(e, blocks);
-    staxi_put(u->t, ", width = ");
-    staxi_emit_ix(e, column.extent);
+static void staxi_cuda_finish_columns(staxi_cuda_unit *u, const staxi_cuda_cut *cut) {
+    if (!staxi_cuda_begin_cut(u, cut, STAXI_CUDA_FINISH_COLUMNS, 0, 128)) return;
+    staxi_cuda_flat(u, cut->results, staxi_cuda_thread, staxi_cuda_threads);
+    staxi_cuda_size(u, "blocks", cut->blocks);
+    staxi_cuda_size(u, "width", u->loops[u->n_loops - 1].extent);
     staxi_put(u->t,
-              ";\n        const int64_t first = flat / width * blocks * width + flat % width;\n");
+              "        const int64_t first = flat / width * blocks * width + flat % width;\n");
     staxi_cuda_digits(u, 0);
-    size_t scope = staxi_emit_scope_open(e);
-    staxi_cuda_empty(u, acc);
-    staxi_put(u->t, "        if (blocks > 0) {\n");
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        staxi_putf(u->t, "            q%U = sx_alone<sx_fold_%U_%U>(p%U + first, width, blocks);\n",
-                   (uint64_t)a->ref, number, (uint64_t)a->ref, (uint64_t)a->ref);
-    }
-    staxi_put(u->t, "        }\n");
-    staxi_cuda_result(u, acc, "const $ r@ = q@;");
-    staxi_cuda_scoped_list(u, acc->after);
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "    }\n");
-    staxi_cuda_end(u);
+    staxi_cuda_end_cut(u, cut, NULL,
+                       "if (blocks > 0) q@ = sx_alone<F@>(p@ + first, width, blocks);",
+                       staxi_emit_scope_open(&u->e));
+}
+
+static void staxi_cuda_barrier(staxi_cuda_unit *u) {
+    staxi_line(&u->e);
+    staxi_put(u->t, "__syncthreads();\n");
 }
 
 /* The tree over the lanes of a column: those of a thread, then over the 16 threads of the column.
  */
-static void staxi_cuda_column_tree(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes,
-                                   uint64_t number) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        uint64_t id = a->ref;
-        staxi_putf(u->t, "        typedef sx_fold_%U_%U F%U;\n", number, id, id);
-        for (int w = lanes / 2; w > 0; w /= 2)
-            for (int j = 0; j < w; j++)
-                staxi_putf(u->t, "        a%U[%d] = F%U::of(a%U[%d], a%U[%d]);\n", id, j, id, id, j,
-                           id, j + w);
-        staxi_putf(u->t, "        h%U[row][column] = a%U[0];\n", id, id);
-    }
+static void staxi_cuda_column_tree(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes) {
+    staxi_cuda_result_of(u, acc, "h@[row][column] = sx_own<F@, %U>(a@);", lanes);
     staxi_put(u->t, "        __syncthreads();\n        for (int w = 8; w > 0; w /= 2) {\n");
     staxi_cuda_result(u, acc,
                       "    if (row < w) h@[row][column] = F@::of(h@[row][column], h@[row + "
@@ -1468,46 +1454,48 @@ static void staxi_cuda_column_tree(staxi_cuda_unit *u, const staxi_tree_node *ac
     staxi_put(u->t, "            __syncthreads();\n        }\n");
 }
 
+/* Which tile of columns, block of rows and outer iteration a thread block has. */
+static void staxi_cuda_column_digits(staxi_cuda_unit *u, const staxi_cuda_cut *cut,
+                                     staxi_ix tiles) {
+    staxi_emit *e = &u->e;
+    staxi_loop_axis column = u->loops[u->n_loops - 1];
+    staxi_putf(u->t, "        const int64_t i%U = sx_digit(&rest, ", staxi_var_id(e, column.var));
+    staxi_emit_ix(e, tiles);
+    staxi_put(u->t, ") * 32 + column;\n");
+    staxi_cuda_size(u, "width", column.extent);
+    if (cut->whole) {
+        staxi_put(u->t, "        const int64_t block = 0;\n");
+    } else {
+        staxi_cuda_size(u, "blocks", cut->blocks);
+        staxi_putf(
+            u->t,
+            "        const int64_t block = sx_digit(&rest, blocks), first = (rest * blocks + "
+            "block) * width + i%U;\n",
+            staxi_var_id(e, column.var));
+    }
+    u->n_loops--;
+    staxi_cuda_digits(u, 0);
+    u->n_loops++;
+}
+
 /* 512 threads a block of 32 columns by 4096 rows. */
 static void staxi_cuda_columns(staxi_cuda_unit *u, uint32_t list) {
     staxi_emit *e = &u->e;
     const staxi_tree_node *acc = &u->trees->nodes[list];
     int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 16;
-    uint64_t number = u->n_launches;
-    bool whole = staxi_high(e, acc->runs[0].extent) <= STAXI_BLOCK;
     staxi_loop_axis column = u->loops[u->n_loops - 1];
-    staxi_ix columns = staxi_cuda_loops_product(u), one = staxi_ix_const(&u->p->ix, 1),
-             blocks = staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK),
-             tiles = staxi_cuda_pieces(u, column.extent, STAXI_CUDA_TILE),
-             parts = staxi_ix_mul(&u->p->ix, columns, blocks), outer = one;
+    const staxi_cuda_cut cut = staxi_cuda_cut_of(u, acc);
+    staxi_ix tiles = staxi_cuda_pieces(u, column.extent, STAXI_CUDA_TILE), count = tiles;
     for (int d = 0; d + 1 < u->n_loops; d++)
-        outer = staxi_ix_mul(&u->p->ix, outer, u->loops[d].extent);
-    staxi_cuda_folds(u, acc, number);
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_COLUMNS, list, "0", 512);
+        count = staxi_ix_mul(&u->p->ix, count, u->loops[d].extent);
+    staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_COLUMNS, list, 512);
     if (!l) return;
-    l->count = staxi_ix_mul(&u->p->ix, staxi_ix_mul(&u->p->ix, outer, whole ? one : blocks), tiles);
-    l->length = acc->runs[0].extent;
-    l->parts = staxi_ix_mul(&u->p->ix, parts,
-                            staxi_ix_const(&u->p->ix, 8 * staxi_cuda_accums(u->trees, acc)));
-    if (!whole) staxi_cuda_part_list(u, acc, parts);
+    l->count = cut.whole ? count : staxi_ix_mul(&u->p->ix, count, cut.blocks);
     staxi_put(u->t,
               "    const int column = (int)(threadIdx.x % 32), row = (int)(threadIdx.x / 32);\n");
     staxi_cuda_result(u, acc, "__shared__ $ h@[16][32];");
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
-    staxi_putf(u->t, "        const int64_t i%U = sx_digit(&rest, ", staxi_var_id(e, column.var));
-    staxi_emit_ix(e, tiles);
-    staxi_put(u->t, ") * 32 + column, width = ");
-    staxi_emit_ix(e, column.extent);
-    staxi_put(u->t, whole ? ", block = 0;\n" : ", block = sx_digit(&rest, ");
-    if (!whole) {
-        staxi_emit_ix(e, blocks);
-        staxi_put(u->t, ");\n        const int64_t first = (rest * (");
-        staxi_emit_ix(e, blocks);
-        staxi_putf(u->t, ") + block) * width + i%U;\n", staxi_var_id(e, column.var));
-    }
-    u->n_loops--;
-    staxi_cuda_digits(u, 0);
-    u->n_loops++;
+    staxi_cuda_column_digits(u, &cut, tiles);
     staxi_cuda_block_bounds(u, acc);
     size_t scope = staxi_emit_scope_open(e);
     staxi_cuda_lanes(u, acc, lanes);
@@ -1517,20 +1505,11 @@ static void staxi_cuda_columns(staxi_cuda_unit *u, uint32_t list) {
     staxi_cuda_pass(u, acc, lanes, 16, group);
     staxi_put(u->t, "        }\n        __syncthreads();\n");
     e->indent = 2;
-    staxi_cuda_column_tree(u, acc, lanes, number);
+    staxi_cuda_column_tree(u, acc, lanes);
     staxi_putf(u->t, "        if (row || i%U >= width) continue;\n", staxi_var_id(e, column.var));
-    if (!whole) {
-        staxi_cuda_result(u, acc, "p@[first] = h@[0][column];");
-    } else {
-        staxi_cuda_empty(u, acc);
-        staxi_cuda_result(u, acc, "if (length > 0) q@ = h@[0][column];");
-        staxi_cuda_result(u, acc, "const $ r@ = q@;");
-        staxi_cuda_scoped_list(u, acc->after);
-    }
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "    }\n");
-    staxi_cuda_end(u);
-    if (!whole && !e->failed) staxi_cuda_finish_columns(u, acc, number, columns, blocks, parts);
+    staxi_cuda_end_cut(u, &cut, "p@[first] = h@[0][column];", "if (length > 0) q@ = h@[0][column];",
+                       scope);
+    if (!cut.whole && !e->failed) staxi_cuda_finish_columns(u, &cut);
 }
 
 /* ---- a thread block an iteration ---- */
@@ -1559,7 +1538,7 @@ static int64_t staxi_cuda_team_shared(staxi_cuda_unit *u, uint32_t list) {
 }
 
 /* A thread has one lane of a block of 4096; as many blocks at once as there are threads for. */
-static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t number) {
+static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc) {
     staxi_emit *e = &u->e;
     int group = staxi_cuda_list_group(u->trees, acc);
     staxi_cuda_empty(u, acc);
@@ -1581,12 +1560,10 @@ static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, 
     staxi_line(e);
     staxi_putf(u->t, "int64_t k = block * 4096 + threadIdx.x %% %d;\n", group);
     staxi_cuda_pass(u, acc, 1, 0, group);
-    staxi_line(e);
-    staxi_put(u->t, "__syncthreads();\n");
+    staxi_cuda_barrier(u);
     if (group == STAXI_LANES_F32) {
         staxi_cuda_result(u, acc, "g@[threadIdx.x] = a@[0];");
-        staxi_line(e);
-        staxi_put(u->t, "__syncthreads();\n");
+        staxi_cuda_barrier(u);
         staxi_cuda_result(u, acc, "const $ s@ = sx_pair<F@>(g@);");
     } else {
         staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
@@ -1597,23 +1574,11 @@ static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, 
     staxi_line(e);
     staxi_put(u->t, "}\n");
     staxi_emit_scope_close(e, scope);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
-    staxi_line(e);
-    staxi_put(u->t, "__syncthreads();\n");
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        staxi_line(e);
-        staxi_putf(u->t, "q%U = sx_block<sx_fold_%U_%U>(h%U, (", (uint64_t)a->ref, number,
-                   (uint64_t)a->ref, (uint64_t)a->ref);
-        staxi_emit_ix(e, acc->runs[0].extent);
-        staxi_put(u->t, " + 4095) / 4096);\n");
-    }
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 1);
+    staxi_cuda_barrier(u);
+    staxi_cuda_size(u, "blocks", staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK));
+    staxi_cuda_result(u, acc, "q@ = sx_block<F@>(h@, blocks);");
+    staxi_cuda_close(u, 1);
 }
 
 /* The loops of a map: all threads run the outer ones, and share the innermost. */
@@ -1628,9 +1593,7 @@ static void staxi_cuda_team_loop(staxi_cuda_unit *u, uint32_t at) {
         staxi_put(u->t, "; base += blockDim.x * 4) {\n");
         e->indent++;
         staxi_cuda_four(u, n.child, n.axis);
-        e->indent--;
-        staxi_line(e);
-        staxi_put(u->t, "}\n");
+        staxi_cuda_close(u, 1);
         return;
     }
     staxi_line(e);
@@ -1645,9 +1608,7 @@ static void staxi_cuda_team_loop(staxi_cuda_unit *u, uint32_t at) {
         staxi_cuda_scoped_list(u, n.child);
     else
         staxi_cuda_team_loop(u, n.child);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 1);
 }
 
 /* ---- held: elements that stay in the registers of their thread ---- */
@@ -1703,8 +1664,8 @@ static void staxi_cuda_hold_add(staxi_cuda_unit *u, int s, uint32_t buffer, stax
     if (!staxi_ix_affine(&u->p->ix, at, u->segments[s].axis.var, &step, &rest) ||
         (staxi_ix_is_const(&u->p->ix, step, &c) && c == 0))
         return;
-    while (k < u->n_held && (u->held[k].buffer != buffer || u->held[k].step != step ||
-                             u->held[k].rest != rest))
+    while (k < u->n_held &&
+           (u->held[k].buffer != buffer || u->held[k].step != step || u->held[k].rest != rest))
         k++;
     if (k == STAXI_CUDA_HELD) return;
     if (k == u->n_held) {
@@ -1742,12 +1703,7 @@ static bool staxi_cuda_find_holds(staxi_cuda_unit *u) {
     memset(&near_, 0, sizeof near_);
     for (int s = 0; s < u->n_segments && fits; s++) {
         int64_t code = 0;
-        near_.n = 0;
-        near_.marks.now++;
-        for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next)
-            for (int x = 0; x < 2; x++)
-                staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[x],
-                                        u->segments[s].axis.var, false);
+        staxi_cuda_near_of(u, &near_, u->segments[s].list, u->segments[s].axis.var, false);
         near_.marks.now++;
         for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next)
             for (int x = 0; x < 2; x++)
@@ -1885,10 +1841,7 @@ static void staxi_cuda_held_pass(staxi_cuda_unit *u) {
     char index[48], condition[64] = "";
     staxi_cuda_near near_;
     memset(&near_, 0, sizeof near_);
-    near_.marks.now = 1;
-    for (uint32_t k = s.list; k; k = u->trees->nodes[k].next)
-        for (int x = 0; x < 2; x++)
-            staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[x], s.axis.var, false);
+    staxi_cuda_near_of(u, &near_, s.list, s.axis.var, false);
     staxi_emit_hoists(e, s.list, staxi_var_bit(e, s.axis.var));
     staxi_format(index, sizeof index, "k + (c + j) * %U", (uint64_t)u->held_group);
     if (u->held_partly)
@@ -1919,11 +1872,7 @@ static void staxi_cuda_held_pass(staxi_cuda_unit *u) {
     staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", chunk, condition);
     e->indent++;
     staxi_cuda_element(u, s.list, s.axis.var, &near_, "j", index, "0");
-    for (int k = 0; k < 2; k++) {
-        e->indent--;
-        staxi_line(e);
-        staxi_put(u->t, "}\n");
-    }
+    staxi_cuda_close(u, 2);
     staxi_cuda_near_free(u, &near_);
 }
 
@@ -1936,11 +1885,12 @@ static void staxi_cuda_held_acc(staxi_cuda_unit *u, const staxi_tree_node *acc) 
     staxi_cuda_held_pass(u);
     if (u->held_group == STAXI_LANES_F32) {
         staxi_cuda_result(u, acc, "g@[threadIdx.x] = a@[0];");
-        staxi_line(e);
-        staxi_put(u->t, "__syncthreads();\n");
-        staxi_cuda_result(u, acc, blocks > 1 ? "a@[0] = sx_pair<F@>(g@);" : "q@ = sx_pair<F@>(g@);");
+        staxi_cuda_barrier(u);
+        staxi_cuda_result(u, acc,
+                          blocks > 1 ? "a@[0] = sx_pair<F@>(g@);" : "q@ = sx_pair<F@>(g@);");
     } else {
-        staxi_cuda_result(u, acc, blocks > 1 ? "a@[0] = sx_tree<F@>(a@);" : "q@ = sx_tree<F@>(a@);");
+        staxi_cuda_result(u, acc,
+                          blocks > 1 ? "a@[0] = sx_tree<F@>(a@);" : "q@ = sx_tree<F@>(a@);");
     }
     if (blocks > 1) {
         staxi_line(e);
@@ -1948,20 +1898,12 @@ static void staxi_cuda_held_acc(staxi_cuda_unit *u, const staxi_tree_node *acc) 
         staxi_cuda_result(u, acc, "    h@[block] = a@[0];");
         staxi_line(e);
         staxi_put(u->t, "}\n");
-        staxi_line(e);
-        staxi_put(u->t, "__syncthreads();\n");
-        char format[40];
-        staxi_format(format, sizeof format, "q@ = sx_block<F@>(h@, %U);", (uint64_t)blocks);
-        staxi_cuda_result(u, acc, format);
+        staxi_cuda_barrier(u);
+        staxi_cuda_result_of(u, acc, "q@ = sx_block<F@>(h@, %U);", blocks);
     }
 }
 
-static void staxi_cuda_barrier(staxi_cuda_unit *u) {
-    staxi_line(&u->e);
-    staxi_put(u->t, "__syncthreads();\n");
-}
-
-static void staxi_cuda_team_list(staxi_cuda_unit *u, uint32_t list, uint64_t number) {
+static void staxi_cuda_team_list(staxi_cuda_unit *u, uint32_t list) {
     staxi_emit *e = &u->e;
     for (; list && !e->failed; list = u->trees->nodes[list].next) {
         const staxi_tree_node n = u->trees->nodes[list];
@@ -1976,10 +1918,10 @@ static void staxi_cuda_team_list(staxi_cuda_unit *u, uint32_t list, uint64_t num
             if (u->held_each)
                 staxi_cuda_held_acc(u, &n);
             else
-                staxi_cuda_team_acc(u, &n, number);
+                staxi_cuda_team_acc(u, &n);
             if (!u->held_each || u->held_waits) staxi_cuda_barrier(u); /* what children stored */
             staxi_cuda_result(u, &n, "const $ r@ = q@;");
-            staxi_cuda_team_list(u, n.after, number);
+            staxi_cuda_team_list(u, n.after);
         } else if (n.kind == STAXI_TREE_ACC) {
             staxi_emit_row_acc(e, &n);
         } else if (one) {
@@ -2004,13 +1946,8 @@ static void staxi_cuda_team_arrays(staxi_cuda_unit *u, uint32_t list, uint64_t n
         const staxi_tree_node *n = &u->trees->nodes[k];
         if (n->kind != STAXI_TREE_ACC || !n->n_runs) continue;
         int64_t most = (staxi_high(&u->e, n->runs[0].extent) + STAXI_BLOCK - 1) / STAXI_BLOCK;
-        for (uint32_t a = n->child; a; a = u->trees->nodes[a].next) {
-            if (u->trees->nodes[a].kind != STAXI_TREE_ACCUM) continue;
-            uint64_t id = u->trees->nodes[a].ref;
-            staxi_putf(u->t,
-                       "    typedef sx_fold_%U_%U F%U;\n    __shared__ F%U::T g%U[512], h%U[%D];\n",
-                       number, id, id, id, id, id, most > 0 ? most : 1);
-        }
+        staxi_cuda_result_of(u, n, "typedef sx_fold_%U_@ F@;", (int64_t)number);
+        staxi_cuda_result_of(u, n, "__shared__ F@::T g@[512], h@[%U];", most > 0 ? most : 1);
     }
 }
 
@@ -2046,7 +1983,7 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     staxi_cuda_digits(u, 0);
     size_t scope = staxi_emit_scope_open(e);
     if (u->held_each) staxi_cuda_held_arrays(u);
-    staxi_cuda_team_list(u, list, number);
+    staxi_cuda_team_list(u, list);
     int n_accs = 0; /* with two reductions, the other's barriers keep iterations apart */
     for (int k = 0; k < u->n_segments; k++) n_accs += u->segments[k].is_acc;
     if (u->held_each && n_accs < 2) staxi_cuda_barrier(u);

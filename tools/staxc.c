@@ -1481,8 +1481,7 @@ static stax_status to_device(const tool *t, stax_tensor *x, int n) {
         int64_t lowest, highest, width = (int64_t)stax_dtype_bytes(x[k].dtype);
         reach(&x[k], &lowest, &highest);
         stax_shape stretch = stax_shape1(highest - lowest + 1);
-        stax_tensor from =
-            stax_tensor_of(x[k].dtype, stretch, (char *)x[k].data + lowest * width);
+        stax_tensor from = stax_tensor_of(x[k].dtype, stretch, (char *)x[k].data + lowest * width);
         s = stax_cuda_tensor_new(t->cuda, x[k].dtype, stretch, &x[n + k]);
         if (s == STAX_OK) s = stax_cuda_copy(t->cuda, &x[n + k], &from);
         x[k].data = (char *)x[n + k].data - lowest * width;
@@ -1519,8 +1518,7 @@ static double call_overhead(tool *t, int n_inputs, bool interpret) {
     y[0] = y[1] = stax_tensor_of(STAX_F32, stax_shape0(), &out);
     e.out = y;
     bool ok = compile_there(t, g, interpret, true, &p) == DONE;
-    if (p.gpu)
-        ok = to_device(t, e.slots, n_inputs) == STAX_OK && to_device(t, e.out, 1) == STAX_OK;
+    if (p.gpu) ok = to_device(t, e.slots, n_inputs) == STAX_OK && to_device(t, e.out, 1) == STAX_OK;
     for (int k = 0; ok && k < READINGS; k++)
         if (time_calls(t, &p, &e, CALLS, &ns[k]) != STAX_OK) ns[k] = 0.0;
     compiled_free(&p);
