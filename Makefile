@@ -60,18 +60,21 @@ long:
 	@LIMIT=14400 $(RUN) $(LONG:%=$(B)/long/%) $(LONG_SCRIPTS)
 
 # The tool and the examples are complete programs: `cc -O2 -I. tools/staxc.c -o staxc -lm -ldl -lpthread` builds
-# one. Here the implementation is compiled once for all of them, and each is told that it is already done.
-staxc: tools/staxc.c $(B)/stax.o $(HEADERS)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -I. -DSTAX_IMPLEMENTATION_DONE tools/staxc.c $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
+# one. Here the implementation (stax_cuda.h's too: it is built on stax.h's private part) is compiled once for all of
+# them, and each is told that it is already done.
+DONE = -DSTAX_IMPLEMENTATION_DONE -DSTAX_CUDA_IMPLEMENTATION_DONE
 
-$(B)/stax.o: stax.h
+staxc: tools/staxc.c $(B)/stax.o $(HEADERS)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -I. $(DONE) tools/staxc.c $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
+
+$(B)/stax.o: $(HEADERS)
 	@mkdir -p $(B)
-	@printf '#define STAX_IMPLEMENTATION\n#include "stax.h"\n' > $(B)/stax.c
+	@printf '#define STAX_IMPLEMENTATION\n#include "stax_cuda.h"\n' > $(B)/stax.c
 	$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -c $(B)/stax.c -o $@
 
 $(B)/examples/%: examples/%.c $(B)/stax.o $(HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -I. -DSTAX_IMPLEMENTATION_DONE $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -I. $(DONE) $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
 
 # A test that defines STAX_IMPLEMENTATION sees the private parts; the others are linked as a user's program.
 define BUILD_TEST

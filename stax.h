@@ -27290,28 +27290,18 @@ static void staxi_solve_inputs(const stax_program *p, const stax_tensor *inputs,
 
 enum { STAXI_FEW_SIZES = 64 };
 
-STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs,
-                                         stax_figures *out) {
-    if (!p) return STAX_E_ARGUMENT;
-    static const char *const origins[] = {"interpreted", "memory", "disk", "compiled"};
+/* Bytes and operations of a planned program, wherever its kernels run. */
+static stax_status staxi_plan_figures(const stax_program *p, const stax_tensor *inputs,
+                                      stax_figures *out) {
     staxi_sizer z;
     int64_t few[STAXI_FEW_SIZES];
-    memset(out, 0, sizeof *out);
+    stax_status s = STAX_OK;
     z.p = p;
     z.sizes = NULL;
     if (inputs && p->planned && p->stages.n_sizes <= STAXI_FEW_SIZES) {
         staxi_solve_inputs(p, inputs, few);
         z.sizes = few;
     }
-    out->origin = origins[p->call || p->steps ? p->built.origin : STAXI_BUILD_FAILED];
-    out->compile_ns = p->built.spent_ns;
-    out->threads = (int)p->threads;
-    int isa = 0;
-    if (p->call && staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
-        out->isa = (stax_isa)(isa + 1);
-    if (p->steps) out->kernels = staxi_steps_kernels(p);
-    if (!p->call) return STAX_OK;
-    stax_status s = STAX_OK;
     staxi_mutex_lock((staxi_mutex *)(uintptr_t)&p->mutex);
     out->kernels = (int)p->trees.n_kernels;
     for (uint32_t k = 0; k < p->trees.n_kernels && s == STAX_OK; k++) {
@@ -27324,6 +27314,25 @@ STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tenso
     out->workspace_bytes = (size_t)staxi_workspace_guess(&z);
     staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&p->mutex);
     return s;
+}
+
+static const char *staxi_origin_name(staxi_build_origin origin) {
+    static const char *const origins[] = {"interpreted", "memory", "disk", "compiled"};
+    return origins[origin];
+}
+
+STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs,
+                                         stax_figures *out) {
+    if (!p) return STAX_E_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    out->origin = staxi_origin_name(p->call || p->steps ? p->built.origin : STAXI_BUILD_FAILED);
+    out->compile_ns = p->built.spent_ns;
+    out->threads = (int)p->threads;
+    int isa = 0;
+    if (p->call && staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
+        out->isa = (stax_isa)(isa + 1);
+    if (p->steps) out->kernels = staxi_steps_kernels(p);
+    return p->call ? staxi_plan_figures(p, inputs, out) : STAX_OK;
 }
 
 /* ---- texts ---- */

@@ -50,6 +50,7 @@ for cc in gcc clang; do
         check "$cc $std declarations" $cc -std=$std $STRICT $I -fsyntax-only "$B/decl.c"
         check "$cc $std implementation" $cc -std=$std $STRICT $I -fsyntax-only "$B/impl.c"
     done
+    check "$cc c99 staxc and stax_cuda.h" $cc -std=c99 $STRICT $I -fsyntax-only tools/staxc.c
     if [ $cc = gcc ]; then # its optimiser finds more to warn of; clang's does not
         check "$cc gnu17 -O2" $cc -std=gnu17 -O2 $STRICT $I -c "$B/matrix.c" -o "$B/o2.o"
     fi
@@ -58,6 +59,7 @@ for cc in gcc clang; do
         check "$cxx $std declarations" $cxx -std=$std $STRICT $I -fsyntax-only "$B/decl.cc"
         check "$cxx $std implementation" $cxx -std=$std $STRICT $I -fsyntax-only "$B/impl.cc"
     done
+    check "$cxx c++11 staxc and stax_cuda.h" $cxx -std=c++11 $STRICT $I -fsyntax-only -x c++ tools/staxc.c
     check "$cxx c++11 program" $cxx -std=c++11 $STRICT $I "$B/matrix.cc" -o "$B/cxx" $LIBS
     check "$cxx c++11 program runs" "$B/cxx"
 done
