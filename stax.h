@@ -505,7 +505,8 @@ STAXDEF stax_value stax_gather         (stax_value x, stax_value i, int64_t axis
 STAXDEF stax_value stax_gather_mode    (stax_value x, stax_value i, int64_t axis, const char *mode);       /* "error", "clip" or "wrap"        */
 STAXDEF stax_value stax_take_along_axis(stax_value x, stax_value i, int64_t axis);                         /* x[A,N,B], i[A,K,B] -> [A,K,B]    */
 STAXDEF stax_value stax_take_along_axis_mode(stax_value x, stax_value i, int64_t axis, const char *mode);
-STAXDEF stax_value stax_scatter        (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode);  /* * x[i[k]] op= u[k]          */
+STAXDEF stax_value stax_scatter        (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode);  /* x[A,N,B], i[I], u[A,I,B]: x with x[i[k]] op= u[k] in the order of k; mode NULL or
+                                            "set" (the last one stays), "add", "min", "max", "mul"; u broadcasts, its dtype is x's */
 STAXDEF stax_value stax_one_hot        (stax_value i, int64_t size);                                       /* * [...] -> [..., size]           */
 STAXDEF stax_value stax_one_hot_as     (stax_value i, int64_t size, stax_dtype dtype);
 STAXDEF stax_value stax_tril           (stax_value x, int64_t k);                                          /* * zero above diagonal k          */
@@ -566,18 +567,28 @@ STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);   
 #define stax_argmax(x, axis, keepdims)              (stax_argmax)(STAX_AT(x), (axis), (keepdims))
 #define stax_argmin(x, axis, keepdims)              (stax_argmin)(STAX_AT(x), (axis), (keepdims))
 
-/* ---- scan and order: x[..., N, ...] -> the same shape ------------------------------------------------------- */
-STAXDEF stax_value stax_cumsum    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* *            */
-STAXDEF stax_value stax_cumprod   (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* *            */
-STAXDEF stax_value stax_cummax    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* *            */
-STAXDEF stax_value stax_cummin    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* *            */
+/* ---- scan and order: x[..., N, ...] -> the same shape. axis STAX_NONE: the only axis of x. exclusive: without the
+   element itself, so the first is 0, 1, the least, the largest or -inf; reverse: from the end. Floats are added in
+   segments of 32 from the first element on; the totals of segments are scanned by the same rule, and what lies before
+   a segment is added to each of its elements. sort and its kin work on every dtype, keep bits and the order of equals
+   (-0 equals +0, NaNs are equal and above all else), also when descending ------------------------------------ */
+STAXDEF stax_value stax_cumsum    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* dtypes as sum        */
+STAXDEF stax_value stax_cumprod   (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* dtypes as sum        */
+STAXDEF stax_value stax_cummax    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* NaN wins             */
+STAXDEF stax_value stax_cummin    (stax_value x, int64_t axis, bool exclusive, bool reverse);   /* NaN wins             */
+STAXDEF stax_value stax_logcumsumexp(stax_value x, int64_t axis, bool exclusive, bool reverse); /* running logaddexp, a float */
 STAXDEF stax_value stax_cumsum_as (stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
 STAXDEF stax_value stax_cumprod_as(stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
 STAXDEF stax_value stax_cummax_as (stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
 STAXDEF stax_value stax_cummin_as (stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
-STAXDEF stax_value stax_sort      (stax_value x, int64_t axis, bool descending);   /* * stable, NaN is largest  */
-STAXDEF stax_value stax_argsort   (stax_value x, int64_t axis, bool descending);   /* * i64                     */
-STAXDEF stax_value stax_topk      (stax_value x, int64_t k, int64_t axis, bool largest, stax_value *results);  /* * values, indices */
+STAXDEF stax_value stax_logcumsumexp_as(stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype);
+STAXDEF stax_value stax_sort      (stax_value x, int64_t axis, bool descending);   /* NaN is largest       */
+STAXDEF stax_value stax_argsort   (stax_value x, int64_t axis, bool descending);   /* where each comes from, i64 */
+STAXDEF stax_value stax_topk      (stax_value x, int64_t k, int64_t axis, bool largest, stax_value *results);  /* the first k of the sorted: values, indices (i64) */
+STAXDEF stax_value stax_kthvalue  (stax_value x, int64_t k, int64_t axis, bool keepdims, stax_value *results);  /* the k-th smallest, k from 1 on: value, index */
+STAXDEF stax_value stax_median    (stax_value x, stax_axes axes, bool keepdims);                /* the middle one, or the mean of the two, a float; NaN if there is one */
+STAXDEF stax_value stax_searchsorted(stax_value a, stax_value v, const char *side);             /* a[N] ascending: how many are < v ("left", NULL) or <= v ("right"), i64 */
+STAXDEF stax_value stax_bucketize (stax_value x, stax_value bounds, bool right);                /* searchsorted(bounds, x, right ? "right" : "left") */
 #define stax_cumsum(x, axis, exclusive, reverse)            (stax_cumsum)(STAX_AT(x), (axis), (exclusive), (reverse))
 #define stax_cumprod(x, axis, exclusive, reverse)           (stax_cumprod)(STAX_AT(x), (axis), (exclusive), (reverse))
 #define stax_cummax(x, axis, exclusive, reverse)            (stax_cummax)(STAX_AT(x), (axis), (exclusive), (reverse))
@@ -585,10 +596,16 @@ STAXDEF stax_value stax_topk      (stax_value x, int64_t k, int64_t axis, bool l
 #define stax_cumsum_as(x, axis, exclusive, reverse, dtype)  (stax_cumsum_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
 #define stax_cumprod_as(x, axis, exclusive, reverse, dtype) (stax_cumprod_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
 #define stax_cummax_as(x, axis, exclusive, reverse, dtype)  (stax_cummax_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
+#define stax_logcumsumexp(x, axis, exclusive, reverse)      (stax_logcumsumexp)(STAX_AT(x), (axis), (exclusive), (reverse))
+#define stax_logcumsumexp_as(x, axis, exclusive, reverse, dtype) (stax_logcumsumexp_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
 #define stax_cummin_as(x, axis, exclusive, reverse, dtype)  (stax_cummin_as)(STAX_AT(x), (axis), (exclusive), (reverse), (dtype))
 #define stax_sort(x, axis, descending)                      (stax_sort)(STAX_AT(x), (axis), (descending))
 #define stax_argsort(x, axis, descending)                   (stax_argsort)(STAX_AT(x), (axis), (descending))
 #define stax_topk(x, k, axis, largest, results)             (stax_topk)(STAX_AT(x), (k), (axis), (largest), (results))
+#define stax_kthvalue(x, k, axis, keepdims, results)        (stax_kthvalue)(STAX_AT(x), (k), (axis), (keepdims), (results))
+#define stax_median(x, axes, keepdims)                      (stax_median)(STAX_AT(x), (axes), (keepdims))
+#define stax_searchsorted(a, v, side)                       (stax_searchsorted)(STAX_AT(a), (v), (side))
+#define stax_bucketize(x, bounds, right)                    (stax_bucketize)(STAX_AT(x), (bounds), (right))
 
 /* ---- contraction: sums of products; integers keep the promoted dtype and wrap unless _as says otherwise ----- */
 STAXDEF stax_value stax_matmul   (stax_value a, stax_value b);                     /* [..., M, K] x [..., K, N] -> [..., M, N]; vectors as in NumPy */
@@ -824,7 +841,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(IOTA,            "iota",            INDEX,       0, 0, 1, "shape:sizes! axis:axis dtype:dtype=i64",            iota,            basis,         "0, 1, 2, ... along an axis") \
     X(GATHER,          "gather",          INDEX,       2, 2, 1, "axis:axis=0 mode:text=error|clip|wrap",             gather,          basis,         "NumPy's take(x, i, axis)") \
     X(TAKE_ALONG_AXIS, "take_along_axis", INDEX,       2, 2, 1, "axis:axis=-1 mode:text=error|clip|wrap",            take_along_axis, basis,         "an index for each place along the axis") \
-    X(SCATTER,         "scatter",         LATER,       3, 3, 1, "axis:axis=0 mode:text=set|add|min|max|mul",         later,           later,         "x with x[i[k]] op= u[k] along the axis") \
+    X(SCATTER,         "scatter",         SCATTER,     3, 3, 1, "axis:axis=0 mode:text=set|add|min|max|mul",       scatter,         basis,         "x with x[i[k]] op= u[k] along the axis")\
     X(ONE_HOT,         "one_hot",         LATER,       1, 1, 1, "size:int! dtype:dtype=f32",                         later,           later,         "1 at the index, 0 elsewhere, in a new last axis") \
     X(TRIL,            "tril",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 above diagonal k")      \
     X(TRIU,            "triu",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 below diagonal k")      \
@@ -843,13 +860,18 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
     X(ARGMIN,          "argmin",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first smallest is, i64") \
     /* scan, order */                                                                                                                                                       \
-    X(CUMSUM,          "cumsum",          LATER,       1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype", later, later,       "running sum")             \
-    X(CUMPROD,         "cumprod",         LATER,       1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype", later, later,       "running product")         \
-    X(CUMMAX,          "cummax",          LATER,       1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype", later, later,       "running maximum")         \
-    X(CUMMIN,          "cummin",          LATER,       1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype", later, later,       "running minimum")         \
-    X(SORT,            "sort",            LATER,       1, 1, 1, "axis:axis=-1 descending:bool=false",                later,           later,         "sorted, stable; NaN is largest") \
-    X(ARGSORT,         "argsort",         LATER,       1, 1, 1, "axis:axis=-1 descending:bool=false",                later,           later,         "the indices that sort")   \
-    X(TOPK,            "topk",            LATER,       1, 1, 2, "k:int! axis:axis=-1 largest:bool=true",             later,           later,         "the k largest and their indices") \
+    X(CUMSUM,          "cumsum",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running sum")\
+    X(CUMPROD,         "cumprod",         SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running product")\
+    X(CUMMAX,          "cummax",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running maximum")\
+    X(CUMMIN,          "cummin",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running minimum")\
+    X(LOGCUMSUMEXP,    "logcumsumexp",    SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "log of the running sum of e^x")\
+    X(SORT,            "sort",            SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "sorted, stable; NaN is largest")\
+    X(ARGSORT,         "argsort",         SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "the indices that sort")\
+    X(TOPK,            "topk",            SORT,        1, 1, 2, "k:int! axis:axis=-1 largest:bool=true",           topk,            basis,         "the k largest and their indices")\
+    X(KTHVALUE,        "kthvalue",        COMPOSITE,   1, 1, 2, "k:int! axis:axis=-1 keepdims:bool=false",         kthvalue,        kthvalue,      "the k-th smallest, from 1 on, and its index")\
+    X(MEDIAN,          "median",          COMPOSITE,   1, 1, 1, "axes:axes keepdims:bool=false",                   median,          median,        "the middle of the sorted; of two their mean")\
+    X(SEARCHSORTED,    "searchsorted",    COMPOSITE,   2, 2, 1, "side:text=left|right",                            searchsorted,    searchsorted,  "where v goes in the sorted a[N], i64")\
+    X(BUCKETIZE,       "bucketize",       COMPOSITE,   2, 2, 1, "right:bool=false",                                searchsorted,    searchsorted,  "which bucket of the sorted bounds[N] x is in")\
     /* contraction */                                                                                                                                                       \
     X(MATMUL,          "matmul",          CONTRACT,    2, 2, 1, "dtype:dtype",                                       matmul,          matmul,        "[..., M, K] x [..., K, N] -> [..., M, N]") \
     X(DOT,             "dot",             CONTRACT,    2, 2, 1, "lhs_contract:axes rhs_contract:axes lhs_batch:axes rhs_batch:axes dtype:dtype", dot, basis, "general contraction: batch, free of a, free of b") \
@@ -8265,6 +8287,9 @@ typedef enum staxi_op_class {
     STAXI_CLASS_REDUCE,
     STAXI_CLASS_CONTRACT,
     STAXI_CLASS_RANDOM,
+    STAXI_CLASS_SCAN,
+    STAXI_CLASS_SORT,
+    STAXI_CLASS_SCATTER,
     STAXI_CLASS_COMPOSITE,
     STAXI_CLASS_STATE,
     STAXI_CLASS_MARKER,
@@ -9117,7 +9142,9 @@ static staxi_ix staxi_count_elements(const staxi_infer *c, const staxi_ix *dims,
     for (int d = 0; d < n; d++) {
         if (staxi_ix_equals(c->g, dims[d], 0)) return dims[d];
     }
-    for (int d = 0; d < n; d++) product = staxi_ix_mul(staxi_pool(c), product, dims[d]);
+    for (int d = 0; d < n; d++)
+        product =
+            staxi_ix_mul(staxi_pool(c), product, staxi_ix_settle(staxi_pool(c), dims[d]));
     return product;
 }
 
@@ -9755,18 +9782,25 @@ static bool staxi_want_indices(const staxi_infer *c, int k) {
                       staxi_in_dtype(c, k));
 }
 
+/* x[A, N, B] at i[I]: [A, I, B] */
+static bool staxi_taken_shape(const staxi_infer *c, const staxi_type *x, const staxi_type *i,
+                              int axis, staxi_type *out) {
+    int n = 0;
+    *out = *x;
+    if (!staxi_rank_check(c, x->rank - 1 + i->rank)) return false;
+    for (int d = 0; d < axis; d++) out->dims[n++] = x->dims[d];
+    for (int d = 0; d < i->rank; d++) out->dims[n++] = i->dims[d];
+    for (int d = axis + 1; d < x->rank; d++) out->dims[n++] = x->dims[d];
+    out->rank = (uint8_t)n;
+    return true;
+}
+
 static bool staxi_infer_gather(staxi_infer *c) {
     const staxi_type *x = staxi_in(c, 0), *i = staxi_in(c, 1);
-    staxi_type out = *x;
-    int axis, n = 0;
-    if (!staxi_want_indices(c, 1) || !staxi_axis(c, 0, x->rank, &axis) ||
-        !staxi_rank_check(c, x->rank - 1 + i->rank))
-        return false;
-    for (int d = 0; d < axis; d++) out.dims[n++] = x->dims[d];
-    for (int d = 0; d < i->rank; d++) out.dims[n++] = i->dims[d];
-    for (int d = axis + 1; d < x->rank; d++) out.dims[n++] = x->dims[d];
-    out.rank = (uint8_t)n;
-    return staxi_result(c, (stax_dtype)x->dtype, &out);
+    staxi_type out;
+    int axis = 0;
+    return staxi_want_indices(c, 1) && staxi_axis(c, 0, x->rank, &axis) &&
+           staxi_taken_shape(c, x, i, axis, &out) && staxi_result(c, (stax_dtype)x->dtype, &out);
 }
 
 /* Outside the axis the operands broadcast. */
@@ -9811,12 +9845,17 @@ static bool staxi_infer_reduction(staxi_infer *c, int keepdims_slot, stax_dtype 
     return staxi_result(c, dtype, &out);
 }
 
-/* sum, prod: integers widen to 64 bits of their signedness. */
+/* Integers widen to 64 bits of their signedness. */
+static stax_dtype staxi_sum_dtype(stax_dtype in) {
+    return staxi_is_float(in)                          ? in
+           : staxi_dtype_class(in) == STAXI_UNSIGNED ? STAX_U64
+                                                       : STAX_I64;
+}
+
+/* sum, prod */
 static bool staxi_infer_sum(staxi_infer *c) {
-    stax_dtype in = staxi_in_dtype(c, 0), dtype;
+    stax_dtype dtype = staxi_dtype_or(c, 2, staxi_sum_dtype(staxi_in_dtype(c, 0)));
     uint32_t mask;
-    dtype = staxi_is_float(in) ? in : staxi_dtype_class(in) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
-    dtype = staxi_dtype_or(c, 2, dtype);
     return staxi_want_storage(c, dtype) && staxi_infer_reduction(c, 1, dtype, &mask);
 }
 
@@ -9878,6 +9917,103 @@ static bool staxi_infer_arg(staxi_infer *c) {
     if (!staxi_extreme_exists(c, mask)) return false;
     staxi_reduced_shape(c, x, mask, c->attrs[1].i != 0, &out);
     return staxi_result(c, STAX_I64, &out);
+}
+
+/* ---- rules: scans, order, scatter ------------------------------------------------------------ */
+
+static bool staxi_infer_scan(staxi_infer *c) {
+    stax_dtype in = staxi_in_dtype(c, 0), dtype = in;
+    bool sums = c->op == STAX_OP_CUMSUM || c->op == STAX_OP_CUMPROD;
+    int axis = 0;
+    if (sums) dtype = staxi_sum_dtype(in);
+    if (c->op == STAX_OP_LOGCUMSUMEXP) dtype = staxi_is_float(in) ? in : STAX_F32;
+    dtype = staxi_dtype_or(c, 3, dtype);
+    if (staxi_in(c, 0)->rank == 1 && !staxi_attr_given(&c->attrs[0]))
+        c->attrs[0] = staxi_attr_int(0);
+    return staxi_axis(c, 0, staxi_in(c, 0)->rank, &axis) &&
+           (c->op == STAX_OP_LOGCUMSUMEXP
+                ? staxi_want(c, staxi_is_float(dtype), "a float dtype", dtype)
+                : staxi_want_storage(c, dtype)) &&
+           staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+/* sort, argsort */
+static bool staxi_infer_sort(staxi_infer *c) {
+    int axis = 0;
+    return staxi_axis(c, 0, staxi_in(c, 0)->rank, &axis) &&
+           staxi_result(c, c->op == STAX_OP_ARGSORT ? STAX_I64 : staxi_in_dtype(c, 0),
+                        staxi_in(c, 0));
+}
+
+static bool staxi_infer_topk(staxi_infer *c) {
+    staxi_type out = *staxi_in(c, 0);
+    staxi_ix k = staxi_size_ix(c->g, c->attrs[0].i), room;
+    int axis = 0;
+    if (!staxi_axis(c, 1, out.rank, &axis) || !staxi_ix_ok(c, k) || !staxi_results_room(c, 2))
+        return false;
+    room = staxi_ix_sub(staxi_pool(c), out.dims[axis], k);
+    if (staxi_ix_range(staxi_pool(c), k).lo < 0 || staxi_ix_range(staxi_pool(c), room).lo < 0)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE,
+            staxi_is_symbolic(c, room) ? STAXI_SAY("give the symbol a range") : NULL,
+            STAXI_SAY("attribute k: expected 0 to the size %I of axis %d, found %A"),
+            out.dims[axis], axis, c->attrs[0].i);
+    out.dims[axis] = k;
+    out.weak = 0;
+    c->out[0] = c->out[1] = out;
+    c->out[1].dtype = STAX_I64;
+    return true;
+}
+
+static bool staxi_infer_kthvalue(staxi_infer *c) {
+    const staxi_type x = *staxi_in(c, 0);
+    if (!staxi_infer_topk(c)) return false;
+    if (staxi_ix_equals(c->g, staxi_size_ix(c->g, c->attrs[0].i), 0))
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                             STAXI_SAY("attribute k: expected at least 1, found 0"));
+    for (int k = 0; k < 2; k++) {
+        stax_dtype dtype = (stax_dtype)c->out[k].dtype;
+        staxi_reduced_shape(c, &x, 1u << c->attrs[1].i, c->attrs[2].i != 0, &c->out[k]);
+        c->out[k].dtype = (uint8_t)dtype;
+    }
+    return true;
+}
+
+static bool staxi_infer_median(staxi_infer *c) {
+    stax_dtype in = staxi_in_dtype(c, 0);
+    uint32_t mask;
+    return staxi_infer_reduction(c, 1, staxi_is_float(in) ? in : STAX_F32, &mask) &&
+           staxi_extreme_exists(c, mask);
+}
+
+/* searchsorted: the sorted line first; bucketize: last */
+static bool staxi_infer_searchsorted(staxi_infer *c) {
+    int line = c->op == STAX_OP_BUCKETIZE;
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 2, false, &dtype)) return false;
+    if (staxi_in(c, line)->rank != 1)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                             STAXI_SAY("what is sorted: expected 1 axis, found %d"),
+                             (int)staxi_in(c, line)->rank);
+    return staxi_result(c, STAX_I64, staxi_in(c, !line));
+}
+
+/* x[A, N, B], i[I], u that broadcasts to [A, I, B]; nothing is converted. */
+static bool staxi_infer_scatter(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    const staxi_literal *l = staxi_in_literal(c, 2);
+    staxi_type room;
+    int axis = 0;
+    if (!staxi_want_indices(c, 1) || !staxi_axis(c, 0, x->rank, &axis) ||
+        !staxi_taken_shape(c, x, staxi_in(c, 1), axis, &room))
+        return false;
+    if (l && !staxi_literal_check(c, l, (stax_dtype)x->dtype)) return false;
+    if (!l && staxi_in(c, 2)->dtype != x->dtype)
+        return staxi_op_fail(c, STAX_E_DTYPE, STAXI_SAY("stax_cast the updates"),
+                             STAXI_SAY("scatter does not convert: expected updates of %s, found %s"),
+                             staxi_dtype_name((stax_dtype)x->dtype),
+                             staxi_dtype_name(staxi_in_dtype(c, 2)));
+    return staxi_fits_into(c, 2, &room, "the updates") && staxi_result(c, (stax_dtype)x->dtype, x);
 }
 
 /* ---- rules: contractions --------------------------------------------------------------------- */
@@ -11749,6 +11885,14 @@ STAXDEF stax_value(stax_take_along_axis_mode)(stax_value x, stax_value i, int64_
     return staxi_build_take(STAX_OP_TAKE_ALONG_AXIS, x, i, axis, mode);
 }
 
+STAXDEF stax_value(stax_scatter)(stax_value x, stax_value i, stax_value u, int64_t axis,
+                                 const char *mode) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_text(mode);
+    return staxi_build3(STAX_OP_SCATTER, x, i, u, a);
+}
+
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
 /* dtype STAX_DTYPE_NONE: omitted */
@@ -11810,6 +11954,85 @@ STAXDEF stax_value(stax_argmax)(stax_value x, int64_t axis, bool keepdims) {
 }
 STAXDEF stax_value(stax_argmin)(stax_value x, int64_t axis, bool keepdims) {
     return staxi_build_arg(STAX_OP_ARGMIN, x, axis, keepdims);
+}
+
+/* ---- scan, order ----------------------------------------------------------------------------- */
+
+static stax_value staxi_build_scan(stax_op op, stax_value x, int64_t axis, bool exclusive,
+                                   bool reverse, bool as, stax_dtype dtype) {
+    staxi_attr a[4];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_bool(exclusive);
+    a[2] = staxi_attr_bool(reverse);
+    a[3] = as ? staxi_attr_dtype(dtype) : staxi_attr_none();
+    return staxi_build1(op, x, a);
+}
+
+#define STAXI_BUILD_SCAN(name, ID)                                                              \
+    STAXDEF stax_value(stax_##name)(stax_value x, int64_t axis, bool exclusive, bool reverse) { \
+        return staxi_build_scan(STAX_OP_##ID, x, axis, exclusive, reverse, false,               \
+                                STAX_DTYPE_NONE);                                               \
+    }                                                                                           \
+    STAXDEF stax_value(stax_##name##_as)(stax_value x, int64_t axis, bool exclusive,            \
+                                         bool reverse, stax_dtype dtype) {                      \
+        return staxi_build_scan(STAX_OP_##ID, x, axis, exclusive, reverse, true, dtype);        \
+    }
+STAXI_BUILD_SCAN(cumsum, CUMSUM)
+STAXI_BUILD_SCAN(cumprod, CUMPROD)
+STAXI_BUILD_SCAN(cummax, CUMMAX)
+STAXI_BUILD_SCAN(cummin, CUMMIN)
+STAXI_BUILD_SCAN(logcumsumexp, LOGCUMSUMEXP)
+#undef STAXI_BUILD_SCAN
+
+static stax_value staxi_build_sort(stax_op op, stax_value x, int64_t axis, bool descending) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_bool(descending);
+    return staxi_build1(op, x, a);
+}
+
+STAXDEF stax_value(stax_sort)(stax_value x, int64_t axis, bool descending) {
+    return staxi_build_sort(STAX_OP_SORT, x, axis, descending);
+}
+
+STAXDEF stax_value(stax_argsort)(stax_value x, int64_t axis, bool descending) {
+    return staxi_build_sort(STAX_OP_ARGSORT, x, axis, descending);
+}
+
+STAXDEF stax_value(stax_topk)(stax_value x, int64_t k, int64_t axis, bool largest,
+                              stax_value *results) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_int(k);
+    a[1] = staxi_attr_axis(axis);
+    a[2] = staxi_attr_bool(largest);
+    return staxi_build_in(NULL, STAX_OP_TOPK, &x, 1, a, NULL, 0, results, 2);
+}
+
+STAXDEF stax_value(stax_kthvalue)(stax_value x, int64_t k, int64_t axis, bool keepdims,
+                                  stax_value *results) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_int(k);
+    a[1] = staxi_attr_axis(axis);
+    a[2] = staxi_attr_bool(keepdims);
+    return staxi_build_in(NULL, STAX_OP_KTHVALUE, &x, 1, a, NULL, 0, results, 2);
+}
+
+STAXDEF stax_value(stax_median)(stax_value x, stax_axes axes, bool keepdims) {
+    int64_t list[STAX_MAX_RANK];
+    staxi_attr a[2];
+    a[0] = staxi_attr_axes(&axes, list);
+    a[1] = staxi_attr_bool(keepdims);
+    return staxi_build1(STAX_OP_MEDIAN, x, a);
+}
+
+STAXDEF stax_value(stax_searchsorted)(stax_value a, stax_value v, const char *side) {
+    staxi_attr attr = staxi_attr_text(side);
+    return staxi_build2(STAX_OP_SEARCHSORTED, a, v, &attr);
+}
+
+STAXDEF stax_value(stax_bucketize)(stax_value x, stax_value bounds, bool right) {
+    staxi_attr attr = staxi_attr_bool(right);
+    return staxi_build2(STAX_OP_BUCKETIZE, x, bounds, &attr);
 }
 
 /* ---- contraction ----------------------------------------------------------------------------- */
@@ -12017,25 +12240,11 @@ static stax_value staxi_first_of(const stax_value *xs, int n) {
 #define STAXI_LATER(name, ID, params, first) STAXDEF stax_value (stax_##name) params { return staxi_build_later(STAX_OP_##ID, first, NULL, 0); }
 #define STAXI_UNUSED(x) ((void)(x))
 STAXI_LATER(select, SELECT, (stax_value x, int64_t axis, int64_t index), (STAXI_UNUSED(axis), STAXI_UNUSED(index), x))
-STAXI_LATER(scatter, SCATTER, (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode), (STAXI_UNUSED(i), STAXI_UNUSED(u), STAXI_UNUSED(axis), STAXI_UNUSED(mode), x))
 STAXI_LATER(one_hot, ONE_HOT, (stax_value i, int64_t size), (STAXI_UNUSED(size), i))
 STAXI_LATER(one_hot_as, ONE_HOT, (stax_value i, int64_t size, stax_dtype dtype), (STAXI_UNUSED(size), STAXI_UNUSED(dtype), i))
 STAXI_LATER(tril, TRIL, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
 STAXI_LATER(triu, TRIU, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
 STAXI_LATER(norm, NORM, (stax_value x, double ord, stax_axes axes, bool keepdims), (STAXI_UNUSED(ord), STAXI_UNUSED(axes), STAXI_UNUSED(keepdims), x))
-#define STAXI_LATER_SCAN(name, ID) \
-    STAXI_LATER(name, ID, (stax_value x, int64_t axis, bool exclusive, bool reverse), (STAXI_UNUSED(axis), STAXI_UNUSED(exclusive), STAXI_UNUSED(reverse), x)) \
-    STAXI_LATER(name##_as, ID, (stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype), (STAXI_UNUSED(axis), STAXI_UNUSED(exclusive), STAXI_UNUSED(reverse), STAXI_UNUSED(dtype), x))
-STAXI_LATER_SCAN(cumsum, CUMSUM)
-STAXI_LATER_SCAN(cumprod, CUMPROD)
-STAXI_LATER_SCAN(cummax, CUMMAX)
-STAXI_LATER_SCAN(cummin, CUMMIN)
-STAXI_LATER(sort, SORT, (stax_value x, int64_t axis, bool descending), (STAXI_UNUSED(axis), STAXI_UNUSED(descending), x))
-STAXI_LATER(argsort, ARGSORT, (stax_value x, int64_t axis, bool descending), (STAXI_UNUSED(axis), STAXI_UNUSED(descending), x))
-STAXDEF stax_value (stax_topk)(stax_value x, int64_t k, int64_t axis, bool largest, stax_value *results) {
-    (void)k; (void)axis; (void)largest;
-    return staxi_build_later(STAX_OP_TOPK, x, results, 2);
-}
 STAXI_LATER(einsum, EINSUM, (const stax_value *xs, int n, const char *equation), (STAXI_UNUSED(equation), staxi_first_of(xs, n)))
 STAXI_LATER(einsum_as, EINSUM, (const stax_value *xs, int n, const char *equation, stax_dtype dtype), (STAXI_UNUSED(equation), STAXI_UNUSED(dtype), staxi_first_of(xs, n)))
 STAXI_LATER(group_norm, GROUP_NORM, (stax_value x, stax_value g, stax_value b, int64_t groups, double eps), (STAXI_UNUSED(g), STAXI_UNUSED(b), STAXI_UNUSED(groups), STAXI_UNUSED(eps), x))
@@ -12062,7 +12271,6 @@ STAXDEF stax_value (stax_reduce)(const stax_value *xs, int n, stax_axes axes, co
     return staxi_build_later(STAX_OP_REDUCE, staxi_first_of(xs, n), results, n_init);
 }
 #undef STAXI_LATER
-#undef STAXI_LATER_SCAN
 #undef STAXI_UNUSED
 /* clang-format on */
 
@@ -13748,6 +13956,8 @@ STAXDEF stax_graph *stax_parse(stax_context *ctx, const char *file_name, const c
    definition, rounding for rounding. f16 and bf16 composites are computed in f32 and rounded once.
    To add a composite: one function staxi_expand_<name>, named in the op's row. */
 
+static stax_op staxi_bool_op(stax_op op);
+
 /* ---- reading basis nodes
    ---------------------------------------------------------------------------- For the interpreter
    and for lowering: what a node's attributes say, checked and without defaults. */
@@ -13782,7 +13992,7 @@ typedef struct staxi_contraction {
 
 static int staxi_basis_axis(const stax_graph *g, const staxi_node *n) {
     (void)g;
-    return (int)n->attrs[n->op == STAX_OP_IOTA ? 1 : 0].i;
+    return (int)n->attrs[n->op == STAX_OP_IOTA || n->op == STAX_OP_TOPK ? 1 : 0].i;
 }
 
 static staxi_index_mode staxi_basis_index_mode(const stax_graph *g, const staxi_node *n) {
@@ -13837,6 +14047,21 @@ static int64_t staxi_basis_slice_start(const stax_graph *g, const staxi_node *n,
 static int64_t staxi_basis_slice_step(const stax_graph *g, const staxi_node *n, int d) {
     (void)g;
     return n->attrs[2].list[d];
+}
+
+static bool staxi_basis_descends(const staxi_node *n) {
+    return n->attrs[n->op == STAX_OP_TOPK ? 2 : 1].i != 0;
+}
+
+/* What scatter does with an element and an update; STAX_OP_NONE: the update replaces it. */
+static stax_op staxi_basis_scatter_op(const staxi_node *n, stax_dtype dtype) {
+    const char *mode = n->attrs[1].text;
+    stax_op op = strcmp(mode, "add") == 0   ? STAX_OP_ADD
+                 : strcmp(mode, "mul") == 0 ? STAX_OP_MUL
+                 : strcmp(mode, "min") == 0 ? STAX_OP_MINIMUM
+                 : strcmp(mode, "max") == 0 ? STAX_OP_MAXIMUM
+                                            : STAX_OP_NONE;
+    return dtype == STAX_BOOL ? staxi_bool_op(op) : op;
 }
 
 /* Its first index, as an expression in the pool of g's root (meaningless where the slice is empty).
@@ -14867,6 +15092,61 @@ static bool staxi_expand_index(staxi_expander *e, const staxi_node *n, uint32_t 
     return results[0] != 0;
 }
 
+/* In the basis the indices are i64[K] and the updates [A, K, B]; f16 and bf16 add up in f32. Setting
+   copies, so it works on what is stored. */
+static bool staxi_expand_scatter(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    bool copies = strcmp(n->attrs[1].text, "set") == 0;
+    staxi_type shape = staxi_x_result(e, n), room = shape, line = staxi_type_scalar(STAX_I64);
+    staxi_ix count = staxi_ix_const(pool, 1);
+    uint32_t s[3], i = staxi_x_index(e, n, 1);
+    int axis = (int)n->attrs[0].i;
+    if (!i) return false;
+    const staxi_type *taken = staxi_x_type(e, i);
+    room.rank = 0;
+    for (int d = 0; d < axis; d++) room.dims[room.rank++] = shape.dims[d];
+    for (int d = 0; d < taken->rank; d++) room.dims[room.rank++] = taken->dims[d];
+    for (int d = axis + 1; d < shape.rank; d++) room.dims[room.rank++] = shape.dims[d];
+    for (int d = 0; d < taken->rank; d++) count = staxi_ix_mul(pool, count, taken->dims[d]);
+    line.rank = 1;
+    line.dims[0] = shape.dims[axis] = count;
+    s[0] = copies ? staxi_x_stored(e, n, 0, dtype) : staxi_x_operand(e, n, 0, dtype);
+    s[1] = staxi_x_reshape(e, i, &line);
+    s[2] = copies ? staxi_x_stored(e, n, 2, dtype) : staxi_x_operand(e, n, 2, dtype);
+    s[2] = staxi_x_reshape(e, staxi_x_expand(e, s[2], &room), &shape);
+    return staxi_x_finish(e, n, staxi_x_node(e, STAX_OP_SCATTER, s, 3, n->attrs), results);
+}
+
+/* Scanned in the dtype of the result, f16 and bf16 in f32; bool as u8, where a sum is "any before". */
+static bool staxi_expand_scan(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_op op = (stax_op)n->op;
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    uint32_t v = staxi_x_operand(e, n, 0, dtype);
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, n->attrs, 3 * sizeof *attrs);
+    if (dtype == STAX_BOOL) {
+        v = staxi_x_cast(e, v, STAX_U8);
+        op = op == STAX_OP_CUMSUM || op == STAX_OP_CUMMAX ? STAX_OP_CUMMAX : STAX_OP_CUMMIN;
+    }
+    if (!v) return false;
+    attrs[3] = staxi_attr_dtype(staxi_x_dtype(e, v));
+    return staxi_x_finish(e, n, staxi_x_node(e, op, &v, 1, attrs), results);
+}
+
+/* On what is stored: bits are kept. */
+static bool staxi_expand_sort(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_source_dtype(e, n, 0)), first;
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, n->attrs, (size_t)staxi_schema_count((stax_op)n->op) * sizeof *attrs);
+    if (n->op == STAX_OP_TOPK) attrs[0] = staxi_attr_int(staxi_x_size(e, n->attrs[0].i));
+    first = staxi_x_node(e, (stax_op)n->op, &x, 1, attrs);
+    for (uint32_t k = 0; first && k < n->n_results; k++) results[k] = first + k;
+    return first != 0;
+}
+
 static uint32_t staxi_x_random(staxi_expander *e, stax_op op, uint32_t key, const staxi_type *shape,
                                stax_dtype dtype) {
     int64_t room[STAX_MAX_RANK];
@@ -15144,6 +15424,126 @@ static bool staxi_expand_rms_norm(staxi_expander *e, const staxi_node *n, uint32
     return staxi_expand_layer_norm(e, n, results);
 }
 
+/* ---- order
+ * ------------------------------------------------------------------------------------------- */
+
+/* The last of the k smallest, and its index. */
+static bool staxi_expand_kthvalue(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    int64_t k = staxi_x_size(e, n->attrs[0].i);
+    int axis = (int)n->attrs[1].i;
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_source_dtype(e, n, 0)), first;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    staxi_type shape = staxi_x_result(e, n);
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(k);
+    attrs[1] = staxi_attr_int(axis);
+    attrs[2] = staxi_attr_bool(false);
+    first = staxi_x_node(e, STAX_OP_TOPK, &x, 1, attrs);
+    if (!first) return false;
+    for (uint32_t i = 0; i < 2; i++)
+        results[i] = staxi_x_reshape(e, staxi_x_slice(e, first + i, axis, -1, STAX_NONE, 1), &shape);
+    return results[0] && results[1];
+}
+
+/* Entry `at` of the last axis. */
+static uint32_t staxi_x_entry(staxi_expander *e, uint32_t v, staxi_ix at) {
+    int last = v ? staxi_x_type(e, v)->rank - 1 : 0;
+    return staxi_x_gather(e, STAX_OP_GATHER, v, v ? staxi_x_size_value(e, at) : 0, last, "clip");
+}
+
+/* The reduced axes become one, at the end, and are sorted. a and b are the middle ones (the same one
+   of an odd number): a == b ? a : a/2 + b/2. The largest says whether there is a NaN. */
+static bool staxi_expand_median(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), a, b, last, middle;
+    uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
+    staxi_ix count = staxi_ix_const(pool, 1), one = count, two = staxi_ix_const(pool, 2);
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t order[STAX_MAX_RANK];
+    int kept = 0, rank;
+    if (!x) return false;
+    rank = staxi_x_type(e, x)->rank;
+    for (int d = 0; d < rank; d++) {
+        if (!(mask >> d & 1)) order[kept++] = d;
+    }
+    for (int d = 0, k = kept; d < rank; d++) {
+        if (!(mask >> d & 1)) continue;
+        order[k++] = d;
+        count = staxi_ix_mul(pool, count, staxi_x_type(e, x)->dims[d]);
+    }
+    x = staxi_x_permute(e, x, order);
+    if (!x) return false;
+    staxi_type line = *staxi_x_type(e, x);
+    line.rank = (uint8_t)(kept + 1);
+    line.dims[kept] = count;
+    x = staxi_x_reshape(e, x, &line);
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(kept);
+    x = staxi_x_node(e, STAX_OP_SORT, &x, 1, attrs);
+    a = staxi_x_entry(e, x, staxi_ix_floordiv(pool, staxi_ix_sub(pool, count, one), two));
+    b = staxi_x_entry(e, x, staxi_ix_floordiv(pool, count, two));
+    last = staxi_x_entry(e, x, staxi_ix_sub(pool, count, one));
+    middle =
+        staxi_x_op2(e, STAX_OP_ADD, staxi_x_times(e, a, 0.5), staxi_x_times(e, b, 0.5));
+    middle = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, a, b), a, middle);
+    middle =
+        staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISNAN, last), last, middle);
+    return staxi_x_reduced(e, n, middle, results);
+}
+
+/* x < y, with NaN above all else; of bool by way of u8 */
+static uint32_t staxi_x_before(staxi_expander *e, uint32_t x, uint32_t y) {
+    uint32_t less = staxi_x_op2(e, STAX_OP_LT, x, y), nan;
+    if (!less || !staxi_is_float(staxi_x_dtype(e, x))) return less;
+    nan = staxi_x_op2(e, STAX_OP_LOGICAL_AND, staxi_x_op1(e, STAX_OP_ISNAN, y),
+                      staxi_x_op1(e, STAX_OP_LOGICAL_NOT, staxi_x_op1(e, STAX_OP_ISNAN, x)));
+    return staxi_x_op2(e, STAX_OP_LOGICAL_OR, less, nan);
+}
+
+/* How many entries of the line come before v, bit by bit from the highest: p grows by a power of two
+   where the entry in front of the new place still does. */
+static bool staxi_expand_searchsorted(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    bool buckets = n->op == STAX_OP_BUCKETIZE;
+    bool right = buckets ? n->attrs[0].i != 0 : strcmp(n->attrs[0].text, "right") == 0;
+    stax_dtype dtype = staxi_common_of(e, n);
+    uint32_t a = staxi_x_operand(e, n, buckets, dtype), v = staxi_x_operand(e, n, !buckets, dtype);
+    uint32_t p, size;
+    if (!a || !v) return false;
+    staxi_ix count = staxi_x_type(e, a)->dims[0];
+    staxi_ix_interval range = staxi_ix_range(&e->to->root->sizes, count);
+    if (dtype == STAX_BOOL) {
+        a = staxi_x_cast(e, a, STAX_U8);
+        v = staxi_x_cast(e, v, STAX_U8);
+    }
+    if (range.lo < 1) { /* one more entry, so that there is one */
+        uint32_t parts[2];
+        uint64_t zero = 0;
+        staxi_type single = *staxi_x_type(e, a);
+        single.dims[0] = staxi_ix_const(&e->to->root->sizes, 1);
+        parts[0] = a;
+        parts[1] = staxi_x_expand(e, staxi_x_scalar(e, staxi_x_dtype(e, a), &zero), &single);
+        a = staxi_x_concat(e, parts, 2, 0);
+    }
+    p = staxi_x_like(e, staxi_x_int(e, 0, STAX_I64), v);
+    size = staxi_x_size_value(e, count);
+    for (int bit = 47; bit >= 0; bit--) { /* no memory has more than 2^48 elements */
+        int64_t step = (int64_t)1 << bit;
+        uint32_t q, entry, before;
+        if (step > range.hi) continue;
+        q = staxi_x_with(e, STAX_OP_ADD, p, staxi_x_int(e, step, STAX_I64));
+        entry = staxi_x_gather(e, STAX_OP_GATHER, a,
+                               staxi_x_with(e, STAX_OP_SUB, q, staxi_x_int(e, 1, STAX_I64)), 0,
+                               "clip");
+        before = right ? staxi_x_op1(e, STAX_OP_LOGICAL_NOT, staxi_x_before(e, v, entry))
+                       : staxi_x_before(e, entry, v);
+        before = staxi_x_op2(e, STAX_OP_LOGICAL_AND, before,
+                             staxi_x_with(e, STAX_OP_LE, q, size));
+        p = staxi_x_op3(e, STAX_OP_WHERE, before, q, p);
+    }
+    results[0] = p;
+    return p != 0;
+}
+
 /* ---- contractions
  * -------------------------------------------------------------------------------------- */
 
@@ -15413,6 +15813,12 @@ static bool staxi_expand_basis(staxi_expander *e, const staxi_node *n, uint32_t 
             return staxi_expand_dot(e, n, results);
         case STAXI_CLASS_RANDOM:
             return staxi_expand_random(e, n, results);
+        case STAXI_CLASS_SCAN:
+            return staxi_expand_scan(e, n, results);
+        case STAXI_CLASS_SORT:
+            return staxi_expand_sort(e, n, results);
+        case STAXI_CLASS_SCATTER:
+            return staxi_expand_scatter(e, n, results);
         case STAXI_CLASS_REGION:
             return staxi_expand_region_op(e, n, results);
         default:
@@ -16314,6 +16720,152 @@ static bool staxi_fold_one(const staxi_fold *f, stax_op op, stax_dtype dtype, co
     return false;
 }
 
+/* ---- scans: the running values of a line x[0 .. n-1]. Segments of 32 are scanned one element after
+   the other, their totals by the same rule, and the total before a segment goes in front of each of
+   its elements. In place; `totals` has room for n/16 + 32. Integers and extremes are free of order. */
+
+#define STAXI_SEGMENT ((int64_t)32)
+
+#define STAXI_SCAN(name, T, COMBINE)                                                        \
+    static void staxi_scan_##name(T *x, int64_t n, T *totals) {                             \
+        int64_t segments = (n + STAXI_SEGMENT - 1) / STAXI_SEGMENT;                         \
+        for (int64_t s = 0; s < segments; s++) {                                            \
+            int64_t k = s * STAXI_SEGMENT, end = k + STAXI_SEGMENT;                         \
+            if (end > n) end = n;                                                           \
+            while (++k < end) x[k] = COMBINE(x[k - 1], x[k]);                               \
+            totals[s] = x[end - 1];                                                         \
+        }                                                                                   \
+        if (segments <= 1) return;                                                          \
+        staxi_scan_##name(totals, segments, totals + segments);                             \
+        for (int64_t k = STAXI_SEGMENT; k < n; k++)                                         \
+            x[k] = COMBINE(totals[k / STAXI_SEGMENT - 1], x[k]);                            \
+    }
+/* log(e^a + e^b), as the composite logaddexp */
+#define STAXI_LOGADD(d, T, LOG2)                                                                 \
+    static T staxi_logadd_##d(T a, T b) {                                                        \
+        T apart = staxi_abs_##d(a - b);                                                          \
+        return a == b ? a + LOG2                                                                 \
+                      : staxi_maximum_##d(a, b) + staxi_log1p_##d(staxi_exp_##d(-apart));        \
+    }
+STAXI_LOGADD(f32, float, 0.69314718055994531f)
+STAXI_LOGADD(f64, double, 0.69314718055994531)
+STAXI_SCAN(sum_f32, float, STAXI_PLUS)
+STAXI_SCAN(sum_f64, double, STAXI_PLUS)
+STAXI_SCAN(prod_f32, float, STAXI_TIMES)
+STAXI_SCAN(prod_f64, double, STAXI_TIMES)
+STAXI_SCAN(logadd_f32, float, staxi_logadd_f32)
+STAXI_SCAN(logadd_f64, double, staxi_logadd_f64)
+STAXI_SCAN(sum_u8, uint8_t, staxi_add_u8) /* the signed types give the same bits */
+STAXI_SCAN(sum_u16, uint16_t, staxi_add_u16)
+STAXI_SCAN(sum_u32, uint32_t, staxi_add_u32)
+STAXI_SCAN(sum_u64, uint64_t, staxi_add_u64)
+STAXI_SCAN(prod_u8, uint8_t, staxi_mul_u8)
+STAXI_SCAN(prod_u16, uint16_t, staxi_mul_u16)
+STAXI_SCAN(prod_u32, uint32_t, staxi_mul_u32)
+STAXI_SCAN(prod_u64, uint64_t, staxi_mul_u64)
+#define STAXI_ORDERED_SCANS(d, T, LEAST, LARGEST)  \
+    STAXI_SCAN(max_##d, T, staxi_maximum_##d)      \
+    STAXI_SCAN(min_##d, T, staxi_minimum_##d)
+STAXI_ORDERED(STAXI_ORDERED_SCANS)
+
+/* Scans a line of n elements in place; false: no such scan. */
+static bool staxi_scan_line(stax_op op, stax_dtype dtype, void *x, int64_t n, void *totals) {
+#define STAXI_SCAN_CASE(OP, DTYPE, name, T)          \
+    if (op == STAX_OP_##OP && dtype == STAX_##DTYPE) \
+        return staxi_scan_##name((T *)x, n, (T *)totals), true;
+#define STAXI_SCAN_INT(D, U, u, T)         \
+    STAXI_SCAN_CASE(CUMSUM, D, sum_##u, T) \
+    STAXI_SCAN_CASE(CUMSUM, U, sum_##u, T) \
+    STAXI_SCAN_CASE(CUMPROD, D, prod_##u, T) STAXI_SCAN_CASE(CUMPROD, U, prod_##u, T)
+#define STAXI_SCAN_ORDERED(d, D, T)      \
+    STAXI_SCAN_CASE(CUMMAX, D, max_##d, T) \
+    STAXI_SCAN_CASE(CUMMIN, D, min_##d, T)
+    STAXI_SCAN_CASE(CUMSUM, F32, sum_f32, float)
+    STAXI_SCAN_CASE(CUMSUM, F64, sum_f64, double)
+    STAXI_SCAN_CASE(CUMPROD, F32, prod_f32, float)
+    STAXI_SCAN_CASE(CUMPROD, F64, prod_f64, double)
+    STAXI_SCAN_CASE(LOGCUMSUMEXP, F32, logadd_f32, float)
+    STAXI_SCAN_CASE(LOGCUMSUMEXP, F64, logadd_f64, double)
+    STAXI_SCAN_INT(I8, U8, u8, uint8_t)
+    STAXI_SCAN_INT(I16, U16, u16, uint16_t)
+    STAXI_SCAN_INT(I32, U32, u32, uint32_t)
+    STAXI_SCAN_INT(I64, U64, u64, uint64_t)
+    STAXI_SCAN_ORDERED(f32, F32, float)
+    STAXI_SCAN_ORDERED(f64, F64, double)
+    STAXI_SCAN_ORDERED(i8, I8, int8_t)
+    STAXI_SCAN_ORDERED(i16, I16, int16_t)
+    STAXI_SCAN_ORDERED(i32, I32, int32_t)
+    STAXI_SCAN_ORDERED(i64, I64, int64_t)
+    STAXI_SCAN_ORDERED(u8, U8, uint8_t)
+    STAXI_SCAN_ORDERED(u16, U16, uint16_t)
+    STAXI_SCAN_ORDERED(u32, U32, uint32_t)
+    STAXI_SCAN_ORDERED(u64, U64, uint64_t)
+#undef STAXI_SCAN_CASE
+#undef STAXI_SCAN_INT
+#undef STAXI_SCAN_ORDERED
+    return false;
+}
+
+/* The bits of what an exclusive scan begins with: the scan of nothing. */
+static uint64_t staxi_scan_of_nothing(stax_op op, stax_dtype dtype) {
+    bool is_float = staxi_is_float(dtype), wide = dtype == STAX_F64;
+    uint64_t infinity = wide ? 0x7ff0000000000000u : 0x7f800000u,
+             one = wide ? 0x3ff0000000000000u : 0x3f800000u,
+             sign = (uint64_t)1 << (staxi_dtype_bytes(dtype) * 8 - 1), hi = 0;
+    int64_t lo = 0;
+    if (op == STAX_OP_CUMSUM) return 0;
+    if (op == STAX_OP_CUMPROD) return is_float ? one : 1;
+    if (is_float) return op == STAX_OP_CUMMIN ? infinity : infinity | sign;
+    staxi_dtype_range(dtype, &lo, &hi);
+    return op == STAX_OP_CUMMIN ? hi : (uint64_t)lo;
+}
+
+/* ---- order: a key for each element, whose order as an unsigned number is the order of sort */
+
+typedef struct staxi_sort_pair {
+    uint64_t key;
+    int64_t index;
+} staxi_sort_pair;
+
+static uint64_t staxi_sort_key(stax_dtype dtype, uint64_t bits, bool descending) {
+    uint64_t sign = (uint64_t)1 << (staxi_dtype_bytes(dtype) * 8 - 1), mask = sign | (sign - 1),
+             key = bits;
+    if (staxi_is_float(dtype)) {
+        uint64_t infinity = dtype == STAX_F64   ? 0x7ff0000000000000u
+                            : dtype == STAX_F32 ? 0x7f800000u
+                            : dtype == STAX_F16 ? 0x7c00u
+                                                : 0x7f80u;
+        if ((bits & ~sign) > infinity)
+            key = mask;
+        else if ((bits & ~sign) == 0)
+            key = sign;
+        else
+            key = bits & sign ? ~bits & mask : bits | sign;
+    } else if (staxi_dtype_class(dtype) == STAXI_SIGNED) {
+        key = bits ^ sign;
+    }
+    return descending ? ~key & mask : key;
+}
+
+/* Merges runs of 1, 2, 4, ... elements; equal keys keep their order. The result is in a. */
+static void staxi_sort_pairs(staxi_sort_pair *a, staxi_sort_pair *room, int64_t n) {
+    staxi_sort_pair *from = a, *to = room;
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t at = 0; at < n; at += 2 * width) {
+            int64_t l = at, middle = n - at < width ? n : at + width, r = middle,
+                    end = n - at < 2 * width ? n : at + 2 * width;
+            for (int64_t k = at; k < end; k++) {
+                bool left = r >= end || (l < middle && from[l].key <= from[r].key);
+                to[k] = left ? from[l++] : from[r++];
+            }
+        }
+        staxi_sort_pair *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != a && n > 0) memcpy(a, from, (size_t)n * sizeof *a);
+}
+
 /* ---- contractions
    --------------------------------------------------------------------------------- One element of
    a dot: the sum over k of a[k] * b[k], in one of two orders. Empty: +0. Blocks of 4096 in both.
@@ -16815,6 +17367,98 @@ static bool staxi_eval_reduce(staxi_frame *f, const staxi_node *n, staxi_datum *
     return f->status == STAX_OK;
 }
 
+/* x[A, N, B], line by line */
+static bool staxi_eval_scan(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0);
+    int axis = staxi_basis_axis(f->g, n);
+    bool exclusive = n->attrs[1].i != 0, reverse = n->attrs[2].i != 0;
+    int64_t size = x->dims[axis], inner = 1;
+    size_t width = staxi_dtype_bytes(x->dtype), bytes = (size_t)(size + size / 16 + 32) * width;
+    uint64_t nothing = staxi_scan_of_nothing((stax_op)n->op, x->dtype);
+    for (int d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
+    if (r->n == 0) return true;
+    char *line = (char *)staxi_alloc(f->a, bytes);
+    if (!line) return staxi_frame_fail(f, STAX_E_MEMORY);
+    bool ok = true;
+    for (int64_t k = 0; ok && k < x->n / size; k++) {
+        int64_t first = k / inner * size * inner + k % inner + (reverse ? (size - 1) * inner : 0);
+        int64_t step = reverse ? -inner : inner;
+        staxi_copy_line(line, 1, staxi_at(x, first), step, size, width);
+        ok = staxi_scan_line((stax_op)n->op, x->dtype, line, size, line + (size_t)size * width);
+        if (exclusive) {
+            memmove(line + width, line, (size_t)(size - 1) * width);
+            staxi_store_bits(line, width, nothing);
+        }
+        staxi_copy_line(staxi_at(r, first), step, line, 1, size, width);
+    }
+    staxi_free(f->a, line, bytes);
+    staxi_settle_nan(r);
+    return ok || staxi_frame_fail(f, STAX_E_INTERNAL);
+}
+
+/* sort, argsort and topk: values, indices, or both, of the first of each sorted line */
+static bool staxi_eval_sort(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0);
+    staxi_datum *values = n->op == STAX_OP_ARGSORT ? NULL : r;
+    staxi_datum *indices = n->op == STAX_OP_TOPK ? r + 1 : n->op == STAX_OP_ARGSORT ? r : NULL;
+    int axis = staxi_basis_axis(f->g, n);
+    bool descending = staxi_basis_descends(n);
+    int64_t size = x->dims[axis], many = r->dims[axis], inner = 1;
+    size_t width = staxi_dtype_bytes(x->dtype), bytes = (size_t)size * 2 * sizeof(staxi_sort_pair);
+    for (int d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
+    if (r->n == 0) return true;
+    staxi_sort_pair *pairs = (staxi_sort_pair *)staxi_alloc(f->a, bytes);
+    if (!pairs) return staxi_frame_fail(f, STAX_E_MEMORY);
+    for (int64_t k = 0; k < r->n / many; k++) {
+        int64_t from = k / inner * size * inner + k % inner,
+                to = k / inner * many * inner + k % inner;
+        for (int64_t i = 0; i < size; i++) {
+            pairs[i].key = staxi_sort_key(
+                x->dtype, staxi_load_bits(staxi_at(x, from + i * inner), width), descending);
+            pairs[i].index = i;
+        }
+        staxi_sort_pairs(pairs, pairs + size, size);
+        for (int64_t i = 0; i < many; i++) {
+            int64_t at = pairs[i].index;
+            if (values)
+                memcpy(staxi_at(values, to + i * inner), staxi_at(x, from + at * inner), width);
+            if (indices) memcpy(staxi_at(indices, to + i * inner), &at, sizeof at);
+        }
+    }
+    staxi_free(f->a, pairs, bytes);
+    return true;
+}
+
+/* x[A, N, B], i[K], u[A, K, B]: one update after the other */
+static bool staxi_eval_scatter(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0), *i = staxi_source(f, n, 1),
+                      *u = staxi_source(f, n, 2);
+    stax_op op = staxi_basis_scatter_op(n, x->dtype);
+    const staxi_scalar_fn *fn = op == STAX_OP_NONE ? NULL : staxi_scalar_find(op, x->dtype);
+    int axis = staxi_basis_axis(f->g, n);
+    int64_t outer = 1, inner = 1, size = x->dims[axis], k = 0;
+    const int64_t *index = (const int64_t *)i->data;
+    for (int d = 0; d < axis; d++) outer *= x->dims[d];
+    for (int d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
+    if (op != STAX_OP_NONE && !fn) return staxi_frame_fail(f, STAX_E_INTERNAL);
+    if (r->n) memcpy(r->data, x->data, staxi_datum_bytes(r));
+    for (int64_t j = 0; j < i->n; j++) {
+        if (!staxi_eval_index(f, n, index[j], size, &k)) return false;
+        for (int64_t a = 0; a < outer && r->n; a++) {
+            void *to = staxi_at(r, (a * size + k) * inner);
+            const void *in[2];
+            in[0] = to;
+            in[1] = staxi_at(u, (a * i->n + j) * inner);
+            if (fn)
+                fn->loop(fn, to, in, inner);
+            else
+                memcpy(to, in[1], (size_t)inner * staxi_dtype_bytes(x->dtype));
+        }
+    }
+    if (fn) staxi_settle_nan(r);
+    return true;
+}
+
 static bool staxi_dot_one(const staxi_run *r, stax_dtype dtype, bool lanes, bool unfused,
                           const void *a, const void *b, void *scratch, void *out) {
     switch (staxi_is_float(dtype) ? dtype == STAX_F32 ? 0 : 1 : (int)staxi_dtype_bytes(dtype) * 2) {
@@ -16999,6 +17643,12 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
             return staxi_eval_dot(f, n, r);
         case STAXI_CLASS_RANDOM:
             return staxi_eval_random(f, n, r);
+        case STAXI_CLASS_SCAN:
+            return staxi_eval_scan(f, n, r);
+        case STAXI_CLASS_SORT:
+            return staxi_eval_sort(f, n, r);
+        case STAXI_CLASS_SCATTER:
+            return staxi_eval_scatter(f, n, r);
         default:
             break;
     }
@@ -17058,7 +17708,9 @@ static bool staxi_eval_node(staxi_frame *f, uint32_t k, const staxi_datum *args)
     if (n->op == STAX_OP_INPUT) return staxi_eval_input(f, k, args);
     if (n->op == STAX_OP_COND) return staxi_eval_cond(f, n, r);
     if (n->op == STAX_OP_WHILE || n->op == STAX_OP_LOOP) return staxi_eval_loop(f, n, r);
-    return staxi_datum_new(f, n->first_value, r) && staxi_eval_basis(f, n, r);
+    for (uint32_t i = 0; i < n->n_results; i++)
+        if (!staxi_datum_new(f, n->first_value + i, r + i)) return false;
+    return staxi_eval_basis(f, n, r);
 }
 
 /* After which node may each value go? Outputs, states and nothing else stay. What a region captures
@@ -17546,10 +18198,18 @@ typedef struct staxi_expr_node {
 typedef enum staxi_stage_kind {
     STAXI_STAGE_MAP,
     STAXI_STAGE_REDUCE,
-    STAXI_STAGE_CHECK
+    STAXI_STAGE_CHECK,
+    STAXI_STAGE_SCAN,   /* running values along a line                                        */
+    STAXI_STAGE_SORT,   /* lines in order: values, or where they come from                    */
+    STAXI_STAGE_SCATTER /* updates of what another stage has stored, one after the other      */
 } staxi_stage_kind;
 
-typedef enum staxi_order { STAXI_ORDER_FREE, STAXI_ORDER_LANES, STAXI_ORDER_CHAIN } staxi_order;
+typedef enum staxi_order {
+    STAXI_ORDER_FREE,
+    STAXI_ORDER_LANES,
+    STAXI_ORDER_CHAIN,
+    STAXI_ORDER_SEGMENTS /* a scan */
+} staxi_order;
 
 /* What an accumulator does with one more element. FMA takes two operands (a contraction). */
 typedef enum staxi_combine {
@@ -17561,7 +18221,9 @@ typedef enum staxi_combine {
     STAXI_COMBINE_ANY,
     STAXI_COMBINE_ARGMAX,
     STAXI_COMBINE_ARGMIN,
-    STAXI_COMBINE_FMA
+    STAXI_COMBINE_FMA,
+    STAXI_COMBINE_LOGADD, /* scans only */
+    STAXI_COMBINE_COUNT
 } staxi_combine;
 
 typedef struct staxi_loop_axis {
@@ -17569,7 +18231,8 @@ typedef struct staxi_loop_axis {
 } staxi_loop_axis;
 
 /* Axes: first the n_domain parallel ones (row-major, extents of literal 1 dropped), then the
-   n_reduce reduced ones, outermost first, in n_runs runs (run_axes axes each, outermost first). */
+   n_reduce reduced ones, outermost first, in n_runs runs (run_axes axes each, outermost first). SCAN
+   and SORT have one axis instead, the line. The domain of SCATTER is that of its updates. */
 typedef struct staxi_stage {
     uint8_t kind, combine, order, dtype;
     uint8_t n_domain, n_reduce, n_runs;
@@ -17584,6 +18247,13 @@ typedef struct staxi_stage {
     staxi_ix store[STAX_MAX_RANK]; /* index into that buffer, over the domain axes         */
     /* CHECK: expr[0] must lie in [-limit, limit) */
     staxi_ix limit;
+    bool exclusive;         /* SCAN                                                        */
+    bool descending, where; /* SORT: from the largest on; the result is indices            */
+    staxi_loop_axis source; /* SORT: of the unsorted line                                  */
+    uint32_t pairs;         /* SORT: the buffer of the line's keys and indices             */
+    uint32_t base;          /* SCATTER: the stage that stored what is updated,             */
+    uint8_t line;           /* the axis of the updates that must run in order,             */
+    bool in_order;          /* if there is one                                             */
     const char *op_name;
     uint32_t kernel, segment; /* the schedule's placement                                  */
     uint32_t n_readers;
@@ -17760,7 +18430,8 @@ static staxi_expr staxi_ex_at(staxi_stages *p, staxi_expr_kind kind, int dtype, 
     if (kind == STAXI_EX_USE &&
         staxi_dtype_is_float(dtype)) { /* a stage may also hold mere copies */
         const staxi_stage *w = &p->stages[ref];
-        n.computed = w->kind == STAXI_STAGE_REDUCE || (w->expr[0] && p->exprs[w->expr[0]].computed);
+        n.computed = w->kind == STAXI_STAGE_REDUCE || w->kind == STAXI_STAGE_SCAN ||
+                     (w->expr[0] && p->exprs[w->expr[0]].computed);
     }
     n.ref = ref;
     n.n_ix = (uint8_t)n_ix;
@@ -17784,9 +18455,9 @@ static staxi_expr staxi_ex_op(staxi_stages *p, stax_op op, int dtype, const stax
     return staxi_ex_intern(p, &n);
 }
 
-/* The same bits, but the quiet NaN where a computed operand enters a copying op or an observer. */
-static staxi_expr staxi_ex_canon(staxi_stages *p, staxi_expr e) {
-    if (!e || !p->exprs[e].computed) return e;
+/* The same bits, but the quiet NaN. */
+static staxi_expr staxi_ex_quiet(staxi_stages *p, staxi_expr e) {
+    if (!e || !staxi_dtype_is_float(p->exprs[e].dtype)) return e;
     staxi_expr_node n;
     memset(&n, 0, sizeof n);
     n.kind = STAXI_EX_CANON;
@@ -17794,6 +18465,11 @@ static staxi_expr staxi_ex_canon(staxi_stages *p, staxi_expr e) {
     n.n_args = 1;
     n.args[0] = e;
     return staxi_ex_intern(p, &n);
+}
+
+/* The same where a computed operand enters a copying op or an observer. */
+static staxi_expr staxi_ex_canon(staxi_stages *p, staxi_expr e) {
+    return e && p->exprs[e].computed ? staxi_ex_quiet(p, e) : e;
 }
 
 static staxi_expr staxi_ex_select(staxi_stages *p, staxi_ix guard, staxi_expr yes, staxi_expr no) {
@@ -18020,6 +18696,17 @@ static staxi_expr staxi_lower_gather(staxi_stages *p, const staxi_node *n, const
     return at[axis] ? staxi_lower(p, src, at) : 0;
 }
 
+/* The values of a topk whose indices are known: the source there. */
+static staxi_expr staxi_lower_top(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
+    uint32_t src = n->sources[0];
+    int axis = staxi_basis_axis(p->graph, n);
+    staxi_ix at[STAX_MAX_RANK];
+    for (int d = 0; d < staxi_type_of(p, src)->rank; d++) at[d] = ix[d];
+    at[axis] =
+        staxi_ex_as_leaf(p, staxi_lower(p, n->first_value + 1, ix), staxi_dim(p, src, axis));
+    return at[axis] ? staxi_lower(p, src, at) : 0;
+}
+
 static staxi_expr staxi_lower_random(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
     const staxi_type *type = staxi_type_of(p, n->first_value),
                      *key_type = staxi_type_of(p, n->sources[0]);
@@ -18178,6 +18865,8 @@ static staxi_expr staxi_lower_fresh(staxi_stages *p, uint32_t value, const staxi
             return staxi_lower_random(p, n, ix);
         case STAXI_CLASS_MARKER:
             return staxi_lower(p, n->sources[0], ix);
+        case STAXI_CLASS_SORT:
+            return staxi_lower_top(p, n, ix);
         case STAXI_CLASS_INDEX:
             if (n->op == STAX_OP_IOTA) {
                 staxi_expr i = staxi_ex_index(p, ix[staxi_basis_axis(p->graph, n)]);
@@ -18400,7 +19089,10 @@ typedef struct staxi_realize {
 /* Does this reader evaluate one element of its source several times? */
 static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uint32_t k) {
     if (n->op == STAX_OP_UNFOLD || n->op == STAX_OP_PAD) return n->op == STAX_OP_UNFOLD;
-    if (n->op == STAX_OP_GATHER || n->op == STAX_OP_TAKE_ALONG_AXIS) return true;
+    if (n->op == STAX_OP_TAKE_ALONG_AXIS) return k == 0;
+    if (n->op == STAX_OP_GATHER) return k == 0 || staxi_type_of(p, n->sources[0])->rank > 1;
+    if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_SORT) return true;
+    if (n->op == STAX_OP_SCATTER) return k == 1;
     if (n->op != STAX_OP_EXPAND) return false;
     const staxi_type *from = staxi_type_of(p, n->sources[k]),
                      *to = staxi_type_of(p, n->first_value);
@@ -18443,7 +19135,8 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
             r->selects[v] = (uint8_t)(r->selects[s] + guarded);
     }
     int class_ = staxi_class_of((stax_op)n->op);
-    if (class_ == STAXI_CLASS_REDUCE || class_ == STAXI_CLASS_CONTRACT) {
+    if (class_ == STAXI_CLASS_REDUCE || class_ == STAXI_CLASS_CONTRACT ||
+        class_ == STAXI_CLASS_SCAN || class_ == STAXI_CLASS_SORT || class_ == STAXI_CLASS_SCATTER) {
         r->hard[v] = 1;
         cost = depth = 0;
     } else if (class_ == STAXI_CLASS_SOURCE) {
@@ -18543,6 +19236,16 @@ static staxi_combine staxi_combine_of(stax_op op) {
             return STAXI_COMBINE_ANY;
         case STAX_OP_ARGMAX:
             return STAXI_COMBINE_ARGMAX;
+        case STAX_OP_CUMSUM:
+            return STAXI_COMBINE_SUM;
+        case STAX_OP_CUMPROD:
+            return STAXI_COMBINE_PROD;
+        case STAX_OP_CUMMAX:
+            return STAXI_COMBINE_MAX;
+        case STAX_OP_CUMMIN:
+            return STAXI_COMBINE_MIN;
+        case STAX_OP_LOGCUMSUMEXP:
+            return STAXI_COMBINE_LOGADD;
         default:
             return STAXI_COMBINE_ARGMIN;
     }
@@ -18624,10 +19327,106 @@ static uint32_t staxi_stage_contract(staxi_stages *p, uint32_t value) {
     return id;
 }
 
-/* gather and take_along_axis in mode "error": all indices are checked before they are used */
+/* SCAN and SORT work on lines along one axis of the value; the others are their domain. ix gets the
+   index of every dim, that of the line from its first element on. */
+static void staxi_stage_lines(staxi_stages *p, staxi_stage *s, uint32_t value, int axis,
+                              staxi_ix *ix) {
+    int rank = staxi_type_of(p, value)->rank;
+    staxi_loop_axis line;
+    line.extent = staxi_dim(p, value, axis);
+    line.var = ix[axis] = staxi_new_var(p, line.extent);
+    for (int d = 0; d < rank; d++) {
+        staxi_ix e = staxi_dim(p, value, d);
+        bool one = staxi_is_one(p, e);
+        if (d == axis) continue;
+        ix[d] = one ? staxi_ix_const(&p->ix, 0) : staxi_new_var(p, e);
+        if (one) continue;
+        s->axes[s->n_domain].var = ix[d];
+        s->axes[s->n_domain++].extent = e;
+    }
+    s->axes[s->n_domain] = line;
+    s->n_reduce = s->n_runs = s->run_axes[0] = 1;
+    for (int d = 0; d < rank; d++) s->store[d] = ix[d];
+}
+
+static uint32_t staxi_stage_scan(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_SCAN, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    int axis = staxi_basis_axis(p->graph, n);
+    staxi_ix ix[STAX_MAX_RANK];
+    staxi_stage_lines(p, s, value, axis, ix);
+    s->combine = (uint8_t)staxi_combine_of((stax_op)n->op);
+    s->exclusive = n->attrs[1].i != 0;
+    s->order = (uint8_t)(staxi_dtype_is_float(s->dtype) && s->combine != STAXI_COMBINE_MAX &&
+                                 s->combine != STAXI_COMBINE_MIN
+                             ? STAXI_ORDER_SEGMENTS
+                             : STAXI_ORDER_FREE);
+    if (n->attrs[2].i != 0) { /* reverse */
+        staxi_ix last = staxi_ix_sub(&p->ix, staxi_dim(p, value, axis), staxi_ix_const(&p->ix, 1));
+        ix[axis] = s->store[axis] = staxi_ix_sub(&p->ix, last, ix[axis]);
+    }
+    staxi_expr e = staxi_lower(p, n->sources[0], ix);
+    p->stages[id].expr[0] = e;
+    return e ? id : 0;
+}
+
+static uint32_t staxi_stage_sort(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_SORT, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    int axis = staxi_basis_axis(p->graph, n);
+    staxi_ix ix[STAX_MAX_RANK];
+    staxi_stage_lines(p, s, value, axis, ix);
+    s->descending = staxi_basis_descends(n);
+    s->where = n->op == STAX_OP_ARGSORT || value != n->first_value;
+    s->source.extent = staxi_dim(p, n->sources[0], axis);
+    s->source.var = ix[axis] = staxi_new_var(p, s->source.extent);
+    staxi_expr e = staxi_ex_canon(p, staxi_lower(p, n->sources[0], ix));
+    p->stages[id].expr[0] = e;
+    return e ? id : 0;
+}
+
+/* scatter: one stage stores x, a second one works through the updates in the same memory. It reads
+   that memory as a USE of the first stage (expr[1] if it only writes), so it comes after it. */
+static uint32_t staxi_stage_scatter(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    stax_op op = staxi_basis_scatter_op(n, (stax_dtype)staxi_type_of(p, value)->dtype);
+    uint32_t base = staxi_stage_map(p, n->sources[0], false), updates = n->sources[2];
+    staxi_stage *s = base ? staxi_stage_add(p, STAXI_STAGE_SCATTER, value) : NULL;
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    int axis = staxi_basis_axis(p->graph, n), rank = staxi_type_of(p, value)->rank;
+    staxi_ix ix[STAX_MAX_RANK], at[STAX_MAX_RANK];
+    staxi_expr v[2];
+    if (op != STAX_OP_NONE) /* it computes, also where nothing is updated */
+        p->stages[base].expr[0] = staxi_ex_quiet(p, p->stages[base].expr[0]);
+    s = &p->stages[id];
+    staxi_stage_domain(p, s, updates, ix);
+    s->base = base;
+    for (int d = 0; d < axis; d++) s->line += !staxi_is_one(p, staxi_dim(p, updates, d));
+    s->in_order = !staxi_is_one(p, staxi_dim(p, updates, axis));
+    for (int d = 0; d < rank; d++) at[d] = ix[d];
+    at[axis] = staxi_lower_index(p, n, &ix[axis], staxi_dim(p, value, axis));
+    v[1] = staxi_lower(p, updates, ix);
+    if (!at[axis] || !v[1]) return 0;
+    v[0] = staxi_lower_use(p, base, value, at);
+    s = &p->stages[id];
+    for (int d = 0; d < rank; d++) s->store[d] = at[d];
+    s->expr[1] = v[0];
+    v[0] = op == STAX_OP_NONE ? v[1] : staxi_ex_op(p, op, p->stages[id].dtype, v, 2);
+    p->stages[id].expr[0] = v[0];
+    return v[0] && p->stages[id].expr[1] ? id : 0;
+}
+
+/* gather, take_along_axis (in mode "error") and scatter: all indices are checked before they are used
+ */
 static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     const staxi_node *n = staxi_producer(p, value);
-    if (n->op != STAX_OP_GATHER && n->op != STAX_OP_TAKE_ALONG_AXIS) return true;
+    if (n->op != STAX_OP_GATHER && n->op != STAX_OP_TAKE_ALONG_AXIS && n->op != STAX_OP_SCATTER)
+        return true;
     staxi_ix size = staxi_dim(p, n->sources[0], staxi_basis_axis(p->graph, n));
     bool any = staxi_basis_index_mode(p->graph, n) != STAXI_INDEX_ERROR;
     if (any && staxi_ix_range(&p->ix, size).lo > 0) return true;
@@ -18927,6 +19726,14 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
             s = staxi_stage_reduce(p, v);
         else if (class_ == STAXI_CLASS_CONTRACT)
             s = staxi_stage_contract(p, v);
+        else if (class_ == STAXI_CLASS_SCAN)
+            s = staxi_stage_scan(p, v);
+        else if (class_ == STAXI_CLASS_SCATTER)
+            s = staxi_stage_scatter(p, v);
+        else if (n->op == STAX_OP_TOPK && v == n->first_value && r.uses[v + 1])
+            continue; /* found through the indices */
+        else if (class_ == STAXI_CLASS_SORT)
+            s = staxi_stage_sort(p, v);
         else if (class_ == STAXI_CLASS_REGION)
             return staxi_stages_fail(p, STAX_E_NOT_BUILT,
                                      n->op == STAX_OP_COND ? "cond" : "a loop");
@@ -18956,7 +19763,8 @@ typedef enum staxi_mode {
     STAXI_MODE_MAP,    /* loops over the domain                                            */
     STAXI_MODE_ROW,    /* a reduction whose contiguous axis is reduced: vectors along k    */
     STAXI_MODE_COLUMN, /* a reduction whose contiguous axis is kept: vectors across it     */
-    STAXI_MODE_CHECK
+    STAXI_MODE_CHECK,
+    STAXI_MODE_SCATTER /* loops over the updates                                           */
 } staxi_mode;
 
 typedef struct staxi_segment {
@@ -19131,10 +19939,12 @@ static double staxi_domain_guess(staxi_stages *p, const staxi_stage *s, int n_ax
 static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
-    s->mode[k] = st->kind == STAXI_STAGE_CHECK ? STAXI_MODE_CHECK
-                 : st->kind == STAXI_STAGE_MAP ? STAXI_MODE_MAP
-                                               : STAXI_MODE_ROW;
-    if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0)
+    s->mode[k] = st->kind == STAXI_STAGE_CHECK     ? STAXI_MODE_CHECK
+                 : st->kind == STAXI_STAGE_MAP     ? STAXI_MODE_MAP
+                 : st->kind == STAXI_STAGE_SCATTER ? STAXI_MODE_SCATTER
+                                                   : STAXI_MODE_ROW;
+    if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
+        st->kind == STAXI_STAGE_SORT)
         return;
     if (st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN) return;
     staxi_ix inner = st->axes[st->n_domain + st->n_reduce - 1].var;
@@ -19372,7 +20182,48 @@ static const char *staxi_states_clash(staxi_schedule *s, uint32_t k, uint32_t ke
     return NULL;
 }
 
+/* Does it work along lines, element after element or all at once? */
+static bool staxi_is_line(const staxi_stage *st) {
+    return st->kind == STAXI_STAGE_SCAN || st->kind == STAXI_STAGE_SORT;
+}
+
 enum { STAXI_KERNEL_MEMBERS = 24 }; /* stages of one kernel; bounds its loops too */
+
+/* The same for the kernel of a scan or sort: what reads its results element for element. */
+static const char *staxi_cannot_join_lines(staxi_schedule *s, uint32_t k, uint32_t kernel,
+                                           double *shared, uint8_t *seen) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    const staxi_kernel *K = &s->kernels[kernel];
+    const staxi_stage *first = &p->stages[K->first_stage];
+    if (st->kind != STAXI_STAGE_MAP || staxi_stage_writes_state(p, k)) return "it runs alone";
+    if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
+        return "the kernel would be too long";
+    int n_axes = 0;
+    for (int d = 0; d < staxi_type_of(p, first->value)->rank; d++) {
+        staxi_ix e = staxi_dim(p, first->value, d);
+        if (staxi_is_one(p, e)) continue;
+        if (n_axes >= st->n_domain || st->axes[n_axes].extent != e)
+            return "their iteration domains differ";
+        n_axes++;
+    }
+    if (st->n_domain != n_axes) return "their iteration domains differ";
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
+        const staxi_stage *w = &p->stages[n->ref];
+        if (w->kernel != kernel) {
+            if (w->kernel && staxi_kernel_reaches(s, kernel, w->kernel, seen))
+                return "a path would leave the kernel and come back";
+            continue;
+        }
+        if (w->fence) return "a barrier stands between them";
+        for (int d = 0; d < st->n_domain; d++)
+            if (n->ix[d] != st->axes[d].var) return "it reads another iteration's result";
+        *shared += staxi_domain_guess(p, st, st->n_domain) *
+                   (double)staxi_dtype_bytes((stax_dtype)w->dtype);
+    }
+    return *shared > 0 ? NULL : "they share no data";
+}
 
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
 static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t kernel, double *shared,
@@ -19384,7 +20235,9 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     int mode = s->mode[k], other = s->mode[K->first_stage];
     *shared = 0;
     bool writes = staxi_stage_writes_state(p, k);
-    if (mode == STAXI_MODE_CHECK || K->alone || st->order == STAXI_ORDER_CHAIN)
+    if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared, seen);
+    if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || staxi_is_line(st) || K->alone ||
+        st->order == STAXI_ORDER_CHAIN)
         return "it runs alone";
     if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
         return "a state is written, and reductions read ahead";
@@ -19472,8 +20325,8 @@ static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
     K->n_outer = st->n_domain;
     K->has_reduce = st->kind == STAXI_STAGE_REDUCE;
     K->writes = staxi_stage_writes_state(s->p, k);
-    K->alone = st->kind == STAXI_STAGE_CHECK || st->order == STAXI_ORDER_CHAIN ||
-               (K->writes && st->kind == STAXI_STAGE_REDUCE);
+    K->alone = st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SCATTER ||
+               st->order == STAXI_ORDER_CHAIN || (K->writes && st->kind != STAXI_STAGE_MAP);
     K->cost = s->cost[k];
     K->n_members = 1;
     s->p->stages[k].kernel = (uint32_t)s->n_kernels++;
@@ -19539,12 +20392,18 @@ static bool staxi_segment_fits(const staxi_schedule *s, const staxi_segment *g, 
     return st->n_runs <= 1 && g->n_runs <= 1;
 }
 
+/* Are the axes behind its domain the inner loops? */
+static bool staxi_has_inner(const staxi_stage *st) {
+    return st->kind == STAXI_STAGE_REDUCE || staxi_is_line(st);
+}
+
 static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
     staxi_kernel *K = &s->kernels[st->kernel];
     int outer = K->n_outer;
     size_t at = 0;
+    if (staxi_is_line(&p->stages[K->first_stage]) && k != K->first_stage) return true;
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
@@ -19552,8 +20411,9 @@ static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
         size_t need = w->segment + (staxi_same_iteration(s, k, n, outer) ? 0u : 1u);
         if (need > at) at = need;
     }
-    bool reduce = st->kind == STAXI_STAGE_REDUCE;
-    bool special = st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN;
+    bool reduce = staxi_has_inner(st);
+    bool special = st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN ||
+                   staxi_is_line(st);
     while (at < K->n_segments && (special || !staxi_segment_fits(s, &K->segments[at], k, outer)))
         at++;
     st->segment = (uint32_t)at;
@@ -19587,7 +20447,7 @@ static void staxi_kernel_shape(staxi_schedule *s, uint32_t kernel) {
     const staxi_stage *first = &s->p->stages[K->first_stage];
     if (s->mode[K->first_stage] == STAXI_MODE_COLUMN)
         K->n_outer = (uint8_t)(first->n_domain - 1);
-    else if (!K->has_reduce)
+    else if (!K->has_reduce && !staxi_is_line(first))
         K->n_outer = 0;
     for (int d = 0; d < K->n_outer; d++) K->outer[d] = first->axes[d];
 }
@@ -19596,12 +20456,54 @@ static void staxi_kernel_shape(staxi_schedule *s, uint32_t kernel) {
 
 /* A result of the kernel's outer level: it is kept in a register. */
 static bool staxi_is_register(const staxi_kernel *K, const staxi_stage *st) {
-    return st->kind == STAXI_STAGE_REDUCE || (K->has_reduce && st->n_domain == K->n_outer);
+    return staxi_has_inner(st) || (K->has_reduce && st->n_domain == K->n_outer);
+}
+
+/* The keys of a line with where each comes from, twice: to sort there and back. Indices share a word
+   with narrow keys where all of them are known to fit. */
+static bool staxi_pairs_are_narrow(const staxi_stages *p, const staxi_stage *st) {
+    return staxi_dtype_bytes((stax_dtype)p->exprs[st->expr[0]].dtype) <= 4 &&
+           staxi_ix_range(&p->ix, st->source.extent).hi <= (int64_t)UINT32_MAX;
+}
+
+static bool staxi_store_pairs(staxi_schedule *s, staxi_stage *st) {
+    staxi_stages *p = s->p;
+    staxi_type type = staxi_type_scalar(STAX_U64);
+    staxi_ix words = staxi_ix_const(&p->ix, staxi_pairs_are_narrow(p, st) ? 2 : 4),
+             align = staxi_ix_const(&p->ix, STAX_ALIGN), bytes;
+    st->pairs = staxi_buffer_add(p, "pairs", STAXI_SCOPE_ROW, &type, p->graph);
+    if (!st->pairs) return false;
+    staxi_buffer *b = &p->buffers[st->pairs];
+    b->rank = 1;
+    b->dims[0] = staxi_ix_mul(&p->ix, st->source.extent, words);
+    b->strides[0] = staxi_ix_const(&p->ix, 1);
+    bytes = staxi_ix_mul(&p->ix, b->dims[0], staxi_ix_const(&p->ix, 8));
+    bytes = staxi_ix_add(&p->ix, bytes, staxi_ix_const(&p->ix, STAX_ALIGN - 1));
+    b->bytes = staxi_ix_mul(&p->ix, staxi_ix_floordiv(&p->ix, bytes, align), align);
+    b->offset = s->row_bytes;
+    s->row_bytes = staxi_ix_add(&p->ix, s->row_bytes, b->bytes);
+    return true;
+}
+
+/* What a scatter updates lies where its result will be. */
+static bool staxi_store_bases(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    for (uint32_t k = 1; k < p->n_stages; k++) {
+        staxi_stage *st = &p->stages[k];
+        if (st->kind != STAXI_STAGE_SCATTER) continue;
+        if (!st->buffer)
+            st->buffer = staxi_buffer_add(p, "t", STAXI_SCOPE_ROOT, staxi_type_of(p, st->value),
+                                          p->graph);
+        if (!st->buffer) return false;
+        p->stages[st->base].buffer = st->buffer;
+    }
+    return true;
 }
 
 static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
+    if (st->kind == STAXI_STAGE_SORT && !staxi_store_pairs(s, st)) return false;
     if (st->buffer || st->kind == STAXI_STAGE_CHECK) return true;
     bool leaves_kernel = false, leaves_segment = false;
     for (size_t u = 0; u < s->n_uses; u++) {
@@ -19678,9 +20580,10 @@ static bool staxi_order_kernels(staxi_schedule *s) {
 static bool staxi_plan_memory(staxi_schedule *s) {
     staxi_stages *p = s->p;
     for (uint32_t k = 1; k < p->n_stages; k++) {
-        uint32_t b = p->stages[k].buffer;
+        uint32_t b = p->stages[k].buffer, o = s->kernels[p->stages[k].kernel].order;
         if (!b) continue;
-        p->buffers[b].first_use = p->buffers[b].last_use = s->kernels[p->stages[k].kernel].order;
+        if (!p->buffers[b].first_use || o < p->buffers[b].first_use) p->buffers[b].first_use = o;
+        if (o > p->buffers[b].last_use) p->buffers[b].last_use = o;
     }
     for (size_t u = 0; u < s->n_uses; u++) {
         uint32_t b = p->stages[s->uses[u].ref].buffer,
@@ -19748,6 +20651,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
     }
     for (uint32_t K = 1; ok && K < s->n_kernels; K++) staxi_kernel_shape(s, K);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
+    ok = ok && staxi_store_bases(s);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_store_stage(s, k);
     ok = ok && staxi_order_kernels(s) && staxi_plan_memory(s);
     return ok ? p->status : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
@@ -19763,6 +20667,9 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
      LET    a value of this level, kept in a register: ref is the stage
      EVAL   a value computed here, so that the selects behind it share it
      STORE  expression to buffer;   CHECK  an expression must lie in [-limit, limit)
+     SCAN   running values along runs[0], as ACC in rows or across columns; its children run for every
+            element, with its value in the register of the stage
+     SORT   the line runs[1] in order; the children run for each of the first runs[0] elements
    Loops are normalised here: adjacent loops whose every access walks on evenly become one (P 6.3).
  */
 
@@ -19773,7 +20680,9 @@ typedef enum staxi_tree_kind {
     STAXI_TREE_LET,
     STAXI_TREE_EVAL,
     STAXI_TREE_STORE,
-    STAXI_TREE_CHECK
+    STAXI_TREE_CHECK,
+    STAXI_TREE_SCAN,
+    STAXI_TREE_SORT
 } staxi_tree_kind;
 typedef enum staxi_mark { STAXI_MARK_SERIAL, STAXI_MARK_PARALLEL, STAXI_MARK_VECTOR } staxi_mark;
 
@@ -19784,8 +20693,8 @@ typedef struct staxi_tree_node {
     staxi_loop_axis axis;                /* LOOP; ACC COLUMN: the axis vectors run along       */
     staxi_loop_axis runs[STAX_MAX_RANK]; /* ACC: one loop a run, outermost first               */
     uint8_t n_runs;
-    staxi_expr expr[2];
-    uint32_t ref;   /* ACCUM, LET: stage; STORE: buffer; CHECK: stage     */
+    staxi_expr expr[2]; /* STORE: the second one is a value that `at` needs                  */
+    uint32_t ref;   /* STORE: buffer; others: stage                       */
     staxi_ix at;    /* STORE: flat index                                  */
     staxi_ix limit; /* CHECK                                              */
 } staxi_tree_node;
@@ -19888,18 +20797,27 @@ static bool staxi_stage_into_kernel(staxi_trees *t, uint32_t k) {
     use.segment = st->segment;
     sub.use = staxi_resolve_use;
     sub.user = &use;
-    for (int d = 0; d < K->n_outer; d++, sub.n++) {
-        sub.from[sub.n] = st->axes[d].var;
-        sub.to[sub.n] = K->outer[d].var;
-    }
-    if (g->mode == STAXI_MODE_COLUMN) {
-        sub.from[sub.n] = st->axes[st->n_domain - 1].var;
-        sub.to[sub.n++] = g->column.var;
-    }
-    int first = st->kind == STAXI_STAGE_REDUCE ? st->n_domain : K->n_outer;
-    for (int d = 0; d < g->n_loops; d++, sub.n++) {
-        sub.from[sub.n] = st->axes[first + d].var;
-        sub.to[sub.n] = g->loops[d].var;
+    const staxi_stage *first = &p->stages[K->first_stage];
+    if (staxi_is_line(first) && st != first) { /* at the place where the first stage has got to */
+        for (int d = 0; d < staxi_type_of(p, first->value)->rank; d++) {
+            if (staxi_is_one(p, staxi_dim(p, first->value, d))) continue;
+            sub.from[sub.n] = st->axes[sub.n].var;
+            sub.to[sub.n++] = first->store[d];
+        }
+    } else {
+        for (int d = 0; d < K->n_outer; d++, sub.n++) {
+            sub.from[sub.n] = st->axes[d].var;
+            sub.to[sub.n] = K->outer[d].var;
+        }
+        if (g->mode == STAXI_MODE_COLUMN) {
+            sub.from[sub.n] = st->axes[st->n_domain - 1].var;
+            sub.to[sub.n++] = g->column.var;
+        }
+        int inner = staxi_has_inner(st) ? st->n_domain : K->n_outer;
+        for (int d = 0; d < g->n_loops; d++, sub.n++) {
+            sub.from[sub.n] = st->axes[inner + d].var;
+            sub.to[sub.n] = g->loops[d].var;
+        }
     }
     bool ok = true;
     for (int i = 0; i < 2 && ok; i++) {
@@ -20017,7 +20935,7 @@ static bool staxi_normalise_segment(staxi_trees *t, uint32_t kernel, uint32_t se
                 return false;
         return true;
     }
-    if (g->mode == STAXI_MODE_CHECK) return true;
+    if (g->mode == STAXI_MODE_CHECK || g->mode == STAXI_MODE_SCATTER) return true;
     for (int r = 0, at = 0; r < g->n_runs; r++, at++)
         while (g->run_axes[r] > 1) {
             if (!staxi_merge_pair(t, kernel, segment, g->loops, &g->n_loops, at)) return false;
@@ -20104,7 +21022,8 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         const staxi_segment *g = &K->segments[st->segment];
         staxi_ix vec = staxi_segment_vector_var(g), c, rest;
         ++marks->now;
-        if (st->kind == STAXI_STAGE_CHECK || st->combine == STAXI_COMBINE_ARGMAX ||
+        if (st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SORT ||
+            st->kind == STAXI_STAGE_SCATTER || st->combine == STAXI_COMBINE_ARGMAX ||
             st->combine == STAXI_COMBINE_ARGMIN)
             return false;
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
@@ -20129,6 +21048,9 @@ static uint32_t staxi_tree_store(staxi_trees *t, uint32_t k, staxi_expr e) {
     t->nodes[n].ref = p->stages[k].buffer;
     t->nodes[n].at = staxi_flat_index(p, p->stages[k].buffer, p->stages[k].store);
     t->nodes[n].expr[0] = staxi_ex_canon(p, e);
+    for (size_t i = 0; i < p->n_value_leaves; i++)
+        if (staxi_ix_depends_on(&p->ix, t->nodes[n].at, p->value_leaves[i]))
+            t->nodes[n].expr[1] = p->value_exprs[i];
     return t->nodes[n].expr[0] ? n : 0;
 }
 
@@ -20207,8 +21129,7 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
         }
         if (n) staxi_tree_append(t, each, n);
         if (!st->buffer || staxi_waits_to_write(t->s, k)) continue;
-        staxi_expr e =
-            st->kind == STAXI_STAGE_REDUCE ? staxi_register_of(t, k) : t->stage_expr[0][k];
+        staxi_expr e = staxi_has_inner(st) ? staxi_register_of(t, k) : t->stage_expr[0][k];
         n = staxi_tree_store(t, k, e);
         if (!n) return false;
         staxi_tree_append(t, st->kind == STAXI_STAGE_REDUCE ? after : each, n);
@@ -20230,17 +21151,41 @@ static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, i
     return body;
 }
 
+/* The line of a scan or sort, with what happens to its results. */
+static uint32_t staxi_tree_line(staxi_trees *t, uint32_t stage, const staxi_segment *g,
+                                uint32_t each) {
+    const staxi_stage *st = &t->s->p->stages[stage];
+    bool scan = st->kind == STAXI_STAGE_SCAN;
+    uint32_t node = staxi_tree_add(t, scan ? STAXI_TREE_SCAN : STAXI_TREE_SORT);
+    if (!node) return 0;
+    staxi_tree_node *n = &t->nodes[node];
+    n->mode = g->mode;
+    n->ref = stage;
+    n->combine = st->combine;
+    n->order = st->order;
+    n->dtype = st->dtype;
+    n->expr[0] = t->stage_expr[0][stage];
+    n->runs[n->n_runs++] = g->loops[0];
+    if (!scan) n->runs[n->n_runs++] = st->source;
+    n->axis = g->column;
+    n->child = each;
+    return node;
+}
+
 static bool staxi_tree_segment(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *list) {
     const staxi_kernel *K = &t->s->kernels[kernel];
     const staxi_segment *g = &K->segments[segment];
     uint32_t each = 0, after = 0, node;
-    bool reduce = g->mode == STAXI_MODE_ROW || g->mode == STAXI_MODE_COLUMN;
+    bool line = staxi_is_line(&t->s->p->stages[K->first_stage]), reduce = g->mode == STAXI_MODE_ROW || g->mode == STAXI_MODE_COLUMN;
     if (!staxi_tree_members(
             t, kernel, segment, &each, &after,
             !reduce && g->n_loops == 0 && g->mode == STAXI_MODE_MAP && K->has_reduce))
         return false;
     if (!each && !after) return true; /* nobody needs its values */
-    if (reduce) {
+    if (line) {
+        node = staxi_tree_line(t, K->first_stage, g, each);
+        if (!node) return false;
+    } else if (reduce) {
         node = staxi_tree_add(t, STAXI_TREE_ACC);
         if (!node) return false;
         staxi_tree_node *n = &t->nodes[node];
@@ -20262,11 +21207,18 @@ static bool staxi_tree_segment(staxi_trees *t, uint32_t kernel, uint32_t segment
  */
 static void staxi_mark_parallel(staxi_trees *t, staxi_kernel_tree *kt) {
     staxi_tree_node *n = &t->nodes[kt->root];
+    const staxi_stage *first = &t->s->p->stages[t->s->kernels[kt->kernel].first_stage];
     kt->extent = 0;
+    if (first->kind == STAXI_STAGE_SCATTER && first->in_order && first->line == 0) {
+        n = &t->nodes[n->child]; /* every slot works through all updates, but only in its part */
+        if (n->kind != STAXI_TREE_LOOP) return;
+    }
+    if (n->kind == STAXI_TREE_SORT) return;
     if (n->next || n->kind == STAXI_TREE_LET || n->kind == STAXI_TREE_EVAL ||
         n->kind == STAXI_TREE_STORE)
         return;
-    if (n->kind == STAXI_TREE_ACC && n->mode != STAXI_MODE_COLUMN) return;
+    if ((n->kind == STAXI_TREE_ACC || n->kind == STAXI_TREE_SCAN) && n->mode != STAXI_MODE_COLUMN)
+        return;
     n->parallel = true;
     kt->extent = n->axis.extent;
 }
@@ -20620,6 +21572,188 @@ static const char *const staxi_lines_sum[] = {
     "SX_STREAM(sum64, double, 32, +, -0.0)",
     "SX_STREAM(prod32, float, 64, *, 1.0f)",
     "SX_STREAM(prod64, double, 32, *, 1.0)",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const staxi_lines_scan[] = {
+    "/* Running values in segments of 32: level 0 has the elements, a level above it the totals of its segments.",
+    "   before[level] is the running total of the segments of that level that are done. */",
+    "#define SX_PLUS(a, b) ((a) + (b))",
+    "#define SX_TIMES(a, b) ((a) * (b))",
+    "#define SX_SCAN(name, T, COMBINE) \\",
+    "    typedef struct sx_##name { T here[12], before[12], last; int64_t n[12]; } sx_##name; \\",
+    "    SX_FUNCTION void sx_##name##_begin(sx_##name *s, T nothing) { \\",
+    "        for (int i = 0; i < 12; i++) s->n[i] = 0; \\",
+    "        s->last = nothing; \\",
+    "    } \\",
+    "    SX_FUNCTION T sx_##name##_put(sx_##name *s, int level, T x) { \\",
+    "        const int64_t n = s->n[level]++; \\",
+    "        if (n % 32 == 0 && n > 0) s->before[level] = sx_##name##_put(s, level + 1, s->here[level]); \\",
+    "        s->here[level] = n % 32 == 0 ? x : COMBINE(s->here[level], x); \\",
+    "        return n < 32 ? s->here[level] : COMBINE(s->before[level], s->here[level]); \\",
+    "    } \\",
+    "    /* the next n elements, in place: whole segments, but at the end; eight segments at a time hide the latency */ \\",
+    "    SX_FUNCTION void sx_##name##_block(sx_##name *s, T *x, int64_t n) { \\",
+    "        int64_t at = 0; \\",
+    "        for (; at + 256 <= n; at += 256) for (int k = 1; k < 32; k++) { \\",
+    "            T *y = x + at + k; \\",
+    "            y[0] = COMBINE(y[-1], y[0]); y[32] = COMBINE(y[31], y[32]); \\",
+    "            y[64] = COMBINE(y[63], y[64]); y[96] = COMBINE(y[95], y[96]); \\",
+    "            y[128] = COMBINE(y[127], y[128]); y[160] = COMBINE(y[159], y[160]); \\",
+    "            y[192] = COMBINE(y[191], y[192]); y[224] = COMBINE(y[223], y[224]); \\",
+    "        } \\",
+    "        for (; at < n; at += 32) for (int64_t k = at + 1; k < at + 32 && k < n; k++) x[k] = COMBINE(x[k - 1], x[k]); \\",
+    "        for (at = 0; at < n; at += 32) { \\",
+    "            T *y = x + at; \\",
+    "            const T total = y[n - at < 32 ? n - at - 1 : 31], before = s->before[0]; \\",
+    "            if (s->n[1] > 0) { \\",
+    "                if (n - at >= 32) for (int k = 0; k < 32; k++) y[k] = COMBINE(before, y[k]); \\",
+    "                else for (int k = 0; k < n - at; k++) y[k] = COMBINE(before, y[k]); \\",
+    "            } \\",
+    "            if (n - at >= 32) s->before[0] = sx_##name##_put(s, 1, total); \\",
+    "        } \\",
+    "    } \\",
+    "    SX_FUNCTION void sx_##name##_shift(sx_##name *s, T *x, int64_t n) { \\",
+    "        const T last = x[n - 1]; \\",
+    "        for (int64_t k = n - 1; k > 0; k--) x[k] = x[k - 1]; \\",
+    "        x[0] = s->last; \\",
+    "        s->last = last; \\",
+    "    }",
+    "/* the same for 64 lines side by side, one element of each at a time */",
+    "#define SX_SCAN_COLUMNS(name, T, COMBINE) \\",
+    "    typedef struct sx_##name { T here[12][64], before[12][64], last[64]; int64_t n[12]; } sx_##name; \\",
+    "    SX_FUNCTION void sx_##name##_begin(sx_##name *s, T nothing) { \\",
+    "        for (int i = 0; i < 12; i++) s->n[i] = 0; \\",
+    "        for (int u = 0; u < 64; u++) s->last[u] = nothing; \\",
+    "    } \\",
+    "    SX_FUNCTION void sx_##name##_put(sx_##name *s, int level, T *x) { \\",
+    "        const int64_t n = s->n[level]++; \\",
+    "        T *here = s->here[level], *before = s->before[level]; \\",
+    "        if (n % 32 == 0) { \\",
+    "            if (n > 0) { \\",
+    "                for (int u = 0; u < 64; u++) before[u] = here[u]; \\",
+    "                sx_##name##_put(s, level + 1, before); \\",
+    "            } \\",
+    "            for (int u = 0; u < 64; u++) here[u] = x[u]; \\",
+    "        } else { \\",
+    "            for (int u = 0; u < 64; u++) here[u] = COMBINE(here[u], x[u]); \\",
+    "        } \\",
+    "        if (n < 32) for (int u = 0; u < 64; u++) x[u] = here[u]; \\",
+    "        else for (int u = 0; u < 64; u++) x[u] = COMBINE(before[u], here[u]); \\",
+    "    } \\",
+    "    SX_FUNCTION void sx_##name##_shift(sx_##name *s, T *x) { \\",
+    "        for (int u = 0; u < 64; u++) { const T last = x[u]; x[u] = s->last[u]; s->last[u] = last; } \\",
+    "    }",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const staxi_lines_logadd[] = {
+    "SX_FUNCTION float sx_logadd32(float a, float b) {",
+    "    if (a == b) return a + 0.69314718055994531f;",
+    "    return sxs_maximum_f32(a, b) + sxs_log1p_f32(sxs_exp_f32(-sxs_abs_f32(a - b)));",
+    "}",
+    "SX_FUNCTION double sx_logadd64(double a, double b) {",
+    "    if (a == b) return a + 0.69314718055994531;",
+    "    return sxs_maximum_f64(a, b) + sxs_log1p_f64(sxs_exp_f64(-sxs_abs_f64(a - b)));",
+    "}",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const staxi_lines_sort[] = {
+    "/* Keys whose order as unsigned numbers is that of the elements: -0 is +0, NaN above all else. A pair is a key",
+    "   with the element's index, in one word where both fit. No two pairs are equal, so every way to sort them",
+    "   gives the same. */",
+    "SX_INLINE uint32_t sx_key16(uint32_t u, uint32_t infinity) {",
+    "    const uint32_t m = u & 0x7fffu;",
+    "    return m > infinity ? 0xffffu : m == 0 ? 0x8000u : u & 0x8000u ? ~u & 0xffffu : u | 0x8000u;",
+    "}",
+    "SX_INLINE uint32_t sx_key32(uint32_t u) {",
+    "    const uint32_t m = u & 0x7fffffffu;",
+    "    return m > 0x7f800000u ? 0xffffffffu : m == 0 ? 0x80000000u : u & 0x80000000u ? ~u : u | 0x80000000u;",
+    "}",
+    "SX_INLINE uint64_t sx_key64(uint64_t u) {",
+    "    const uint64_t m = u & 0x7fffffffffffffffull, sign = 0x8000000000000000ull;",
+    "    return m > 0x7ff0000000000000ull ? 0xffffffffffffffffull : m == 0 ? sign : u & sign ? ~u : u | sign;",
+    "}",
+    "typedef uint64_t sx_narrow;",
+    "typedef struct sx_wide { uint64_t key, index; } sx_wide;",
+    "SX_INLINE sx_narrow sx_narrow_pair(uint32_t key, int64_t i) { return (uint64_t)key << 32 | (uint64_t)i; }",
+    "SX_INLINE sx_wide sx_wide_pair(uint64_t key, int64_t i) { sx_wide p; p.key = key; p.index = (uint64_t)i; return p; }",
+    "#define sx_narrow_index(p) ((int64_t)((p) & 0xffffffffu))",
+    "#define sx_wide_index(p) ((int64_t)(p).index)",
+    "#define SX_NARROW_LESS(p, q) ((p) < (q))",
+    "#define SX_WIDE_LESS(p, q) ((p).key < (q).key || ((p).key == (q).key && (p).index < (q).index))",
+    "#define SX_NARROW_DIGIT(p, d) ((p) >> (32 + 8 * (d)) & 255)",
+    "#define SX_WIDE_DIGIT(p, d) ((p).key >> (8 * (d)) & 255)",
+    "#define SX_SORT(T, LESS, DIGIT, DIGITS) \\",
+    "    /* by digits from the lowest on, each pass keeps the order of the one before; *to gets the result's place */ \\",
+    "    SX_FUNCTION T *T##_digits(T *from, T *to, int64_t n) { \\",
+    "        int64_t count[DIGITS][256]; \\",
+    "        for (int d = 0; d < DIGITS; d++) for (int j = 0; j < 256; j++) count[d][j] = 0; \\",
+    "        for (int64_t k = 0; k < n; k++) for (int d = 0; d < DIGITS; d++) count[d][DIGIT(from[k], d)]++; \\",
+    "        for (int d = 0; d < DIGITS; d++) { \\",
+    "            int64_t sum = 0, c; \\",
+    "            T *swap = from; \\",
+    "            if (count[d][DIGIT(from[0], d)] == n) continue; \\",
+    "            for (int j = 0; j < 256; j++) { c = count[d][j]; count[d][j] = sum; sum += c; } \\",
+    "            for (int64_t k = 0; k < n; k++) to[count[d][DIGIT(from[k], d)]++] = from[k]; \\",
+    "            from = to; \\",
+    "            to = swap; \\",
+    "        } \\",
+    "        return from; \\",
+    "    } \\",
+    "    /* runs of 16 by insertion, then merged */ \\",
+    "    SX_FUNCTION T *T##_merges(T *from, T *to, int64_t n) { \\",
+    "        for (int64_t at = 0; at < n; at += 16) for (int64_t k = at + 1; k < at + 16 && k < n; k++) { \\",
+    "            const T x = from[k]; \\",
+    "            int64_t j = k; \\",
+    "            for (; j > at && LESS(x, from[j - 1]); j--) from[j] = from[j - 1]; \\",
+    "            from[j] = x; \\",
+    "        } \\",
+    "        for (int64_t width = 16; width < n; width *= 2) { \\",
+    "            T *swap = from; \\",
+    "            for (int64_t at = 0; at < n; at += 2 * width) { \\",
+    "                const int64_t middle = n - at < width ? n : at + width, end = n - at < 2 * width ? n : at + 2 * width; \\",
+    "                int64_t l = at, r = middle, k = at; \\",
+    "                while (l < middle && r < end) { \\",
+    "                    const int left = LESS(from[l], from[r]); \\",
+    "                    to[k++] = from[left ? l : r]; \\",
+    "                    l += left; \\",
+    "                    r += !left; \\",
+    "                } \\",
+    "                while (l < middle) to[k++] = from[l++]; \\",
+    "                while (r < end) to[k++] = from[r++]; \\",
+    "            } \\",
+    "            from = to; \\",
+    "            to = swap; \\",
+    "        } \\",
+    "        return from; \\",
+    "    } \\",
+    "    SX_FUNCTION const T *T##_sorted(T *a, T *room, int64_t n) { \\",
+    "        return n < 1024 ? T##_merges(a, room, n) : T##_digits(a, room, n); \\",
+    "    } \\",
+    "    SX_FUNCTION void T##_sink(T *heap, int64_t i, int64_t n) { \\",
+    "        const T x = heap[i]; \\",
+    "        for (;;) { \\",
+    "            int64_t c = 2 * i + 1; \\",
+    "            if (c >= n) break; \\",
+    "            if (c + 1 < n && LESS(heap[c], heap[c + 1])) c++; \\",
+    "            if (!LESS(x, heap[c])) break; \\",
+    "            heap[i] = heap[c]; \\",
+    "            i = c; \\",
+    "        } \\",
+    "        heap[i] = x; \\",
+    "    } \\",
+    "    /* the first `many` in order: of few, a heap keeps those that are least so far, the largest of them on top */ \\",
+    "    SX_FUNCTION const T *T##_first(T *a, T *room, int64_t n, int64_t many) { \\",
+    "        if (many > n / 8) return T##_sorted(a, room, n); \\",
+    "        for (int64_t i = many / 2; i > 0; i--) T##_sink(a, i - 1, many); \\",
+    "        for (int64_t k = many; k < n; k++) if (LESS(a[k], a[0])) { a[0] = a[k]; T##_sink(a, 0, many); } \\",
+    "        return T##_sorted(a, room, many); \\",
+    "    }",
     NULL};
 /* clang-format on */
 
@@ -21169,6 +22303,8 @@ typedef struct staxi_emit {
     const char **needs[2]; /* names of scalar functions: [0] width 1, [1] lanes           */
     size_t n_needs[2], cap_needs[2];
     staxi_marks hoisted; /* expressions seen in the current hoist                       */
+    uint8_t scans[STAXI_COMBINE_COUNT][STAX_DTYPE_COUNT]; /* wanted: 1 in rows, 2 across columns */
+    uint8_t sorts;                                        /* wanted: 1 narrow pairs, 2 wide ones */
     bool failed, no_memory;
     int program; /* number of the program within the unit                       */
 } staxi_emit;
@@ -21638,11 +22774,33 @@ static void staxi_emit_select(staxi_emit *e, staxi_expr x) {
     staxi_put(e->t, "}\n");
 }
 
+static void staxi_emit_done(staxi_emit *e, staxi_expr x) {
+    e->emitted[x] = 1;
+    if (!staxi_grow(e->p->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
+        staxi_emit_no_memory(e);
+    else
+        e->order[e->n_order++] = x;
+}
+
+/* A value that an index needs: it is named there, so a register gets that name too. */
+static void staxi_emit_leaf(staxi_emit *e, staxi_expr x) {
+    const staxi_expr_node *n = &e->p->exprs[x];
+    if (n->kind != STAXI_EX_USE) {
+        staxi_emit_value(e, x);
+        return;
+    }
+    if (e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
+    staxi_line(e);
+    staxi_putf(e->t, "const %s v%U = r%U;\n", staxi_value_type(e, n->dtype), (uint64_t)x,
+               (uint64_t)n->ref);
+    staxi_emit_done(e, x);
+}
+
 static void staxi_emit_leaves(staxi_emit *e, const staxi_expr_node *n) {
     for (size_t k = 0; k < e->p->n_value_leaves; k++)
         for (int d = 0; d < n->n_ix; d++)
             if (staxi_ix_depends_on(&e->p->ix, n->ix[d], e->p->value_leaves[k]))
-                staxi_emit_value(e, e->p->value_exprs[k]);
+                staxi_emit_leaf(e, e->p->value_exprs[k]);
 }
 
 static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
@@ -21672,11 +22830,7 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
         }
         staxi_put(e->t, ";\n");
     }
-    e->emitted[x] = 1;
-    if (!staxi_grow(e->p->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
-        staxi_emit_no_memory(e);
-    else
-        e->order[e->n_order++] = x;
+    staxi_emit_done(e, x);
 }
 
 /* Computes what x needs that does not change in the loops of `inner`; arms of selects stay lazy. */
@@ -21745,6 +22899,7 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list);
 static void staxi_emit_store(staxi_emit *e, const staxi_tree_node *n) {
     const staxi_buffer *b = &e->p->buffers[n->ref];
     staxi_emit_value(e, n->expr[0]);
+    if (n->expr[1]) staxi_emit_leaf(e, n->expr[1]);
     staxi_line(e);
     if (!e->lanes) {
         staxi_putf(e->t, "b%U[", (uint64_t)n->ref);
@@ -22788,6 +23943,272 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
     staxi_put(e->t, "}\n");
 }
 
+/* ---- scans and sorts ---- */
+
+enum { STAXI_SCAN_BLOCK = 1024, STAXI_SCAN_TILE = 64 };
+
+/* "scan_sum_f32", "scans_max_i8": the name of the functions, which are printed when they are wanted */
+static void staxi_put_scan_name(staxi_text *t, int combine, int dtype, bool columns) {
+    static const char *const verbs[STAXI_COMBINE_COUNT] = {
+        "sum", "prod", "max", "min", "all", "any", "argmax", "argmin", "fma", "logadd"};
+    staxi_putf(t, columns ? "scans_%s_%s" : "scan_%s_%s", verbs[combine],
+               staxi_dtype_name((stax_dtype)dtype));
+}
+
+static void staxi_want_scan(staxi_emit *e, int combine, int dtype, bool columns) {
+    static const char *const logadds[2][4] = {{"maximum_f32", "log1p_f32", "exp_f32", "abs_f32"},
+                                              {"maximum_f64", "log1p_f64", "exp_f64", "abs_f64"}};
+    e->scans[combine][dtype] |= columns ? 2 : 1;
+    if (combine == STAXI_COMBINE_LOGADD) {
+        for (int k = 0; k < 8; k++) staxi_need(e, 0, logadds[k / 4][k % 4]);
+    } else if (!staxi_dtype_is_float(dtype) || combine > STAXI_COMBINE_PROD) {
+        staxi_need(e, 0, staxi_combine_fn(e, combine, dtype));
+    }
+}
+
+/* For each element of a block, whose first one has the index `from`: it goes into the array `line`,
+   or comes from there, and then its readers run. */
+static void staxi_emit_line_pass(staxi_emit *e, const staxi_tree_node *n, staxi_ix var,
+                                 const char *from, bool fill) {
+    const char *w = staxi_lane_count(e);
+    char s = staxi_memory_suffix(n->dtype);
+    staxi_ix outer_vec = e->vec;
+    e->vec = e->lanes ? var : 0;
+    staxi_line(e);
+    staxi_put(e->t, "at = 0;\n");
+    for (int tail = 0; tail < (e->lanes ? 2 : 1); tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_put(e->t, "if (at < width) {\n");
+        else
+            staxi_putf(e->t, "for (; at + %s <= width; at += %s) {\n", w, w);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = %s + at;\n", staxi_var_id(e, var), from);
+        if (tail) {
+            staxi_line(e);
+            staxi_put(e->t, "const int64_t left = width - at;\n");
+            e->partial = true;
+        }
+        staxi_line(e);
+        staxi_putf(e->t, "(void)i%U;\n", staxi_var_id(e, var));
+        size_t scope = staxi_emit_scope_open(e);
+        if (fill) {
+            staxi_emit_value(e, n->expr[0]);
+            staxi_line(e);
+            staxi_putf(e->t, e->lanes ? "sx_store%c(line + at, " : "line[at] = ", s);
+            staxi_emit_operand(e, n->expr[0]);
+            staxi_put(e->t, e->lanes ? ");\n" : ";\n");
+        } else {
+            staxi_line(e);
+            staxi_putf(e->t, "const %s r%U = ", staxi_value_type(e, n->dtype), (uint64_t)n->ref);
+            staxi_putf(e->t, e->lanes ? "sx_load%c(line + at);\n" : "line[at];\n", s);
+            staxi_emit_list(e, n->child);
+        }
+        staxi_emit_scope_close(e, scope);
+        e->partial = false;
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    e->vec = outer_vec;
+}
+
+/* "if (n > 0) {" around a line, and what does not change along it. */
+static void staxi_emit_line_open(staxi_emit *e, const staxi_tree_node *n, uint64_t bits) {
+    bool guard = false;
+    staxi_line(e);
+    for (int r = 0; r < n->n_runs; r++) {
+        if (!staxi_may_be_empty(e, n->runs[r].extent)) continue;
+        staxi_put(e->t, guard ? " && " : "if (");
+        staxi_emit_ix(e, n->runs[r].extent);
+        staxi_put(e->t, " > 0");
+        guard = true;
+    }
+    staxi_put(e->t, guard ? ") {\n" : "{\n");
+    e->indent++;
+    e->hoisted.now++;
+    staxi_emit_hoist(e, n->expr[0], bits);
+    staxi_emit_hoist_list(e, n->child, bits);
+}
+
+static void staxi_emit_line_close(staxi_emit *e) {
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+}
+
+/* The line in memory and the state of its scan. */
+static void staxi_emit_scan_begin(staxi_emit *e, const staxi_tree_node *n, int elements,
+                                  bool columns) {
+    const staxi_stage *st = &e->p->stages[n->ref];
+    stax_op op = (stax_op)e->p->graph->nodes[e->p->graph->values[st->value].node].op;
+    int lanes = e->lanes;
+    staxi_want_scan(e, n->combine, n->dtype, columns);
+    staxi_line(e);
+    staxi_putf(e->t, "%s line[%d];\n", staxi_c_type(n->dtype), elements);
+    staxi_line(e);
+    staxi_put(e->t, "sx_");
+    staxi_put_scan_name(e->t, n->combine, n->dtype, columns);
+    staxi_put(e->t, " scan;\n");
+    staxi_line(e);
+    staxi_put(e->t, "int64_t at;\n");
+    if (columns) {
+        staxi_line(e);
+        staxi_putf(e->t, "for (int u = 0; u < %d; u++) line[u] = 0;\n", elements);
+    }
+    staxi_line(e);
+    staxi_put(e->t, "sx_");
+    staxi_put_scan_name(e->t, n->combine, n->dtype, columns);
+    staxi_put(e->t, "_begin(&scan, ");
+    e->lanes = STAXI_LANES_NONE;
+    staxi_emit_const(e, n->dtype, staxi_scan_of_nothing(op, (stax_dtype)n->dtype));
+    e->lanes = lanes;
+    staxi_put(e->t, ");\n");
+}
+
+/* What turns the elements in `line` into running values. */
+static void staxi_emit_scan_step(staxi_emit *e, const staxi_tree_node *n, bool columns) {
+    for (int shift = 0; shift <= e->p->stages[n->ref].exclusive; shift++) {
+        staxi_line(e);
+        staxi_put(e->t, "sx_");
+        staxi_put_scan_name(e->t, n->combine, n->dtype, columns);
+        if (columns)
+            staxi_put(e->t, shift ? "_shift(&scan, line);\n" : "_put(&scan, 0, line);\n");
+        else
+            staxi_putf(e->t, "_%s(&scan, line, width);\n", shift ? "shift" : "block");
+    }
+}
+
+static void staxi_emit_scan(staxi_emit *e, const staxi_tree_node *n) {
+    staxi_loop_axis run = n->runs[0];
+    bool columns = n->mode == STAXI_MODE_COLUMN;
+    uint64_t bits = staxi_var_bit(e, run.var) | (columns ? staxi_var_bit(e, n->axis.var) : 0);
+    int elements = columns ? STAXI_SCAN_TILE : STAXI_SCAN_BLOCK;
+    const char *first = columns && n->parallel ? "lo" : "0", *start = columns ? "tile" : "block";
+    if (staxi_is_empty(e, run.extent)) return;
+    if (columns && (staxi_is_empty(e, n->axis.extent))) return;
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_line_open(e, n, bits);
+    if (!columns) staxi_emit_scan_begin(e, n, elements, false);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t %s = %s; %s < ", start, first, start);
+    if (columns && n->parallel)
+        staxi_put(e->t, "hi");
+    else
+        staxi_emit_ix(e, columns ? n->axis.extent : run.extent);
+    staxi_putf(e->t, "; %s += %d) {\n", start, elements);
+    e->indent++;
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t rest = ");
+    if (columns && n->parallel)
+        staxi_put(e->t, "hi");
+    else
+        staxi_emit_ix(e, columns ? n->axis.extent : run.extent);
+    staxi_putf(e->t, " - %s, width = rest < %d ? rest : %d;\n", start, elements, elements);
+    if (columns) {
+        staxi_emit_scan_begin(e, n, elements, true);
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", staxi_var_id(e, run.var),
+                   staxi_var_id(e, run.var));
+        staxi_emit_ix(e, run.extent);
+        staxi_putf(e->t, "; i%U++) {\n", staxi_var_id(e, run.var));
+        e->indent++;
+    }
+    staxi_ix along = columns ? n->axis.var : run.var;
+    staxi_emit_line_pass(e, n, along, start, true);
+    staxi_emit_scan_step(e, n, columns);
+    staxi_emit_line_pass(e, n, along, start, false);
+    if (columns) staxi_emit_line_close(e);
+    staxi_emit_line_close(e);
+    staxi_emit_scope_close(e, scope);
+    staxi_emit_line_close(e);
+}
+
+/* The key of the value: see staxi_sort_key. */
+static void staxi_emit_key(staxi_emit *e, staxi_expr x, bool descending) {
+    int dtype = e->p->exprs[x].dtype;
+    const char *open = dtype == STAX_F64   ? "sx_key64((uint64_t)sxs_bits64("
+                       : dtype == STAX_F32 ? "sx_key32((uint32_t)sxs_bits32("
+                       : dtype == STAX_F16 || dtype == STAX_BF16 ? "sx_key16(("
+                       : dtype == STAX_I64                       ? "((uint64_t)("
+                       : dtype == STAX_U64                       ? "(("
+                       : staxi_dtype_class((stax_dtype)dtype) == STAXI_SIGNED
+                           ? "((uint32_t)(int32_t)("
+                           : "((uint32_t)(";
+    const char *close = dtype == STAX_F16    ? "), 0x7c00u)"
+                        : dtype == STAX_BF16 ? "), 0x7f80u)"
+                        : dtype == STAX_I64  ? ") ^ 0x8000000000000000ull)"
+                        : staxi_dtype_class((stax_dtype)dtype) == STAXI_SIGNED
+                            ? ") ^ 0x80000000u)"
+                            : "))";
+    staxi_put(e->t, descending ? "~" : "");
+    staxi_put(e->t, open);
+    staxi_emit_operand(e, x);
+    staxi_put(e->t, close);
+}
+
+static void staxi_emit_sort(staxi_emit *e, const staxi_tree_node *n) {
+    const staxi_stage *st = &e->p->stages[n->ref];
+    bool narrow = staxi_pairs_are_narrow(e->p, st), all = n->runs[0].extent == n->runs[1].extent;
+    const char *pair = narrow ? "sx_narrow" : "sx_wide";
+    uint64_t to = staxi_var_id(e, n->runs[0].var), from = staxi_var_id(e, n->runs[1].var);
+    if (staxi_is_empty(e, n->runs[0].extent) || staxi_is_empty(e, n->runs[1].extent)) return;
+    e->sorts |= narrow ? 1 : 2;
+    size_t outside = staxi_emit_scope_open(e);
+    staxi_emit_line_open(
+        e, n, staxi_var_bit(e, n->runs[0].var) | staxi_var_bit(e, n->runs[1].var));
+    staxi_line(e);
+    staxi_putf(e->t, "%s *pairs = (%s *)(void *)b%U, *room = pairs + ", pair, pair,
+               (uint64_t)st->pairs);
+    staxi_emit_ix(e, n->runs[1].extent);
+    staxi_putf(e->t, ";\n");
+    staxi_line(e);
+    staxi_putf(e->t, "const %s *sorted;\n", pair);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", from, from);
+    staxi_emit_ix(e, n->runs[1].extent);
+    staxi_putf(e->t, "; i%U++) {\n", from);
+    e->indent++;
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_value(e, n->expr[0]);
+    staxi_line(e);
+    staxi_putf(e->t, "pairs[i%U] = %s_pair(", from, pair);
+    staxi_emit_key(e, n->expr[0], st->descending);
+    staxi_putf(e->t, ", i%U);\n", from);
+    staxi_emit_scope_close(e, scope);
+    staxi_emit_line_close(e);
+    staxi_line(e);
+    staxi_putf(e->t, "sorted = %s_%s(pairs, room, ", pair, all ? "sorted" : "first");
+    staxi_emit_ix(e, n->runs[1].extent);
+    if (!all) {
+        staxi_put(e->t, ", ");
+        staxi_emit_ix(e, n->runs[0].extent);
+    }
+    staxi_put(e->t, ");\n");
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", to, to);
+    staxi_emit_ix(e, n->runs[0].extent);
+    staxi_putf(e->t, "; i%U++) {\n", to);
+    e->indent++;
+    scope = staxi_emit_scope_open(e);
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = %s_index(sorted[i%U]);\n", from, pair, to);
+    if (!st->where) staxi_emit_value(e, n->expr[0]);
+    staxi_line(e);
+    staxi_putf(e->t, "const %s r%U = ", staxi_value_type(e, n->dtype), (uint64_t)n->ref);
+    if (st->where)
+        staxi_putf(e->t, "i%U", from);
+    else
+        staxi_emit_operand(e, n->expr[0]);
+    staxi_put(e->t, ";\n");
+    staxi_emit_list(e, n->child);
+    staxi_emit_scope_close(e, scope);
+    staxi_emit_line_close(e);
+    staxi_emit_scope_close(e, outside);
+    staxi_emit_line_close(e);
+}
+
 static void staxi_emit_list(staxi_emit *e, uint32_t list) {
     for (; list && !e->failed; list = e->trees->nodes[list].next) {
         const staxi_tree_node n = e->trees->nodes[list];
@@ -22818,6 +24239,12 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list) {
                 break;
             case STAXI_TREE_CHECK:
                 staxi_emit_check(e, &n);
+                break;
+            case STAXI_TREE_SCAN:
+                staxi_emit_scan(e, &n);
+                break;
+            case STAXI_TREE_SORT:
+                staxi_emit_sort(e, &n);
                 break;
             default:
                 break;
@@ -22854,6 +24281,7 @@ static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, s
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
         if (n->kind == STAXI_TREE_STORE) used[n->ref] |= 2;
+        if (n->kind == STAXI_TREE_SORT) used[e->p->stages[n->ref].pairs] |= 2;
         for (int k = 0; k < 2; k++) staxi_collect_buffers_of(e, n->expr[k], used, marks);
         staxi_collect_buffers(e, n->child, used, marks);
         staxi_collect_buffers(e, n->after, used, marks);
@@ -22913,6 +24341,10 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     e->outer_bits = 0;
     const staxi_kernel *K = &e->trees->s->kernels[kt->kernel];
     for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
+    if (staxi_is_line(&e->p->stages[K->first_stage])) /* a register for each element of a line */
+        e->outer_bits |= staxi_var_bit(e, K->segments[0].loops[0].var);
+    for (int k = 0; k < e->n_loop_vars && e->p->stages[K->first_stage].base; k++)
+        e->outer_bits |= staxi_loop_bit(k); /* what is updated changes all the time */
     if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
     staxi_putf(e->t, "\nstatic void sx_kernel_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n",
                e->program, (uint64_t)k);
@@ -23080,6 +24512,33 @@ static bool staxi_is_needed(const staxi_emit *e, int block, const char *name) {
     for (size_t k = 0; k < e->n_needs[block]; k++)
         if (strcmp(e->needs[block][k], name) == 0) return true;
     return false;
+}
+
+/* The functions of all scans and sorts that the unit wants. */
+static void staxi_put_line_functions(staxi_emit *e, staxi_text *t) {
+    bool any = false, logadd = false;
+    for (int k = 0; k < STAXI_COMBINE_COUNT * STAX_DTYPE_COUNT * 2; k++) {
+        int combine = k / 2 / STAX_DTYPE_COUNT, dtype = k / 2 % STAX_DTYPE_COUNT, columns = k % 2;
+        bool is_float = staxi_dtype_is_float(dtype);
+        if (!(e->scans[combine][dtype] >> columns & 1)) continue;
+        if (!any) staxi_put_lines(t, staxi_lines_scan);
+        if (combine == STAXI_COMBINE_LOGADD && !logadd) staxi_put_lines(t, staxi_lines_logadd);
+        logadd = combine == STAXI_COMBINE_LOGADD;
+        any = true;
+        staxi_put(t, columns ? "SX_SCAN_COLUMNS(" : "SX_SCAN(");
+        staxi_put_scan_name(t, combine, dtype, columns != 0);
+        staxi_putf(t, ", %s, ", staxi_c_type(dtype));
+        if (combine == STAXI_COMBINE_LOGADD)
+            staxi_put(t, dtype == STAX_F64 ? "sx_logadd64" : "sx_logadd32");
+        else if (is_float && combine <= STAXI_COMBINE_PROD)
+            staxi_put(t, combine == STAXI_COMBINE_SUM ? "SX_PLUS" : "SX_TIMES");
+        else
+            staxi_putf(t, "sxs_%s", staxi_combine_fn(e, combine, dtype));
+        staxi_put(t, ")\n");
+    }
+    if (e->sorts) staxi_put_lines(t, staxi_lines_sort);
+    if (e->sorts & 1) staxi_put(t, "SX_SORT(sx_narrow, SX_NARROW_LESS, SX_NARROW_DIGIT, 4)\n");
+    if (e->sorts & 2) staxi_put(t, "SX_SORT(sx_wide, SX_WIDE_LESS, SX_WIDE_DIGIT, 8)\n");
 }
 
 static void staxi_put_block_extras(staxi_emit *e, staxi_text *t, int block) {
@@ -23256,7 +24715,8 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
             staxi_emit_ix(e, kt->extent);
             staxi_putf(t, ", %d, ",
                        e->trees->nodes[kt->root].mark == STAXI_MARK_VECTOR ||
-                               e->trees->nodes[kt->root].kind == STAXI_TREE_ACC
+                               e->trees->nodes[kt->root].kind == STAXI_TREE_ACC ||
+                               e->trees->nodes[kt->root].kind == STAXI_TREE_SCAN
                            ? 256
                            : 1);
             staxi_emit_ix(e, s->row_bytes);
@@ -23308,6 +24768,7 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
     staxi_put_soft(e, out);
     staxi_put_lines(out, staxi_lines_index);
     staxi_put_functions(e, out, 0);
+    staxi_put_line_functions(e, out);
     if (strstr(text, "sx_sum") || strstr(text, "sx_prod")) staxi_put_lines(out, staxi_lines_sum);
     if (strstr(text, "columns_")) staxi_put_lines(out, staxi_lines_columns);
     staxi_put_block_extras(e, out, 0);
@@ -25645,7 +27106,9 @@ static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in
                                      staxi_ix at, bool *stored, staxi_marks *marks) {
     for (; list; list = p->trees.nodes[list].next) {
         const staxi_tree_node *n = &p->trees.nodes[list];
-        bool ahead = true, *now = n->kind == STAXI_TREE_ACC ? &ahead : stored;
+        bool reads_ahead = n->kind == STAXI_TREE_ACC || n->kind == STAXI_TREE_SCAN ||
+                           n->kind == STAXI_TREE_SORT;
+        bool ahead = true, *now = reads_ahead ? &ahead : stored;
         for (int e = 0; e < 2; e++)
             if (!staxi_loads_only_at(p, n->expr[e], in, at, !*now, marks)) return false;
         if (n->kind == STAXI_TREE_STORE && n->ref == out) {
@@ -25653,7 +27116,7 @@ static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in
             marks->now++; /* what was computed before may be computed again */
         }
         if (!staxi_tree_loads_only_at(p, n->child, in, out, at, now, marks)) return false;
-        if (n->kind == STAXI_TREE_ACC && staxi_tree_store_at(&p->trees, n->child, out))
+        if (reads_ahead && staxi_tree_store_at(&p->trees, n->child, out))
             *stored = true; /* a reduction reads ahead of what it stores on the way */
         if (!staxi_tree_loads_only_at(p, n->after, in, out, at, stored, marks)) return false;
     }
@@ -27417,10 +28880,12 @@ static void staxi_put_expr(staxi_text *t, const stax_program *p, staxi_expr e, i
 
 static const char *staxi_stage_verb(const staxi_stage *s) {
     static const char *const names[] = {"sum", "prod",   "max",    "min", "all",
-                                        "any", "argmax", "argmin", "fma"};
-    return s->kind == STAXI_STAGE_MAP     ? "map"
-           : s->kind == STAXI_STAGE_CHECK ? "check"
-                                          : names[s->combine];
+                                        "any", "argmax", "argmin", "fma", "logadd"};
+    return s->kind == STAXI_STAGE_MAP       ? "map"
+           : s->kind == STAXI_STAGE_CHECK   ? "check"
+           : s->kind == STAXI_STAGE_SORT    ? "sort"
+           : s->kind == STAXI_STAGE_SCATTER ? "scatter"
+                                            : names[s->combine];
 }
 
 static void staxi_put_axes(staxi_text *t, const stax_program *p, const staxi_loop_axis *axes,
@@ -27437,7 +28902,7 @@ static void staxi_put_axes(staxi_text *t, const stax_program *p, const staxi_loo
 
 /* What is computed: buffers and stages. */
 static void staxi_report_stages(const stax_program *p, staxi_text *t) {
-    static const char *const orders[] = {"", " order lanes", " order chain"};
+    static const char *const orders[] = {"", " order lanes", " order chain", " order segments"};
     for (uint32_t b = 1; b < p->stages.n_buffers; b++) {
         staxi_put(t, "buffer ");
         staxi_put_buffer(t, p, b);
@@ -27448,12 +28913,12 @@ static void staxi_report_stages(const stax_program *p, staxi_text *t) {
         staxi_putf(t, "stage s%U = %s %s over ", (uint64_t)k, s->op_name, staxi_stage_verb(s));
         staxi_put_axes(t, p, s->axes, s->n_domain);
         if (s->n_reduce) {
-            staxi_put(t, " reduce ");
+            staxi_put(t, staxi_is_line(s) ? " along " : " reduce ");
             staxi_put_axes(t, p, s->axes + s->n_domain, s->n_reduce);
         }
         staxi_put(t, orders[s->order]);
         staxi_put(t, ": ");
-        for (int e = 0; e < 2 && s->expr[e]; e++) {
+        for (int e = 0; e < (s->base ? 1 : 2) && s->expr[e]; e++) {
             if (e) staxi_put(t, " * ");
             staxi_put_expr(t, p, s->expr[e], 0);
         }
@@ -27464,7 +28929,7 @@ static void staxi_report_stages(const stax_program *p, staxi_text *t) {
 
 /* Where each stage is computed. */
 static void staxi_report_schedule(const stax_program *p, staxi_text *t) {
-    static const char *const modes[] = {"map", "row", "column", "check"};
+    static const char *const modes[] = {"map", "row", "column", "check", "scatter"};
     const staxi_schedule *s = &p->schedule;
     for (uint32_t o = 0; o + 1 < s->n_kernels; o++) {
         uint32_t K = s->run_order[o];
@@ -27501,6 +28966,18 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             break;
         case STAXI_TREE_ACC:
             staxi_put(t, n->mode == STAXI_MODE_COLUMN ? "reduce columns " : "reduce ");
+            staxi_put_axes(t, p, n->runs, n->n_runs);
+            if (n->mode != STAXI_MODE_COLUMN) break;
+            staxi_put(t, " across ");
+            staxi_put_axes(t, p, &n->axis, 1);
+            break;
+        case STAXI_TREE_SCAN:
+        case STAXI_TREE_SORT:
+            staxi_putf(t, "r%U = %s%s ", (uint64_t)n->ref,
+                       n->kind == STAXI_TREE_SCAN ? "scan " : "",
+                       staxi_stage_verb(&p->stages.stages[n->ref]));
+            staxi_put_expr(t, p, n->expr[0], 0);
+            staxi_put(t, " along ");
             staxi_put_axes(t, p, n->runs, n->n_runs);
             if (n->mode != STAXI_MODE_COLUMN) break;
             staxi_put(t, " across ");

@@ -2665,6 +2665,18 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
     return true;
 }
 
+/* Stages that no kernel of this chapter can run yet: named, and refused. */
+static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
+    for (uint32_t k = 1; k < host->stages.n_stages; k++) {
+        const staxi_stage *st = &host->stages.stages[k];
+        if (!staxi_is_line(st) && st->kind != STAXI_STAGE_SCATTER) continue;
+        staxi_put_place(why, host->basis, st->place);
+        staxi_putf(why, "%s runs on the CPU only in this version", st->op_name);
+        return STAX_E_NOT_BUILT;
+    }
+    return STAX_OK;
+}
+
 /* Lowered, scheduled and printed; no library is needed for it. */
 static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
     stax_program *host = g ? staxi_program_new(g) : NULL;
@@ -2682,6 +2694,7 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
         s = staxi_program_plan(host, &why);
         if (staxi_has_regions(host->basis))
             staxi_put(&why, " (cond, loop and while run on the CPU)");
+        if (s == STAX_OK) s = staxi_cuda_refuse(host, &why);
     }
     if (s == STAX_OK) {
         staxi_cuda_unit u;

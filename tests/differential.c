@@ -455,10 +455,11 @@ static const char *const step_names[STEP_KINDS] = {
     "bitcast",    "reshape",         "permute",     "transpose",    "expand",        "squeeze",
     "unsqueeze",  "slice",           "flip",        "roll",         "pad",           "concat",
     "stack",      "split",           "part",        "tile",         "unfold",        "iota",
-    "gather",     "take_along_axis", "reduce",      "var/std",      "argmax/argmin", "dot",
-    "matmul",     "linear",          "random_bits", "uniform",      "normal",        "softmax",
-    "layer_norm", "rms_norm",        "assign",      "assign_slice", "cond",          "loop",
-    "while"};
+    "gather",     "take_along_axis", "scatter",     "scan",         "sort/argsort",  "topk",
+    "kthvalue",   "median",          "searchsorted", "reduce",      "var/std",       "argmax/argmin",
+    "dot",        "matmul",          "linear",      "random_bits",  "uniform",       "normal",
+    "softmax",    "layer_norm",      "rms_norm",    "assign",       "assign_slice",  "cond",
+    "loop",       "while"};
 
 int main(int argc, char **argv) {
     static recipe recipes[MAX_BATCH];

@@ -122,6 +122,13 @@ typedef enum step_kind {
     STEP_IOTA,
     STEP_GATHER,
     STEP_TAKE,
+    STEP_SCATTER,
+    STEP_SCAN,
+    STEP_SORT,
+    STEP_TOPK,
+    STEP_KTHVALUE,
+    STEP_MEDIAN,
+    STEP_SEARCH,
     STEP_REDUCE,
     STEP_VAR,
     STEP_ARG,
@@ -1141,6 +1148,132 @@ static int make_gather(recipe *r) {
     return s.operand[1] < 0 ? -1 : add_step(r, &s);
 }
 
+static void reduce_shape(const kind_of *t, unsigned mask, int keepdims, kind_of *out) {
+    out->rank = 0;
+    for (int k = 0; k < t->rank; k++) {
+        if (mask >> k & 1) {
+            if (keepdims) out->dims[out->rank++] = number(1);
+        } else {
+            out->dims[out->rank++] = t->dims[k];
+        }
+    }
+}
+
+static int make_scatter(recipe *r) {
+    dice *d = &r->dice;
+    static const char *const modes[] = {"set", "add", "add", "min", "max", "mul"};
+    int a = pick(r, ANY, 1, 4), n = 0;
+    if (a < 0) return -1;
+    const kind_of t = *type_at(r, a);
+    int axis = dice_below(d, t.rank);
+    if (t.dims[axis].n == 0 || is_opaque(&t)) return -1;
+    step s = step_new(STEP_SCATTER, a, -1, -1);
+    kind_of i = any_shape(r, STAX_I64, 0, 2), u = t;
+    u.rank = 0;
+    for (int k = 0; k < axis; k++) u.dims[n++] = t.dims[k];
+    for (int k = 0; k < i.rank; k++) u.dims[n++] = i.dims[k];
+    for (int k = axis + 1; k < t.rank; k++) u.dims[n++] = t.dims[k];
+    u.rank = n;
+    if (elements_of(&u) > most_elements(r)) return -1;
+    for (int k = 0; k < u.rank; k++)
+        if (dice_chance(d, 10)) u.dims[k] = number(1); /* it broadcasts */
+    s.axis = dice_chance(d, 25) ? axis - t.rank : axis;
+    s.text = modes[dice_below(d, 6)];
+    s.n = 3;
+    s.type = t;
+    s.operand[1] = make_indices(r, i, t.dims[axis], "error");
+    s.operand[2] = add_input(r, u, any_fill(d));
+    return s.operand[1] < 0 || s.operand[2] < 0 ? -1 : add_step(r, &s);
+}
+
+typedef struct scan_row {
+    const char *name;
+    stax_value (*make)(stax_value, int64_t, bool, bool);
+    stax_value (*make_as)(stax_value, int64_t, bool, bool, stax_dtype);
+    int kind; /* 's' sum, 'e' extreme, 'm' a float */
+} scan_row;
+static const scan_row scan_rows[] = {
+    {"cumsum", stax_cumsum, stax_cumsum_as, 's'},
+    {"cumsum", stax_cumsum, stax_cumsum_as, 's'},
+    {"cumprod", stax_cumprod, stax_cumprod_as, 's'},
+    {"cummax", stax_cummax, stax_cummax_as, 'e'},
+    {"cummin", stax_cummin, stax_cummin_as, 'e'},
+    {"logcumsumexp", stax_logcumsumexp, stax_logcumsumexp_as, 'm'}};
+
+static int make_scan(recipe *r) {
+    dice *d = &r->dice;
+    int a = pick(r, dice_chance(d, 70) ? FLOATS : ANY, 1, 5);
+    if (a < 0) return -1;
+    step s = step_new(STEP_SCAN, a, -1, -1);
+    s.type = *type_at(r, a);
+    s.op = dice_below(d, 6);
+    s.axis = dice_between(d, -s.type.rank, s.type.rank - 1);
+    s.flag = dice_below(d, 4); /* exclusive, reverse */
+    int kind = scan_rows[s.op].kind;
+    if (kind == 's' && !is_float(s.type.dtype))
+        s.type.dtype = is_unsigned(s.type.dtype) ? STAX_U64 : STAX_I64;
+    if (kind == 'm' && !is_float(s.type.dtype)) s.type.dtype = STAX_F32;
+    if (dice_chance(d, 20)) s.type.dtype = s.dtype = any_dtype(d, kind == 'm' ? FLOATS : ANY);
+    return add_step(r, &s);
+}
+
+/* The second result of step `at`, of that type. */
+static int add_second(recipe *r, int at, const kind_of *type) {
+    step p = step_new(STEP_PART, at, -1, -1);
+    p.op = 1;
+    p.type = *type;
+    p.type.dtype = STAX_I64;
+    return at < 0 ? -1 : add_step(r, &p);
+}
+
+static int make_order(recipe *r) {
+    dice *d = &r->dice;
+    int what = dice_below(d, 12), a = pick(r, ANY, 1, 4);
+    if (a < 0 || r->n_steps + 3 > MAX_STEPS) return -1;
+    const kind_of t = *type_at(r, a);
+    int axis = dice_below(d, t.rank);
+    step s = step_new(what < 6 ? STEP_SORT : what < 9 ? STEP_TOPK : STEP_MEDIAN, a, -1, -1);
+    s.type = t;
+    s.op = dice_below(d, 2);
+    s.flag = dice_below(d, 2);
+    s.axis = dice_chance(d, 25) ? axis - t.rank : axis;
+    if (s.kind == STEP_SORT) {
+        if (s.op) s.type.dtype = STAX_I64; /* argsort */
+        return add_step(r, &s);
+    }
+    if (s.kind == STEP_TOPK) {
+        if (t.dims[axis].how != 0 || t.dims[axis].n == 0) return -1;
+        int64_t n = t.dims[axis].n;
+        s.number[0] = dice_chance(d, 50) ? dice_between(d, 1, n > 5 ? 5 : n) : dice_between(d, 1, n);
+        if (what == 8) {
+            s.kind = STEP_KTHVALUE;
+            reduce_shape(&t, 1u << axis, s.flag, &s.type);
+        } else {
+            s.type.dims[axis] = number(s.number[0]);
+        }
+        int at = add_step(r, &s);
+        return add_second(r, at, &s.type);
+    }
+    if (what < 11) {
+        unsigned mask;
+        s.axes[0] = some_axes(d, t.rank, 55, &mask);
+        for (int k = 0; k < t.rank; k++)
+            if ((mask >> k & 1) && (t.dims[k].n == 0 || t.dims[k].how != 0)) return -1;
+        if (!is_float(t.dtype)) s.type.dtype = STAX_F32;
+        reduce_shape(&t, mask, s.flag, &s.type);
+        return add_step(r, &s);
+    }
+    kind_of line = kind_scalar(t.dtype); /* sorted or not: both sides look at the same entries */
+    line.rank = 1;
+    line.dims[0] = any_size(r);
+    s.kind = STEP_SEARCH;
+    s.type.dtype = STAX_I64;
+    s.n = 2;
+    s.operand[1] = a;
+    s.operand[0] = add_input(r, line, any_fill(d));
+    return s.operand[0] < 0 ? -1 : add_step(r, &s);
+}
+
 typedef struct reduce_row {
     const char *name;
     stax_value (*make)(stax_value, stax_axes, bool);
@@ -1153,17 +1286,6 @@ static const reduce_row reduce_rows[] = {
     {"max", stax_max, stax_max_as, 'e'},    {"min", stax_min, stax_min_as, 'e'},
     {"mean", stax_mean, stax_mean_as, 'm'}, {"all", stax_all, stax_all_as, 'b'},
     {"any", stax_any, stax_any_as, 'b'},    {"logsumexp", stax_logsumexp, stax_logsumexp_as, 'm'}};
-
-static void reduce_shape(const kind_of *t, unsigned mask, int keepdims, kind_of *out) {
-    out->rank = 0;
-    for (int k = 0; k < t->rank; k++) {
-        if (mask >> k & 1) {
-            if (keepdims) out->dims[out->rank++] = number(1);
-        } else {
-            out->dims[out->rank++] = t->dims[k];
-        }
-    }
-}
 
 /* The extreme of nothing is an error. */
 static int reduces_nothing(const kind_of *t, unsigned mask) {
@@ -1643,7 +1765,7 @@ static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
         {make_unary, 24}, {make_binary, 24}, {make_several, 14}, {make_reshape, 6}, {make_permute, 6}, {make_expand, 4},
         {make_squeeze, 4}, {make_slice, 8}, {make_flip, 5}, {make_pad, 6}, {make_concat, 7}, {make_split, 4}, {make_tile, 3},
         {make_unfold, 4}, {make_iota, 3}, {make_gather, 7}, {make_reduce, 20}, {make_matmul, 7}, {make_dot, 7}, {make_random, 4},
-        {make_network, 8}, {make_assign, 4}};
+        {make_network, 8}, {make_assign, 4}, {make_scan, 8}, {make_order, 8}, {make_scatter, 5}};
     /* clang-format on */
     enum { N_MAKERS = sizeof makers / sizeof makers[0] };
     int total = 0, ops, focus;
@@ -1952,6 +2074,24 @@ static stax_value build_step(const recipe *r, stax_graph *g, int at, stax_value 
                                             : stax_gather(x, y, s->axis);
         case STEP_TAKE:
             return stax_take_along_axis_mode(x, y, s->axis, s->text);
+        case STEP_SCATTER:
+            return stax_scatter(x, y, z, s->axis, s->text);
+        case STEP_SCAN:
+            if (s->dtype)
+                return scan_rows[s->op].make_as(x, s->axis, s->flag & 1, s->flag >> 1 & 1, s->dtype);
+            return scan_rows[s->op].make(x, s->axis, s->flag & 1, s->flag >> 1 & 1);
+        case STEP_SORT:
+            return s->op ? stax_argsort(x, s->axis, s->flag != 0)
+                         : stax_sort(x, s->axis, s->flag != 0);
+        case STEP_TOPK:
+            return stax_topk(x, s->number[0], s->axis, s->flag != 0, parts[at]);
+        case STEP_KTHVALUE:
+            return stax_kthvalue(x, s->number[0], s->axis, s->flag != 0, parts[at]);
+        case STEP_MEDIAN:
+            return stax_median(x, s->axes[0], s->flag != 0);
+        case STEP_SEARCH:
+            return s->op ? stax_bucketize(y, x, s->flag != 0)
+                         : stax_searchsorted(x, y, s->flag ? "right" : NULL);
         case STEP_REDUCE:
             if (s->dtype) return reduce_rows[s->op].make_as(x, s->axes[0], s->flag != 0, s->dtype);
             return reduce_rows[s->op].make(x, s->axes[0], s->flag != 0);
