@@ -466,7 +466,7 @@ STAXDEF stax_value stax_stack    (const stax_value *xs, int n, int64_t axis);   
 STAXDEF stax_value stax_split    (stax_value x, const int64_t *sizes, int n, int64_t axis, stax_value *results);
 STAXDEF stax_value stax_tile     (stax_value x, stax_shape repeats);                   /* repeated along each axis */
 STAXDEF stax_value stax_unfold   (stax_value x, int64_t axis, int64_t size, int64_t step);  /* [.., N, ..] -> [.., windows, .., size] */
-STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);          /* * drops the axis        */
+STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);          /* drops the axis          */
 #define stax_reshape(x, shape)                  (stax_reshape)(STAX_AT(x), (shape))
 #define stax_permute(x, axes)                   (stax_permute)(STAX_AT(x), (axes))
 #define stax_transpose(x)                       (stax_transpose)(STAX_AT(x))
@@ -492,10 +492,10 @@ STAXDEF stax_value stax_gather_mode    (stax_value x, stax_value i, int64_t axis
 STAXDEF stax_value stax_take_along_axis(stax_value x, stax_value i, int64_t axis);                         /* x[A,N,B], i[A,K,B] -> [A,K,B]    */
 STAXDEF stax_value stax_take_along_axis_mode(stax_value x, stax_value i, int64_t axis, const char *mode);
 STAXDEF stax_value stax_scatter        (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode);  /* * x[i[k]] op= u[k]          */
-STAXDEF stax_value stax_one_hot        (stax_value i, int64_t size);                                       /* * [...] -> [..., size]           */
+STAXDEF stax_value stax_one_hot        (stax_value i, int64_t size);                                       /* 1 at the index: [...] -> [..., size]       */
 STAXDEF stax_value stax_one_hot_as     (stax_value i, int64_t size, stax_dtype dtype);
-STAXDEF stax_value stax_tril           (stax_value x, int64_t k);                                          /* * zero above diagonal k          */
-STAXDEF stax_value stax_triu           (stax_value x, int64_t k);                                          /* * zero below diagonal k          */
+STAXDEF stax_value stax_tril           (stax_value x, int64_t k);                                          /* zero above diagonal k of the last two axes */
+STAXDEF stax_value stax_triu           (stax_value x, int64_t k);                                          /* zero below diagonal k                      */
 #define stax_iota(g, shape, axis)                     STAX_HERE((stax_iota)((g), (shape), (axis)))
 #define stax_iota_as(g, shape, axis, dtype)           STAX_HERE((stax_iota_as)((g), (shape), (axis), (dtype)))
 #define stax_gather(x, i, axis)                       (stax_gather)(STAX_AT(x), (i), (axis))
@@ -527,7 +527,7 @@ STAXDEF stax_value stax_any_as      (stax_value x, stax_axes axes, bool keepdims
 STAXDEF stax_value stax_logsumexp_as(stax_value x, stax_axes axes, bool keepdims, stax_dtype dtype);
 STAXDEF stax_value stax_var      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* squares' sum / (count - correction) */
 STAXDEF stax_value stax_std      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* sqrt(var) */
-STAXDEF stax_value stax_norm     (stax_value x, double ord, stax_axes axes, bool keepdims);         /* *         */
+STAXDEF stax_value stax_norm     (stax_value x, double ord, stax_axes axes, bool keepdims);         /* sum(|x|^ord)^(1/ord); inf, -inf: extreme |x|; 0: how many */
 STAXDEF stax_value stax_argmax   (stax_value x, int64_t axis, bool keepdims);     /* first largest, i64; STAX_NONE: of all elements */
 STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);     /* first smallest              */
 #define stax_sum(x, axes, keepdims)                 (stax_sum)(STAX_AT(x), (axes), (keepdims))
@@ -601,8 +601,8 @@ STAXDEF stax_value stax_softmax    (stax_value x, int64_t axis);                
 STAXDEF stax_value stax_log_softmax(stax_value x, int64_t axis);                   /* x - logsumexp(x)              */
 STAXDEF stax_value stax_layer_norm (stax_value x, stax_value g, stax_value b, stax_axes axes, double eps);  /* (x - mean) / sqrt(var + eps) * g + b */
 STAXDEF stax_value stax_rms_norm   (stax_value x, stax_value g, stax_axes axes, double eps);                /* x / sqrt(mean(x^2) + eps) * g        */
-STAXDEF stax_value stax_group_norm (stax_value x, stax_value g, stax_value b, int64_t groups, double eps);  /* * x[N, C, ...]                       */
-STAXDEF stax_value stax_batch_norm (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps);  /* * x[N, C, ...]      */
+STAXDEF stax_value stax_group_norm (stax_value x, stax_value g, stax_value b, int64_t groups, double eps);  /* x[N, C, ...], g[C], b[C]: over C/groups channels and all that follows */
+STAXDEF stax_value stax_batch_norm (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps);  /* x[N, C, ...], the others [C] */
 /* padding: "valid" (NULL), "same", or pairs as text, "[[1,1],[0,2]]" */
 STAXDEF stax_value stax_conv       (stax_value x, stax_value w, stax_value b, stax_shape stride,
                                     const char *padding, stax_shape dilation, int64_t groups);  /* * x[N, C, S...], w[O, C/groups, K...] */
@@ -617,7 +617,7 @@ STAXDEF stax_value stax_avg_pool   (stax_value x, stax_shape size, stax_shape st
                                     bool ceil_mode, bool count_include_pad);  /* *                    */
 STAXDEF stax_value stax_resize     (stax_value x, stax_shape shape, const char *mode, const char *coordinates,
                                     const char *rounding);  /* *                    */
-STAXDEF stax_value stax_cross_entropy(stax_value logits, stax_value labels, int64_t axis);                      /* * a loss for each label */
+STAXDEF stax_value stax_cross_entropy(stax_value logits, stax_value labels, int64_t axis);                      /* labels: integers [x without the axis], or probabilities like x */
 STAXDEF stax_value stax_attention  (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal,
                                     double scale);  /* * q[..., L, D], k[..., S, D], v[..., S, E]; scale 0: 1/sqrt(D) */
 #define stax_softmax(x, axis)                        (stax_softmax)(STAX_AT(x), (axis))
@@ -642,7 +642,7 @@ STAXDEF stax_value stax_uniform       (stax_value key, stax_shape shape, double 
 STAXDEF stax_value stax_uniform_as    (stax_value key, stax_shape shape, double low, double high, stax_dtype dtype);
 STAXDEF stax_value stax_normal        (stax_value key, stax_shape shape);                                        /* f32, mean 0, variance 1 */
 STAXDEF stax_value stax_normal_as     (stax_value key, stax_shape shape, stax_dtype dtype);
-STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p);  /* * 0 with probability p, else x/(1-p) */
+STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p);  /* 0 with probability p, else x/(1-p) */
 #define stax_random_bits(key, shape)               (stax_random_bits)(STAX_AT(key), (shape))
 #define stax_random_bits_as(key, shape, dtype)     (stax_random_bits_as)(STAX_AT(key), (shape), (dtype))
 #define stax_uniform(key, shape, low, high)        (stax_uniform)(STAX_AT(key), (shape), (low), (high))
@@ -803,15 +803,15 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SPLIT,           "split",           MOVEMENT,    1, 1, 0, "sizes:sizes! axis:axis=0",                          split,           split,         "parts along an axis")     \
     X(TILE,            "tile",            MOVEMENT,    1, 1, 1, "repeats:sizes!",                                    tile,            tile,          "repeated along each axis") \
     X(UNFOLD,          "unfold",          MOVEMENT,    1, 1, 1, "axis:axis! size:int! step:int=1",                   unfold,          basis,         "sliding windows, as a new last axis") \
-    X(SELECT,          "select",          LATER,       1, 1, 1, "axis:axis! index:int!",                             later,           later,         "one entry of an axis, which vanishes") \
+    X(SELECT,          "select",          MOVEMENT,    1, 1, 1, "axis:axis! index:int!",                             select,          select,        "one entry of an axis, which vanishes") \
     /* index */                                                                                                                                                             \
     X(IOTA,            "iota",            INDEX,       0, 0, 1, "shape:sizes! axis:axis dtype:dtype=i64",            iota,            basis,         "0, 1, 2, ... along an axis") \
     X(GATHER,          "gather",          INDEX,       2, 2, 1, "axis:axis=0 mode:text=error|clip|wrap",             gather,          basis,         "NumPy's take(x, i, axis)") \
     X(TAKE_ALONG_AXIS, "take_along_axis", INDEX,       2, 2, 1, "axis:axis=-1 mode:text=error|clip|wrap",            take_along_axis, basis,         "an index for each place along the axis") \
     X(SCATTER,         "scatter",         LATER,       3, 3, 1, "axis:axis=0 mode:text=set|add|min|max|mul",         later,           later,         "x with x[i[k]] op= u[k] along the axis") \
-    X(ONE_HOT,         "one_hot",         LATER,       1, 1, 1, "size:int! dtype:dtype=f32",                         later,           later,         "1 at the index, 0 elsewhere, in a new last axis") \
-    X(TRIL,            "tril",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 above diagonal k")      \
-    X(TRIU,            "triu",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 below diagonal k")      \
+    X(ONE_HOT,         "one_hot",         INDEX,       1, 1, 1, "size:int! dtype:dtype=f32",                         one_hot,         one_hot,       "1 at the index, 0 elsewhere, in a new last axis") \
+    X(TRIL,            "tril",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 above diagonal k")      \
+    X(TRIU,            "triu",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 below diagonal k")      \
     /* reduce */                                                                                                                                                            \
     X(SUM,             "sum",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "sum over axes; integers widen to 64 bits") \
     X(PROD,            "prod",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "product over axes; integers widen to 64 bits") \
@@ -823,7 +823,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(LOGSUMEXP,       "logsumexp",       REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         mean,            logsumexp,     "log(sum(e^x))")           \
     X(VAR,             "var",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sum((x - mean)^2) / (count - correction)") \
     X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var)")               \
-    X(NORM,            "norm",            LATER,       1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         later,           later,         "vector norm")             \
+    X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0") \
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
     X(ARGMIN,          "argmin",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first smallest is, i64") \
     /* scan, order */                                                                                                                                                       \
@@ -844,20 +844,20 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(LOG_SOFTMAX,     "log_softmax",     COMPOSITE,   1, 1, 1, "axis:axis=-1",                                      softmax,         softmax,       "log(softmax(x))")         \
     X(LAYER_NORM,      "layer_norm",      COMPOSITE,   1, 3, 1, "axes:axes=-1 eps:float=1e-5",                       layer_norm,      layer_norm,    "(x - mean) / sqrt(var + eps) * g + b") \
     X(RMS_NORM,        "rms_norm",        COMPOSITE,   1, 2, 1, "axes:axes=-1 eps:float=1e-5",                       layer_norm,      rms_norm,      "x / sqrt(mean(x^2) + eps) * g") \
-    X(GROUP_NORM,      "group_norm",      LATER,       1, 3, 1, "groups:int! eps:float=1e-5",                        later,           later,         "layer_norm of groups of channels") \
-    X(BATCH_NORM,      "batch_norm",      LATER,       3, 5, 1, "eps:float=1e-5",                                    later,           later,         "(x - mean) / sqrt(var + eps) * g + b by channel") \
+    X(GROUP_NORM,      "group_norm",      COMPOSITE,   1, 3, 1, "groups:int! eps:float=1e-5",                        group_norm,      group_norm,    "layer_norm of groups of channels") \
+    X(BATCH_NORM,      "batch_norm",      COMPOSITE,   3, 5, 1, "eps:float=1e-5",                                    batch_norm,      batch_norm,    "(x - mean) / sqrt(var + eps) * g + b by channel") \
     X(CONV,            "conv",            LATER,       2, 3, 1, "stride:sizes padding:text=valid dilation:sizes groups:int=1 dtype:dtype", later, later, "convolution over the axes after N, C") \
     X(CONV_TRANSPOSE,  "conv_transpose",  LATER,       2, 3, 1, "stride:sizes padding:text=valid dilation:sizes groups:int=1 output_padding:sizes dtype:dtype", later, later, "its transpose") \
     X(MAX_POOL,        "max_pool",        LATER,       1, 1, 1, "size:sizes! stride:sizes padding:text=valid ceil_mode:bool=false", later, later,    "largest of each window")  \
     X(AVG_POOL,        "avg_pool",        LATER,       1, 1, 1, "size:sizes! stride:sizes padding:text=valid ceil_mode:bool=false count_include_pad:bool=false", later, later, "mean of each window") \
     X(RESIZE,          "resize",          LATER,       1, 1, 1, "shape:sizes! mode:text=nearest|linear|cubic coordinates:text=half_pixel|align_corners|asymmetric rounding:text=floor|round_half_down|ceil", later, later, "resampled to a shape") \
-    X(CROSS_ENTROPY,   "cross_entropy",   LATER,       2, 2, 1, "axis:axis=-1",                                      later,           later,         "logsumexp(x) - x[label] along the axis") \
+    X(CROSS_ENTROPY,   "cross_entropy",   COMPOSITE,   2, 2, 1, "axis:axis=-1",                                      cross_entropy,   cross_entropy, "logsumexp(x) - x[label] along the axis; of probabilities: -sum(p * log_softmax(x))") \
     X(ATTENTION,       "attention",       LATER,       3, 4, 1, "causal:bool=false scale:float",                     later,           later,         "softmax(q k^T * scale + mask) v") \
     /* random */                                                                                                                                                            \
     X(RANDOM_BITS,     "random_bits",     RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=u32",                      random,          basis,         "Philox4x32-10 of a key u64[] or u32[2]") \
     X(UNIFORM,         "uniform",         RANDOM,      1, 1, 1, "shape:sizes! low:float=0 high:float=1 dtype:dtype=f32", random,      basis,         "low <= r < high")         \
     X(NORMAL,          "normal",          RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=f32",                      random,          basis,         "mean 0, variance 1")      \
-    X(DROPOUT,         "dropout",         LATER,       2, 2, 1, "p:float!",                                          later,           later,         "0 with probability p, else x / (1 - p)") \
+    X(DROPOUT,         "dropout",         COMPOSITE,   2, 2, 1, "p:float!",                                          dropout,         dropout,       "0 with probability p, else x / (1 - p)") \
     /* state: the result is the new contents, which has no name of its own in the text */                                                                                   \
     X(ASSIGN,          "assign",          STATE,       2, 2, 1, "",                                                  assign,          basis,         "overwrites an inout parameter") \
     X(ASSIGN_SLICE,    "assign_slice",    STATE,       2, 2, 1, "starts:sizes stops:sizes steps:sizes",              assign,          basis,         "overwrites a part of an inout parameter") \
@@ -8028,6 +8028,7 @@ typedef struct staxi_value_info {
 
 typedef struct staxi_node {
     uint16_t op;                           /* stax_op                                              */
+    uint16_t origin;                       /* basis graph: the user's op that this is a part of    */
     uint8_t n_results, n_regions;
     uint32_t n_sources;
     uint32_t first_value;                  /* results are values first_value .. + n_results - 1    */
@@ -9005,6 +9006,10 @@ static bool staxi_attr_fail(const staxi_infer *c, int slot, const char *expected
                          s.name, (int)s.n_name, expected, kinds[found->kind]);
 }
 
+static bool staxi_attr_is_plain(const staxi_attr *a) {
+    return a->kind == STAXI_ATTR_INT && a->n == 0 && !staxi_size_is_handle(a->i);
+}
+
 /* Puts a normalised list into a slot; keeps the old memory when nothing changed. */
 static bool staxi_set_list(staxi_infer *c, int slot, const int64_t *list, int n) {
     staxi_attr *a = &c->attrs[slot];
@@ -9548,6 +9553,34 @@ static bool staxi_infer_unfold(staxi_infer *c) {
     return staxi_result(c, (stax_dtype)x->dtype, &out);
 }
 
+/* The index must lie within the axis, for every value of the symbols. */
+static bool staxi_infer_select(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_ix index = staxi_size_ix(c->g, c->attrs[1].i), size, room;
+    staxi_type out = *x;
+    int axis = 0;
+    if (!staxi_axis(c, 0, x->rank, &axis)) return false;
+    size = x->dims[axis];
+    bool from_end = staxi_ix_range(pool, index).hi < 0;
+    room = from_end ? staxi_ix_add(pool, size, index)
+                    : staxi_ix_sub(pool, staxi_ix_sub(pool, size, index), staxi_ix_const(pool, 1));
+    if (!staxi_ix_ok(c, room)) return false;
+    bool inside =
+        staxi_ix_range(pool, room).lo >= 0 && (from_end || staxi_ix_range(pool, index).lo >= 0);
+    if (!inside && (staxi_is_symbolic(c, size) || staxi_is_symbolic(c, index)))
+        return staxi_op_fail(c, STAX_E_INDEX, STAXI_SAY("give the symbol a range, or use gather"),
+                             STAXI_SAY("cannot prove that index %A lies within axis %d of size %I"),
+                             c->attrs[1].i, axis, size);
+    if (!inside)
+        return staxi_op_fail(c, STAX_E_INDEX, NULL,
+                             STAXI_SAY("index %A is out of range for axis %d of size %I"),
+                             c->attrs[1].i, axis, size);
+    out.rank--;
+    for (int d = axis; d < out.rank; d++) out.dims[d] = x->dims[d + 1];
+    return staxi_result(c, (stax_dtype)x->dtype, &out);
+}
+
 /* ---- rules: index ---------------------------------------------------------------------------- */
 
 static bool staxi_infer_iota(staxi_infer *c) {
@@ -9597,6 +9630,36 @@ static bool staxi_infer_take_along_axis(staxi_infer *c) {
     if (!staxi_broadcast_with(c, &x, &i)) return false;
     x.dims[axis] = length;
     return staxi_result(c, dtype, &x);
+}
+
+static bool staxi_infer_one_hot(staxi_infer *c) {
+    staxi_type out = *staxi_in(c, 0);
+    staxi_ix size = staxi_size_ix(c->g, c->attrs[0].i);
+    if (!staxi_want_indices(c, 0) || !staxi_rank_check(c, out.rank + 1)) return false;
+    if (!staxi_size_is_handle(c->attrs[0].i) && c->attrs[0].i < 0)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                             STAXI_SAY("attribute size: expected a size >= 0, found %A"),
+                             c->attrs[0].i);
+    out.dims[out.rank++] = size;
+    return staxi_result(c, (stax_dtype)c->attrs[1].i, &out);
+}
+
+static bool staxi_plain_attr(const staxi_infer *c, int slot) {
+    staxi_schema s;
+    if (staxi_attr_is_plain(&c->attrs[slot])) return true;
+    staxi_schema_at(c->op, slot, &s);
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                         STAXI_SAY("attribute %N: expected a number, found a size symbol"), s.name,
+                         (int)s.n_name);
+}
+
+/* tril, triu */
+static bool staxi_infer_triangle(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    if (x->rank < 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("expected at least 2 axes, found %d"),
+                             (int)x->rank);
+    return staxi_plain_attr(c, 0) && staxi_infer_same(c);
 }
 
 /* ---- rules: reductions ----------------------------------------------------------------------- */
@@ -9679,6 +9742,23 @@ static bool staxi_infer_variance(staxi_infer *c) {
     stax_dtype in = staxi_in_dtype(c, 0);
     uint32_t mask;
     return staxi_infer_reduction(c, 2, staxi_is_float(in) ? in : STAX_F32, &mask);
+}
+
+/* Axes in slot 1; the smallest magnitude of nothing has no value. */
+static bool staxi_infer_norm(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    double ord = c->attrs[0].f;
+    stax_dtype dtype;
+    uint32_t mask;
+    staxi_type out;
+    if (ord != ord)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute ord: expected a number, found nan"));
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_axes(c, 1, x->rank, false, &mask))
+        return false;
+    if (ord < -1.7976931348623157e308 && !staxi_extreme_exists(c, mask)) return false;
+    staxi_reduced_shape(c, x, mask, c->attrs[2].i != 0, &out);
+    return staxi_result(c, dtype, &out);
 }
 
 /* argmax, argmin: over one axis, or over the flattened tensor. */
@@ -9799,14 +9879,13 @@ static bool staxi_infer_softmax(staxi_infer *c) {
     return staxi_axis(c, 0, staxi_in(c, 0)->rank, &axis) && staxi_infer_float(c);
 }
 
-/* Scale and shift: either one entry for each place of the normalised axes, or broadcast to x. */
-static bool staxi_norm_operand(const staxi_infer *c, int k) {
+/* Scale, shift, ...: either one entry for each place of the axes, or broadcast to x. */
+static bool staxi_norm_operand(const staxi_infer *c, int k, const int64_t *axes, int n,
+                               const char *what) {
     const staxi_type *x = staxi_in(c, 0), *g = staxi_in(c, k);
-    const staxi_attr *axes = &c->attrs[0];
-    const char *what = k == 1 ? "the scale" : "the shift";
-    if (g->rank == 0 || g->rank != axes->n) return staxi_fits_into(c, k, x, what);
+    if (g->rank == 0 || g->rank != n) return staxi_fits_into(c, k, x, what);
     for (int d = 0; d < g->rank; d++) {
-        staxi_ix to = x->dims[axes->list[d]];
+        staxi_ix to = x->dims[axes[d]];
         if (g->dims[d] == to || staxi_is_one_size(c, g->dims[d])) continue;
         return staxi_op_fail(
             c, STAX_E_SHAPE, NULL,
@@ -9825,23 +9904,108 @@ static bool staxi_infer_layer_norm(staxi_infer *c) {
     if (!staxi_common_dtype(c, 0, c->n, true, &dtype)) return false;
     if (!staxi_axes(c, 0, staxi_in(c, 0)->rank, false, &mask)) return false;
     for (int k = 1; k < c->n; k++) {
-        if (!staxi_norm_operand(c, k)) return false;
+        if (!staxi_norm_operand(c, k, c->attrs[0].list, c->attrs[0].n,
+                                k == 1 ? "the scale" : "the shift"))
+            return false;
     }
+    return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+static const int64_t staxi_channel_axis = 1;
+
+static bool staxi_want_channels(const staxi_infer *c, int least, const char *form) {
+    if (staxi_in(c, 0)->rank >= least) return true;
+    return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                         STAXI_SAY("expected %s, at least %d axes, found %d"), form, least,
+                         (int)staxi_in(c, 0)->rank);
+}
+
+/* The channels, axis 1 of x, must divide into groups. */
+static bool staxi_groups_ok(const staxi_infer *c, int slot, staxi_ix channels) {
+    int64_t groups = c->attrs[slot].i;
+    if (!staxi_plain_attr(c, slot)) return false;
+    if (groups >= 1 &&
+        staxi_ix_equals(
+            c->g, staxi_ix_mod(staxi_pool(c), channels, staxi_ix_const(staxi_pool(c), groups)), 0))
+        return true;
+    return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                         STAXI_SAY("%I channels cannot be divided into %D groups"), channels,
+                         groups);
+}
+
+static bool staxi_infer_group_norm(staxi_infer *c) {
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, c->n, true, &dtype) ||
+        !staxi_want_channels(c, 2, "x[N, C, ...]") ||
+        !staxi_groups_ok(c, 0, staxi_in(c, 0)->dims[1]))
+        return false;
+    for (int k = 1; k < c->n; k++) {
+        if (!staxi_norm_operand(c, k, &staxi_channel_axis, 1, k == 1 ? "the scale" : "the shift"))
+            return false;
+    }
+    return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+static bool staxi_infer_batch_norm(staxi_infer *c) {
+    static const char *const what[] = {"x", "the mean", "the variance", "the scale", "the shift"};
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, c->n, true, &dtype) || !staxi_want_channels(c, 2, "x[N, C, ...]"))
+        return false;
+    for (int k = 1; k < c->n; k++) {
+        if (!staxi_norm_operand(c, k, &staxi_channel_axis, 1, what[k])) return false;
+    }
+    return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+/* Labels are integers, one for each place without the axis, or probabilities of x's shape. */
+static bool staxi_infer_cross_entropy(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0), *labels = staxi_in(c, 1);
+    stax_dtype dtype;
+    staxi_type out;
+    int axis = 0;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_axis(c, 0, x->rank, &axis))
+        return false;
+    staxi_reduced_shape(c, x, 1u << axis, false, &out);
+    bool chances = staxi_is_float((stax_dtype)labels->dtype);
+    const staxi_type *want = chances ? x : &out;
+    if (!chances && !staxi_want_indices(c, 1)) return false;
+    if (labels->rank != want->rank)
+        return staxi_op_fail(c, STAX_E_SHAPE,
+                             STAXI_SAY("integer labels have no entry for the axis"),
+                             STAXI_SAY("the labels: expected %d axes, found %d"), (int)want->rank,
+                             (int)labels->rank);
+    for (int d = 0; d < want->rank; d++) {
+        if (!staxi_same_size(c, "a size of the labels", want->dims[d], labels->dims[d], NULL))
+            return false;
+    }
+    return staxi_result(c, dtype, &out);
+}
+
+static bool staxi_want_key(const staxi_infer *c, int k) {
+    const staxi_type *key = staxi_in(c, k);
+    const staxi_literal *l = staxi_in_literal(c, k);
+    bool words = key->dtype == STAX_U32 && key->rank == 1 && staxi_ix_equals(c->g, key->dims[0], 2);
+    if (l ? staxi_literal_fits(l, STAX_U64) : words || (key->dtype == STAX_U64 && key->rank == 0))
+        return true;
+    return staxi_op_fail(c, STAX_E_DTYPE, NULL,
+                         STAXI_SAY("expected a key u64[] or u32[2], found %T"), key);
+}
+
+static bool staxi_infer_dropout(staxi_infer *c) {
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_want_key(c, 1)) return false;
+    if (!(c->attrs[0].f >= 0 && c->attrs[0].f <= 1))
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute p: expected a probability from 0 to 1"));
     return staxi_result(c, dtype, staxi_in(c, 0));
 }
 
 /* random_bits, uniform, normal: the shape in slot 0, the dtype in the last */
 static bool staxi_infer_random(staxi_infer *c) {
-    const staxi_type *key = staxi_in(c, 0);
-    const staxi_literal *l = staxi_in_literal(c, 0);
     stax_dtype dtype = (stax_dtype)c->attrs[staxi_schema_count(c->op) - 1].i;
     bool bits = c->op == STAX_OP_RANDOM_BITS;
-    bool words = key->dtype == STAX_U32 && key->rank == 1 && staxi_ix_equals(c->g, key->dims[0], 2);
     staxi_type out = staxi_type_scalar(dtype);
-    if (l ? !staxi_literal_fits(l, STAX_U64) : !words && (key->dtype != STAX_U64 || key->rank != 0))
-        return staxi_op_fail(c, STAX_E_DTYPE, NULL,
-                             STAXI_SAY("expected a key u64[] or u32[2], found %T"), key);
-    return staxi_shape_attr(c, 0, &out) &&
+    return staxi_want_key(c, 0) && staxi_shape_attr(c, 0, &out) &&
            staxi_want(c, bits ? staxi_is_integer(dtype) : staxi_is_float(dtype),
                       bits ? "an integer dtype" : "a float dtype", dtype) &&
            staxi_result(c, dtype, &out);
@@ -10062,10 +10226,6 @@ static bool staxi_text_allowed(const staxi_schema *s, const char *text) {
         at += word + 1;
     }
     return false;
-}
-
-static bool staxi_attr_is_plain(const staxi_attr *a) {
-    return a->kind == STAXI_ATTR_INT && a->n == 0 && !staxi_size_is_handle(a->i);
 }
 
 /* Checks the kind of one attribute and brings it to the form that the rules expect. */
@@ -11471,6 +11631,13 @@ STAXDEF stax_value(stax_unfold)(stax_value x, int64_t axis, int64_t size, int64_
     return staxi_build1(STAX_OP_UNFOLD, x, a);
 }
 
+STAXDEF stax_value(stax_select)(stax_value x, int64_t axis, int64_t index) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_int(index);
+    return staxi_build1(STAX_OP_SELECT, x, a);
+}
+
 /* ---- index ----------------------------------------------------------------------------------- */
 
 STAXDEF stax_value(stax_iota_as)(stax_graph *g, stax_shape shape, int64_t axis, stax_dtype dtype) {
@@ -11509,6 +11676,29 @@ STAXDEF stax_value(stax_take_along_axis)(stax_value x, stax_value i, int64_t axi
 STAXDEF stax_value(stax_take_along_axis_mode)(stax_value x, stax_value i, int64_t axis,
                                               const char *mode) {
     return staxi_build_take(STAX_OP_TAKE_ALONG_AXIS, x, i, axis, mode);
+}
+
+STAXDEF stax_value(stax_one_hot_as)(stax_value i, int64_t size, stax_dtype dtype) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_int(size);
+    a[1] = staxi_attr_dtype(dtype);
+    return staxi_build1(STAX_OP_ONE_HOT, i, a);
+}
+
+STAXDEF stax_value(stax_one_hot)(stax_value i, int64_t size) {
+    return (stax_one_hot_as)(i, size, STAX_F32);
+}
+
+static stax_value staxi_build_int(stax_op op, stax_value x, int64_t number) {
+    staxi_attr a = staxi_attr_int(number);
+    return staxi_build1(op, x, &a);
+}
+
+STAXDEF stax_value(stax_tril)(stax_value x, int64_t k) {
+    return staxi_build_int(STAX_OP_TRIL, x, k);
+}
+STAXDEF stax_value(stax_triu)(stax_value x, int64_t k) {
+    return staxi_build_int(STAX_OP_TRIU, x, k);
 }
 
 /* ---- reduce ---------------------------------------------------------------------------------- */
@@ -11558,6 +11748,15 @@ STAXDEF stax_value(stax_var)(stax_value x, stax_axes axes, double correction, bo
 
 STAXDEF stax_value(stax_std)(stax_value x, stax_axes axes, double correction, bool keepdims) {
     return staxi_build_variance(STAX_OP_STD, x, axes, correction, keepdims);
+}
+
+STAXDEF stax_value(stax_norm)(stax_value x, double ord, stax_axes axes, bool keepdims) {
+    int64_t list[STAX_MAX_RANK];
+    staxi_attr a[3];
+    a[0] = staxi_attr_float(ord);
+    a[1] = staxi_attr_axes(&axes, list);
+    a[2] = staxi_attr_bool(keepdims);
+    return staxi_build1(STAX_OP_NORM, x, a);
 }
 
 static stax_value staxi_build_arg(stax_op op, stax_value x, int64_t axis, bool keepdims) {
@@ -11641,14 +11840,47 @@ STAXDEF stax_value(stax_log_softmax)(stax_value x, int64_t axis) {
 }
 
 /* A shift without a scale: the scale 1.0 changes no bit. */
+static stax_value staxi_scale_beside(stax_value x, stax_value g, stax_value b) {
+    return !g.graph && b.graph && x.graph ? (stax_const)(x.graph, 1.0) : g;
+}
+
 STAXDEF stax_value(stax_layer_norm)(stax_value x, stax_value g, stax_value b, stax_axes axes,
                                     double eps) {
     int64_t list[STAX_MAX_RANK];
     staxi_attr a[2];
     a[0] = staxi_attr_axes(&axes, list);
     a[1] = staxi_attr_float(eps);
-    if (!g.graph && b.graph && x.graph) g = (stax_const)(x.graph, 1.0);
-    return staxi_build3(STAX_OP_LAYER_NORM, x, g, b, a);
+    return staxi_build3(STAX_OP_LAYER_NORM, x, staxi_scale_beside(x, g, b), b, a);
+}
+
+STAXDEF stax_value(stax_group_norm)(stax_value x, stax_value g, stax_value b, int64_t groups,
+                                    double eps) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_int(groups);
+    a[1] = staxi_attr_float(eps);
+    return staxi_build3(STAX_OP_GROUP_NORM, x, staxi_scale_beside(x, g, b), b, a);
+}
+
+STAXDEF stax_value(stax_batch_norm)(stax_value x, stax_value mean, stax_value var, stax_value g,
+                                    stax_value b, double eps) {
+    staxi_attr a = staxi_attr_float(eps);
+    stax_value in[5];
+    in[0] = x;
+    in[1] = mean;
+    in[2] = var;
+    in[3] = staxi_scale_beside(x, g, b);
+    in[4] = b;
+    return staxi_build(STAX_OP_BATCH_NORM, in, 5, &a);
+}
+
+STAXDEF stax_value(stax_cross_entropy)(stax_value logits, stax_value labels, int64_t axis) {
+    staxi_attr a = staxi_attr_axis(axis);
+    return staxi_build2(STAX_OP_CROSS_ENTROPY, logits, labels, &a);
+}
+
+STAXDEF stax_value(stax_dropout)(stax_value x, stax_value key, double p) {
+    staxi_attr a = staxi_attr_float(p);
+    return staxi_build2(STAX_OP_DROPOUT, x, key, &a);
 }
 
 STAXDEF stax_value(stax_rms_norm)(stax_value x, stax_value g, stax_axes axes, double eps) {
@@ -11778,13 +12010,7 @@ static stax_value staxi_first_of(const stax_value *xs, int n) {
 /* clang-format off */
 #define STAXI_LATER(name, ID, params, first) STAXDEF stax_value (stax_##name) params { return staxi_build_later(STAX_OP_##ID, first, NULL, 0); }
 #define STAXI_UNUSED(x) ((void)(x))
-STAXI_LATER(select, SELECT, (stax_value x, int64_t axis, int64_t index), (STAXI_UNUSED(axis), STAXI_UNUSED(index), x))
 STAXI_LATER(scatter, SCATTER, (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode), (STAXI_UNUSED(i), STAXI_UNUSED(u), STAXI_UNUSED(axis), STAXI_UNUSED(mode), x))
-STAXI_LATER(one_hot, ONE_HOT, (stax_value i, int64_t size), (STAXI_UNUSED(size), i))
-STAXI_LATER(one_hot_as, ONE_HOT, (stax_value i, int64_t size, stax_dtype dtype), (STAXI_UNUSED(size), STAXI_UNUSED(dtype), i))
-STAXI_LATER(tril, TRIL, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
-STAXI_LATER(triu, TRIU, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
-STAXI_LATER(norm, NORM, (stax_value x, double ord, stax_axes axes, bool keepdims), (STAXI_UNUSED(ord), STAXI_UNUSED(axes), STAXI_UNUSED(keepdims), x))
 #define STAXI_LATER_SCAN(name, ID) \
     STAXI_LATER(name, ID, (stax_value x, int64_t axis, bool exclusive, bool reverse), (STAXI_UNUSED(axis), STAXI_UNUSED(exclusive), STAXI_UNUSED(reverse), x)) \
     STAXI_LATER(name##_as, ID, (stax_value x, int64_t axis, bool exclusive, bool reverse, stax_dtype dtype), (STAXI_UNUSED(axis), STAXI_UNUSED(exclusive), STAXI_UNUSED(reverse), STAXI_UNUSED(dtype), x))
@@ -11800,17 +12026,13 @@ STAXDEF stax_value (stax_topk)(stax_value x, int64_t k, int64_t axis, bool large
 }
 STAXI_LATER(einsum, EINSUM, (const stax_value *xs, int n, const char *equation), (STAXI_UNUSED(equation), staxi_first_of(xs, n)))
 STAXI_LATER(einsum_as, EINSUM, (const stax_value *xs, int n, const char *equation, stax_dtype dtype), (STAXI_UNUSED(equation), STAXI_UNUSED(dtype), staxi_first_of(xs, n)))
-STAXI_LATER(group_norm, GROUP_NORM, (stax_value x, stax_value g, stax_value b, int64_t groups, double eps), (STAXI_UNUSED(g), STAXI_UNUSED(b), STAXI_UNUSED(groups), STAXI_UNUSED(eps), x))
-STAXI_LATER(batch_norm, BATCH_NORM, (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps), (STAXI_UNUSED(mean), STAXI_UNUSED(var), STAXI_UNUSED(g), STAXI_UNUSED(b), STAXI_UNUSED(eps), x))
 STAXI_LATER(conv, CONV, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), x))
 STAXI_LATER(conv_as, CONV, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups, stax_dtype dtype), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), STAXI_UNUSED(dtype), x))
 STAXI_LATER(conv_transpose, CONV_TRANSPOSE, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups, stax_shape output_padding), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), STAXI_UNUSED(output_padding), x))
 STAXI_LATER(max_pool, MAX_POOL, (stax_value x, stax_shape size, stax_shape stride, const char *padding, bool ceil_mode), (STAXI_UNUSED(size), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(ceil_mode), x))
 STAXI_LATER(avg_pool, AVG_POOL, (stax_value x, stax_shape size, stax_shape stride, const char *padding, bool ceil_mode, bool count_include_pad), (STAXI_UNUSED(size), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(ceil_mode), STAXI_UNUSED(count_include_pad), x))
 STAXI_LATER(resize, RESIZE, (stax_value x, stax_shape shape, const char *mode, const char *coordinates, const char *rounding), (STAXI_UNUSED(shape), STAXI_UNUSED(mode), STAXI_UNUSED(coordinates), STAXI_UNUSED(rounding), x))
-STAXI_LATER(cross_entropy, CROSS_ENTROPY, (stax_value logits, stax_value labels, int64_t axis), (STAXI_UNUSED(labels), STAXI_UNUSED(axis), logits))
 STAXI_LATER(attention, ATTENTION, (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal, double scale), (STAXI_UNUSED(k), STAXI_UNUSED(v), STAXI_UNUSED(mask), STAXI_UNUSED(causal), STAXI_UNUSED(scale), q))
-STAXI_LATER(dropout, DROPOUT, (stax_value x, stax_value key, double p), (STAXI_UNUSED(key), STAXI_UNUSED(p), x))
 STAXDEF stax_value (stax_map)(const stax_value *xs, int n, stax_graph *body, stax_value *results, int n_results) {
     (void)body;
     return staxi_build_later(STAX_OP_MAP, staxi_first_of(xs, n), results, n_results);
@@ -13543,6 +13765,11 @@ typedef struct staxi_contraction {
     int n_free[2], free[2][STAX_MAX_RANK];
 } staxi_contraction;
 
+/* The op that the user wrote, for messages. */
+static const char *staxi_origin_name(const staxi_node *n) {
+    return staxi_op_name((stax_op)(n->origin ? n->origin : n->op));
+}
+
 static int staxi_basis_axis(const stax_graph *g, const staxi_node *n) {
     (void)g;
     return (int)n->attrs[n->op == STAX_OP_IOTA ? 1 : 0].i;
@@ -13844,16 +14071,20 @@ typedef struct staxi_expander {
     stax_graph *to;
     uint32_t *map; /* old value -> new one; literals are made where they are used */
     uint32_t place;
+    uint16_t origin; /* the op being expanded */
 } staxi_expander;
 
 typedef bool (*staxi_expand_fn)(staxi_expander *e, const staxi_node *n, uint32_t *results);
 
 static uint32_t staxi_x_node(staxi_expander *e, stax_op op, const uint32_t *sources, uint32_t n,
                              const staxi_attr *attrs) {
+    uint32_t v;
     for (uint32_t k = 0; k < n; k++) {
         if (!sources[k]) return 0;
     }
-    return staxi_node_add(e->to, op, sources, n, attrs, NULL, 0, e->place);
+    v = staxi_node_add(e->to, op, sources, n, attrs, NULL, 0, e->place);
+    if (v) e->to->nodes[e->to->values[v].node].origin = e->origin;
+    return v;
 }
 
 static const staxi_type *staxi_x_type(const staxi_expander *e, uint32_t v) {
@@ -14279,6 +14510,29 @@ static staxi_attr staxi_x_list(staxi_expander *e, const staxi_attr *old, int64_t
     return staxi_attr_list(room, old->n);
 }
 
+/* Without the axes of a mask, which have size 1. */
+static uint32_t staxi_x_drop(staxi_expander *e, uint32_t v, uint32_t mask) {
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    t.rank = 0;
+    for (int d = 0; d < staxi_x_type(e, v)->rank; d++) {
+        if (!(mask >> d & 1)) t.dims[t.rank++] = staxi_x_type(e, v)->dims[d];
+    }
+    return staxi_x_reshape(e, v, &t);
+}
+
+/* With a new axis of size 1 in front of `axis`. */
+static uint32_t staxi_x_insert(staxi_expander *e, uint32_t v, int axis) {
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    memmove(&t.dims[axis + 1], &t.dims[axis], (size_t)(t.rank - axis) * sizeof t.dims[0]);
+    t.dims[axis] = staxi_ix_const(&e->to->root->sizes, 1);
+    t.rank++;
+    return staxi_x_reshape(e, v, &t);
+}
+
 /* start, stop, step for one axis; the others whole. */
 static uint32_t staxi_x_slice(staxi_expander *e, uint32_t v, int axis, int64_t start, int64_t stop,
                               int64_t step) {
@@ -14360,6 +14614,22 @@ static bool staxi_expand_transpose(staxi_expander *e, const staxi_node *n, uint3
     axes[rank - 2] = rank - 1;
     axes[rank - 1] = rank - 2;
     results[0] = staxi_x_permute(e, x, axes);
+    return results[0] != 0;
+}
+
+/* x[.., index, ..]: a slice of one entry, counted from the front */
+static bool staxi_expand_select(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n));
+    int axis = (int)n->attrs[0].i;
+    if (!x) return false;
+    staxi_ix first = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[1].i));
+    if (staxi_ix_range(pool, first).hi < 0)
+        first = staxi_ix_add(pool, staxi_x_type(e, x)->dims[axis], first);
+    staxi_ix end = staxi_ix_add(pool, first, staxi_ix_const(pool, 1));
+    x = staxi_x_slice(e, x, axis, staxi_size_handle(e->to, first), staxi_size_handle(e->to, end),
+                      1);
+    results[0] = staxi_x_drop(e, x, 1u << axis);
     return results[0] != 0;
 }
 
@@ -14552,6 +14822,34 @@ static bool staxi_expand_tile(staxi_expander *e, const staxi_node *n, uint32_t *
     return v != 0;
 }
 
+/* Unsigned integers of the same width: selecting floats would settle their NaNs, and assigning
+ * copies bits. */
+static uint32_t staxi_x_as_bits(staxi_expander *e, uint32_t v, stax_dtype *was) {
+    static const stax_dtype words[9] = {STAX_DTYPE_NONE, STAX_U8,         STAX_U16,
+                                        STAX_DTYPE_NONE, STAX_U32,        STAX_DTYPE_NONE,
+                                        STAX_DTYPE_NONE, STAX_DTYPE_NONE, STAX_U64};
+    if (!v) return 0;
+    *was = staxi_x_dtype(e, v);
+    if (*was == STAX_BOOL || staxi_is_integer(*was)) return v;
+    return staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(words[staxi_dtype_bytes(*was)]));
+}
+
+/* c ? a : b, which copies bits. c has the shape of both. */
+static uint32_t staxi_x_where_bits(staxi_expander *e, uint32_t c, uint32_t a, uint32_t b) {
+    stax_dtype was = STAX_DTYPE_NONE;
+    a = staxi_x_as_bits(e, a, &was);
+    b = staxi_x_as_bits(e, b, &was);
+    a = staxi_x_op3(e, STAX_OP_WHERE, c, a, b);
+    return a && staxi_x_dtype(e, a) != was
+               ? staxi_x_attr1(e, STAX_OP_BITCAST, a, staxi_attr_dtype(was))
+               : a;
+}
+
+/* Zero of any dtype in the shape of a value. */
+static uint32_t staxi_x_zeros_like(staxi_expander *e, uint32_t model) {
+    return model ? staxi_x_like(e, staxi_x_int(e, 0, staxi_x_dtype(e, model)), model) : 0;
+}
+
 /* ---- index, random
  * ----------------------------------------------------------------------------------- */
 
@@ -14604,6 +14902,31 @@ static bool staxi_expand_index(staxi_expander *e, const staxi_node *n, uint32_t 
     return results[0] != 0;
 }
 
+/* The index is looked up in 0, 1, ..., size - 1, which checks it and counts it from the front. */
+static bool staxi_expand_one_hot(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = staxi_type_scalar(STAX_I64);
+    uint32_t i = staxi_x_index(e, n, 0);
+    line.rank = 1;
+    line.dims[0] = shape.dims[shape.rank - 1];
+    i = staxi_x_gather(e, STAX_OP_GATHER, staxi_x_iota(e, &line, 0), i, 0, "error");
+    i = staxi_x_expand(e, staxi_x_insert(e, i, shape.rank - 1), &shape);
+    i = staxi_x_op2(e, STAX_OP_EQ, i, staxi_x_iota(e, &shape, shape.rank - 1));
+    return staxi_x_finish(e, n, i, results);
+}
+
+/* tril: column - row <= k ? x : 0;   triu: >= */
+static bool staxi_expand_triangle(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n)), keep;
+    staxi_type shape = staxi_x_result(e, n);
+    shape.dtype = STAX_I64;
+    keep = staxi_x_op2(e, STAX_OP_SUB, staxi_x_iota(e, &shape, shape.rank - 1),
+                       staxi_x_iota(e, &shape, shape.rank - 2));
+    keep = staxi_x_with(e, n->op == STAX_OP_TRIL ? STAX_OP_LE : STAX_OP_GE, keep,
+                        staxi_x_int(e, n->attrs[0].i, STAX_I64));
+    results[0] = staxi_x_where_bits(e, keep, x, staxi_x_zeros_like(e, x));
+    return results[0] != 0;
+}
+
 static uint32_t staxi_x_random(staxi_expander *e, stax_op op, uint32_t key, const staxi_type *shape,
                                stax_dtype dtype) {
     int64_t room[STAX_MAX_RANK];
@@ -14614,6 +14937,24 @@ static uint32_t staxi_x_random(staxi_expander *e, stax_op op, uint32_t key, cons
     return staxi_x_node(e, op, &key, 1, attrs);
 }
 
+/* Operand k, a key; a literal is a u64. */
+static uint32_t staxi_x_key(staxi_expander *e, const staxi_node *n, uint32_t k) {
+    bool literal = staxi_value_literal(e->from, n->sources[k]) != NULL;
+    return staxi_x_stored(e, n, k, literal ? STAX_U64 : staxi_old_source_dtype(e, n, k));
+}
+
+/* uniform(key, f32) >= p ? x * (1 / (1 - p)) : 0 */
+static bool staxi_expand_dropout(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    double p = n->attrs[0].f;
+    uint32_t x = staxi_x_first(e, n), u, y;
+    staxi_type shape = staxi_x_result(e, n);
+    u = staxi_x_random(e, STAX_OP_UNIFORM, staxi_x_key(e, n, 1), &shape, STAX_F32);
+    u = staxi_x_with(e, STAX_OP_GE, u, staxi_x_number(e, p, STAX_F32));
+    y = staxi_x_times(e, x, p < 1 ? 1 / (1 - p) : 1.0);
+    return staxi_x_finish(e, n, staxi_x_op3(e, STAX_OP_WHERE, u, y, staxi_x_zeros_like(e, y)),
+                          results);
+}
+
 /* Basis: random_bits in u32 and u64, uniform on [0, 1) and normal in f32 and f64. Narrower bits are
    the low ones; f16 takes 11 bits and bf16 8 of a u32; uniform is then low + (high - low) * u, with
    high - low rounded once. */
@@ -14621,10 +14962,7 @@ static bool staxi_expand_random(staxi_expander *e, const staxi_node *n, uint32_t
     stax_op op = (stax_op)n->op;
     stax_dtype dtype = staxi_old_dtype(e, n), compute = staxi_compute_dtype(dtype);
     staxi_type shape = staxi_x_result(e, n);
-    uint32_t key = staxi_x_stored(
-        e, n, 0,
-        staxi_value_literal(e->from, n->sources[0]) ? STAX_U64 : staxi_old_source_dtype(e, n, 0));
-    uint32_t v;
+    uint32_t key = staxi_x_key(e, n, 0), v;
     if (op == STAX_OP_RANDOM_BITS) {
         v = staxi_x_random(e, op, key, &shape, staxi_dtype_bytes(dtype) == 8 ? STAX_U64 : STAX_U32);
         return staxi_x_finish(e, n, v, results);
@@ -14812,16 +15150,75 @@ static uint32_t staxi_x_top(staxi_expander *e, uint32_t x, uint32_t mask) {
     return staxi_x_reduce(e, STAX_OP_MAX, x, mask, NULL);
 }
 
+/* max(x) over the axes of a mask if that is finite, else 0 */
+static uint32_t staxi_x_finite_top(staxi_expander *e, uint32_t x, uint32_t mask) {
+    uint32_t t = staxi_x_top(e, x, mask);
+    return staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, t), t,
+                       staxi_x_zeros_like(e, t));
+}
+
+/* log(sum(exp(x))) over the axes of a mask, for x not far above 0 */
+static uint32_t staxi_x_log_sum_exp(staxi_expander *e, uint32_t x, uint32_t mask,
+                                    const char *order) {
+    uint32_t p = staxi_x_op1(e, STAX_OP_EXP, x);
+    return staxi_x_op1(e, STAX_OP_LOG, staxi_x_reduce(e, STAX_OP_SUM, p, mask, order));
+}
+
 /* t = max(x) if that is finite, else 0;   log(sum(exp(x - t))) + t */
 static bool staxi_expand_logsumexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     uint32_t x = staxi_x_reduce_operand(e, n, staxi_old_dtype(e, n));
     uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
-    uint32_t t = staxi_x_top(e, x, mask), v;
-    uint32_t zero = t ? staxi_x_like(e, staxi_x_number(e, 0.0, staxi_x_dtype(e, t)), t) : 0;
-    t = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, t), t, zero);
-    v = staxi_x_op1(e, STAX_OP_EXP, staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_spread(e, t, x, mask)));
-    v = staxi_x_op1(e, STAX_OP_LOG, staxi_x_reduce(e, STAX_OP_SUM, v, mask, n->order));
+    uint32_t t = staxi_x_finite_top(e, x, mask), v;
+    v = staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_spread(e, t, x, mask));
+    v = staxi_x_log_sum_exp(e, v, mask, n->order);
     return staxi_x_reduced(e, n, staxi_x_op2(e, STAX_OP_ADD, v, t), results);
+}
+
+/* d = x - t as in logsumexp.   Labels: log(sum(exp(d))) - d[label];   probabilities p:
+   sum(p == 0 ? 0 : p * (log(sum(exp(d))) - d)) */
+static bool staxi_expand_cross_entropy(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), d, sum, v, p;
+    int axis = (int)n->attrs[0].i;
+    uint32_t mask = 1u << axis;
+    d = staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_spread(e, staxi_x_finite_top(e, x, mask), x, mask));
+    sum = staxi_x_log_sum_exp(e, d, mask, NULL);
+    if (!staxi_is_float(staxi_old_source_dtype(e, n, 1))) {
+        v = staxi_x_insert(e, staxi_x_index(e, n, 1), axis);
+        v = staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, d, v, axis, "error");
+        v = staxi_x_op2(e, STAX_OP_SUB, sum, staxi_x_drop(e, v, mask));
+        return staxi_x_finish(e, n, v, results);
+    }
+    if (!d) return false;
+    p = staxi_x_cast(e, staxi_x_operand(e, n, 1, staxi_old_source_dtype(e, n, 1)),
+                     staxi_x_dtype(e, d));
+    v = staxi_x_op2(e, STAX_OP_SUB, staxi_x_spread(e, sum, d, mask), d);
+    v = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, p, staxi_x_zeros_like(e, p)),
+                    staxi_x_zeros_like(e, p), staxi_x_op2(e, STAX_OP_MUL, p, v));
+    return staxi_x_finish(e, n, staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL), results);
+}
+
+/* ord 2: sqrt(sum(x * x));   1: sum(|x|);   0: how many are not 0;   +-inf: max, min of |x|;
+   else sum(|x|^ord)^(1/ord) */
+static bool staxi_expand_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    double ord = n->attrs[0].f, most = 1.7976931348623157e308;
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v;
+    if (!x) return false;
+    uint32_t mask = staxi_attr_mask(&n->attrs[1], staxi_x_type(e, x)->rank);
+    stax_dtype d = staxi_x_dtype(e, x);
+    v = ord == 2 ? staxi_x_op2(e, STAX_OP_MUL, x, x) : staxi_x_op1(e, STAX_OP_ABS, x);
+    if (ord > most) return staxi_x_reduced(e, n, staxi_x_top(e, v, mask), results);
+    if (ord < -most)
+        return staxi_x_reduced(e, n, staxi_x_reduce(e, STAX_OP_MIN, v, mask, NULL), results);
+    if (ord == 0)
+        v = staxi_x_cast(e, staxi_x_op2(e, STAX_OP_NE, v, staxi_x_zeros_like(e, v)), d);
+    else if (ord != 1 && ord != 2)
+        v = staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, ord, d));
+    v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
+    if (ord == 2)
+        v = staxi_x_op1(e, STAX_OP_SQRT, v);
+    else if (ord != 0 && ord != 1)
+        v = staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, 1 / ord, d));
+    return staxi_x_reduced(e, n, v, results);
 }
 
 /* t = x - max(x);   softmax: exp(t) / sum(exp(t));   log_softmax: t - log(sum(exp(t))) */
@@ -14839,18 +15236,17 @@ static bool staxi_expand_softmax(staxi_expander *e, const staxi_node *n, uint32_
     return staxi_x_finish(e, n, p, results);
 }
 
-/* Scale or shift k of a norm, broadcast to x: with one axis for each normalised axis it stands on
+/* A scale, shift, ... of a norm, broadcast to x: with one axis for each of `axes` it stands on
  * those. */
-static uint32_t staxi_x_beside(staxi_expander *e, const staxi_node *n, uint32_t k, uint32_t x) {
-    const staxi_attr *axes = &n->attrs[0];
-    uint32_t g = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+static uint32_t staxi_x_beside(staxi_expander *e, uint32_t g, uint32_t x, const int64_t *axes,
+                               int n) {
     staxi_type shape;
     if (!g || !x) return 0;
     shape = *staxi_x_type(e, x);
-    if (staxi_x_type(e, g)->rank == axes->n && axes->n > 0) {
+    if (staxi_x_type(e, g)->rank == n && n > 0) {
         int from = 0;
         for (int d = 0; d < shape.rank; d++) {
-            bool on = from < axes->n && axes->list[from] == d;
+            bool on = from < n && axes[from] == d;
             shape.dims[d] =
                 on ? staxi_x_type(e, g)->dims[from++] : staxi_ix_const(&e->to->root->sizes, 1);
         }
@@ -14859,22 +15255,71 @@ static uint32_t staxi_x_beside(staxi_expander *e, const staxi_node *n, uint32_t 
     return staxi_x_like(e, g, x);
 }
 
+/* v * g + b with the operands that are given, from operand `first` on */
+static uint32_t staxi_x_affine(staxi_expander *e, const staxi_node *n, uint32_t first, uint32_t v,
+                               const int64_t *axes, int n_axes) {
+    for (uint32_t k = first; k < n->n_sources; k++) {
+        uint32_t g = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+        v = staxi_x_op2(e, k == first ? STAX_OP_MUL : STAX_OP_ADD, v,
+                        staxi_x_beside(e, g, v, axes, n_axes));
+    }
+    return v;
+}
+
+/* 1 / sqrt(v + eps) */
+static uint32_t staxi_x_inverse_root(staxi_expander *e, uint32_t v, double eps) {
+    v = staxi_x_op1(e, STAX_OP_SQRT, staxi_x_plus(e, v, eps));
+    return v ? staxi_x_with(e, STAX_OP_DIV,
+                            staxi_x_like(e, staxi_x_number(e, 1.0, staxi_x_dtype(e, v)), v), v)
+             : 0;
+}
+
+/* d * (1 / sqrt(sum(d*d) / count + eps)) */
+static uint32_t staxi_x_normalised(staxi_expander *e, uint32_t d, uint32_t mask, double eps,
+                                   const char *order) {
+    uint32_t v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, order);
+    v = staxi_x_inverse_root(e, v, eps);
+    return staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_spread(e, v, d, mask));
+}
+
 /* layer_norm: d = x - mean(x);   rms_norm: d = x.   d * (1 / sqrt(sum(d*d) / count + eps)), then *
  * g, then + b */
 static bool staxi_expand_layer_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n), v = 0;
+    const staxi_attr *axes = &n->attrs[0];
+    uint32_t x = staxi_x_first(e, n), v;
     if (!x) return false;
-    uint32_t mask = staxi_attr_mask(&n->attrs[0], staxi_x_type(e, x)->rank);
+    uint32_t mask = staxi_attr_mask(axes, staxi_x_type(e, x)->rank);
     uint32_t d = n->op == STAX_OP_LAYER_NORM ? staxi_x_centred(e, x, mask, n->order) : x;
-    v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, n->order);
-    v = staxi_x_op1(e, STAX_OP_SQRT, staxi_x_plus(e, v, n->attrs[1].f));
-    v = v ? staxi_x_with(e, STAX_OP_DIV,
-                         staxi_x_like(e, staxi_x_number(e, 1.0, staxi_x_dtype(e, v)), v), v)
-          : 0;
-    v = staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_spread(e, v, x, mask));
-    if (n->n_sources > 1) v = staxi_x_op2(e, STAX_OP_MUL, v, staxi_x_beside(e, n, 1, x));
-    if (n->n_sources > 2) v = staxi_x_op2(e, STAX_OP_ADD, v, staxi_x_beside(e, n, 2, x));
-    return staxi_x_finish(e, n, v, results);
+    v = staxi_x_normalised(e, d, mask, n->attrs[1].f, n->order);
+    return staxi_x_finish(e, n, staxi_x_affine(e, n, 1, v, axes->list, axes->n), results);
+}
+
+/* layer_norm of [N, groups, C/groups * ...], back in the shape of x; g and b stand on the channels
+ */
+static bool staxi_expand_group_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t x = staxi_x_first(e, n), v;
+    staxi_type shape, split;
+    if (!x) return false;
+    shape = split = *staxi_x_type(e, x);
+    split.rank = 3;
+    split.dims[1] = staxi_ix_const(pool, n->attrs[0].i);
+    split.dims[2] = staxi_ix_floordiv(pool, shape.dims[1], split.dims[1]);
+    for (int d = 2; d < shape.rank; d++)
+        split.dims[2] = staxi_ix_mul(pool, split.dims[2], shape.dims[d]);
+    v = staxi_x_centred(e, staxi_x_reshape(e, x, &split), 4u, NULL);
+    v = staxi_x_reshape(e, staxi_x_normalised(e, v, 4u, n->attrs[1].f, NULL), &shape);
+    return staxi_x_finish(e, n, staxi_x_affine(e, n, 1, v, &staxi_channel_axis, 1), results);
+}
+
+/* (x - mean) * (1 / sqrt(var + eps)), then * g, then + b */
+static bool staxi_expand_batch_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    uint32_t x = staxi_x_first(e, n), mean = staxi_x_operand(e, n, 1, dtype);
+    uint32_t v = staxi_x_inverse_root(e, staxi_x_operand(e, n, 2, dtype), n->attrs[0].f);
+    x = staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_beside(e, mean, x, &staxi_channel_axis, 1));
+    v = staxi_x_op2(e, STAX_OP_MUL, x, staxi_x_beside(e, v, x, &staxi_channel_axis, 1));
+    return staxi_x_finish(e, n, staxi_x_affine(e, n, 3, v, &staxi_channel_axis, 1), results);
 }
 
 static bool staxi_expand_rms_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
@@ -14973,28 +15418,13 @@ static bool staxi_expand_linear(staxi_expander *e, const staxi_node *n, uint32_t
 /* ---- state
  * ---------------------------------------------------------------------------------------------- */
 
-/* Unsigned integers of the same width: selecting floats would settle their NaNs, and assigning
- * copies bits. */
-static uint32_t staxi_x_as_bits(staxi_expander *e, uint32_t v, stax_dtype *was) {
-    static const stax_dtype words[9] = {STAX_DTYPE_NONE, STAX_U8,         STAX_U16,
-                                        STAX_DTYPE_NONE, STAX_U32,        STAX_DTYPE_NONE,
-                                        STAX_DTYPE_NONE, STAX_DTYPE_NONE, STAX_U64};
-    if (!v) return 0;
-    *was = staxi_x_dtype(e, v);
-    if (*was == STAX_BOOL || staxi_is_integer(*was)) return v;
-    return staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(words[staxi_dtype_bytes(*was)]));
-}
-
 /* p with v (count entries along the axis) at first, first + step, ...; step > 0 */
 static uint32_t staxi_x_put_strided(staxi_expander *e, uint32_t p, uint32_t v, int axis,
                                     staxi_ix first, staxi_ix count, int64_t step) {
     staxi_ix_pool *pool = &e->to->root->sizes;
-    stax_dtype was = STAX_DTYPE_NONE;
     staxi_type line, shape;
     staxi_ix end = staxi_ix_add(pool, first, staxi_ix_mul(pool, count, staxi_ix_const(pool, step)));
     uint32_t i, at, hit, by;
-    p = staxi_x_as_bits(e, p, &was);
-    v = staxi_x_as_bits(e, v, &was);
     if (!p || !v) return 0;
     shape = *staxi_x_type(e, p);
     line = staxi_type_scalar(STAX_I64);
@@ -15023,10 +15453,7 @@ static uint32_t staxi_x_put_strided(staxi_expander *e, uint32_t p, uint32_t v, i
         if (d != axis) line.dims[d] = staxi_ix_const(pool, 1);
     }
     hit = staxi_x_expand(e, staxi_x_reshape(e, hit, &line), &shape);
-    v = staxi_x_op3(e, STAX_OP_WHERE, hit, v, p);
-    return v && staxi_x_dtype(e, v) != was
-               ? staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(was))
-               : v;
+    return staxi_x_where_bits(e, hit, v, p);
 }
 
 /* The slice of p in axes `axis` and up replaced by v, axis by axis: cut out, replace within, put
@@ -15219,6 +15646,7 @@ static bool staxi_expand_graph(staxi_expander *e) {
         const staxi_node *n = &e->from->nodes[k];
         if (n->n_results && !live[n->first_value]) continue;
         e->place = n->place;
+        e->origin = n->op;
         if (!staxi_expand_fns[n->op](e, n, &e->map[n->first_value])) return false;
         for (uint32_t i = 0; i < n->n_results; i++) { /* names help messages and printed kernels */
             uint32_t v = e->map[n->first_value + i];
@@ -16361,7 +16789,7 @@ static bool staxi_eval_index(staxi_frame *f, const staxi_node *n, int64_t i, int
     staxi_putf(f->why,
                "error: %s: index %D is out of range for an axis of size %D; outputs and states are "
                "unspecified now",
-               staxi_op_name((stax_op)n->op), i, size);
+               staxi_origin_name(n), i, size);
     return staxi_frame_fail(f, STAX_E_INDEX);
 }
 
@@ -18211,7 +18639,7 @@ static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     if (!s) return false;
     uint32_t id = (uint32_t)p->n_stages - 1;
     staxi_ix ix[STAX_MAX_RANK];
-    s->op_name = staxi_op_name((stax_op)n->op);
+    s->op_name = staxi_origin_name(n);
     s->place = n->place;
     staxi_stage_domain(p, s, index, ix);
     s->limit = size;
