@@ -605,18 +605,22 @@ STAXDEF stax_value stax_group_norm (stax_value x, stax_value g, stax_value b, in
 STAXDEF stax_value stax_batch_norm (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps);  /* x[N, C, ...], the others [C] */
 /* padding: "valid" (NULL), "same", or pairs as text, "[[1,1],[0,2]]" */
 STAXDEF stax_value stax_conv       (stax_value x, stax_value w, stax_value b, stax_shape stride,
-                                    const char *padding, stax_shape dilation, int64_t groups);  /* * x[N, C, S...], w[O, C/groups, K...] */
+                                    const char *padding, stax_shape dilation, int64_t groups);  /* x[N, C, S...], w[O, C/groups, K...], b[O] */
 STAXDEF stax_value stax_conv_as    (stax_value x, stax_value w, stax_value b, stax_shape stride,
                                     const char *padding, stax_shape dilation, int64_t groups, stax_dtype dtype);
 STAXDEF stax_value stax_conv_transpose(stax_value x, stax_value w, stax_value b, stax_shape stride,
                                        const char *padding, stax_shape dilation, int64_t groups,
-                                       stax_shape output_padding);  /* * w[C, O/groups, K...] */
+                                       stax_shape output_padding);  /* x[N, C, S...], w[C, O/groups, K...]; padding crops */
 STAXDEF stax_value stax_max_pool   (stax_value x, stax_shape size, stax_shape stride, const char *padding,
-                                    bool ceil_mode);  /* * over the last axes */
+                                    bool ceil_mode);  /* over the last axes; stride stax_shape0(): size */
 STAXDEF stax_value stax_avg_pool   (stax_value x, stax_shape size, stax_shape stride, const char *padding,
-                                    bool ceil_mode, bool count_include_pad);  /* *                    */
+                                    bool ceil_mode, bool count_include_pad);  /* sum / count; padding counts only if asked */
+STAXDEF stax_value stax_lp_pool    (stax_value x, stax_shape size, stax_shape stride, const char *padding,
+                                    bool ceil_mode, double ord);  /* sum(|x|^ord)^(1/ord) */
+STAXDEF stax_value stax_adaptive_max_pool(stax_value x, stax_shape size);  /* windows i*n/size .. (i+1)*n/size of the last axes; */
+STAXDEF stax_value stax_adaptive_avg_pool(stax_value x, stax_shape size);  /* STAX_NONE keeps an axis */
 STAXDEF stax_value stax_resize     (stax_value x, stax_shape shape, const char *mode, const char *coordinates,
-                                    const char *rounding);  /* *                    */
+                                    const char *rounding);  /* NULL: "nearest", "half_pixel", "auto" (the pixel that holds the point) */
 STAXDEF stax_value stax_cross_entropy(stax_value logits, stax_value labels, int64_t axis);                      /* labels: integers [x without the axis], or probabilities like x */
 STAXDEF stax_value stax_attention  (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal,
                                     double scale);  /* * q[..., L, D], k[..., S, D], v[..., S, E]; scale 0: 1/sqrt(D) */
@@ -631,6 +635,9 @@ STAXDEF stax_value stax_attention  (stax_value q, stax_value k, stax_value v, st
 #define stax_conv_transpose(x, w, b, stride, padding, dilation, groups, more) (stax_conv_transpose)(STAX_AT(x), (w), (b), (stride), (padding), (dilation), (groups), (more))
 #define stax_max_pool(x, size, stride, padding, ceil_mode)                    (stax_max_pool)(STAX_AT(x), (size), (stride), (padding), (ceil_mode))
 #define stax_avg_pool(x, size, stride, padding, ceil_mode, include_pad)       (stax_avg_pool)(STAX_AT(x), (size), (stride), (padding), (ceil_mode), (include_pad))
+#define stax_lp_pool(x, size, stride, padding, ceil_mode, ord)                (stax_lp_pool)(STAX_AT(x), (size), (stride), (padding), (ceil_mode), (ord))
+#define stax_adaptive_max_pool(x, size)                                       (stax_adaptive_max_pool)(STAX_AT(x), (size))
+#define stax_adaptive_avg_pool(x, size)                                       (stax_adaptive_avg_pool)(STAX_AT(x), (size))
 #define stax_resize(x, shape, mode, coordinates, rounding)                    (stax_resize)(STAX_AT(x), (shape), (mode), (coordinates), (rounding))
 #define stax_cross_entropy(logits, labels, axis)     (stax_cross_entropy)(STAX_AT(logits), (labels), (axis))
 #define stax_attention(q, k, v, mask, causal, scale) (stax_attention)(STAX_AT(q), (k), (v), (mask), (causal), (scale))
@@ -693,6 +700,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
             attributes "name:kind=default" ("!": required; the order here is the order of the C arguments),
             infer -> staxi_infer_<infer> (chapter 4), expand -> staxi_expand_<expand> (chapter 6), meaning.
    kinds    int float bool dtype axis axes; number (keeps its kind: promotion sees it); text=first|others;
+            pairs=word|others (a word, or a list [[low, high], ...]);
             sizes (a list, handles and `none` allowed); regions are in the infer function. `order` is a field of every
             REDUCE and CONTRACT op and not listed. */
 #define STAXI_MANY 0x7fffffff
@@ -846,11 +854,14 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(RMS_NORM,        "rms_norm",        COMPOSITE,   1, 2, 1, "axes:axes=-1 eps:float=1e-5",                       layer_norm,      rms_norm,      "x / sqrt(mean(x^2) + eps) * g") \
     X(GROUP_NORM,      "group_norm",      COMPOSITE,   1, 3, 1, "groups:int! eps:float=1e-5",                        group_norm,      group_norm,    "layer_norm of groups of channels") \
     X(BATCH_NORM,      "batch_norm",      COMPOSITE,   3, 5, 1, "eps:float=1e-5",                                    batch_norm,      batch_norm,    "(x - mean) / sqrt(var + eps) * g + b by channel") \
-    X(CONV,            "conv",            LATER,       2, 3, 1, "stride:sizes padding:text=valid dilation:sizes groups:int=1 dtype:dtype", later, later, "convolution over the axes after N, C") \
-    X(CONV_TRANSPOSE,  "conv_transpose",  LATER,       2, 3, 1, "stride:sizes padding:text=valid dilation:sizes groups:int=1 output_padding:sizes dtype:dtype", later, later, "its transpose") \
-    X(MAX_POOL,        "max_pool",        LATER,       1, 1, 1, "size:sizes! stride:sizes padding:text=valid ceil_mode:bool=false", later, later,    "largest of each window")  \
-    X(AVG_POOL,        "avg_pool",        LATER,       1, 1, 1, "size:sizes! stride:sizes padding:text=valid ceil_mode:bool=false count_include_pad:bool=false", later, later, "mean of each window") \
-    X(RESIZE,          "resize",          LATER,       1, 1, 1, "shape:sizes! mode:text=nearest|linear|cubic coordinates:text=half_pixel|align_corners|asymmetric rounding:text=floor|round_half_down|ceil", later, later, "resampled to a shape") \
+    X(CONV,            "conv",            COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid|same dilation:sizes groups:int=1 dtype:dtype", conv, conv, "convolution over the axes after N, C") \
+    X(CONV_TRANSPOSE,  "conv_transpose",  COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid dilation:sizes groups:int=1 output_padding:sizes dtype:dtype", conv_transpose, conv_transpose, "its transpose") \
+    X(MAX_POOL,        "max_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false", pool, pool, "largest of each window")  \
+    X(AVG_POOL,        "avg_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false count_include_pad:bool=false", pool, pool, "mean of each window") \
+    X(LP_POOL,         "lp_pool",         COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false ord:float=2", pool, pool, "norm of each window") \
+    X(ADAPTIVE_MAX_POOL, "adaptive_max_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "largest of `size` windows that cover each axis") \
+    X(ADAPTIVE_AVG_POOL, "adaptive_avg_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "mean of `size` windows that cover each axis") \
+    X(RESIZE,          "resize",          COMPOSITE,   1, 1, 1, "shape:sizes! mode:text=nearest|linear|cubic coordinates:text=half_pixel|align_corners|asymmetric rounding:text=auto|floor|round_half_down|ceil", resize, resize, "resampled to a shape") \
     X(CROSS_ENTROPY,   "cross_entropy",   COMPOSITE,   2, 2, 1, "axis:axis=-1",                                      cross_entropy,   cross_entropy, "logsumexp(x) - x[label] along the axis; of probabilities: -sum(p * log_softmax(x))") \
     X(ATTENTION,       "attention",       LATER,       3, 4, 1, "causal:bool=false scale:float",                     later,           later,         "softmax(q k^T * scale + mask) v") \
     /* random */                                                                                                                                                            \
@@ -8235,6 +8246,7 @@ typedef enum staxi_schema_kind {
     STAXI_IS_AXIS,
     STAXI_IS_AXES,
     STAXI_IS_NUMBER,
+    STAXI_IS_PAIRS,
     STAXI_IS_SIZES
 } staxi_schema_kind;
 
@@ -8247,7 +8259,7 @@ typedef struct staxi_schema {
 
 static staxi_schema_kind staxi_schema_kind_of(const char *s) {
     static const char *const kinds[] = {"int",  "float", "bool",   "dtype", "text",
-                                        "axis", "axes",  "number", "sizes"};
+                                        "axis", "axes",  "number", "pairs", "sizes"};
     int k = 0;
     while (k < STAXI_IS_SIZES && strncmp(s, kinds[k], strlen(kinds[k])) != 0) k++;
     return (staxi_schema_kind)k;
@@ -8292,6 +8304,7 @@ static int staxi_schema_find(stax_op op, const char *name, size_t n) {
 
 #define STAXI_MAX_ATTRS 8
 #define STAXI_ALL_AXES (-1) /* as the length of a list of axes */
+#define STAXI_PAIRS 2       /* `i` of a LIST that is written [[a, b], ...] */
 
 static staxi_attr staxi_attr_none(void) {
     staxi_attr a;
@@ -8796,6 +8809,8 @@ static bool staxi_type_check(staxi_infer *c, const staxi_type *type) {
     return staxi_op_fail(c, STAX_E_OVERFLOW, NULL,
                          STAXI_SAY("%T has more bytes than 63 bits count"), type);
 }
+
+static double staxi_infinity(void) { return staxi_float64(UINT64_C(0x7ff0000000000000)); }
 
 static bool staxi_rank_check(const staxi_infer *c, int rank) {
     if (rank <= STAX_MAX_RANK) return true;
@@ -9756,7 +9771,7 @@ static bool staxi_infer_norm(staxi_infer *c) {
                              STAXI_SAY("attribute ord: expected a number, found nan"));
     if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_axes(c, 1, x->rank, false, &mask))
         return false;
-    if (ord < -1.7976931348623157e308 && !staxi_extreme_exists(c, mask)) return false;
+    if (ord == -staxi_infinity() && !staxi_extreme_exists(c, mask)) return false;
     staxi_reduced_shape(c, x, mask, c->attrs[2].i != 0, &out);
     return staxi_result(c, dtype, &out);
 }
@@ -9955,6 +9970,327 @@ static bool staxi_infer_batch_norm(staxi_infer *c) {
         if (!staxi_norm_operand(c, k, &staxi_channel_axis, 1, what[k])) return false;
     }
     return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+/* ---- rules: windows ---- */
+
+/* Windows over n axes: window j of an axis covers the places j * stride + k * dilation - low of the
+   data, k < kernel. Outside the data there is padding. */
+typedef struct staxi_windows {
+    int n;
+    bool same, ceil;
+    int64_t stride[STAX_MAX_RANK], dilation[STAX_MAX_RANK];
+    staxi_ix in[STAX_MAX_RANK], kernel[STAX_MAX_RANK]; /* sizes of the data and of a window */
+    staxi_ix low[STAX_MAX_RANK], high[STAX_MAX_RANK];  /* padding                           */
+    staxi_ix span[STAX_MAX_RANK], room[STAX_MAX_RANK]; /* from the first to the last place of a
+                                                          window; how far a window can move  */
+    staxi_ix out[STAX_MAX_RANK];                       /* number of windows                  */
+    staxi_ix reach[STAX_MAX_RANK];                     /* high padding that windows look at  */
+} staxi_windows;
+
+static staxi_ix staxi_ix_ceildiv(staxi_ix_pool *pool, staxi_ix a, int64_t n) {
+    staxi_ix up = staxi_ix_add(pool, a, staxi_ix_const(pool, n - 1));
+    return staxi_ix_floordiv(pool, up, staxi_ix_const(pool, n));
+}
+
+/* dilation * (kernel - 1) + 1 */
+static staxi_ix staxi_window_span(staxi_ix_pool *pool, staxi_ix kernel, int64_t dilation) {
+    staxi_ix one = staxi_ix_const(pool, 1);
+    return staxi_ix_add(
+        pool, one,
+        staxi_ix_mul(pool, staxi_ix_const(pool, dilation), staxi_ix_sub(pool, kernel, one)));
+}
+
+/* Fills in what follows from sizes, stride, dilation and padding. "same": as many windows as
+   strides fit into the data, the odd place of padding at the end. Rounding up drops a last window
+   that would begin behind the data. */
+static void staxi_windows_settle(staxi_ix_pool *pool, staxi_windows *w) {
+    staxi_ix zero = staxi_ix_const(pool, 0), one = staxi_ix_const(pool, 1);
+    for (int k = 0; k < w->n; k++) {
+        int64_t stride = w->stride[k];
+        staxi_ix by = staxi_ix_const(pool, stride), total, begin;
+        w->span[k] = staxi_window_span(pool, w->kernel[k], w->dilation[k]);
+        if (w->same) {
+            total = staxi_ix_sub(pool, staxi_ix_ceildiv(pool, w->in[k], stride), one);
+            total = staxi_ix_add(pool, staxi_ix_mul(pool, total, by), w->span[k]);
+            total = staxi_ix_max(pool, staxi_ix_sub(pool, total, w->in[k]), zero);
+            w->low[k] = staxi_ix_floordiv(pool, total, staxi_ix_const(pool, 2));
+            w->high[k] = staxi_ix_sub(pool, total, w->low[k]);
+        }
+        begin = staxi_ix_add(pool, w->in[k], w->low[k]);
+        w->room[k] = staxi_ix_sub(pool, staxi_ix_add(pool, begin, w->high[k]), w->span[k]);
+        w->reach[k] = w->high[k];
+        w->out[k] = staxi_ix_add(pool, one, staxi_ix_floordiv(pool, w->room[k], by));
+        if (!w->ceil) continue;
+        w->out[k] = staxi_ix_add(pool, one, staxi_ix_ceildiv(pool, w->room[k], stride));
+        total = staxi_ix_max(pool, staxi_ix_sub(pool, w->out[k], one),
+                             staxi_ix_ceildiv(pool, begin, stride));
+        w->out[k] = staxi_ix_min(pool, w->out[k], total);
+        total = staxi_ix_mul(pool, staxi_ix_sub(pool, w->out[k], one), by);
+        total = staxi_ix_sub(pool, staxi_ix_add(pool, total, w->span[k]), begin);
+        w->reach[k] = staxi_ix_max(pool, total, zero);
+    }
+}
+
+/* A list of plain numbers >= 1, one a spatial axis. */
+static bool staxi_strides(staxi_infer *c, int slot, int n, int64_t *out) {
+    staxi_schema s;
+    int count;
+    staxi_schema_at(c->op, slot, &s);
+    if (!staxi_list(c, slot, n, 1, out, &count)) return false;
+    for (int k = 0; k < n; k++) {
+        if (!staxi_size_is_handle(out[k]) && out[k] >= 1 && out[k] <= INT32_MAX) continue;
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute %N: expected numbers >= 1, found %A"), s.name,
+                             (int)s.n_name, out[k]);
+    }
+    return true;
+}
+
+/* The padding in a slot: a word, or a pair of sizes >= 0 for each axis. */
+static bool staxi_padding(staxi_infer *c, int slot, staxi_windows *w) {
+    const staxi_attr *a = &c->attrs[slot];
+    w->same = a->kind == STAXI_ATTR_TEXT && strcmp(a->text, "same") == 0;
+    for (int k = 0; k < w->n; k++) w->low[k] = w->high[k] = staxi_ix_const(staxi_pool(c), 0);
+    if (a->kind == STAXI_ATTR_TEXT) return true;
+    if (a->n != 2 * w->n)
+        return staxi_op_fail(
+            c, STAX_E_ARGUMENT, NULL,
+            STAXI_SAY("attribute padding: expected %d pairs [low, high], found %d"), w->n,
+            a->n / 2);
+    for (int k = 0; k < w->n; k++) {
+        w->low[k] = staxi_size_ix(c->g, a->list[2 * k]);
+        w->high[k] = staxi_size_ix(c->g, a->list[2 * k + 1]);
+        if (staxi_ix_range(staxi_pool(c), w->low[k]).lo < 0 ||
+            staxi_ix_range(staxi_pool(c), w->high[k]).lo < 0)
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY("attribute padding: expected sizes >= 0, found [%A, %A]"), a->list[2 * k],
+                a->list[2 * k + 1]);
+    }
+    return true;
+}
+
+static bool staxi_kernel_ok(const staxi_infer *c, const staxi_windows *w) {
+    for (int k = 0; k < w->n; k++) {
+        if (staxi_ix_range(staxi_pool(c), w->kernel[k]).lo < 1)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE, NULL,
+                STAXI_SAY("spatial axis %d: expected a window of size >= 1, found %I"), k,
+                w->kernel[k]);
+    }
+    return true;
+}
+
+/* Every window must fit into the padded data. */
+static bool staxi_windows_fit(const staxi_infer *c, staxi_windows *w) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_windows_settle(pool, w);
+    for (int k = 0; k < w->n; k++) {
+        if (!staxi_ix_ok(c, w->room[k]) || !staxi_ix_ok(c, w->out[k]) ||
+            !staxi_ix_ok(c, w->reach[k]))
+            return false;
+        if (staxi_ix_range(pool, w->room[k]).lo < 0)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE,
+                staxi_is_symbolic(c, w->room[k]) ? STAXI_SAY("give the symbol a range") : NULL,
+                STAXI_SAY(
+                    "spatial axis %d: a window that spans %I does not fit the padded size %I"),
+                k, w->span[k], staxi_ix_add(pool, w->room[k], w->span[k]));
+    }
+    return true;
+}
+
+/* x[N, C, S...] and a kernel with as many axes: sizes of the windows, and that the channels fit. */
+static bool staxi_conv_operands(staxi_infer *c, staxi_windows *w) {
+    const staxi_type *x = staxi_in(c, 0), *k = staxi_in(c, 1);
+    bool transposed = c->op == STAX_OP_CONV_TRANSPOSE;
+    staxi_ix_pool *pool = staxi_pool(c);
+    memset(w, 0, sizeof *w);
+    if (x->rank < 3 || k->rank != x->rank || x->rank > 5)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE, NULL,
+            STAXI_SAY(
+                "expected x[N, C, S...] and w[%s, K...] with 1 to 3 spatial axes, found %d and %d "
+                "axes"),
+            transposed ? "C, O/groups" : "O, C/groups", (int)x->rank, (int)k->rank);
+    w->n = x->rank - 2;
+    for (int d = 0; d < w->n; d++) {
+        w->in[d] = x->dims[d + 2];
+        w->kernel[d] = k->dims[d + 2];
+    }
+    if (!staxi_groups_ok(c, 3, transposed ? x->dims[1] : k->dims[0])) return false;
+    staxi_ix groups = staxi_ix_const(pool, c->attrs[3].i);
+    if (!staxi_same_size(c, "the channels of x and w", x->dims[1],
+                         transposed ? k->dims[0] : staxi_ix_mul(pool, k->dims[1], groups), NULL))
+        return false;
+    return staxi_kernel_ok(c, w) && staxi_strides(c, 0, w->n, w->stride) &&
+           staxi_strides(c, 2, w->n, w->dilation) && staxi_padding(c, 1, w);
+}
+
+/* [N, O, out...]; the bias has an entry for each O, or one for all. */
+static bool staxi_conv_result(staxi_infer *c, stax_dtype dtype, staxi_ix channels,
+                              const staxi_ix *spatial, int n) {
+    staxi_type out = *staxi_in(c, 0), line = staxi_type_scalar(dtype);
+    line.rank = 1;
+    line.dims[0] = out.dims[1] = channels;
+    for (int k = 0; k < n; k++) out.dims[k + 2] = spatial[k];
+    return (c->n < 3 || staxi_fits_into(c, 2, &line, "the bias")) && staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_conv(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_windows w;
+    return staxi_contraction_dtype(c, 4, &dtype) && staxi_conv_operands(c, &w) &&
+           staxi_windows_fit(c, &w) &&
+           staxi_conv_result(c, dtype, staxi_in(c, 1)->dims[0], w.out, w.n);
+}
+
+/* What conv_transpose gives before its padding crops: (in - 1) * stride + span + more. */
+static staxi_ix staxi_transposed_size(staxi_ix_pool *pool, const staxi_windows *w, int k,
+                                      int64_t more) {
+    staxi_ix one = staxi_ix_const(pool, 1), size;
+    int64_t in = 1;
+    if (staxi_ix_is_const(pool, w->in[k], &in) && in == 0) return staxi_ix_const(pool, more);
+    size =
+        staxi_ix_mul(pool, staxi_ix_sub(pool, w->in[k], one), staxi_ix_const(pool, w->stride[k]));
+    size = staxi_ix_add(pool, size, staxi_window_span(pool, w->kernel[k], w->dilation[k]));
+    return staxi_ix_add(pool, size, staxi_ix_const(pool, more));
+}
+
+static bool staxi_infer_conv_transpose(staxi_infer *c) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    int64_t more[STAX_MAX_RANK];
+    stax_dtype dtype;
+    staxi_windows w;
+    int n;
+    if (!staxi_contraction_dtype(c, 5, &dtype) || !staxi_conv_operands(c, &w) ||
+        !staxi_list(c, 4, w.n, 0, more, &n))
+        return false;
+    for (int k = 0; k < w.n; k++) {
+        int64_t limit = w.stride[k] > w.dilation[k] ? w.stride[k] : w.dilation[k];
+        if (staxi_size_is_handle(more[k]) || more[k] < 0 || more[k] >= limit)
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY(
+                    "attribute output_padding: expected numbers >= 0 and below the stride or the "
+                    "dilation, %D, found %A"),
+                limit, more[k]);
+        if (staxi_ix_range(pool, w.in[k]).lo < 1 && staxi_is_symbolic(c, w.in[k]))
+            return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("give the symbol a range from 1 on"),
+                                 STAXI_SAY("spatial axis %d: size %I may be 0"), k, w.in[k]);
+        w.out[k] = staxi_transposed_size(pool, &w, k, more[k]);
+        w.out[k] = staxi_ix_sub(pool, w.out[k], staxi_ix_add(pool, w.low[k], w.high[k]));
+        if (!staxi_ix_ok(c, w.out[k])) return false;
+        if (staxi_ix_range(pool, w.out[k]).lo < 0)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE,
+                staxi_is_symbolic(c, w.out[k]) ? STAXI_SAY("give the symbol a range") : NULL,
+                STAXI_SAY("spatial axis %d: the padding crops more than the result: size %I"), k,
+                w.out[k]);
+    }
+    return staxi_conv_result(
+        c, dtype, staxi_ix_mul(pool, staxi_in(c, 1)->dims[1], staxi_ix_const(pool, c->attrs[3].i)),
+        w.out, w.n);
+}
+
+/* A window over the last axes: its sizes in slot 0; one number stands for all axes after N, C. */
+static bool staxi_pool_axes(staxi_infer *c, int64_t *size, int *n) {
+    const staxi_type *x = staxi_in(c, 0);
+    bool one = c->attrs[0].kind == STAXI_ATTR_INT;
+    if (!staxi_list(c, 0, one ? (x->rank > 3 ? x->rank - 2 : 1) : -1, STAX_NONE, size, n))
+        return false;
+    if (*n >= 1 && *n <= x->rank) return true;
+    return staxi_op_fail(
+        c, STAX_E_ARGUMENT, NULL,
+        STAXI_SAY("attribute size: expected 1 to %d entries, one a last axis, found %d"),
+        (int)x->rank, *n);
+}
+
+static bool staxi_infer_pool(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype = (stax_dtype)x->dtype;
+    int64_t size[STAX_MAX_RANK];
+    staxi_type out = *x;
+    staxi_windows w;
+    int n;
+    memset(&w, 0, sizeof w);
+    if (c->op != STAX_OP_MAX_POOL && !staxi_common_dtype(c, 0, 1, true, &dtype)) return false;
+    if (c->op == STAX_OP_LP_POOL && !(c->attrs[4].f > 0 && c->attrs[4].f < staxi_infinity()))
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute ord: expected a number > 0"));
+    if (!staxi_pool_axes(c, size, &n)) return false;
+    w.n = n;
+    w.ceil = c->attrs[3].i != 0;
+    if (!staxi_rank_check(c, x->rank + n)) return false;
+    for (int k = 0; k < n; k++) {
+        if (size[k] == STAX_NONE)
+            return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                                 STAXI_SAY("attribute size: expected a size, found none"));
+        w.dilation[k] = 1;
+        w.in[k] = x->dims[x->rank - n + k];
+        w.kernel[k] = staxi_size_ix(c->g, size[k]);
+    }
+    if (!staxi_kernel_ok(c, &w)) return false;
+    if (!staxi_attr_given(&c->attrs[1]) && !staxi_set_list(c, 1, size, n)) return false;
+    if (!staxi_strides(c, 1, n, w.stride) || !staxi_padding(c, 2, &w) || !staxi_windows_fit(c, &w))
+        return false;
+    for (int k = 0; k < n; k++) out.dims[x->rank - n + k] = w.out[k];
+    return staxi_result(c, dtype, &out);
+}
+
+/* `none` keeps an axis. */
+static bool staxi_infer_adaptive_pool(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype = (stax_dtype)x->dtype;
+    int64_t size[STAX_MAX_RANK];
+    staxi_type out = *x;
+    int n;
+    if (c->op == STAX_OP_ADAPTIVE_AVG_POOL && !staxi_common_dtype(c, 0, 1, true, &dtype))
+        return false;
+    if (!staxi_pool_axes(c, size, &n) || !staxi_rank_check(c, x->rank + n)) return false;
+    for (int k = 0; k < n; k++) {
+        int d = x->rank - n + k;
+        if (size[k] == STAX_NONE) continue;
+        out.dims[d] = staxi_size_ix(c->g, size[k]);
+        if (!staxi_size_is_handle(size[k]) && size[k] < 0)
+            return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                                 STAXI_SAY("attribute size: expected sizes >= 0, found %A"),
+                                 size[k]);
+        if (staxi_ix_range(staxi_pool(c), x->dims[d]).lo < 1)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE,
+                staxi_is_symbolic(c, x->dims[d]) ? STAXI_SAY("give the symbol a range from 1 on")
+                                                 : NULL,
+                STAXI_SAY("axis %d of size %I: a window needs at least one element"), d,
+                x->dims[d]);
+    }
+    return staxi_result(c, dtype, &out);
+}
+
+/* nearest copies bits; the others compute in a float. */
+static bool staxi_infer_resize(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype = (stax_dtype)x->dtype;
+    staxi_type out = *x;
+    if (strcmp(c->attrs[1].text, "nearest") != 0 && !staxi_common_dtype(c, 0, 1, true, &dtype))
+        return false;
+    if (!staxi_shape_attr(c, 0, &out)) return false;
+    if (out.rank != x->rank)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute shape: expected all %d sizes, found %d"),
+                             (int)x->rank, (int)out.rank);
+    for (int d = 0; d < x->rank; d++) {
+        if (out.dims[d] == x->dims[d] || staxi_ix_range(staxi_pool(c), x->dims[d]).lo >= 1)
+            continue;
+        return staxi_op_fail(
+            c, STAX_E_SHAPE,
+            staxi_is_symbolic(c, x->dims[d]) ? STAXI_SAY("give the symbol a range from 1 on")
+                                             : NULL,
+            STAXI_SAY("axis %d of size %I is or may be empty: there is nothing to take"), d,
+            x->dims[d]);
+    }
+    return staxi_result(c, dtype, &out);
 }
 
 /* Labels are integers, one for each place without the axis, or probabilities of x's shape. */
@@ -10200,6 +10536,7 @@ static bool staxi_attr_default(staxi_infer *c, const staxi_schema *s, staxi_attr
             *out = staxi_attr_dtype(staxi_dtype_find(s->fallback, s->n_fallback));
             break;
         case STAXI_IS_TEXT:
+        case STAXI_IS_PAIRS:
             *out = staxi_attr_text(
                 staxi_arena_text(&c->g->root->arena, s->fallback, strcspn(s->fallback, "| ")));
             return out->text ? true : staxi_no_graph_memory(c->g, c->place);
@@ -10218,7 +10555,7 @@ static bool staxi_attr_default(staxi_infer *c, const staxi_schema *s, staxi_attr
 static bool staxi_text_allowed(const staxi_schema *s, const char *text) {
     const char *at = s->fallback, *end = s->fallback + s->n_fallback;
     size_t n = strlen(text);
-    if (!memchr(at, '|', s->n_fallback)) return true;
+    if (s->kind == STAXI_IS_TEXT && !memchr(at, '|', s->n_fallback)) return true;
     while (at < end) {
         const char *bar = (const char *)memchr(at, '|', (size_t)(end - at));
         size_t word = (size_t)((bar ? bar : end) - at);
@@ -10226,6 +10563,43 @@ static bool staxi_text_allowed(const staxi_schema *s, const char *text) {
         at += word + 1;
     }
     return false;
+}
+
+static bool staxi_eat(const char **s, char c) {
+    while (**s == ' ') ++*s;
+    if (**s != c) return false;
+    ++*s;
+    return true;
+}
+
+/* A number of at most 18 digits. */
+static bool staxi_eat_number(const char **s, int64_t *out) {
+    bool negative = staxi_eat(s, '-');
+    int digits = 0;
+    *out = 0;
+    while (**s == ' ') ++*s;
+    for (; **s >= '0' && **s <= '9' && digits < 18; ++*s, digits++) *out = *out * 10 + (**s - '0');
+    if (negative) *out = -*out;
+    return digits > 0;
+}
+
+/* Pairs in a text, "[[1,1],[0,2]]", as a list. */
+static bool staxi_pairs_read(staxi_infer *c, int slot) {
+    int64_t list[2 * STAX_MAX_RANK];
+    const char *s = c->attrs[slot].text;
+    int n = 0;
+    bool ok = staxi_eat(&s, '['), more = ok && !staxi_eat(&s, ']');
+    while (ok && more) {
+        ok = n < 2 * STAX_MAX_RANK && staxi_eat(&s, '[') && staxi_eat_number(&s, &list[n]) &&
+             staxi_eat(&s, ',') && staxi_eat_number(&s, &list[n + 1]) && staxi_eat(&s, ']');
+        n += 2;
+        more = ok && staxi_eat(&s, ',');
+        if (ok && !more) ok = staxi_eat(&s, ']');
+    }
+    if (!ok || *s) return staxi_attr_fail(c, slot, "pairs [[low, high], ...]", &c->attrs[slot]);
+    if (!staxi_set_list(c, slot, list, n)) return false;
+    c->attrs[slot].i = STAXI_PAIRS;
+    return true;
 }
 
 /* Checks the kind of one attribute and brings it to the form that the rules expect. */
@@ -10262,10 +10636,21 @@ static bool staxi_attr_check(staxi_infer *c, int slot, const staxi_schema *s) {
                 int64_t axis = a->i;
                 return staxi_set_list(c, slot, &axis, 1);
             }
-            return a->kind == STAXI_ATTR_LIST ? true
-                                              : staxi_attr_fail(c, slot, "a list of axes", a);
+            return a->kind == STAXI_ATTR_LIST && a->i != STAXI_PAIRS
+                       ? true
+                       : staxi_attr_fail(c, slot, "a list of axes", a);
+        case STAXI_IS_PAIRS:
+            if (a->kind == STAXI_ATTR_TEXT && a->text[0] == '[') return staxi_pairs_read(c, slot);
+            if (a->kind == STAXI_ATTR_TEXT && staxi_text_allowed(s, a->text)) return true;
+            if (a->kind == STAXI_ATTR_LIST && (a->i == STAXI_PAIRS || a->n == 0)) return true;
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY("attribute %N: expected pairs [[low, high], ...] or one of %N"), s->name,
+                (int)s->n_name, s->fallback, (int)s->n_fallback);
         default:
-            if (a->kind == STAXI_ATTR_LIST || (a->kind == STAXI_ATTR_INT && a->n == 0)) return true;
+            if ((a->kind == STAXI_ATTR_LIST && a->i != STAXI_PAIRS) ||
+                (a->kind == STAXI_ATTR_INT && a->n == 0))
+                return true;
             return staxi_attr_fail(c, slot, "a list of sizes", a);
     }
 }
@@ -11873,6 +12258,88 @@ STAXDEF stax_value(stax_batch_norm)(stax_value x, stax_value mean, stax_value va
     return staxi_build(STAX_OP_BATCH_NORM, in, 5, &a);
 }
 
+static stax_value staxi_build_conv(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                                   const char *padding, stax_shape dilation, int64_t groups,
+                                   staxi_attr dtype) {
+    staxi_attr a[5];
+    a[0] = staxi_attr_sizes_or_none(&stride);
+    a[1] = staxi_attr_text(padding);
+    a[2] = staxi_attr_sizes_or_none(&dilation);
+    a[3] = staxi_attr_int(groups);
+    a[4] = dtype;
+    return staxi_build3(STAX_OP_CONV, x, w, b, a);
+}
+
+STAXDEF stax_value(stax_conv)(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                              const char *padding, stax_shape dilation, int64_t groups) {
+    return staxi_build_conv(x, w, b, stride, padding, dilation, groups, staxi_attr_none());
+}
+
+STAXDEF stax_value(stax_conv_as)(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                                 const char *padding, stax_shape dilation, int64_t groups,
+                                 stax_dtype dtype) {
+    return staxi_build_conv(x, w, b, stride, padding, dilation, groups, staxi_attr_dtype(dtype));
+}
+
+STAXDEF stax_value(stax_conv_transpose)(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                                        const char *padding, stax_shape dilation, int64_t groups,
+                                        stax_shape output_padding) {
+    staxi_attr a[6];
+    a[0] = staxi_attr_sizes_or_none(&stride);
+    a[1] = staxi_attr_text(padding);
+    a[2] = staxi_attr_sizes_or_none(&dilation);
+    a[3] = staxi_attr_int(groups);
+    a[4] = staxi_attr_sizes_or_none(&output_padding);
+    a[5] = staxi_attr_none();
+    return staxi_build3(STAX_OP_CONV_TRANSPOSE, x, w, b, a);
+}
+
+static stax_value staxi_build_pool(stax_op op, stax_value x, stax_shape size, stax_shape stride,
+                                   const char *padding, bool ceil_mode, staxi_attr last) {
+    staxi_attr a[5];
+    a[0] = staxi_attr_sizes(&size);
+    a[1] = staxi_attr_sizes_or_none(&stride);
+    a[2] = staxi_attr_text(padding);
+    a[3] = staxi_attr_bool(ceil_mode);
+    a[4] = last;
+    return staxi_build1(op, x, a);
+}
+
+STAXDEF stax_value(stax_max_pool)(stax_value x, stax_shape size, stax_shape stride,
+                                  const char *padding, bool ceil_mode) {
+    return staxi_build_pool(STAX_OP_MAX_POOL, x, size, stride, padding, ceil_mode,
+                            staxi_attr_none());
+}
+
+STAXDEF stax_value(stax_avg_pool)(stax_value x, stax_shape size, stax_shape stride,
+                                  const char *padding, bool ceil_mode, bool count_include_pad) {
+    return staxi_build_pool(STAX_OP_AVG_POOL, x, size, stride, padding, ceil_mode,
+                            staxi_attr_bool(count_include_pad));
+}
+
+STAXDEF stax_value(stax_lp_pool)(stax_value x, stax_shape size, stax_shape stride,
+                                 const char *padding, bool ceil_mode, double ord) {
+    return staxi_build_pool(STAX_OP_LP_POOL, x, size, stride, padding, ceil_mode,
+                            staxi_attr_float(ord));
+}
+
+STAXDEF stax_value(stax_adaptive_max_pool)(stax_value x, stax_shape size) {
+    return staxi_build_sizes(STAX_OP_ADAPTIVE_MAX_POOL, x, size);
+}
+STAXDEF stax_value(stax_adaptive_avg_pool)(stax_value x, stax_shape size) {
+    return staxi_build_sizes(STAX_OP_ADAPTIVE_AVG_POOL, x, size);
+}
+
+STAXDEF stax_value(stax_resize)(stax_value x, stax_shape shape, const char *mode,
+                                const char *coordinates, const char *rounding) {
+    staxi_attr a[4];
+    a[0] = staxi_attr_sizes(&shape);
+    a[1] = staxi_attr_text(mode);
+    a[2] = staxi_attr_text(coordinates);
+    a[3] = staxi_attr_text(rounding);
+    return staxi_build1(STAX_OP_RESIZE, x, a);
+}
+
 STAXDEF stax_value(stax_cross_entropy)(stax_value logits, stax_value labels, int64_t axis) {
     staxi_attr a = staxi_attr_axis(axis);
     return staxi_build2(STAX_OP_CROSS_ENTROPY, logits, labels, &a);
@@ -12026,12 +12493,6 @@ STAXDEF stax_value (stax_topk)(stax_value x, int64_t k, int64_t axis, bool large
 }
 STAXI_LATER(einsum, EINSUM, (const stax_value *xs, int n, const char *equation), (STAXI_UNUSED(equation), staxi_first_of(xs, n)))
 STAXI_LATER(einsum_as, EINSUM, (const stax_value *xs, int n, const char *equation, stax_dtype dtype), (STAXI_UNUSED(equation), STAXI_UNUSED(dtype), staxi_first_of(xs, n)))
-STAXI_LATER(conv, CONV, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), x))
-STAXI_LATER(conv_as, CONV, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups, stax_dtype dtype), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), STAXI_UNUSED(dtype), x))
-STAXI_LATER(conv_transpose, CONV_TRANSPOSE, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups, stax_shape output_padding), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), STAXI_UNUSED(output_padding), x))
-STAXI_LATER(max_pool, MAX_POOL, (stax_value x, stax_shape size, stax_shape stride, const char *padding, bool ceil_mode), (STAXI_UNUSED(size), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(ceil_mode), x))
-STAXI_LATER(avg_pool, AVG_POOL, (stax_value x, stax_shape size, stax_shape stride, const char *padding, bool ceil_mode, bool count_include_pad), (STAXI_UNUSED(size), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(ceil_mode), STAXI_UNUSED(count_include_pad), x))
-STAXI_LATER(resize, RESIZE, (stax_value x, stax_shape shape, const char *mode, const char *coordinates, const char *rounding), (STAXI_UNUSED(shape), STAXI_UNUSED(mode), STAXI_UNUSED(coordinates), STAXI_UNUSED(rounding), x))
 STAXI_LATER(attention, ATTENTION, (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal, double scale), (STAXI_UNUSED(k), STAXI_UNUSED(v), STAXI_UNUSED(mask), STAXI_UNUSED(causal), STAXI_UNUSED(scale), q))
 STAXDEF stax_value (stax_map)(const stax_value *xs, int n, stax_graph *body, stax_value *results, int n_results) {
     (void)body;
@@ -12239,7 +12700,15 @@ static void staxi_put_attr(staxi_text *t, const stax_graph *g, const staxi_attr 
             staxi_put_string(t, a->text);
             break;
         case STAXI_ATTR_LIST:
-            staxi_put_sizes(t, g, a->list, a->n);
+            if (a->i != STAXI_PAIRS) {
+                staxi_put_sizes(t, g, a->list, a->n);
+                break;
+            }
+            for (int k = 0; k < a->n; k += 2) {
+                staxi_put(t, k ? ", " : "[");
+                staxi_put_sizes(t, g, a->list + k, 2);
+            }
+            staxi_putc(t, ']');
             break;
         case STAXI_ATTR_INT:
             if (!a->n) {
@@ -12280,9 +12749,11 @@ static bool staxi_attr_is_default(const stax_graph *g, const staxi_node *n, cons
             return a->i == (int64_t)f;
         case STAXI_IS_NUMBER:
             return a->kind == STAXI_ATTR_INT && a->i == (int64_t)f;
-        case STAXI_IS_TEXT: {
+        case STAXI_IS_TEXT:
+        case STAXI_IS_PAIRS: {
             size_t first = strcspn(s->fallback, "| ");
-            return strlen(a->text) == first && memcmp(a->text, s->fallback, first) == 0;
+            return a->kind == STAXI_ATTR_TEXT && strlen(a->text) == first &&
+                   memcmp(a->text, s->fallback, first) == 0;
         }
         default:
             return false; /* an axis is always shown */
@@ -13046,10 +13517,34 @@ static bool staxi_unquote(staxi_parser *p, const staxi_token *t, staxi_attr *out
     return true;
 }
 
+/* "[1, 2], [0, n]]" behind the first bracket of pairs */
+static bool staxi_want_pairs(staxi_parser *p, staxi_attr *out) {
+    int n = 0;
+    while (staxi_take(p, "[")) {
+        for (int k = 0; k < 2; k++, n++) {
+            if (!staxi_grow(p->a, (void **)&p->list, &p->cap_list, (size_t)n + 1, sizeof *p->list))
+                return staxi_parse_no_memory(p);
+            staxi_skip_lines(p);
+            if (!staxi_want_size(p, &p->list[n])) return false;
+            staxi_skip_lines(p);
+            if (!staxi_want_mark(p, k ? "]" : ",")) return false;
+        }
+        staxi_skip_lines(p);
+        if (!staxi_take_comma(p)) break;
+        staxi_skip_lines(p);
+    }
+    *out = staxi_attr_list(
+        (const int64_t *)staxi_graph_copy(p->g, p->list, (size_t)n * sizeof *p->list, 8), n);
+    if (!out->list) return staxi_parse_no_memory(p);
+    out->i = STAXI_PAIRS;
+    return staxi_want_mark(p, "]");
+}
+
 /* "[1, n-1, none]" behind its bracket */
 static bool staxi_want_list(staxi_parser *p, staxi_attr *out) {
     int n = 0;
     staxi_skip_lines(p);
+    if (staxi_at_mark(p, "[")) return staxi_want_pairs(p, out);
     while (!staxi_at_mark(p, "]")) {
         if (!staxi_grow(p->a, (void **)&p->list, &p->cap_list, (size_t)n + 1, sizeof *p->list))
             return staxi_parse_no_memory(p);
@@ -15043,6 +15538,18 @@ static uint32_t staxi_x_size_value(staxi_expander *e, staxi_ix size) {
     return staxi_x_reshape(e, staxi_x_slice(e, staxi_x_iota(e, &line, 0), 0, -1, STAX_NONE, 1), &t);
 }
 
+/* The same for a size that may be negative. */
+static uint32_t staxi_x_signed_size(staxi_expander *e, staxi_ix size) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix zero = staxi_ix_const(pool, 0);
+    uint32_t v = staxi_x_size_value(e, size);
+    int64_t known;
+    if (staxi_ix_is_const(pool, size, &known) || staxi_ix_range(pool, size).lo >= 0) return v;
+    return staxi_x_op2(
+        e, STAX_OP_SUB, v,
+        staxi_x_size_value(e, staxi_ix_max(pool, zero, staxi_ix_sub(pool, zero, size))));
+}
+
 /* maximum(count - correction, 0) of the reduced elements, computed in f64 and rounded once to the
  * dtype. */
 static uint32_t staxi_x_count(staxi_expander *e, uint32_t v, uint32_t mask, double correction,
@@ -15195,30 +15702,6 @@ static bool staxi_expand_cross_entropy(staxi_expander *e, const staxi_node *n, u
     v = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, p, staxi_x_zeros_like(e, p)),
                     staxi_x_zeros_like(e, p), staxi_x_op2(e, STAX_OP_MUL, p, v));
     return staxi_x_finish(e, n, staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL), results);
-}
-
-/* ord 2: sqrt(sum(x * x));   1: sum(|x|);   0: how many are not 0;   +-inf: max, min of |x|;
-   else sum(|x|^ord)^(1/ord) */
-static bool staxi_expand_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    double ord = n->attrs[0].f, most = 1.7976931348623157e308;
-    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v;
-    if (!x) return false;
-    uint32_t mask = staxi_attr_mask(&n->attrs[1], staxi_x_type(e, x)->rank);
-    stax_dtype d = staxi_x_dtype(e, x);
-    v = ord == 2 ? staxi_x_op2(e, STAX_OP_MUL, x, x) : staxi_x_op1(e, STAX_OP_ABS, x);
-    if (ord > most) return staxi_x_reduced(e, n, staxi_x_top(e, v, mask), results);
-    if (ord < -most)
-        return staxi_x_reduced(e, n, staxi_x_reduce(e, STAX_OP_MIN, v, mask, NULL), results);
-    if (ord == 0)
-        v = staxi_x_cast(e, staxi_x_op2(e, STAX_OP_NE, v, staxi_x_zeros_like(e, v)), d);
-    else if (ord != 1 && ord != 2)
-        v = staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, ord, d));
-    v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
-    if (ord == 2)
-        v = staxi_x_op1(e, STAX_OP_SQRT, v);
-    else if (ord != 0 && ord != 1)
-        v = staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, 1 / ord, d));
-    return staxi_x_reduced(e, n, v, results);
 }
 
 /* t = x - max(x);   softmax: exp(t) / sum(exp(t));   log_softmax: t - log(sum(exp(t))) */
@@ -15412,6 +15895,586 @@ static bool staxi_expand_linear(staxi_expander *e, const staxi_node *n, uint32_t
     v = staxi_x_dot(e, x, w, attrs, n->order);
     if (n->n_sources > 2)
         v = staxi_x_op2(e, STAX_OP_ADD, v, staxi_x_expand(e, staxi_x_dot_operand(e, n, 2), &out));
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* ---- windows: views of padded data, reduced or contracted
+ * ------------------------------------------- */
+
+/* Windows of an axis as a new last axis. */
+static uint32_t staxi_x_unfold(staxi_expander *e, uint32_t v, int axis, staxi_ix span,
+                               int64_t step) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(axis);
+    attrs[1] = staxi_attr_int(staxi_size_handle(e->to, span));
+    attrs[2] = staxi_attr_int(step);
+    return staxi_x_node(e, STAX_OP_UNFOLD, &v, 1, attrs);
+}
+
+/* [.., in..., rest] -> [.., out..., rest, kernel...]: the windows over the axes from `first` on. */
+static uint32_t staxi_x_windows(staxi_expander *e, uint32_t v, int first, const staxi_windows *w,
+                                staxi_attr outside) {
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    bool grows = false;
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    for (int k = 0; k < w->n; k++) {
+        low[first + k] = staxi_size_handle(e->to, w->low[k]);
+        high[first + k] = staxi_size_handle(e->to, w->reach[k]);
+        grows = grows || low[first + k] || high[first + k];
+    }
+    if (grows) v = staxi_x_pad(e, v, low, high, outside, "constant");
+    for (int k = 0; v && k < w->n; k++) {
+        v = staxi_x_unfold(e, v, first + k, w->span[k], w->stride[k]);
+        if (v && w->dilation[k] > 1)
+            v = staxi_x_slice(e, v, staxi_x_type(e, v)->rank - 1, STAX_NONE, STAX_NONE,
+                              w->dilation[k]);
+    }
+    return v;
+}
+
+/* The padding attribute of a node that has passed inference. */
+static void staxi_x_padding(staxi_expander *e, const staxi_attr *a, staxi_windows *w) {
+    w->same = a->kind == STAXI_ATTR_TEXT && strcmp(a->text, "same") == 0;
+    for (int k = 0; k < w->n; k++) {
+        bool given = a->kind == STAXI_ATTR_LIST;
+        w->low[k] = staxi_size_ix(e->to, given ? staxi_x_size(e, a->list[2 * k]) : 0);
+        w->high[k] = staxi_size_ix(e->to, given ? staxi_x_size(e, a->list[2 * k + 1]) : 0);
+    }
+}
+
+/* Stride, padding and dilation of a convolution of x with w. */
+static void staxi_x_conv_windows(staxi_expander *e, const staxi_node *n, uint32_t x, uint32_t k,
+                                 staxi_windows *w) {
+    memset(w, 0, sizeof *w);
+    w->n = staxi_x_type(e, x)->rank - 2;
+    for (int d = 0; d < w->n; d++) {
+        w->in[d] = staxi_x_type(e, x)->dims[d + 2];
+        w->kernel[d] = staxi_x_type(e, k)->dims[d + 2];
+        w->stride[d] = n->attrs[0].list[d];
+        w->dilation[d] = n->attrs[2].list[d];
+    }
+    staxi_x_padding(e, &n->attrs[1], w);
+}
+
+/* Axes [at, at + 1] of v as one, or axis `at` as [outer, rest]. */
+static uint32_t staxi_x_merge(staxi_expander *e, uint32_t v, int at) {
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    t.dims[at] = staxi_ix_mul(&e->to->root->sizes, t.dims[at], t.dims[at + 1]);
+    for (int d = at + 1; d + 1 < t.rank; d++) t.dims[d] = t.dims[d + 1];
+    t.rank--;
+    return staxi_x_reshape(e, v, &t);
+}
+
+static uint32_t staxi_x_divide(staxi_expander *e, uint32_t v, int at, staxi_ix outer) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    for (int d = t.rank; d > at + 1; d--) t.dims[d] = t.dims[d - 1];
+    t.dims[at + 1] = staxi_ix_floordiv(pool, t.dims[at], outer);
+    t.dims[at] = outer;
+    t.rank++;
+    return staxi_x_reshape(e, v, &t);
+}
+
+/* x[N, C, S...] as [N * groups, C/groups, S...], and w, whose axis 0 has the groups first, with the
+   same batch in front. One group: no batch, N is a free axis. */
+static bool staxi_x_conv_groups(staxi_expander *e, int64_t groups, uint32_t *x, uint32_t *w) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix count = staxi_ix_const(pool, groups), batch = 0;
+    staxi_type t;
+    if (!*x || !*w) return false;
+    if (groups == 1) return true;
+    batch = staxi_x_type(e, *x)->dims[0];
+    *x = staxi_x_merge(e, staxi_x_divide(e, *x, 1, count), 0);
+    *w = staxi_x_insert(e, staxi_x_divide(e, *w, 0, count), 0);
+    if (!*x || !*w) return false;
+    t = *staxi_x_type(e, *w);
+    t.dims[0] = batch;
+    *w = staxi_x_merge(e, staxi_x_expand(e, *w, &t), 0);
+    return *w != 0;
+}
+
+/* Windows [B, C, out..., K...] times a kernel with C on axis `c` and K on its last axes: [B,
+   out..., free axis of the kernel], a chain over channels, then kernel axes. batched: the kernel
+   has B too. */
+static uint32_t staxi_x_conv_dot(staxi_expander *e, uint32_t x, uint32_t w, int n, bool batched,
+                                 int c) {
+    int64_t lists[2][STAX_MAX_RANK], zero = 0;
+    char order[64] = "chain [0";
+    staxi_attr attrs[4];
+    if (!x || !w) return 0;
+    lists[0][0] = 1;
+    lists[1][0] = c;
+    for (int k = 0; k < n; k++) {
+        lists[0][k + 1] = 2 + n + k;
+        lists[1][k + 1] = staxi_x_type(e, w)->rank - n + k;
+        order[7 + 2 * k + 1] = ',';
+        order[7 + 2 * k + 2] = (char)('1' + k);
+    }
+    order[7 + 2 * n + 1] = ']';
+    attrs[0] = staxi_attr_list(lists[0], n + 1);
+    attrs[1] = staxi_attr_list(lists[1], n + 1);
+    attrs[2] = attrs[3] = staxi_attr_list(&zero, batched ? 1 : 0);
+    return staxi_x_dot(e, x, w, attrs, order);
+}
+
+/* [B, S..., O] -> [B, O, S...] */
+static uint32_t staxi_x_channels_first(staxi_expander *e, uint32_t v) {
+    int64_t axes[STAX_MAX_RANK];
+    if (!v) return 0;
+    axes[0] = 0;
+    axes[1] = staxi_x_type(e, v)->rank - 1;
+    for (int k = 2; k <= axes[1]; k++) axes[k] = k - 1;
+    return staxi_x_permute(e, v, axes);
+}
+
+/* [N * groups, O/groups, S...] as the result, with the bias, rounded once */
+static bool staxi_x_conv_finish(staxi_expander *e, const staxi_node *n, uint32_t v,
+                                uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = shape;
+    v = staxi_x_reshape(e, v, &shape);
+    if (n->n_sources > 2) {
+        uint32_t b = staxi_x_dot_operand(e, n, 2);
+        if (!b) return false;
+        for (int d = 0; d < line.rank; d++) line.dims[d] = staxi_ix_const(&e->to->root->sizes, 1);
+        if (staxi_x_type(e, b)->rank) line.dims[1] = staxi_x_type(e, b)->dims[0];
+        b = staxi_x_expand(e, staxi_x_reshape(e, b, &line), &shape);
+        v = staxi_x_op2(e, STAX_OP_ADD, v, b);
+    }
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* The sum over channels, then kernel axes, of window times kernel: one chain for each place,
+   padding included; then + bias */
+static bool staxi_expand_conv(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_dot_operand(e, n, 0), w = staxi_x_dot_operand(e, n, 1), v;
+    int64_t groups = n->attrs[3].i;
+    staxi_windows win;
+    if (!x || !w) return false;
+    staxi_x_conv_windows(e, n, x, w, &win);
+    staxi_windows_settle(&e->to->root->sizes, &win);
+    if (!staxi_x_conv_groups(e, groups, &x, &w)) return false;
+    v = staxi_x_windows(e, x, 2, &win, staxi_attr_int(0));
+    v = staxi_x_conv_dot(e, v, w, win.n, groups > 1, groups > 1 ? 2 : 1);
+    return staxi_x_conv_finish(e, n, staxi_x_channels_first(e, v), results);
+}
+
+/* For result j and tap k of an axis of conv_transpose: which element of the data meets the tap, i
+   with i * stride + k * dilation = j + low, and whether there is one. Both [out, kernel]. */
+static uint32_t staxi_x_meeting(staxi_expander *e, const staxi_windows *w, int k, uint32_t *valid) {
+    staxi_type grid = staxi_type_scalar(STAX_I64);
+    uint32_t at, by = staxi_x_int(e, w->stride[k], STAX_I64), in;
+    grid.rank = 2;
+    grid.dims[0] = w->out[k];
+    grid.dims[1] = w->kernel[k];
+    at = staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &grid, 1),
+                      staxi_x_int(e, w->dilation[k], STAX_I64));
+    at = staxi_x_op2(e, STAX_OP_SUB, staxi_x_iota(e, &grid, 0), at);
+    at = staxi_x_with(e, STAX_OP_ADD, at, staxi_x_size_value(e, w->low[k]));
+    *valid = staxi_x_with(e, STAX_OP_EQ, staxi_x_with(e, STAX_OP_REMAINDER, at, by),
+                          staxi_x_int(e, 0, STAX_I64));
+    at = staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, at, by);
+    in = staxi_x_with(e, STAX_OP_GE, at, staxi_x_int(e, 0, STAX_I64));
+    *valid = staxi_x_op2(e, STAX_OP_LOGICAL_AND, *valid, in);
+    in = staxi_x_with(e, STAX_OP_LT, at, staxi_x_size_value(e, w->in[k]));
+    *valid = staxi_x_op2(e, STAX_OP_LOGICAL_AND, *valid, in);
+    return at;
+}
+
+/* [N, S..., O, K...] -> [N, out..., O]: the sum, over the kernel axes, of the products that meet.
+ */
+static uint32_t staxi_x_overlap(staxi_expander *e, uint32_t v, const staxi_windows *w) {
+    staxi_ix one = staxi_ix_const(&e->to->root->sizes, 1);
+    uint32_t all = 0, valid = 0, at, mask = ((1u << w->n) - 1) << (w->n + 2);
+    staxi_type shape, line;
+    if (!v) return 0;
+    shape = *staxi_x_type(e, v);
+    for (int k = 0; v && k < w->n; k++) shape.dims[k + 1] = w->out[k];
+    for (int k = 0; v && k < w->n; k++) {
+        staxi_type now = *staxi_x_type(e, v);
+        now.dims[k + 1] = w->out[k];
+        line = shape;
+        for (int d = 0; d < line.rank; d++)
+            if (d != k + 1 && d != w->n + 2 + k) line.dims[d] = one;
+        at = staxi_x_reshape(e, staxi_x_meeting(e, w, k, &valid), &line);
+        v = staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, v, staxi_x_expand(e, at, &now), k + 1,
+                           "clip");
+        valid = staxi_x_expand(e, staxi_x_reshape(e, valid, &line), &shape);
+        all = k ? staxi_x_op2(e, STAX_OP_LOGICAL_AND, all, valid) : valid;
+    }
+    v = staxi_x_op3(e, STAX_OP_WHERE, all, v, staxi_x_zeros_like(e, v));
+    if (!v) return 0;
+    stax_dtype dtype = staxi_x_dtype(e, v), wide = dtype;
+    if (staxi_is_integer(dtype)) /* wraps alike in 64 bits */
+        wide = staxi_dtype_class(dtype) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
+    v = staxi_x_reduce(e, STAX_OP_SUM, staxi_x_cast(e, v, wide), mask, NULL);
+    return staxi_x_cast(e, v, dtype);
+}
+
+/* Products summed over channels as a chain, [N, S..., O, K...]; of those the sum, by the rule for
+   sums, over all (i, k) with i * stride + k * dilation = j + low; then + bias. No padding takes
+   part. */
+static bool staxi_expand_conv_transpose(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_dot_operand(e, n, 0), w = staxi_x_dot_operand(e, n, 1), v;
+    int64_t groups = n->attrs[3].i, size = 1;
+    staxi_type shape = staxi_x_result(e, n);
+    staxi_windows win;
+    bool empty = false;
+    if (!x || !w) return false;
+    staxi_x_conv_windows(e, n, x, w, &win);
+    for (int k = 0; k < win.n; k++) {
+        win.out[k] = shape.dims[k + 2];
+        empty = empty || (staxi_ix_is_const(&e->to->root->sizes, win.in[k], &size) && size == 0);
+    }
+    if (empty) {
+        v = staxi_x_expand(e, staxi_x_int(e, 0, staxi_x_dtype(e, x)), &shape);
+        return staxi_x_conv_finish(e, n, v, results);
+    }
+    if (!staxi_x_conv_groups(e, groups, &x, &w)) return false;
+    v = staxi_x_conv_dot(e, x, w, 0, groups > 1, groups > 1 ? 1 : 0);
+    v = staxi_x_overlap(e, v, &win);
+    return staxi_x_conv_finish(e, n, staxi_x_channels_first(e, v), results);
+}
+
+/* The smallest value of a dtype that is computed in. */
+static staxi_attr staxi_lowest(stax_dtype dtype) {
+    int64_t lo = 0;
+    uint64_t hi = 0;
+    if (staxi_is_float(dtype)) return staxi_attr_float(-staxi_infinity());
+    if (dtype == STAX_BOOL) return staxi_attr_bool(false);
+    staxi_dtype_range(dtype, &lo, &hi);
+    return staxi_attr_int(lo);
+}
+
+/* The largest over the axes of a mask, of any dtype. */
+static uint32_t staxi_x_largest(staxi_expander *e, uint32_t v, uint32_t mask) {
+    stax_op op = v && staxi_x_dtype(e, v) == STAX_BOOL ? STAX_OP_ANY : STAX_OP_MAX;
+    return staxi_x_reduce(e, op, v, mask, NULL);
+}
+
+/* Places of data (or of data and its padding, with_pad) in each window of axis k: [out], i64 */
+static uint32_t staxi_x_places(staxi_expander *e, const staxi_windows *w, int k, bool with_pad) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    staxi_ix from = with_pad ? staxi_ix_const(pool, 0) : w->low[k];
+    staxi_ix to = staxi_ix_add(pool, w->low[k], w->in[k]);
+    uint32_t a, b;
+    if (with_pad) to = staxi_ix_add(pool, to, w->high[k]);
+    line.rank = 1;
+    line.dims[0] = w->out[k];
+    a = staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &line, 0),
+                     staxi_x_int(e, w->stride[k], STAX_I64));
+    b = staxi_x_with(e, STAX_OP_ADD, a, staxi_x_size_value(e, w->span[k]));
+    a = staxi_x_with(e, STAX_OP_MAXIMUM, a, staxi_x_size_value(e, from));
+    b = staxi_x_with(e, STAX_OP_MINIMUM, b, staxi_x_size_value(e, to));
+    return staxi_x_with(e, STAX_OP_MAXIMUM, staxi_x_op2(e, STAX_OP_SUB, b, a),
+                        staxi_x_int(e, 0, STAX_I64));
+}
+
+/* v / (how many places each window has); the windows lie on the last axes of v */
+static uint32_t staxi_x_window_mean(staxi_expander *e, uint32_t v, const staxi_windows *w,
+                                    bool with_pad) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix all = staxi_ix_const(pool, 1);
+    uint32_t count = 0;
+    bool whole = true; /* no window looks beyond what is counted */
+    if (!v) return 0;
+    for (int k = 0; k < w->n; k++) {
+        bool padded =
+            !staxi_ix_equals(e->to, w->low[k], 0) || !staxi_ix_equals(e->to, w->reach[k], 0);
+        all = staxi_ix_mul(pool, all, w->kernel[k]);
+        whole = whole && (with_pad ? !w->ceil : !padded);
+    }
+    if (whole)
+        return staxi_x_with(e, STAX_OP_DIV, v,
+                            staxi_x_cast(e, staxi_x_size_value(e, all), staxi_x_dtype(e, v)));
+    for (int k = 0; k < w->n; k++) {
+        uint32_t places = staxi_x_places(e, w, k, with_pad);
+        staxi_type t = *staxi_x_type(e, v);
+        t.rank = (uint8_t)w->n;
+        for (int d = 0; d < w->n; d++) t.dims[d] = staxi_ix_const(pool, 1);
+        t.dims[k] = w->out[k];
+        places = staxi_x_reshape(e, places, &t);
+        for (int d = 0; d < w->n; d++) t.dims[d] = w->out[d];
+        places = staxi_x_expand(e, places, &t);
+        count = k ? staxi_x_op2(e, STAX_OP_MUL, count, places) : places;
+    }
+    return staxi_x_with(e, STAX_OP_DIV, v, staxi_x_cast(e, count, staxi_x_dtype(e, v)));
+}
+
+/* sum(|v|^ord)^(1/ord) over the axes of a mask: 2: sqrt(sum(v * v)); 1: sum(|v|); 0: how many are
+   not 0 */
+static uint32_t staxi_x_norm(staxi_expander *e, uint32_t v, double ord, uint32_t mask) {
+    stax_dtype d;
+    if (!v) return 0;
+    d = staxi_x_dtype(e, v);
+    v = ord == 2 ? staxi_x_op2(e, STAX_OP_MUL, v, v) : staxi_x_op1(e, STAX_OP_ABS, v);
+    if (ord == 0)
+        v = staxi_x_cast(e, staxi_x_op2(e, STAX_OP_NE, v, staxi_x_zeros_like(e, v)), d);
+    else if (ord != 1 && ord != 2)
+        v = staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, ord, d));
+    v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
+    if (ord == 2) return staxi_x_op1(e, STAX_OP_SQRT, v);
+    return ord == 0 || ord == 1 ? v
+                                : staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, 1 / ord, d));
+}
+
+/* inf: max(|x|);   -inf: min(|x|);   else as above */
+static bool staxi_expand_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    double ord = n->attrs[0].f;
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v;
+    if (!x) return false;
+    uint32_t mask = staxi_attr_mask(&n->attrs[1], staxi_x_type(e, x)->rank);
+    if (ord == staxi_infinity())
+        v = staxi_x_top(e, staxi_x_op1(e, STAX_OP_ABS, x), mask);
+    else if (ord == -staxi_infinity())
+        v = staxi_x_reduce(e, STAX_OP_MIN, staxi_x_op1(e, STAX_OP_ABS, x), mask, NULL);
+    else
+        v = staxi_x_norm(e, x, ord, mask);
+    return staxi_x_reduced(e, n, v, results);
+}
+
+/* max_pool: max of each window, padding is the smallest value;   avg_pool: sum / count of places;
+   lp_pool: norm */
+static bool staxi_expand_pool(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v;
+    bool largest = n->op == STAX_OP_MAX_POOL;
+    staxi_windows w;
+    if (!x) return false;
+    memset(&w, 0, sizeof w);
+    w.n = n->attrs[0].n;
+    w.ceil = n->attrs[3].i != 0;
+    int rank = staxi_x_type(e, x)->rank;
+    uint32_t mask = ((1u << w.n) - 1) << rank;
+    for (int k = 0; k < w.n; k++) {
+        w.in[k] = staxi_x_type(e, x)->dims[rank - w.n + k];
+        w.kernel[k] = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[0].list[k]));
+        w.stride[k] = n->attrs[1].list[k];
+        w.dilation[k] = 1;
+    }
+    staxi_x_padding(e, &n->attrs[2], &w);
+    staxi_windows_settle(&e->to->root->sizes, &w);
+    v = staxi_x_windows(e, x, rank - w.n, &w,
+                        largest ? staxi_lowest(staxi_x_dtype(e, x)) : staxi_attr_int(0));
+    if (largest)
+        v = staxi_x_largest(e, v, mask);
+    else if (n->op == STAX_OP_LP_POOL)
+        v = staxi_x_norm(e, v, n->attrs[4].f, mask);
+    else
+        v = staxi_x_window_mean(e, staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL), &w,
+                                n->attrs[4].i != 0);
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* floor((number * a + plus) / b) for a vector of numbers; a and b are sizes */
+static uint32_t staxi_x_scaled(staxi_expander *e, uint32_t number, staxi_ix a, staxi_ix plus,
+                               staxi_ix b) {
+    number = staxi_x_with(e, STAX_OP_MUL, number, staxi_x_size_value(e, a));
+    number = staxi_x_with(e, STAX_OP_ADD, number, staxi_x_size_value(e, plus));
+    return staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, number, staxi_x_size_value(e, b));
+}
+
+/* Axis d of v in m windows floor(i * n / m) .. ceil((i + 1) * n / m) - 1, as a new last axis, which
+   is as long as the longest may be. Behind its end a window repeats its last element; `count` then
+   gets its length ([m], i64), 0 where all have the same. */
+static uint32_t staxi_x_adaptive(staxi_expander *e, uint32_t v, int d, staxi_ix m,
+                                 uint32_t *count) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix n = staxi_x_type(e, v)->dims[d], zero = staxi_ix_const(pool, 0), span;
+    staxi_type line = staxi_type_scalar(STAX_I64), grid = line;
+    uint32_t begin, end, at;
+    int64_t known = 0, axes[STAX_MAX_RANK], step = 0;
+    int rank = staxi_x_type(e, v)->rank;
+    *count = 0;
+    if (staxi_ix_is_const(pool, m, &known) && known > 0 &&
+        staxi_ix_equals(e->to, staxi_ix_mod(pool, n, m), 0)) {
+        span = staxi_ix_floordiv(pool, n, m);
+        if (known == 1) step = 1;
+        if (step || staxi_ix_is_const(pool, span, &step))
+            return staxi_x_unfold(e, v, d, span, step);
+    }
+    span = staxi_ix_add(pool,
+                        staxi_ix_floordiv(pool, n, staxi_ix_max(pool, m, staxi_ix_const(pool, 1))),
+                        staxi_ix_const(pool, 2));
+    line.rank = 1;
+    line.dims[0] = m;
+    grid.rank = 2;
+    grid.dims[0] = m;
+    grid.dims[1] = span;
+    begin = staxi_x_scaled(e, staxi_x_iota(e, &line, 0), n, zero, m);
+    end = staxi_x_with(e, STAX_OP_ADD, staxi_x_iota(e, &line, 0), staxi_x_int(e, 1, STAX_I64));
+    end = staxi_x_scaled(e, end, n, staxi_ix_sub(pool, m, staxi_ix_const(pool, 1)), m);
+    *count = staxi_x_op2(e, STAX_OP_SUB, end, begin);
+    at = staxi_x_op2(e, STAX_OP_ADD, staxi_x_iota(e, &grid, 1),
+                     staxi_x_expand(e, staxi_x_insert(e, begin, 1), &grid));
+    end = staxi_x_with(e, STAX_OP_SUB, end, staxi_x_int(e, 1, STAX_I64));
+    at = staxi_x_op2(e, STAX_OP_MINIMUM, at, staxi_x_expand(e, staxi_x_insert(e, end, 1), &grid));
+    v = staxi_x_gather(e, STAX_OP_GATHER, v, at, d, "clip");
+    for (int k = 0; k <= rank; k++) axes[k] = k < rank ? k + (k > d) : d + 1;
+    return staxi_x_permute(e, v, axes);
+}
+
+/* The largest, or sum / count, of each window; where windows differ in length, places behind the
+   end count as -0.0 in the sum */
+static bool staxi_expand_adaptive_pool(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t v = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), total = 0;
+    staxi_type shape = staxi_x_result(e, n);
+    bool mean = n->op == STAX_OP_ADAPTIVE_AVG_POOL;
+    int rank = shape.rank, size = n->attrs[0].n;
+    staxi_ix all = staxi_ix_const(pool, 1);
+    uint32_t mask = ((1u << size) - 1) << rank;
+    for (int k = 0; v && k < size; k++) {
+        int d = rank - size + k;
+        uint32_t count = 0, inside;
+        staxi_type line = shape, wide;
+        v = staxi_x_adaptive(e, v, d, shape.dims[d], &count);
+        if (!v || !mean) continue;
+        wide = *staxi_x_type(e, v);
+        if (!count) {
+            all = staxi_ix_mul(pool, all, wide.dims[wide.rank - 1]);
+            continue;
+        }
+        for (int j = 0; j < rank; j++)
+            if (j != d) line.dims[j] = staxi_ix_const(pool, 1);
+        count = staxi_x_reshape(e, count, &line);
+        inside = count;
+        for (int j = 0; j <= k; j++) inside = staxi_x_insert(e, inside, rank + j);
+        inside = staxi_x_op2(e, STAX_OP_LT, staxi_x_iota(e, &wide, wide.rank - 1),
+                             staxi_x_expand(e, inside, &wide));
+        v = staxi_x_op3(e, STAX_OP_WHERE, inside, v,
+                        staxi_x_like(e, staxi_x_number(e, -0.0, staxi_x_dtype(e, v)), v));
+        count = staxi_x_expand(e, count, &shape);
+        total = total ? staxi_x_op2(e, STAX_OP_MUL, total, count) : count;
+    }
+    if (!v) return false;
+    if (!mean) return staxi_x_finish(e, n, staxi_x_largest(e, v, mask), results);
+    v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
+    if (!v) return false;
+    all = staxi_ix_max(pool, all, staxi_ix_const(pool, 0));
+    uint32_t places = staxi_x_size_value(e, all);
+    if (total) places = staxi_x_with(e, STAX_OP_MUL, total, places);
+    v = staxi_x_with(e, STAX_OP_DIV, v, staxi_x_cast(e, places, staxi_x_dtype(e, v)));
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* Where element i of m lies among n, as the fraction num[i] / den, both integers: half_pixel
+   (i + 1/2) * n / m - 1/2;   asymmetric i * n / m;   align_corners i * (n - 1) / (m - 1) */
+static uint32_t staxi_x_position(staxi_expander *e, const char *how, staxi_ix n, staxi_ix m,
+                                 staxi_ix *den) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix zero = staxi_ix_const(pool, 0), one = staxi_ix_const(pool, 1),
+             two = staxi_ix_const(pool, 2);
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    staxi_ix by = n, plus = zero;
+    *den = m;
+    if (strcmp(how, "half_pixel") == 0) {
+        by = staxi_ix_mul(pool, two, n);
+        plus = staxi_ix_sub(pool, n, m);
+        *den = staxi_ix_mul(pool, two, m);
+    } else if (strcmp(how, "align_corners") == 0) {
+        by = staxi_ix_sub(pool, n, one);
+        *den = staxi_ix_sub(pool, m, one);
+    }
+    *den = staxi_ix_max(pool, *den, one);
+    line.rank = 1;
+    line.dims[0] = m;
+    uint32_t i = staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &line, 0), staxi_x_size_value(e, by));
+    return staxi_x_with(e, STAX_OP_ADD, i, staxi_x_signed_size(e, plus));
+}
+
+/* nearest: floor of the position, its ceiling, ceil(position - 1/2), or "auto": floor where the
+   coordinates are asymmetric, else floor(position + 1/2) */
+static uint32_t staxi_x_nearest(staxi_expander *e, const staxi_node *n, uint32_t num,
+                                staxi_ix den) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    const char *rounding = n->attrs[3].text;
+    staxi_ix one = staxi_ix_const(pool, 1), two = staxi_ix_const(pool, 2), plus;
+    bool floors = strcmp(rounding, "floor") == 0 ||
+                  (strcmp(rounding, "auto") == 0 && strcmp(n->attrs[2].text, "asymmetric") == 0);
+    if (floors) return staxi_x_scaled(e, num, one, staxi_ix_const(pool, 0), den);
+    if (strcmp(rounding, "ceil") == 0)
+        return staxi_x_scaled(e, num, one, staxi_ix_sub(pool, den, one), den);
+    plus = strcmp(rounding, "auto") == 0 ? den : staxi_ix_sub(pool, den, one);
+    return staxi_x_scaled(e, num, two, plus, staxi_ix_mul(pool, two, den));
+}
+
+/* Entry `at` + more along axis d, the ends repeated. */
+static uint32_t staxi_x_tap(staxi_expander *e, uint32_t v, uint32_t at, int64_t more, int d) {
+    if (more) at = staxi_x_with(e, STAX_OP_ADD, at, staxi_x_int(e, more, STAX_I64));
+    return staxi_x_gather(e, STAX_OP_GATHER, v, at, d, "clip");
+}
+
+/* A weight of the cubic kernel with a = -3/4 at distance t: ((c[0] t + c[1]) t + c[2]) t + c[3] */
+static uint32_t staxi_x_cubic(staxi_expander *e, uint32_t t, const double *c) {
+    uint32_t v = staxi_x_plus(e, staxi_x_times(e, t, c[0]), c[1]);
+    v = staxi_x_plus(e, staxi_x_op2(e, STAX_OP_MUL, v, t), c[2]);
+    return staxi_x_plus(e, staxi_x_op2(e, STAX_OP_MUL, v, t), c[3]);
+}
+
+/* linear: a + (t == 0 ? 0 : t * (b - a)) between neighbours a and b, t the fractional part of the
+   position, which is clamped to the data;   cubic: w0 x0 + w1 x1 + w2 x2 + w3 x3 from left to right
+ */
+static uint32_t staxi_x_interpolated(staxi_expander *e, const staxi_node *n, uint32_t v, int d,
+                                     staxi_ix m) {
+    static const double near_[4] = {1.25, -2.25, 0, 1}, far_[4] = {-0.75, 3.75, -6, 3};
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    stax_dtype dtype = staxi_x_dtype(e, v);
+    staxi_ix size = staxi_x_type(e, v)->dims[d], one = staxi_ix_const(pool, 1), den = 0;
+    uint32_t num = staxi_x_position(e, n->attrs[2].text, size, m, &den), at, t, sum = 0;
+    staxi_type shape = *staxi_x_type(e, v), line = shape;
+    bool cubic = strcmp(n->attrs[1].text, "cubic") == 0;
+    shape.dims[d] = m;
+    for (int k = 0; k < line.rank; k++) line.dims[k] = k == d ? m : one;
+    if (!cubic) {
+        staxi_ix last = staxi_ix_mul(pool, staxi_ix_sub(pool, size, one), den);
+        num = staxi_x_with(e, STAX_OP_MAXIMUM, num, staxi_x_int(e, 0, STAX_I64));
+        num = staxi_x_with(e, STAX_OP_MINIMUM, num, staxi_x_size_value(e, last));
+    }
+    at = staxi_x_scaled(e, num, one, staxi_ix_const(pool, 0), den);
+    t = staxi_x_cast(e, staxi_x_with(e, STAX_OP_REMAINDER, num, staxi_x_size_value(e, den)),
+                     STAX_F64);
+    t = staxi_x_with(e, STAX_OP_DIV, t, staxi_x_cast(e, staxi_x_size_value(e, den), STAX_F64));
+    t = staxi_x_cast(e, t, dtype);
+    for (int k = 0; cubic && k < 4; k++) { /* distances 1 + t, t, 1 - t, 2 - t */
+        uint32_t w = k < 2 ? t : staxi_x_op1(e, STAX_OP_NEG, t);
+        if (k != 1) w = staxi_x_plus(e, w, k == 3 ? 2.0 : 1.0);
+        w = staxi_x_cubic(e, w, k == 0 || k == 3 ? far_ : near_);
+        w = staxi_x_expand(e, staxi_x_reshape(e, w, &line), &shape);
+        w = staxi_x_op2(e, STAX_OP_MUL, w, staxi_x_tap(e, v, at, k - 1, d));
+        sum = k ? staxi_x_op2(e, STAX_OP_ADD, sum, w) : w;
+    }
+    if (cubic) return sum;
+    uint32_t a = staxi_x_tap(e, v, at, 0, d), b = staxi_x_tap(e, v, at, 1, d);
+    t = staxi_x_expand(e, staxi_x_reshape(e, t, &line), &shape);
+    b = staxi_x_op2(e, STAX_OP_MUL, t, staxi_x_op2(e, STAX_OP_SUB, b, a));
+    b = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, t, staxi_x_zeros_like(e, t)),
+                    staxi_x_zeros_like(e, t), b);
+    return staxi_x_op2(e, STAX_OP_ADD, a, b);
+}
+
+/* One axis after the other, from the first on. */
+static bool staxi_expand_resize(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n);
+    bool nearest = strcmp(n->attrs[1].text, "nearest") == 0;
+    uint32_t v = nearest ? staxi_x_stored(e, n, 0, (stax_dtype)shape.dtype)
+                         : staxi_x_operand(e, n, 0, (stax_dtype)shape.dtype);
+    for (int d = 0; v && d < shape.rank; d++) {
+        staxi_ix size = staxi_x_type(e, v)->dims[d], den = 0;
+        uint32_t at;
+        if (size == shape.dims[d]) continue;
+        if (!nearest) {
+            v = staxi_x_interpolated(e, n, v, d, shape.dims[d]);
+            continue;
+        }
+        at = staxi_x_position(e, n->attrs[2].text, size, shape.dims[d], &den);
+        v = staxi_x_tap(e, v, staxi_x_nearest(e, n, at, den), 0, d);
+    }
     return staxi_x_finish(e, n, v, results);
 }
 
@@ -18431,6 +19494,18 @@ static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uin
     return false;
 }
 
+/* The value that a chain of views looks at. A contraction reads the views themselves: windows of an
+   image, say, are never written out. */
+static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r, uint32_t v) {
+    const staxi_node *n = staxi_producer(p, v);
+    while (staxi_class_of((stax_op)n->op) == STAXI_CLASS_MOVEMENT && n->n_sources == 1 &&
+           !r->hard[v] && !r->soft[v] && r->cost[n->sources[0]] > 0) {
+        v = n->sources[0];
+        n = staxi_producer(p, v);
+    }
+    return v;
+}
+
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
@@ -18441,8 +19516,9 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
         uint32_t s = n->sources[k];
         int sc = staxi_class_of((stax_op)n->op);
         bool contract = sc == STAXI_CLASS_CONTRACT;
-        if ((contract && r->cost[s] > 0) ||
-            (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k)))
+        if (contract && r->cost[s] > 0)
+            r->hard[staxi_below_views(p, r, s)] = 1;
+        else if (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k))
             r->hard[s] = 1;
         if (r->hard[s] || r->soft[s]) continue;
         cost += r->cost[s];

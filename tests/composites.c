@@ -1,6 +1,6 @@
 /* Composite ops: values worked out by hand or by plain loops, edge shapes, errors.
-   A case is text: statements that define y, and y as a constant. Bits are compared; what compiled
-   programs give is compared with the interpreter in differential.c (tests/corpus/good has these ops). */
+   A case is text: statements that define y, and y as a constant. Bits are compared, and what
+   compiled programs give of the files in tests/corpus/good that have these ops. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "../stax.h"
 
 #include "harness.h"
+#include "feed.h"
 
 static stax_context *ctx;
 
@@ -228,6 +229,495 @@ static void dropouts(void) {
     REFUSES(X23 "y = dropout x, x {p=0.5}", E_DTYPE, "expected a key u64[] or u32[2]");
 }
 
+/* ---- windows: small integers, so that sums are exact in any order ---- */
+
+static uint64_t seed = 1;
+static int64_t dice(int64_t lo, int64_t hi) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return lo + (int64_t)((seed >> 33) % (uint64_t)(hi - lo + 1));
+}
+
+/* A window problem of up to three spatial axes; axes in front that are not there have size 1. */
+typedef struct problem {
+    int n, groups;
+    int64_t batch, in_channels, out_channels;
+    int64_t in[3], kernel[3], out[3], stride[3], dilation[3], low[3], high[3], more[3];
+    float *x, *w, *y;
+} problem;
+
+static int64_t volume(const int64_t *s) { return s[0] * s[1] * s[2]; }
+
+static void step3(int64_t *i, const int64_t *limit) {
+    for (int d = 2; d >= 0; d--) {
+        if (++i[d] < limit[d]) return;
+        i[d] = 0;
+    }
+}
+
+static int64_t flat3(const int64_t *i, const int64_t *s) {
+    return (i[0] * s[1] + i[1]) * s[2] + i[2];
+}
+
+static float *integers(int64_t n) {
+    float *p = (float *)malloc((size_t)(n + 1) * sizeof *p);
+    for (int64_t k = 0; k < n; k++) p[k] = (float)dice(-4, 4);
+    return p;
+}
+
+/* y[n, o, j] = sum of x[n, c, j * stride + k * dilation - low] * w[o, c, k], or the transposed map
+ */
+static void conv_loops(const problem *p, bool transposed) {
+    int64_t ci = p->in_channels / p->groups, co = p->out_channels / p->groups;
+    int64_t vi = volume(p->in), vo = volume(p->out), vk = volume(p->kernel);
+    memset(p->y, 0, (size_t)(p->batch * p->out_channels * vo) * sizeof(float));
+    for (int64_t n = 0; n < p->batch; n++)
+        for (int64_t o = 0; o < p->out_channels; o++)
+            for (int64_t c = 0; c < ci; c++) {
+                int64_t g = o / co, channel = g * ci + c;
+                int64_t few[3] = {0, 0, 0};
+                const int64_t *range = transposed ? p->in : p->out;
+                for (int64_t a = 0; a < volume(range); a++, step3(few, range)) {
+                    int64_t k[3] = {0, 0, 0};
+                    for (int64_t b = 0; b < vk; b++, step3(k, p->kernel)) {
+                        int64_t many[3];
+                        const int64_t *bound = transposed ? p->out : p->in;
+                        bool inside = true;
+                        for (int d = 0; d < 3; d++) {
+                            many[d] = few[d] * p->stride[d] + k[d] * p->dilation[d] - p->low[d];
+                            inside = inside && many[d] >= 0 && many[d] < bound[d];
+                        }
+                        if (!inside) continue;
+                        const int64_t *i = transposed ? few : many, *j = transposed ? many : few;
+                        int64_t w =
+                            transposed ? (channel * co + o % co) * vk + b : (o * ci + c) * vk + b;
+                        p->y[(n * p->out_channels + o) * vo + flat3(j, p->out)] +=
+                            p->x[(n * p->in_channels + channel) * vi + flat3(i, p->in)] * p->w[w];
+                    }
+                }
+            }
+}
+
+static void list3(char *to, size_t room, const int64_t *v, int n) {
+    size_t at = (size_t)snprintf(to, room, "[");
+    for (int d = 3 - n; d < 3; d++)
+        at += (size_t)snprintf(to + at, room - at, "%s%d", d > 3 - n ? "," : "", (int)v[d]);
+    snprintf(to + at, room - at, "]");
+}
+
+static stax_shape spatial_shape(int64_t a, int64_t b, const int64_t *s, int n) {
+    stax_shape r = stax_shape2(a, b);
+    for (int d = 3 - n; d < 3; d++) r.dims[r.rank++] = s[d];
+    return r;
+}
+
+static void attributes(char *to, size_t room, const problem *p) {
+    char stride[64], dilation[64];
+    size_t at;
+    list3(stride, sizeof stride, p->stride, p->n);
+    list3(dilation, sizeof dilation, p->dilation, p->n);
+    at = (size_t)snprintf(to, room, "stride=%s, dilation=%s, groups=%d, padding=[", stride,
+                          dilation, p->groups);
+    for (int d = 3 - p->n; d < 3; d++)
+        at += (size_t)snprintf(to + at, room - at, "%s[%d,%d]", d > 3 - p->n ? "," : "",
+                               (int)p->low[d], (int)p->high[d]);
+    snprintf(to + at, room - at, "]");
+}
+
+static void put_shape(char *to, size_t room, stax_shape s) {
+    size_t at = (size_t)snprintf(to, room, "f32[");
+    for (int d = 0; d < s.rank; d++)
+        at += (size_t)snprintf(to + at, room - at, "%s%d", d ? "," : "", (int)s.dims[d]);
+    snprintf(to + at, room - at, "]");
+}
+
+/* Interprets `text` on x and w (may be NULL) and compares with p->y. */
+static void check_windows(const char *text, const problem *p, stax_shape xs, stax_shape ws,
+                          stax_shape ys, int line) {
+    stax_graph *g = stax_parse(ctx, "windows", text);
+    stax_tensor in[2], out;
+    int64_t n = 1;
+    for (int d = 0; d < ys.rank; d++) n *= ys.dims[d];
+    float *got = (float *)calloc((size_t)n + 1, sizeof *got);
+    in[0] = stax_tensor_of(STAX_F32, xs, p->x);
+    in[1] = stax_tensor_of(STAX_F32, ws, p->w);
+    out = stax_tensor_of(STAX_F32, ys, got);
+    if ((!g || stax_interpret(g, in, &out) != STAX_OK) && harness_bad(__FILE__, line))
+        printf("%s\n%s\n", stax_error(ctx), text);
+    for (int64_t k = 0; g && k < n; k++) {
+        if (got[k] == p->y[k] || (got[k] != got[k] && p->y[k] != p->y[k])) continue;
+        if (harness_bad(__FILE__, line))
+            printf("element %d is %.9g, expected %.9g\n%s\n", (int)k, (double)got[k],
+                   (double)p->y[k], text);
+        break;
+    }
+    stax_graph_free(g);
+    free(got);
+}
+
+static problem problem_make(int64_t most) {
+    problem p;
+    memset(&p, 0, sizeof p);
+    p.n = (int)dice(1, 3);
+    p.groups = (int)dice(1, 3);
+    p.batch = dice(1, 2);
+    for (int d = 0; d < 3; d++) {
+        bool there = d >= 3 - p.n;
+        p.in[d] = there ? dice(1, most) : 1;
+        p.kernel[d] = there ? dice(1, 3) : 1;
+        p.stride[d] = there ? dice(1, 3) : 1;
+        p.dilation[d] = there ? dice(1, 3) : 1;
+        p.low[d] = there ? dice(0, 3) : 0;
+        p.high[d] = there ? dice(0, 3) : 0;
+    }
+    return p;
+}
+
+static void problem_free(problem *p) {
+    free(p->x);
+    free(p->w);
+    free(p->y);
+}
+
+static void convolutions(void) {
+    for (int run = 0; run < 150; run++) {
+        bool transposed = run % 2;
+        problem p = problem_make(6);
+        char text[900], types[3][96], attrs[300], more[64];
+        bool fits = true;
+        int64_t ci = dice(1, 2), co = dice(1, 2);
+        p.in_channels = ci * p.groups;
+        p.out_channels = co * p.groups;
+        for (int d = 0; d < 3; d++) {
+            int64_t span = p.dilation[d] * (p.kernel[d] - 1) + 1, most = p.stride[d];
+            if (p.dilation[d] > most) most = p.dilation[d];
+            p.more[d] = transposed && d >= 3 - p.n ? dice(0, most - 1) : 0;
+            int64_t room =
+                transposed ? (p.in[d] - 1) * p.stride[d] + span + p.more[d] - p.low[d] - p.high[d]
+                           : p.in[d] + p.low[d] + p.high[d] - span;
+            fits = fits && room >= 0;
+            p.out[d] = transposed ? room : room / p.stride[d] + 1;
+        }
+        if (!fits) continue;
+        stax_shape xs = spatial_shape(p.batch, p.in_channels, p.in, p.n);
+        stax_shape ys = spatial_shape(p.batch, p.out_channels, p.out, p.n);
+        stax_shape ws = transposed ? spatial_shape(p.in_channels, co, p.kernel, p.n)
+                                   : spatial_shape(p.out_channels, ci, p.kernel, p.n);
+        p.x = integers(p.batch * p.in_channels * volume(p.in));
+        p.w = integers(p.in_channels * co * volume(p.kernel));
+        p.y = integers(p.batch * p.out_channels * volume(p.out));
+        conv_loops(&p, transposed);
+        attributes(attrs, sizeof attrs, &p);
+        list3(more, sizeof more, p.more, p.n);
+        put_shape(types[0], sizeof types[0], xs);
+        put_shape(types[1], sizeof types[1], ws);
+        put_shape(types[2], sizeof types[2], ys);
+        snprintf(text, sizeof text, "graph g(x: %s, w: %s) { y: %s = %s x, w {%s%s%s}; return y }",
+                 types[0], types[1], types[2], transposed ? "conv_transpose" : "conv", attrs,
+                 transposed ? ", output_padding=" : "", transposed ? more : "");
+        check_windows(text, &p, xs, ws, ys, __LINE__);
+        problem_free(&p);
+    }
+}
+
+/* What window j of a pool holds: the sum, the largest, how many places count. */
+static void pools(void) {
+    static const char *const ops[] = {"max_pool", "avg_pool", "lp_pool"};
+    for (int run = 0; run < 180; run++) {
+        problem p = problem_make(7);
+        int op = run % 3;
+        bool ceil_mode = dice(0, 1), with_pad = op == 1 && dice(0, 1), fits = true;
+        char text[900], types[2][96], attrs[300], size[64], *groups;
+        p.in_channels = p.out_channels = 2;
+        p.groups = 1;
+        for (int d = 0; d < 3; d++) {
+            p.dilation[d] = 1;
+            int64_t room = p.in[d] + p.low[d] + p.high[d] - p.kernel[d];
+            if (p.low[d] >= p.kernel[d] || p.high[d] >= p.kernel[d]) fits = false;
+            if (room < 0) fits = false;
+            p.out[d] = (ceil_mode ? room + p.stride[d] - 1 : room) / p.stride[d] + 1;
+            if (ceil_mode && (p.out[d] - 1) * p.stride[d] >= p.in[d] + p.low[d]) p.out[d]--;
+        }
+        if (!fits) continue;
+        stax_shape xs = spatial_shape(p.batch, 2, p.in, p.n),
+                   ys = spatial_shape(p.batch, 2, p.out, p.n);
+        p.x = integers(p.batch * 2 * volume(p.in));
+        p.w = integers(1);
+        p.y = integers(p.batch * 2 * volume(p.out));
+        for (int64_t image = 0; image < p.batch * 2; image++) {
+            int64_t j[3] = {0, 0, 0};
+            for (int64_t a = 0; a < volume(p.out); a++, step3(j, p.out)) {
+                int64_t k[3] = {0, 0, 0}, count = 0;
+                float sum = 0, top = -INFINITY;
+                for (int64_t b = 0; b < volume(p.kernel); b++, step3(k, p.kernel)) {
+                    int64_t at[3];
+                    bool data = true, padded = true;
+                    for (int d = 0; d < 3; d++) {
+                        at[d] = j[d] * p.stride[d] + k[d] - p.low[d];
+                        data = data && at[d] >= 0 && at[d] < p.in[d];
+                        padded = padded && at[d] < p.in[d] + p.high[d];
+                    }
+                    count += with_pad ? padded : data;
+                    if (!data) continue;
+                    float x = p.x[image * volume(p.in) + flat3(at, p.in)];
+                    sum += op == 2 ? fabsf(x) : x;
+                    if (x > top) top = x;
+                }
+                p.y[image * volume(p.out) + a] = op == 0 ? top : op == 2 ? sum : sum / (float)count;
+            }
+        }
+        attributes(attrs, sizeof attrs, &p);
+        groups = strstr(attrs, "dilation="); /* pools have neither dilation nor groups */
+        memmove(groups, strstr(attrs, "padding="), strlen(strstr(attrs, "padding=")) + 1);
+        list3(size, sizeof size, p.kernel, p.n);
+        put_shape(types[0], sizeof types[0], xs);
+        put_shape(types[1], sizeof types[1], ys);
+        snprintf(text, sizeof text,
+                 "graph g(x: %s) { y: %s = %s x {size=%s, %s, ceil_mode=%s%s}; return y }",
+                 types[0], types[1], ops[op], size, attrs, ceil_mode ? "true" : "false",
+                 op == 2    ? ", ord=1"
+                 : with_pad ? ", count_include_pad=true"
+                            : "");
+        check_windows(text, &p, xs, xs, ys, __LINE__);
+        problem_free(&p);
+    }
+}
+
+static void adaptive_pools(void) {
+    for (int64_t n = 1; n < 12; n++) {
+        for (int64_t m = 0; m < 14; m++) {
+            problem p;
+            char text[300];
+            memset(&p, 0, sizeof p);
+            p.x = integers(n);
+            p.y = integers(2 * m);
+            for (int64_t i = 0; i < m; i++) {
+                int64_t begin = i * n / m, end = ((i + 1) * n + m - 1) / m;
+                float sum = 0, top = -INFINITY;
+                for (int64_t k = begin; k < end; k++) {
+                    sum += p.x[k];
+                    top = p.x[k] > top ? p.x[k] : top;
+                }
+                p.y[i] = sum / (float)(end - begin);
+                p.y[m + i] = top;
+            }
+            snprintf(text, sizeof text,
+                     "graph g(x: f32[1,%d]) { a = adaptive_avg_pool x {size=[%d]}\nb = "
+                     "adaptive_max_pool x "
+                     "{size=[%d]}\ny = concat a, b; return y }",
+                     (int)n, (int)m, (int)m);
+            check_windows(text, &p, stax_shape2(1, n), stax_shape1(0), stax_shape2(2, m), __LINE__);
+            problem_free(&p);
+        }
+    }
+}
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+static int64_t clamp_to(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
+
+/* The cubic kernel of Keys with a = -3/4 at distance t, near: t <= 1. */
+static float keys(float t, bool near_) {
+    if (near_) return ((1.25f * t - 2.25f) * t + 0.0f) * t + 1;
+    return ((-0.75f * t + 3.75f) * t - 6) * t + 3;
+}
+
+static void resizes(void) {
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
+    static const char *const hows[] = {"half_pixel", "align_corners", "asymmetric"};
+    static const char *const roundings[] = {"auto", "floor", "round_half_down", "ceil"};
+    for (int64_t n = 1; n < 8; n++) {
+        for (int64_t m = 0; m < 12; m++) {
+            for (int variant = 0; variant < 18; variant++) {
+                int mode = variant < 12 ? 0 : 1 + (variant - 12) / 3, how = variant % 3,
+                    rounding = variant / 3 % 4;
+                problem p;
+                char text[300];
+                memset(&p, 0, sizeof p);
+                p.x = integers(n);
+                p.y = integers(m);
+                for (int64_t i = 0; i < m; i++) {
+                    int64_t den = how == 0 ? 2 * m : how == 1 ? (m > 1 ? m - 1 : 1) : m;
+                    int64_t num = how == 0 ? (2 * i + 1) * n - m : how == 1 ? i * (n - 1) : i * n;
+                    int64_t at = floor_div(num, den);
+                    if (mode == 0) {
+                        if (rounding == 0 && how != 2) at = floor_div(2 * num + den, 2 * den);
+                        if (rounding == 2) at = -floor_div(-(2 * num - den), 2 * den);
+                        if (rounding == 3) at = -floor_div(-num, den);
+                        p.y[i] = p.x[clamp_to(at, n)];
+                    } else if (mode == 1) {
+                        if (num < 0) num = 0;
+                        if (num > (n - 1) * den) num = (n - 1) * den;
+                        at = num / den;
+                        float t = (float)((double)(num % den) / (double)den);
+                        float a = p.x[at], b = p.x[clamp_to(at + 1, n)];
+                        p.y[i] = a + (t == 0 ? 0 : t * (b - a));
+                    } else {
+                        float t = (float)((double)(num - at * den) / (double)den), sum = 0;
+                        for (int k = -1; k < 3; k++) {
+                            float w = keys(k < 1 ? t - (float)k : (float)k - t, k == 0 || k == 1);
+                            w = w * p.x[clamp_to(at + k, n)];
+                            sum = k < 0 ? w : sum + w;
+                        }
+                        p.y[i] = sum;
+                    }
+                    if (n == m) p.y[i] = p.x[i];
+                }
+                snprintf(text, sizeof text,
+                         "graph g(x: f32[%d]) { y = resize x {shape=[%d], mode=\"%s\", "
+                         "coordinates=\"%s\", "
+                         "rounding=\"%s\"}; return y }",
+                         (int)n, (int)m, modes[mode], hows[how], roundings[mode ? 0 : rounding]);
+                check_windows(text, &p, stax_shape1(n), stax_shape1(0), stax_shape1(m), __LINE__);
+                problem_free(&p);
+            }
+        }
+    }
+}
+
+static void window_edges(void) {
+    /* f16: the sum is rounded once; 2049 is no f16 */
+    GIVES("x = const f16[1,1,3] {2048, 1, 1}\nw = const f16[1,1,3] {1, 1, 1}\ny = conv x, w",
+          "f16[1,1,1] {2050}");
+    GIVES("x = const i8[1,1,2] {100, 100}\nw = const i8[1,1,2] {1, 1}\ny = conv x, w",
+          "i8[1,1,1] {-56}");
+    GIVES("x = const i8[1,1,2] {100, 100}\nw = const i8[1,1,2] {1, 1}\ny = conv x, w {dtype=i32}",
+          "i32[1,1,1] {200}");
+    GIVES(
+        "x = const u8[1,1,2] {200, 100}\nw = const u8[1,1,2] {1, 1}\nb = const u8[1] {2}\n"
+        "y = conv_transpose x, w, b",
+        "u8[1,1,3] {202, 46, 102}");
+    GIVES("x = const bool[1,1,2] {true, false}\nw = const bool[1,1,1] {true}\ny = conv x, w",
+          "bool[1,1,2] {true, false}");
+    GIVES(
+        "x = const f32[1,1,3] {1, 2, 3}\nw = const f32[1,1,2] {1, 10}\ny = conv x, w, 5.0 "
+        "{padding=\"same\"}",
+        "f32[1,1,3] {26, 37, 8}"); /* the odd place at the end */
+    GIVES("x = const f32[0,1,3] {}\nw = const f32[2,1,2] {1, 2, 3, 4}\ny = conv x, w",
+          "f32[0,2,2] {}");
+    GIVES("x = const f32[1,0,3] {}\nw = const f32[2,0,2] {}\ny = conv x, w",
+          "f32[1,2,2] {0, 0, 0, 0}");
+    GIVES(
+        "x = const f32[1,1,0] {}\nw = const f32[1,1,3] {1, 2, 3}\ny = conv x, w {padding=[[2,2]]}",
+        "f32[1,1,2] {0, 0}");
+    GIVES(
+        "x = const f32[1,1,0] {}\nw = const f32[1,1,3] {1, 2, 3}\n"
+        "y = conv_transpose x, w {stride=3, output_padding=2}",
+        "f32[1,1,2] {0, 0}");
+    /* padding takes part in a convolution, and there is none in its transpose */
+    GIVES(
+        "x = const f32[1,1,2] {1, 1}\nw = const f32[1,1,2] {inf, 1}\ny = conv x, w "
+        "{padding=[[1,0]]}",
+        "f32[1,1,2] {nan, inf}");
+    GIVES("x = const f32[1,1,2] {1, 1}\nw = const f32[1,1,2] {inf, 1}\ny = conv_transpose x, w",
+          "f32[1,1,3] {inf, inf, 1}");
+    GIVES(
+        "x = const f32[1,1,1] {3}\nw = const f32[1,1,1] {2}\ny = conv_transpose x, w {stride=3, "
+        "output_padding=2}",
+        "f32[1,1,3] {6, 0, 0}");
+    GIVES("x = const i32[4] {5, -7, 3, 9}\ny = max_pool x {size=3, stride=1, padding=[[2,0]]}",
+          "i32[4] {5, 5, 5, 9}");
+    GIVES("x = const i8[2] {-128, -128}\ny = max_pool x {size=2, stride=1, padding=[[1,1]]}",
+          "i8[3] {-128, -128, -128}");
+    GIVES("x = const bool[4] {false, true, false, false}\ny = max_pool x {size=2}",
+          "bool[2] {true, false}");
+    GIVES("x = const f32[3] {1, nan, 2}\ny = max_pool x {size=2, stride=1}", "f32[2] {nan, nan}");
+    GIVES("x = const f16[2] {60000, 60000}\ny = avg_pool x {size=2}", "f16[1] {60000}");
+    GIVES("x = const i32[2] {1, 2}\ny = avg_pool x {size=2}", "f32[1] {1.5}");
+    GIVES("x = const f32[2,4] {3, 4, 0, 0, 5, 12, 6, 8}\ny = lp_pool x {size=[2]}",
+          "f32[2,2] {5, 0, 13, 10}");
+    GIVES("x = const f16[2] {nan(0x7e01), 1}\ny = resize x {shape=[4]}",
+          "f16[4] {nan(0x7e01), nan(0x7e01), 1, 1}"); /* bits are kept */
+    GIVES(
+        "x = const f32[2] {1, inf}\ny = resize x {shape=[3], mode=\"linear\", "
+        "coordinates=\"align_corners\"}",
+        "f32[3] {1, inf, inf}");
+    GIVES("x = const i8[2] {0, 1}\ny = resize x {shape=[4], mode=\"linear\"}",
+          "f32[4] {0, 0.25, 0.75, 1}");
+    GIVES("x = const bool[2] {false, true}\ny = resize x {shape=[3]}",
+          "bool[3] {false, true, true}");
+    GIVES("x = const f32[0,2] {}\ny = resize x {shape=[0,3]}", "f32[0,3] {}");
+}
+
+static void window_errors(void) {
+#define IMAGE "x = const f32[1,2,3] {1, 2, 3, 4, 5, 6}\n"
+    REFUSES(IMAGE "w = const f32[1,3,1] {1, 2, 3}\ny = conv x, w", E_SHAPE,
+            "conv(x: f32[1,2,3]|channels");
+    REFUSES(IMAGE "w = const f32[1,2,4] {1,2,3,4,5,6,7,8}\ny = conv x, w", E_SHAPE,
+            "spatial axis 0|spans 4|size 3");
+    REFUSES(IMAGE "w = const f32[3,1,1] {1,2,3}\ny = conv x, w {groups=2}", E_SHAPE,
+            "3 channels|2 groups");
+    REFUSES(IMAGE "y = conv x, 2.0", E_SHAPE, "w[O, C/groups, K...]");
+    REFUSES(IMAGE "w = const f32[1,2,1] {1,2}\ny = conv x, w {stride=0}", E_ARGUMENT,
+            "stride|found 0");
+    REFUSES(IMAGE "w = const f32[1,2,1] {1,2}\ny = conv x, w {stride=[1,1]}", E_ARGUMENT,
+            "expected 1 entries, found 2");
+    REFUSES(IMAGE "w = const f32[1,2,1] {1,2}\ny = conv x, w {padding=[[1,1],[2,2]]}", E_ARGUMENT,
+            "expected 1 pairs [low, high], found 2");
+    REFUSES(IMAGE "w = const f32[1,2,1] {1,2}\ny = conv x, w {padding=[[1,-1]]}", E_ARGUMENT,
+            "sizes >= 0");
+    REFUSES(IMAGE "w = const f32[1,2,1] {1,2}\ny = conv x, w {padding=\"full\"}", E_ARGUMENT,
+            "pairs|valid");
+    REFUSES(IMAGE "w = const f32[1,2,1] {1,2}\ny = conv x, w {padding=[1,1]}", E_ARGUMENT, "pairs");
+    REFUSES(IMAGE "w = const f32[1,2,1] {1,2}\ny = conv x, w {padding=\"[[1,2]\"}", E_ARGUMENT,
+            "pairs");
+    REFUSES(IMAGE "w = const f32[1,2,1] {1,2}\nb = const f32[2] {1,2}\ny = conv x, w, b", E_SHAPE,
+            "the bias");
+    REFUSES(IMAGE "w = const f32[2,1,1] {1,2}\ny = conv_transpose x, w {output_padding=1}",
+            E_ARGUMENT, "output_padding|found 1");
+    REFUSES(IMAGE "w = const f32[2,1,1] {1,2}\ny = conv_transpose x, w {padding=\"same\"}",
+            E_ARGUMENT, "pairs");
+    REFUSES(IMAGE "w = const f32[2,1,1] {1,2}\ny = conv_transpose x, w {padding=[[2,2]]}", E_SHAPE,
+            "crops more");
+    REFUSES(IMAGE "y = max_pool x {size=4}", E_SHAPE, "max_pool(x: f32[1,2,3])|spans 4|size 3");
+    REFUSES(IMAGE "y = max_pool x {size=[1,1,1,1]}", E_ARGUMENT, "attribute size");
+    REFUSES(IMAGE "y = avg_pool x {size=0}", E_SHAPE, "size >= 1");
+    REFUSES(IMAGE "y = lp_pool x {size=1, ord=0}", E_ARGUMENT, "attribute ord");
+    REFUSES("x = const f32[1,2,0] {}\ny = adaptive_avg_pool x {size=2}", E_SHAPE, "axis 2");
+    REFUSES(IMAGE "y = resize x {shape=[1,2]}", E_ARGUMENT, "expected all 3 sizes, found 2");
+    REFUSES("x = const f32[0] {}\ny = resize x {shape=[2]}", E_SHAPE, "axis 0");
+    REFUSES(IMAGE "y = resize x {shape=[1,2,3], mode=\"area\"}", E_ARGUMENT,
+            "nearest|linear|cubic");
+}
+
+/* ---- compiled programs give the interpreter's bits, for small and large sizes ---- */
+
+static char *file_text(const char *path) {
+    FILE *f = fopen(path, "rb");
+    char *text = (char *)calloc(1, 20000);
+    if (f && text) text[fread(text, 1, 19999, f)] = '\0';
+    if (f) fclose(f);
+    return text;
+}
+
+static void compiled(void) {
+    static const char *const files[] = {"masks_norms", "windows"};
+    for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
+        char path[200];
+        snprintf(path, sizeof path, "tests/corpus/good/%s.stax", files[k]);
+        char *text = file_text(path);
+        stax_graph *g = stax_parse(ctx, path, text);
+        stax_program *p = g ? stax_compile(g, NULL) : NULL;
+        if (!CHECK(p != NULL)) printf("   %s\n", stax_error(ctx));
+        for (int64_t size = 3; p && size < 12; size += 4) {
+            feed a, b;
+            if (!CHECK(feed_make(&a, g, size, 3) && feed_make(&b, g, size, 3))) continue;
+            if (!CHECK_INT(stax_interpret(g, a.all, a.outputs), STAX_OK))
+                printf("   %s\n", stax_error(ctx));
+            CHECK_INT(feed_bind(p, &b), STAX_OK);
+            CHECK_INT(stax_run(p, b.slots, b.outputs), STAX_OK);
+            if (!CHECK(feed_equal(&a, &b))) printf("   %s, size %d\n", files[k], (int)size);
+            CHECK(feed_guards_hold(&b));
+            feed_free(&a);
+            feed_free(&b);
+        }
+        if (p) CHECK_INT(stax_program_status(p), STAX_OK);
+        stax_program_free(p);
+        stax_graph_free(g);
+        free(text);
+    }
+    feed_unused();
+    (void)feed_graphs;
+}
+
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
     ctx = stax_open(NULL);
@@ -238,6 +728,13 @@ int main(int argc, char **argv) {
     RUN(group_and_batch_norm);
     RUN(cross_entropies);
     RUN(dropouts);
+    RUN(convolutions);
+    RUN(pools);
+    RUN(adaptive_pools);
+    RUN(resizes);
+    RUN(window_edges);
+    RUN(window_errors);
+    RUN(compiled);
     stax_close(ctx);
     return HARNESS_END();
 }
