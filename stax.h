@@ -583,7 +583,7 @@ STAXDEF stax_value stax_dot      (stax_value a, stax_value b, stax_axes lhs_cont
                                   stax_axes rhs_batch);                            /* -> [batch..., free of a..., free of b...] */
 STAXDEF stax_value stax_dot_as   (stax_value a, stax_value b, stax_axes lhs_contract, stax_axes rhs_contract, stax_axes lhs_batch,
                                   stax_axes rhs_batch, stax_dtype dtype);
-STAXDEF stax_value stax_einsum   (const stax_value *xs, int n, const char *equation);        /* * "bij,jk->bik" */
+STAXDEF stax_value stax_einsum   (const stax_value *xs, int n, const char *equation);        /* "bij,jk->bik", "ii", "...i,i->..."; NumPy's rules, the product from left to right */
 STAXDEF stax_value stax_einsum_as(const stax_value *xs, int n, const char *equation, stax_dtype dtype);
 STAXDEF stax_value stax_linear   (stax_value x, stax_value w, stax_value b);       /* x[..., IN], w[OUT, IN], b[OUT] or none -> [..., OUT] */
 STAXDEF stax_value stax_linear_as(stax_value x, stax_value w, stax_value b, stax_dtype dtype);
@@ -623,7 +623,7 @@ STAXDEF stax_value stax_resize     (stax_value x, stax_shape shape, const char *
                                     const char *rounding);  /* NULL: "nearest", "half_pixel", "auto" (the pixel that holds the point) */
 STAXDEF stax_value stax_cross_entropy(stax_value logits, stax_value labels, int64_t axis);                      /* labels: integers [x without the axis], or probabilities like x */
 STAXDEF stax_value stax_attention  (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal,
-                                    double scale);  /* * q[..., L, D], k[..., S, D], v[..., S, E]; scale 0: 1/sqrt(D) */
+                                    double scale);  /* q[..., L, D], k[..., S, D], v[..., S, E] -> [..., L, E]; mask: bool or added; scale 0: 1/sqrt(D) */
 #define stax_softmax(x, axis)                        (stax_softmax)(STAX_AT(x), (axis))
 #define stax_log_softmax(x, axis)                    (stax_log_softmax)(STAX_AT(x), (axis))
 #define stax_layer_norm(x, g, b, axes, eps)          (stax_layer_norm)(STAX_AT(x), (g), (b), (axes), (eps))
@@ -845,7 +845,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     /* contraction */                                                                                                                                                       \
     X(MATMUL,          "matmul",          CONTRACT,    2, 2, 1, "dtype:dtype",                                       matmul,          matmul,        "[..., M, K] x [..., K, N] -> [..., M, N]") \
     X(DOT,             "dot",             CONTRACT,    2, 2, 1, "lhs_contract:axes rhs_contract:axes lhs_batch:axes rhs_batch:axes dtype:dtype", dot, basis, "general contraction: batch, free of a, free of b") \
-    X(EINSUM,          "einsum",          LATER,       1, 26, 1, "equation:text! dtype:dtype",                       later,           later,         "Einstein summation")      \
+    X(EINSUM,          "einsum",          COMPOSITE,   1, 26, 1, "equation:text! dtype:dtype",                       einsum,          einsum,        "Einstein summation, from left to right") \
     X(LINEAR,          "linear",          CONTRACT,    2, 3, 1, "dtype:dtype",                                       linear,          linear,        "x[..., IN], w[OUT, IN], b[OUT] -> [..., OUT]") \
     /* networks */                                                                                                                                                          \
     X(SOFTMAX,         "softmax",         COMPOSITE,   1, 1, 1, "axis:axis=-1",                                      softmax,         softmax,       "e^x / sum(e^x) along the axis") \
@@ -863,7 +863,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(ADAPTIVE_AVG_POOL, "adaptive_avg_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "mean of `size` windows that cover each axis") \
     X(RESIZE,          "resize",          COMPOSITE,   1, 1, 1, "shape:sizes! mode:text=nearest|linear|cubic coordinates:text=half_pixel|align_corners|asymmetric rounding:text=auto|floor|round_half_down|ceil", resize, resize, "resampled to a shape") \
     X(CROSS_ENTROPY,   "cross_entropy",   COMPOSITE,   2, 2, 1, "axis:axis=-1",                                      cross_entropy,   cross_entropy, "logsumexp(x) - x[label] along the axis; of probabilities: -sum(p * log_softmax(x))") \
-    X(ATTENTION,       "attention",       LATER,       3, 4, 1, "causal:bool=false scale:float",                     later,           later,         "softmax(q k^T * scale + mask) v") \
+    X(ATTENTION,       "attention",       COMPOSITE,   3, 4, 1, "causal:bool=false scale:float",                     attention,       attention,     "softmax(q k^T * scale + mask) v") \
     /* random */                                                                                                                                                            \
     X(RANDOM_BITS,     "random_bits",     RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=u32",                      random,          basis,         "Philox4x32-10 of a key u64[] or u32[2]") \
     X(UNIFORM,         "uniform",         RANDOM,      1, 1, 1, "shape:sizes! low:float=0 high:float=1 dtype:dtype=f32", random,      basis,         "low <= r < high")         \
@@ -9887,6 +9887,152 @@ static bool staxi_infer_linear(staxi_infer *c) {
     return (c->n < 3 || staxi_fits_into(c, 2, &out, "the bias")) && staxi_result(c, dtype, &out);
 }
 
+/* An equation read: which index each axis stands for. Indices: A-Z 0 .. 25, a-z 26 .. 51, axes of
+   the ellipsis 52 .. 59, the last one 59. */
+enum { STAXI_EINSUM_MOST = 26, STAXI_EINSUM_DOTS = 52, STAXI_EINSUM_INDICES = 60 };
+typedef struct staxi_einsum {
+    int n, n_out;
+    uint8_t rank[STAXI_EINSUM_MOST], axis[STAXI_EINSUM_MOST][STAX_MAX_RANK];
+    uint8_t out[STAX_MAX_RANK];
+} staxi_einsum;
+
+static int staxi_einsum_index(char c) {
+    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? 26 + c - 'a' : -1;
+}
+
+/* One term: letters and at most one "..." for `dots` axes. Gives the number of axes, -1 when the
+   term is wrong, more than STAX_MAX_RANK when it is too long. `has_dots` tells whether there was an
+   ellipsis. */
+static int staxi_einsum_term(const char **s, int dots, uint8_t *axis, bool *has_dots) {
+    int n = 0;
+    *has_dots = false;
+    for (; **s && **s != ',' && **s != '-'; ++*s) {
+        if (**s == ' ') continue;
+        if (strncmp(*s, "...", 3) == 0 && !*has_dots) {
+            *has_dots = true;
+            for (int k = 0; k < dots && n <= STAX_MAX_RANK; k++, n++)
+                if (n < STAX_MAX_RANK) axis[n] = (uint8_t)(STAXI_EINSUM_INDICES - dots + k);
+            *s += 2;
+        } else if (staxi_einsum_index(**s) < 0) {
+            return -1;
+        } else {
+            if (n < STAX_MAX_RANK) axis[n] = (uint8_t)staxi_einsum_index(**s);
+            n += n <= STAX_MAX_RANK;
+        }
+    }
+    return n;
+}
+
+/* Letters of a term, without the ellipsis. */
+static int staxi_einsum_letters(const char *s) {
+    int n = 0;
+    for (; *s && *s != ',' && *s != '-'; s++) n += staxi_einsum_index(*s) >= 0;
+    return n;
+}
+
+/* Reads the equation for operands of these ranks. NULL: done; else what is wrong. */
+static const char *staxi_einsum_read(const char *s, const int *rank, int n, staxi_einsum *out) {
+    int count[STAXI_EINSUM_INDICES], dots = 0;
+    bool has_dots = false, any_dots = false;
+    memset(out, 0, sizeof *out);
+    memset(count, 0, sizeof count);
+    if (n > STAXI_EINSUM_MOST) return STAXI_SAY("there are too many operands");
+    out->n = n;
+    for (int k = 0; k < n; k++) {
+        int more, axes;
+        if (k && *s++ != ',') return STAXI_SAY("it has fewer terms than operands");
+        more = rank[k] - staxi_einsum_letters(s);
+        axes = staxi_einsum_term(&s, more > 0 ? more : 0, out->axis[k], &has_dots);
+        if (axes < 0) return STAXI_SAY("expected letters and at most one ... in a term");
+        if (axes != rank[k])
+            return STAXI_SAY("a term has not as many indices as its operand has axes");
+        if (has_dots && more > dots) dots = more;
+        any_dots = any_dots || has_dots;
+        out->rank[k] = (uint8_t)axes;
+        for (int d = 0; d < axes; d++) count[out->axis[k][d]]++;
+    }
+    if (*s == ',') return STAXI_SAY("it has more terms than operands");
+    if (!*s) { /* the ellipsis, then what appears once, in order of the letters */
+        for (int k = 0; k < dots && out->n_out < STAX_MAX_RANK; k++)
+            out->out[out->n_out++] = (uint8_t)(STAXI_EINSUM_INDICES - dots + k);
+        for (int k = 0; k < STAXI_EINSUM_DOTS; k++) {
+            if (count[k] != 1) continue;
+            if (out->n_out == STAX_MAX_RANK) return STAXI_SAY("the result has too many axes");
+            out->out[out->n_out++] = (uint8_t)k;
+        }
+        return NULL;
+    }
+    if (s[0] != '-' || s[1] != '>') return STAXI_SAY("expected -> before the result's term");
+    s += 2;
+    out->n_out = staxi_einsum_term(&s, dots, out->out, &has_dots);
+    if (out->n_out < 0 || *s)
+        return STAXI_SAY("expected letters and at most one ... in the result's term");
+    if (out->n_out > STAX_MAX_RANK) return STAXI_SAY("the result has too many axes");
+    if (dots && !has_dots) return STAXI_SAY("the result's term lacks the ... of its operands");
+    if (has_dots && !any_dots) return STAXI_SAY("the result's term has a ... that no operand has");
+    for (int d = 0; d < out->n_out; d++) {
+        if (!count[out->out[d]]) return STAXI_SAY("the result has an index that no operand has");
+        for (int j = 0; j < d; j++)
+            if (out->out[j] == out->out[d]) return STAXI_SAY("the result has an index twice");
+    }
+    return NULL;
+}
+
+static uint64_t staxi_einsum_mask(const uint8_t *axis, int n) {
+    uint64_t mask = 0;
+    for (int d = 0; d < n; d++) mask |= UINT64_C(1) << axis[d];
+    return mask;
+}
+
+/* The indices that operands k .. n - 1 and the result have. */
+static uint64_t staxi_einsum_needed(const staxi_einsum *q, int k) {
+    uint64_t mask = staxi_einsum_mask(q->out, q->n_out);
+    for (; k < q->n; k++) mask |= staxi_einsum_mask(q->axis[k], q->rank[k]);
+    return mask;
+}
+
+static bool staxi_einsum_fail(const staxi_infer *c, const char *what) {
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL, STAXI_SAY("equation \"%s\": %s"),
+                         c->attrs[0].text, what);
+}
+
+static bool staxi_infer_einsum(staxi_infer *c) {
+    int rank[STAXI_EINSUM_MOST];
+    staxi_ix size[STAXI_EINSUM_INDICES];
+    staxi_type out = staxi_type_scalar(STAX_DTYPE_NONE);
+    stax_dtype dtype;
+    staxi_einsum q;
+    if (!staxi_contraction_dtype(c, 1, &dtype)) return false;
+    for (int k = 0; k < c->n; k++) rank[k] = staxi_in(c, k)->rank;
+    const char *wrong = staxi_einsum_read(c->attrs[0].text, rank, c->n, &q);
+    if (wrong) return staxi_einsum_fail(c, wrong);
+    memset(size, 0, sizeof size);
+    for (int k = 0; k < q.n; k++) {
+        for (int d = 0; d < q.rank[k]; d++) {
+            staxi_ix *s = &size[q.axis[k][d]], dim = staxi_in(c, k)->dims[d];
+            bool twice = memchr(q.axis[k], q.axis[k][d], (size_t)d) != NULL;
+            if (*s == 0 || (!twice && staxi_is_one_size(c, *s))) {
+                *s = dim;
+            } else if ((twice || !staxi_is_one_size(c, dim)) &&
+                       !staxi_same_size(c, "sizes of one index", *s, dim, NULL)) {
+                return false;
+            }
+        }
+    }
+    uint64_t have = staxi_einsum_mask(q.axis[0], q.rank[0]);
+    for (int k = 1; k < q.n; k++) {
+        int axes = 0;
+        have = (have | staxi_einsum_mask(q.axis[k], q.rank[k])) & staxi_einsum_needed(&q, k + 1);
+        for (int i = 0; i < STAXI_EINSUM_INDICES; i++) axes += (int)(have >> i & 1);
+        if (axes > STAX_MAX_RANK)
+            return staxi_einsum_fail(
+                c, STAXI_SAY("the product of the first operands has too many axes"));
+    }
+    out.rank = (uint8_t)q.n_out;
+    for (int d = 0; d < q.n_out; d++) out.dims[d] = size[q.out[d]];
+    return staxi_result(c, dtype, &out);
+}
+
 /* ---- rules: networks, random ----------------------------------------------------------------- */
 
 static bool staxi_infer_softmax(staxi_infer *c) {
@@ -9970,6 +10116,45 @@ static bool staxi_infer_batch_norm(staxi_infer *c) {
         if (!staxi_norm_operand(c, k, &staxi_channel_axis, 1, what[k])) return false;
     }
     return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+/* Keys come in blocks of so many; more blocks than this are refused. */
+enum { STAXI_KV_BLOCK = 128, STAXI_KV_BLOCKS = 256 };
+
+/* q[..., L, D], k[..., S, D], v[..., S, E]; the mask broadcasts to [..., L, S] */
+static bool staxi_infer_attention(staxi_infer *c) {
+    const staxi_type *q = staxi_in(c, 0), *k = staxi_in(c, 1), *v = staxi_in(c, 2);
+    staxi_type out = staxi_type_scalar(STAX_DTYPE_NONE);
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 3, true, &dtype)) return false;
+    if (q->rank < 2 || k->rank < 2 || v->rank < 2)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE, NULL,
+            STAXI_SAY(
+                "expected q[..., L, D], k[..., S, D], v[..., S, E], found %d, %d and %d axes"),
+            (int)q->rank, (int)k->rank, (int)v->rank);
+    if (!staxi_same_size(c, "the last sizes of q and k", q->dims[q->rank - 1], k->dims[k->rank - 1],
+                         NULL) ||
+        !staxi_same_size(c, "the number of keys and values", k->dims[k->rank - 2],
+                         v->dims[v->rank - 2], NULL))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        staxi_type batch = *staxi_in(c, i);
+        batch.rank = (uint8_t)(batch.rank - 2);
+        if (!staxi_broadcast_with(c, &out, &batch)) return false;
+    }
+    staxi_ix keys = k->dims[k->rank - 2];
+    int64_t most = (int64_t)STAXI_KV_BLOCK * STAXI_KV_BLOCKS;
+    if (staxi_ix_range(staxi_pool(c), keys).hi > most)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE,
+            staxi_is_symbolic(c, keys) ? STAXI_SAY("give the symbol a range") : NULL,
+            STAXI_SAY("the number of keys, %I, may be too large: expected at most %D"), keys, most);
+    out.dims[out.rank++] = q->dims[q->rank - 2];
+    out.dims[out.rank++] = keys;
+    if (c->n > 3 && !staxi_fits_into(c, 3, &out, "the mask")) return false;
+    out.dims[out.rank - 1] = v->dims[v->rank - 1];
+    return staxi_result(c, dtype, &out);
 }
 
 /* ---- rules: windows ---- */
@@ -12201,6 +12386,23 @@ STAXDEF stax_value(stax_dot_as)(stax_value a, stax_value b, stax_axes lhs_contra
     return staxi_build_dot(a, b, axes, &d);
 }
 
+static stax_value staxi_build_einsum(const stax_value *xs, int n, const char *equation,
+                                     staxi_attr dtype) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_text(equation);
+    a[1] = dtype;
+    return staxi_build(STAX_OP_EINSUM, xs, xs ? n : 0, a);
+}
+
+STAXDEF stax_value(stax_einsum)(const stax_value *xs, int n, const char *equation) {
+    return staxi_build_einsum(xs, n, equation, staxi_attr_none());
+}
+
+STAXDEF stax_value(stax_einsum_as)(const stax_value *xs, int n, const char *equation,
+                                   stax_dtype dtype) {
+    return staxi_build_einsum(xs, n, equation, staxi_attr_dtype(dtype));
+}
+
 STAXDEF stax_value(stax_linear)(stax_value x, stax_value w, stax_value b) {
     return staxi_build3(STAX_OP_LINEAR, x, w, b, NULL);
 }
@@ -12358,6 +12560,19 @@ STAXDEF stax_value(stax_rms_norm)(stax_value x, stax_value g, stax_axes axes, do
     return staxi_build2(STAX_OP_RMS_NORM, x, g, a);
 }
 
+STAXDEF stax_value(stax_attention)(stax_value q, stax_value k, stax_value v, stax_value mask,
+                                   bool causal, double scale) {
+    staxi_attr a[2];
+    stax_value in[4];
+    a[0] = staxi_attr_bool(causal);
+    a[1] = scale == 0 ? staxi_attr_none() : staxi_attr_float(scale);
+    in[0] = q;
+    in[1] = k;
+    in[2] = v;
+    in[3] = mask;
+    return staxi_build(STAX_OP_ATTENTION, in, 4, a);
+}
+
 static stax_value staxi_build_random(stax_op op, stax_value key, stax_shape shape,
                                      stax_dtype dtype) {
     staxi_attr a[2];
@@ -12491,9 +12706,6 @@ STAXDEF stax_value (stax_topk)(stax_value x, int64_t k, int64_t axis, bool large
     (void)k; (void)axis; (void)largest;
     return staxi_build_later(STAX_OP_TOPK, x, results, 2);
 }
-STAXI_LATER(einsum, EINSUM, (const stax_value *xs, int n, const char *equation), (STAXI_UNUSED(equation), staxi_first_of(xs, n)))
-STAXI_LATER(einsum_as, EINSUM, (const stax_value *xs, int n, const char *equation, stax_dtype dtype), (STAXI_UNUSED(equation), STAXI_UNUSED(dtype), staxi_first_of(xs, n)))
-STAXI_LATER(attention, ATTENTION, (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal, double scale), (STAXI_UNUSED(k), STAXI_UNUSED(v), STAXI_UNUSED(mask), STAXI_UNUSED(causal), STAXI_UNUSED(scale), q))
 STAXDEF stax_value (stax_map)(const stax_value *xs, int n, stax_graph *body, stax_value *results, int n_results) {
     (void)body;
     return staxi_build_later(STAX_OP_MAP, staxi_first_of(xs, n), results, n_results);
@@ -15898,6 +16110,328 @@ static bool staxi_expand_linear(staxi_expander *e, const staxi_node *n, uint32_t
     return staxi_x_finish(e, n, v, results);
 }
 
+/* The sum over the axes of a mask, in the dtype of the value; integers wrap alike in 64 bits. */
+static uint32_t staxi_x_sum(staxi_expander *e, uint32_t v, uint32_t mask) {
+    stax_dtype dtype, wide;
+    if (!v) return 0;
+    dtype = wide = staxi_x_dtype(e, v);
+    if (staxi_is_integer(dtype))
+        wide = staxi_dtype_class(dtype) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
+    v = staxi_x_reduce(e, STAX_OP_SUM, staxi_x_cast(e, v, wide), mask, NULL);
+    return staxi_x_cast(e, v, dtype);
+}
+
+/* Axes p and q of v as one, on axis p: the elements where both have the same index. */
+static uint32_t staxi_x_diagonal(staxi_expander *e, uint32_t v, int p, int q) {
+    staxi_type shape;
+    if (!v) return 0;
+    shape = *staxi_x_type(e, v);
+    shape.dims[q] = staxi_ix_const(&e->to->root->sizes, 1);
+    v = staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, v, staxi_x_iota(e, &shape, p), q, "clip");
+    return staxi_x_drop(e, v, 1u << q);
+}
+
+/* An operand of an einsum on the way: axis d stands for index axis[d]. */
+typedef struct staxi_term {
+    uint32_t v;
+    uint8_t axis[STAX_MAX_RANK];
+    int n;
+} staxi_term;
+
+static int staxi_term_axis(const staxi_term *t, int index) {
+    for (int d = 0; d < t->n; d++)
+        if (t->axis[d] == index) return d;
+    return -1;
+}
+
+/* Axis d is gone from the value. */
+static void staxi_term_forget(staxi_term *t, int d) {
+    memmove(t->axis + d, t->axis + d + 1, (size_t)(t->n - d - 1));
+    t->n--;
+}
+
+/* Sums over the indices that are not in `keep`. */
+static void staxi_x_term_sum(staxi_expander *e, staxi_term *t, uint64_t keep) {
+    uint32_t mask = 0;
+    for (int d = 0; d < t->n; d++)
+        if (!(keep >> t->axis[d] & 1)) mask |= 1u << d;
+    if (!mask) return;
+    t->v = staxi_x_sum(e, t->v, mask);
+    for (int d = t->n - 1; d >= 0; d--)
+        if (mask >> d & 1) staxi_term_forget(t, d);
+}
+
+/* Operand k: diagonals taken, axes of size 1 that another operand stretches dropped. */
+static staxi_term staxi_x_term(staxi_expander *e, const staxi_node *n, const staxi_einsum *q, int k,
+                               uint64_t stretched) {
+    staxi_term t;
+    memset(&t, 0, sizeof t);
+    t.v = staxi_x_dot_operand(e, n, (uint32_t)k);
+    t.n = q->rank[k];
+    memcpy(t.axis, q->axis[k], sizeof t.axis);
+    for (int d = t.n - 1; d > 0; d--) {
+        int first = staxi_term_axis(&t, t.axis[d]);
+        if (first == d) continue;
+        t.v = staxi_x_diagonal(e, t.v, first, d);
+        staxi_term_forget(&t, d);
+    }
+    for (int d = t.n - 1; t.v && d >= 0; d--) {
+        if (!(stretched >> t.axis[d] & 1) ||
+            !staxi_ix_equals(e->to, staxi_x_type(e, t.v)->dims[d], 1))
+            continue;
+        t.v = staxi_x_drop(e, t.v, 1u << d);
+        staxi_term_forget(&t, d);
+    }
+    return t;
+}
+
+/* The term's value with the axes of `model`, size 1 where it has no such index. */
+static uint32_t staxi_x_term_like(staxi_expander *e, const staxi_term *t, const staxi_term *model) {
+    int64_t axes[STAX_MAX_RANK];
+    staxi_type shape = staxi_type_scalar(STAX_DTYPE_NONE);
+    int n = 0;
+    if (!t->v) return 0;
+    shape.rank = (uint8_t)model->n;
+    for (int d = 0; d < model->n; d++) {
+        int from = staxi_term_axis(t, model->axis[d]);
+        shape.dims[d] =
+            from < 0 ? staxi_ix_const(&e->to->root->sizes, 1) : staxi_x_type(e, t->v)->dims[from];
+        if (from >= 0) axes[n++] = from;
+    }
+    return staxi_x_reshape(e, staxi_x_permute(e, t->v, axes), &shape);
+}
+
+/* a * b, elementwise over all indices of both */
+static staxi_term staxi_x_term_times(staxi_expander *e, const staxi_term *a, const staxi_term *b) {
+    staxi_term r = *a;
+    staxi_type shape;
+    uint32_t x, y;
+    for (int d = 0; d < b->n; d++)
+        if (staxi_term_axis(a, b->axis[d]) < 0) r.axis[r.n++] = b->axis[d];
+    x = staxi_x_term_like(e, a, &r);
+    y = staxi_x_term_like(e, b, &r);
+    r.v = 0;
+    if (!x || !y) return r;
+    shape = *staxi_x_type(e, x);
+    for (int d = 0; d < shape.rank; d++)
+        if (staxi_term_axis(a, r.axis[d]) < 0) shape.dims[d] = staxi_x_type(e, y)->dims[d];
+    r.v = staxi_x_op2(e, STAX_OP_MUL, staxi_x_expand(e, x, &shape), staxi_x_expand(e, y, &shape));
+    return r;
+}
+
+/* The product of two terms, summed over the indices that are not in `keep`: first those that only
+   one term has, then, as a contraction in the order of a, those that both have. */
+static staxi_term staxi_x_term_product(staxi_expander *e, staxi_term a, staxi_term b,
+                                       uint64_t keep) {
+    int64_t lists[4][STAX_MAX_RANK];
+    staxi_attr attrs[4];
+    staxi_term r;
+    int count[4] = {0, 0, 0, 0};
+    staxi_x_term_sum(e, &a, keep | staxi_einsum_mask(b.axis, b.n));
+    staxi_x_term_sum(e, &b, keep | staxi_einsum_mask(a.axis, a.n));
+    memset(&r, 0, sizeof r);
+    for (int d = 0; d < a.n; d++) {
+        int other = staxi_term_axis(&b, a.axis[d]);
+        int kind = keep >> a.axis[d] & 1 ? 2 : 0;
+        if (other < 0) continue;
+        lists[kind][count[kind]++] = d;
+        lists[kind + 1][count[kind + 1]++] = other;
+        if (kind) r.axis[r.n++] = a.axis[d];
+    }
+    if (!count[0]) return staxi_x_term_times(e, &a, &b);
+    for (int d = 0; d < a.n; d++)
+        if (staxi_term_axis(&b, a.axis[d]) < 0) r.axis[r.n++] = a.axis[d];
+    for (int d = 0; d < b.n; d++)
+        if (staxi_term_axis(&a, b.axis[d]) < 0) r.axis[r.n++] = b.axis[d];
+    for (int k = 0; k < 4; k++) attrs[k] = staxi_attr_list(lists[k], count[k]);
+    r.v = staxi_x_dot(e, a.v, b.v, attrs, NULL);
+    return r;
+}
+
+static bool staxi_expand_einsum(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    int rank[STAXI_EINSUM_MOST];
+    uint64_t stretched = 0;
+    staxi_einsum q;
+    staxi_term t, next;
+    int64_t axes[STAX_MAX_RANK];
+    for (uint32_t k = 0; k < n->n_sources; k++) rank[k] = e->from->values[n->sources[k]].type.rank;
+    if (staxi_einsum_read(n->attrs[0].text, rank, (int)n->n_sources, &q)) return false;
+    for (int k = 0; k < q.n; k++) /* indices of which some axis is not 1 */
+        for (int d = 0; d < q.rank[k]; d++)
+            if (!staxi_ix_equals(e->from, e->from->values[n->sources[k]].type.dims[d], 1))
+                stretched |= UINT64_C(1) << q.axis[k][d];
+    t = staxi_x_term(e, n, &q, 0, stretched);
+    for (int k = 1; k < q.n; k++) {
+        next = staxi_x_term(e, n, &q, k, stretched);
+        t = staxi_x_term_product(e, t, next, staxi_einsum_needed(&q, k + 1));
+    }
+    staxi_x_term_sum(e, &t, staxi_einsum_mask(q.out, q.n_out));
+    for (int d = 0; d < q.n_out; d++) axes[d] = staxi_term_axis(&t, q.out[d]);
+    return staxi_x_finish(e, n, staxi_x_permute(e, t.v, axes), results);
+}
+
+/* Operand k of an attention in the dtype computed in, with all batch axes. */
+static uint32_t staxi_x_attention_operand(staxi_expander *e, const staxi_node *n, uint32_t k,
+                                          const staxi_type *out) {
+    uint32_t v = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+    staxi_type shape = *out;
+    if (!v) return 0;
+    for (int d = 1; d <= 2; d++)
+        shape.dims[shape.rank - d] = staxi_x_type(e, v)->dims[staxi_x_type(e, v)->rank - d];
+    return staxi_x_expand(e, v, &shape);
+}
+
+/* Contracts the last axis of a with axis rank - from_end of b; the others in front are batch axes.
+ */
+static uint32_t staxi_x_batched_dot(staxi_expander *e, uint32_t a, uint32_t b, int from_end,
+                                    bool lanes) {
+    int64_t batch[STAX_MAX_RANK], last_a, axis_b;
+    staxi_attr attrs[4];
+    if (!a || !b) return 0;
+    int rank = staxi_x_type(e, a)->rank;
+    last_a = rank - 1;
+    axis_b = rank - from_end;
+    for (int d = 0; d < rank - 2; d++) batch[d] = d;
+    attrs[0] = staxi_attr_list(&last_a, 1);
+    attrs[1] = staxi_attr_list(&axis_b, 1);
+    attrs[2] = attrs[3] = staxi_attr_list(batch, rank - 2);
+    return staxi_x_dot(e, a, b, attrs, lanes ? "lanes [0]" : "chain [0]");
+}
+
+/* 1 / sqrt(size), rounded from f64 */
+static uint32_t staxi_x_inverse_root_of_size(staxi_expander *e, staxi_ix size, stax_dtype dtype) {
+    uint32_t v = staxi_x_cast(e, staxi_x_size_value(e, size), STAX_F64);
+    v = staxi_x_op2(e, STAX_OP_DIV, staxi_x_number(e, 1.0, STAX_F64),
+                    staxi_x_op1(e, STAX_OP_SQRT, v));
+    return staxi_x_cast(e, v, dtype);
+}
+
+typedef struct staxi_attention {
+    uint32_t q, k, v, mask, scale; /* mask 0: none */
+    bool causal, score_lanes, value_lanes;
+    staxi_ix keys;
+} staxi_attention;
+
+static uint32_t staxi_x_block(staxi_expander *e, uint32_t v, int from_end, int64_t first) {
+    if (!v) return 0;
+    return staxi_x_slice(e, v, staxi_x_type(e, v)->rank - from_end, first, first + STAXI_KV_BLOCK,
+                         1);
+}
+
+/* where(seen, s, -inf) */
+static uint32_t staxi_x_hide(staxi_expander *e, uint32_t seen, uint32_t s) {
+    uint32_t never = s ? staxi_x_number(e, -staxi_infinity(), staxi_x_dtype(e, s)) : 0;
+    return staxi_x_op3(e, STAX_OP_WHERE, seen, s, staxi_x_like(e, never, s));
+}
+
+/* q k^T * scale, masked, for the keys from `first` on */
+static uint32_t staxi_x_scores(staxi_expander *e, const staxi_attention *a, int64_t first) {
+    uint32_t s = staxi_x_batched_dot(e, a->q, staxi_x_block(e, a->k, 2, first), 1, a->score_lanes),
+             m;
+    s = staxi_x_with(e, STAX_OP_MUL, s, a->scale);
+    if (!s) return 0;
+    if (a->mask) {
+        m = staxi_x_block(e, a->mask, 1, first);
+        s = staxi_x_dtype(e, a->mask) == STAX_BOOL ? staxi_x_hide(e, m, s)
+                                                   : staxi_x_op2(e, STAX_OP_ADD, s, m);
+    }
+    if (!a->causal || !s) return s;
+    staxi_type shape = *staxi_x_type(e, s);
+    m = staxi_x_with(e, STAX_OP_ADD, staxi_x_iota(e, &shape, shape.rank - 1),
+                     staxi_x_int(e, first, STAX_I64));
+    return staxi_x_hide(e, staxi_x_op2(e, STAX_OP_LE, m, staxi_x_iota(e, &shape, shape.rank - 2)),
+                        s);
+}
+
+/* The largest score of each row; -inf where there may be no key. */
+static uint32_t staxi_x_top_score(staxi_expander *e, uint32_t s, uint32_t mask) {
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    if (!s) return 0;
+    int last = staxi_x_type(e, s)->rank - 1;
+    if (staxi_ix_range(&e->to->root->sizes, staxi_x_type(e, s)->dims[last]).lo < 1) {
+        memset(low, 0, sizeof low);
+        memset(high, 0, sizeof high);
+        high[last] = 1;
+        s = staxi_x_pad(e, s, low, high, staxi_attr_float(-staxi_infinity()), "constant");
+    }
+    return staxi_x_reduce(e, STAX_OP_MAX, s, mask, NULL);
+}
+
+/* Is there a key from `first` on? In the shape of a value. */
+static uint32_t staxi_x_has_key(staxi_expander *e, const staxi_attention *a, int64_t first,
+                                uint32_t model) {
+    uint32_t more =
+        staxi_x_op2(e, STAX_OP_GT, staxi_x_size_value(e, a->keys), staxi_x_int(e, first, STAX_I64));
+    return staxi_x_like(e, more, model);
+}
+
+/* Blocks of 128 keys, from the first on; m, l, acc: the largest score, the sum and the weighted
+   values so far, at first -inf, 0, 0. s = q k^T * scale (masked);  M = maximum(m, max(s));  t = M
+   if that is finite, else 0 p = exp(s - t);  l = l * exp(m - t) + sum(p);  acc = acc * exp(m - t) +
+   p v;  m = M The result is acc / l. The first block has nothing to rescale. No keys: 0. */
+static bool staxi_expand_attention(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_type out = staxi_x_result(e, n), shape = out;
+    uint32_t m = 0, l = 0, acc = 0;
+    staxi_attention a;
+    memset(&a, 0, sizeof a);
+    a.q = staxi_x_attention_operand(e, n, 0, &out);
+    a.k = staxi_x_attention_operand(e, n, 1, &out);
+    a.v = staxi_x_attention_operand(e, n, 2, &out);
+    if (!a.q || !a.k || !a.v) return false;
+    int last = out.rank - 1;
+    uint32_t mask = 1u << last;
+    stax_dtype dtype = staxi_x_dtype(e, a.q);
+    a.keys = staxi_x_type(e, a.k)->dims[last - 1];
+    a.causal = n->attrs[0].i != 0;
+    a.score_lanes =
+        staxi_ix_equals(e->to, out.dims[last - 1], 1) || staxi_ix_equals(e->to, a.keys, 1);
+    a.value_lanes = staxi_ix_equals(e->to, out.dims[last], 1);
+    a.scale = staxi_attr_given(&n->attrs[1])
+                  ? staxi_x_number(e, n->attrs[1].f, dtype)
+                  : staxi_x_inverse_root_of_size(e, staxi_x_type(e, a.q)->dims[last], dtype);
+    shape.dims[last] = a.keys;
+    if (n->n_sources > 3) {
+        stax_dtype own = staxi_old_source_dtype(e, n, 3);
+        a.mask = staxi_x_operand(e, n, 3, own == STAX_BOOL ? own : staxi_old_dtype(e, n));
+        a.mask = staxi_x_expand(e, a.mask, &shape);
+        if (!a.mask) return false;
+    }
+    int64_t most = staxi_ix_range(pool, a.keys).hi, least = staxi_ix_range(pool, a.keys).lo;
+    for (int64_t first = 0; first < most; first += STAXI_KV_BLOCK) {
+        uint32_t s = staxi_x_scores(e, &a, first), top = staxi_x_top_score(e, s, mask), t, p, by,
+                 was = acc;
+        if (first) top = staxi_x_op2(e, STAX_OP_MAXIMUM, m, top);
+        t = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, top), top,
+                        staxi_x_zeros_like(e, top));
+        p = staxi_x_op1(e, STAX_OP_EXP,
+                        staxi_x_op2(e, STAX_OP_SUB, s, staxi_x_spread(e, t, s, mask)));
+        s = staxi_x_reduce(e, STAX_OP_SUM, p, mask, NULL);
+        p = staxi_x_batched_dot(e, p, staxi_x_block(e, a.v, 2, first), 2, a.value_lanes);
+        if (first) {
+            by = staxi_x_op1(e, STAX_OP_EXP, staxi_x_op2(e, STAX_OP_SUB, m, t));
+            l = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_MUL, l, by), s);
+            acc = staxi_x_op2(e, STAX_OP_MUL, acc, staxi_x_spread(e, by, acc, mask));
+            acc = staxi_x_op2(e, STAX_OP_ADD, acc, p);
+            if (first >= least) /* a block that is not there leaves the sign of a zero alone */
+                acc = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_has_key(e, &a, first, acc), acc, was);
+        } else {
+            l = s;
+            acc = p;
+        }
+        m = top;
+        if (!acc || !l) return false;
+    }
+    if (!acc)
+        return staxi_x_finish(e, n, staxi_x_expand(e, staxi_x_number(e, 0.0, dtype), &out),
+                              results);
+    acc = staxi_x_op2(e, STAX_OP_DIV, acc, staxi_x_spread(e, l, acc, mask));
+    if (least < 1)
+        acc = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_has_key(e, &a, 0, acc), acc,
+                          staxi_x_zeros_like(e, acc));
+    return staxi_x_finish(e, n, acc, results);
+}
+
 /* ---- windows: views of padded data, reduced or contracted
  * ------------------------------------------- */
 
@@ -16108,12 +16642,7 @@ static uint32_t staxi_x_overlap(staxi_expander *e, uint32_t v, const staxi_windo
         all = k ? staxi_x_op2(e, STAX_OP_LOGICAL_AND, all, valid) : valid;
     }
     v = staxi_x_op3(e, STAX_OP_WHERE, all, v, staxi_x_zeros_like(e, v));
-    if (!v) return 0;
-    stax_dtype dtype = staxi_x_dtype(e, v), wide = dtype;
-    if (staxi_is_integer(dtype)) /* wraps alike in 64 bits */
-        wide = staxi_dtype_class(dtype) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
-    v = staxi_x_reduce(e, STAX_OP_SUM, staxi_x_cast(e, v, wide), mask, NULL);
-    return staxi_x_cast(e, v, dtype);
+    return staxi_x_sum(e, v, mask);
 }
 
 /* Products summed over channels as a chain, [N, S..., O, K...]; of those the sum, by the rule for

@@ -678,6 +678,234 @@ static void window_errors(void) {
             "nearest|linear|cubic");
 }
 
+/* ---- einsum ---- */
+
+/* Operands of an equation without an ellipsis, with small integers, by the definition: the sum,
+   over all values of the indices, of the product of the elements they point at. */
+static void einsum_by_loops(const char *equation, int line) {
+    enum { MOST = 4 };
+    int n = 0, rank[MOST + 1] = {0, 0, 0, 0, 0}, axis[MOST + 1][8];
+    int64_t size[26], value[26], out_elements = 1, total = 1;
+    float *data[MOST], *want, *got;
+    stax_value in[MOST];
+    stax_tensor tensors[MOST], out;
+    stax_graph *g = stax_graph_new(ctx);
+    for (int k = 0; k < 26; k++) size[k] = dice(1, 4);
+    for (const char *s = equation; *s; s++) {
+        if (*s == ',') n++;
+        if (*s == '>') n = MOST;
+        if (*s >= 'a' && *s <= 'z') axis[n][rank[n]++] = *s - 'a';
+    }
+    n = 1;
+    for (const char *s = equation; *s; s++) n += *s == ',';
+    for (int k = 0; k < n; k++) {
+        stax_shape shape = stax_shape0();
+        char name[8];
+        int64_t elements = 1;
+        for (int d = 0; d < rank[k]; d++) {
+            shape.dims[shape.rank++] = size[axis[k][d]];
+            elements *= size[axis[k][d]];
+        }
+        data[k] = integers(elements);
+        tensors[k] = stax_tensor_of(STAX_F32, shape, data[k]);
+        snprintf(name, sizeof name, "x%d", k);
+        in[k] = stax_input(g, name, STAX_F32, shape);
+    }
+    for (int d = 0; d < rank[MOST]; d++) out_elements *= size[axis[MOST][d]];
+    want = (float *)calloc((size_t)out_elements, sizeof *want);
+    got = (float *)calloc((size_t)out_elements, sizeof *got);
+    bool used[26];
+    memset(used, 0, sizeof used);
+    for (int k = 0; k < n; k++)
+        for (int d = 0; d < rank[k]; d++) used[axis[k][d]] = true;
+    for (int k = 0; k < 26; k++) total *= used[k] ? size[k] : 1;
+    for (int64_t at = 0; at < total; at++) {
+        int64_t rest = at, to = 0;
+        float product = 1;
+        for (int k = 0; k < 26; k++) {
+            value[k] = used[k] ? rest % size[k] : 0;
+            rest /= used[k] ? size[k] : 1;
+        }
+        for (int k = 0; k < n; k++) {
+            int64_t from = 0;
+            for (int d = 0; d < rank[k]; d++) from = from * size[axis[k][d]] + value[axis[k][d]];
+            product *= data[k][from];
+        }
+        for (int d = 0; d < rank[MOST]; d++) to = to * size[axis[MOST][d]] + value[axis[MOST][d]];
+        want[to] += product;
+    }
+    stax_output(g, "y", stax_einsum(in, n, equation));
+    stax_output_info info;
+    if ((!stax_graph_output(g, 0, &info) || info.shape.rank != rank[MOST]) &&
+        harness_bad(__FILE__, line))
+        printf("%s: %s\n", equation, stax_graph_error(g));
+    out = stax_tensor_of(STAX_F32, info.shape, got);
+    if (stax_ok(g)) {
+        CHECK_INT(stax_interpret(g, tensors, &out), STAX_OK);
+        for (int64_t k = 0; k < out_elements; k++) {
+            if (got[k] == want[k]) continue;
+            if (harness_bad(__FILE__, line))
+                printf("%s: element %d is %g, expected %g\n", equation, (int)k, (double)got[k],
+                       (double)want[k]);
+            break;
+        }
+    }
+    for (int k = 0; k < n; k++) free(data[k]);
+    free(want);
+    free(got);
+    stax_graph_free(g);
+}
+
+static void einsums(void) {
+    static const char *const equations[] = {
+        "ij,jk->ik",   "bij,bjk->bik",   "ij->ji",        "ij->",          "ii->i",
+        "ii->",        "iji->j",         "iij->ij",       "i,j->ij",       "ij,ij->ij",
+        "ij,ij->",     "ij,k->ij",       "ij,k->k",       "ijk,ljm->kilm", "ab,bc,cd->ad",
+        "ab,ab,ab->b", "abc,cd,be->ade", "aab,bc->ac",    "abc,abc->c",    "a,a->a",
+        "a,a->",       "abcd,dcba->ac",  "a,b,c,d->dcba", "ab,ca,bc->abc", "i->i",
+        "iii->i",      "iiij,jk->ik",    ",->",           "a,->a",         "xyz,yxw->wz"};
+    for (int round = 0; round < 3; round++)
+        for (size_t k = 0; k < sizeof equations / sizeof equations[0]; k++)
+            einsum_by_loops(equations[k], __LINE__);
+}
+
+static void einsum_rules(void) {
+#define M22 "x = const f32[2,2] {1, 2, 3, 4}\n"
+    GIVES(M22 "y = einsum x, x {equation=\"ij,jk\"}", "f32[2,2] {7, 10, 15, 22}");
+    GIVES(M22 "y = einsum x {equation=\"ba\"}",
+          "f32[2,2] {1, 3, 2, 4}"); /* in order of the letters */
+    GIVES(M22 "y = einsum x {equation=\"aB\"}", "f32[2,2] {1, 3, 2, 4}"); /* capitals first */
+    GIVES(M22 "y = einsum x {equation=\" i i -> i \"}", "f32[2] {1, 4}");
+    GIVES(M22 "y = einsum x {equation=\"ii\"}", "f32[] {5}");
+    GIVES(
+        "x = const f32[2,1,2] {1, 2, 3, 4}\nz = const f32[3,2] {1, 1, 1, 2, 2, 1}\n"
+        "y = einsum x, z {equation=\"...i,...i->...\"}",
+        "f32[2,3] {3, 5, 4, 7, 11, 10}");
+    GIVES(M22 "v = const f32[2] {1, 10}\ny = einsum v, x {equation=\"i,i...\"}", "f32[2] {31, 42}");
+    GIVES(M22 "y = einsum x {equation=\"...a->a...\"}", "f32[2,2] {1, 3, 2, 4}");
+    GIVES(
+        "x = const f32[1,2] {1, 2}\nz = const f32[3] {1, 2, 3}\ny = einsum x, z "
+        "{equation=\"ab,a->b\"}",
+        "f32[2] {6, 12}"); /* an axis of size 1 is stretched */
+    GIVES(
+        "x = const f32[1,2] {1, 2}\nz = const f32[3,1] {1, 2, 3}\ny = einsum x, z "
+        "{equation=\"ab,ab->ab\"}",
+        "f32[3,2] {1, 2, 2, 4, 3, 6}");
+    GIVES("x = const i8[2] {100, 100}\ny = einsum x {equation=\"i->\"}", "i8[] {-56}");
+    GIVES("x = const i8[2] {100, 100}\ny = einsum x, x {equation=\"i,i->\", dtype=i32}",
+          "i32[] {20000}");
+    GIVES(
+        "x = const bool[2,2] {true, false, false, false}\ny = einsum x, x {equation=\"ij,jk->ik\"}",
+        "bool[2,2] {true, false, false, false}");
+    GIVES("x = const f16[3] {2048, 1, 1}\ny = einsum x {equation=\"i->\"}", "f16[] {2050}");
+    GIVES("x = const f32[0,2] {}\ny = einsum x {equation=\"ij->j\"}", "f32[2] {0, 0}");
+    GIVES("x = const f32[2] {1, 2}\ny = einsum x, 3.0 {equation=\"i,->i\"}", "f32[2] {3, 6}");
+    REFUSES(M22 "y = einsum x {equation=\"ijk\"}", E_ARGUMENT,
+            "einsum(x: f32[2,2])|\"ijk\"|as many indices");
+    REFUSES(M22 "y = einsum x, x {equation=\"ij\"}", E_ARGUMENT, "fewer terms");
+    REFUSES(M22 "y = einsum x {equation=\"ij,jk\"}", E_ARGUMENT, "more terms");
+    REFUSES(M22 "y = einsum x {equation=\"ij->ik\"}", E_ARGUMENT, "no operand has");
+    REFUSES(M22 "y = einsum x {equation=\"ij->ii\"}", E_ARGUMENT, "twice");
+    REFUSES(M22 "y = einsum x {equation=\"i1\"}", E_ARGUMENT, "expected letters");
+    REFUSES(M22 "y = einsum x {equation=\"ij-ij\"}", E_ARGUMENT, "expected ->");
+    REFUSES(M22 "y = einsum x {equation=\"...j->j\"}", E_ARGUMENT, "lacks the ...");
+    REFUSES(M22 "y = einsum x {equation=\"ij->...ij\"}", E_ARGUMENT, "no operand has");
+    REFUSES(M22 "v = const f32[3] {1, 2, 3}\ny = einsum x, v {equation=\"ij,j->i\"}", E_SHAPE,
+            "sizes of one index: expected 2, found 3");
+    REFUSES("x = const f32[2,3] {1,2,3,4,5,6}\ny = einsum x {equation=\"ii\"}", E_SHAPE,
+            "expected 2, found 3");
+    REFUSES(
+        "x = const f32[1,1,1,1,1] {1}\ny = einsum x, x {equation=\"abcde,fghij->\"}\n"
+        "z = einsum x, x, x {equation=\"abcde,fghij,abcde\"}",
+        E_ARGUMENT, "too many axes");
+}
+
+/* ---- attention, against the same steps written out ---- */
+
+static void same_steps(const char *op, const char *steps, int64_t keys, int line) {
+    static const char *const made =
+        "graph g() {\na = uniform 1 {shape=[2,3,4], low=-3, high=3}\nb = uniform 2 "
+        "{shape=[2,%d,4], low=-3, high=3}\n"
+        "c = uniform 3 {shape=[2,%d,5], low=-1, high=1}\nr = uniform 4 {shape=[3,%d]}\nm = ge r, "
+        "0.3\n%s\nreturn y\n}\n";
+    unsigned char *got[2];
+    stax_tensor out[2];
+    for (int k = 0; k < 2; k++) {
+        char *text = (char *)malloc(8000);
+        snprintf(text, 8000, made, (int)keys, (int)keys, (int)keys, k ? steps : op);
+        got[k] = output_of(text, &out[k]);
+        if (!got[k] && harness_bad(__FILE__, line)) printf("%s\n%s\n", stax_error(ctx), text);
+        free(text);
+    }
+    if (got[0] && got[1] && CHECK_INT(elements(&out[0]), elements(&out[1]))) {
+        size_t bytes = (size_t)elements(&out[0]) * 4;
+        if (memcmp(got[0], got[1], bytes) != 0 && harness_bad(__FILE__, line)) {
+            double worst = 0;
+            for (int64_t k = 0; k < elements(&out[0]); k++)
+                worst = fmax(worst, fabs(element(&out[0], k) - element(&out[1], k)));
+            printf("differs by up to %g: %s\n", worst, op);
+        }
+    }
+    free(got[0]);
+    free(got[1]);
+}
+
+static void attentions(void) {
+#define SCORES "t = transpose b\ns0 = matmul a, t\ns1 = mul s0, 0.5\n"
+#define WEIGHTS                                                                                 \
+    "p0 = max s {axes=[-1], keepdims=true}\np1 = sub s, p0\np = exp p1\nl = sum p {axes=[-1], " \
+    "keepdims=true}\n"                                                                          \
+    "v = matmul p, c\ny = div v, l"
+    same_steps("y = attention a, b, c", SCORES "s = add s1, 0.0\n" WEIGHTS, 7, __LINE__);
+    same_steps("y = attention a, b, c {scale=0.5}", SCORES "s = add s1, 0.0\n" WEIGHTS, 128,
+               __LINE__);
+    same_steps("y = attention a, b, c, r", SCORES "s = add s1, r\n" WEIGHTS, 9, __LINE__);
+    same_steps("y = attention a, b, c, m", SCORES "s = where m, s1, -inf\n" WEIGHTS, 40, __LINE__);
+    same_steps("y = attention a, b, c {causal=true}",
+               SCORES
+               "i = iota {shape=[3,6], axis=0}\nj = iota {shape=[3,6], axis=1}\nn = le j, i\n"
+               "s = where n, s1, -inf\n" WEIGHTS,
+               6, __LINE__);
+    /* two blocks */
+    same_steps("y = attention a, b, c",
+               SCORES
+               "s, z = split s1 {sizes=[128,3], axis=2}\nc1, c2 = split c {sizes=[128,3], axis=1}\n"
+               "m1 = max s {axes=[-1], keepdims=true}\nd1 = sub s, m1\np1 = exp d1\nl1 = sum p1 "
+               "{axes=[-1], keepdims=true}\n"
+               "v1 = matmul p1, c1\nm2 = max z {axes=[-1], keepdims=true}\nm3 = maximum m1, m2\nd2 "
+               "= sub z, m3\np2 = exp d2\n"
+               "f = sub m1, m3\nh = exp f\nl2 = sum p2 {axes=[-1], keepdims=true}\nl3 = mul l1, "
+               "h\nl = add l3, l2\n"
+               "v2 = matmul p2, c2\nv3 = mul v1, h\nv = add v3, v2\ny = div v, l",
+               131, __LINE__);
+    GIVES(
+        "q = const f32[1,1] {1}\nv = const f32[2,1] {3, 5}\nz = const f32[2,1] {0, 0}\ny = "
+        "attention q, z, v",
+        "f32[1,1] {4}");
+    GIVES(
+        "q = const f32[2,1] {1, 1}\nz = const f32[2,1] {0, 0}\nv = const f32[2,1] {3, 5}\n"
+        "y = attention q, z, v {causal=true}",
+        "f32[2,1] {3, 4}");
+    /* a row without keys is 0 / 0; no keys at all give 0 */
+    GIVES(
+        "q = const f32[1,1] {1}\nz = const f32[2,1] {0, 0}\nm = const bool[1,2] {false, false}\n"
+        "y = attention q, z, z, m",
+        "f32[1,1] {nan}");
+    GIVES("q = const f32[2,1] {1, 1}\nz = const f32[0,1] {}\ny = attention q, z, z",
+          "f32[2,1] {0, 0}");
+    GIVES(
+        "q = const f16[1,1] {1}\nz = const f16[2,1] {0, 0}\nv = const f16[2,1] {60000, 60000}\n"
+        "y = attention q, z, v",
+        "f16[1,1] {60000}"); /* computed in f32 */
+    REFUSES(X23 "y = attention x, x, 1.0", E_SHAPE, "attention(|2, 2 and 0 axes");
+    REFUSES(X23 "k = const f32[2,2] {1,2,3,4}\ny = attention x, k, k", E_SHAPE,
+            "last sizes of q and k");
+    REFUSES(X23 "v = const f32[1,3] {1,2,3}\ny = attention x, x, v", E_SHAPE,
+            "number of keys and values");
+    REFUSES(X23 "m = const bool[3,2] {true,true,true,true,true,true}\ny = attention x, x, x, m",
+            E_SHAPE, "the mask");
+}
+
 /* ---- compiled programs give the interpreter's bits, for small and large sizes ---- */
 
 static char *file_text(const char *path) {
@@ -689,7 +917,7 @@ static char *file_text(const char *path) {
 }
 
 static void compiled(void) {
-    static const char *const files[] = {"masks_norms", "windows"};
+    static const char *const files[] = {"masks_norms", "windows", "einsum_attention"};
     for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
         char path[200];
         snprintf(path, sizeof path, "tests/corpus/good/%s.stax", files[k]);
@@ -697,7 +925,7 @@ static void compiled(void) {
         stax_graph *g = stax_parse(ctx, path, text);
         stax_program *p = g ? stax_compile(g, NULL) : NULL;
         if (!CHECK(p != NULL)) printf("   %s\n", stax_error(ctx));
-        for (int64_t size = 3; p && size < 12; size += 4) {
+        for (int64_t size = 3; p && size < 400; size = size * 4 + 1) {
             feed a, b;
             if (!CHECK(feed_make(&a, g, size, 3) && feed_make(&b, g, size, 3))) continue;
             if (!CHECK_INT(stax_interpret(g, a.all, a.outputs), STAX_OK))
@@ -734,6 +962,9 @@ int main(int argc, char **argv) {
     RUN(resizes);
     RUN(window_edges);
     RUN(window_errors);
+    RUN(einsums);
+    RUN(einsum_rules);
+    RUN(attentions);
     RUN(compiled);
     stax_close(ctx);
     return HARNESS_END();
