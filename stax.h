@@ -479,7 +479,7 @@ STAXDEF stax_value stax_stack    (const stax_value *xs, int n, int64_t axis);   
 STAXDEF stax_value stax_split    (stax_value x, const int64_t *sizes, int n, int64_t axis, stax_value *results);
 STAXDEF stax_value stax_tile     (stax_value x, stax_shape repeats);                   /* repeated along each axis */
 STAXDEF stax_value stax_unfold   (stax_value x, int64_t axis, int64_t size, int64_t step);  /* [.., N, ..] -> [.., windows, .., size] */
-STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);          /* * drops the axis        */
+STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);          /* drops the axis          */
 #define stax_reshape(x, shape)                  (stax_reshape)(STAX_AT(x), (shape))
 #define stax_permute(x, axes)                   (stax_permute)(STAX_AT(x), (axes))
 #define stax_transpose(x)                       (stax_transpose)(STAX_AT(x))
@@ -507,10 +507,10 @@ STAXDEF stax_value stax_take_along_axis(stax_value x, stax_value i, int64_t axis
 STAXDEF stax_value stax_take_along_axis_mode(stax_value x, stax_value i, int64_t axis, const char *mode);
 STAXDEF stax_value stax_scatter        (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode);  /* x[A,N,B], i[I], u[A,I,B]: x with x[i[k]] op= u[k] in the order of k; mode NULL or
                                             "set" (the last one stays), "add", "min", "max", "mul"; u broadcasts, its dtype is x's */
-STAXDEF stax_value stax_one_hot        (stax_value i, int64_t size);                                       /* * [...] -> [..., size]           */
+STAXDEF stax_value stax_one_hot        (stax_value i, int64_t size);                                       /* 1 at the index: [...] -> [..., size]       */
 STAXDEF stax_value stax_one_hot_as     (stax_value i, int64_t size, stax_dtype dtype);
-STAXDEF stax_value stax_tril           (stax_value x, int64_t k);                                          /* * zero above diagonal k          */
-STAXDEF stax_value stax_triu           (stax_value x, int64_t k);                                          /* * zero below diagonal k          */
+STAXDEF stax_value stax_tril           (stax_value x, int64_t k);                                          /* zero above diagonal k of the last two axes */
+STAXDEF stax_value stax_triu           (stax_value x, int64_t k);                                          /* zero below diagonal k                      */
 #define stax_iota(g, shape, axis)                     STAX_HERE((stax_iota)((g), (shape), (axis)))
 #define stax_iota_as(g, shape, axis, dtype)           STAX_HERE((stax_iota_as)((g), (shape), (axis), (dtype)))
 #define stax_gather(x, i, axis)                       (stax_gather)(STAX_AT(x), (i), (axis))
@@ -542,7 +542,7 @@ STAXDEF stax_value stax_any_as      (stax_value x, stax_axes axes, bool keepdims
 STAXDEF stax_value stax_logsumexp_as(stax_value x, stax_axes axes, bool keepdims, stax_dtype dtype);
 STAXDEF stax_value stax_var      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* squares' sum / (count - correction) */
 STAXDEF stax_value stax_std      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* sqrt(var) */
-STAXDEF stax_value stax_norm     (stax_value x, double ord, stax_axes axes, bool keepdims);         /* *         */
+STAXDEF stax_value stax_norm     (stax_value x, double ord, stax_axes axes, bool keepdims);         /* sum(|x|^ord)^(1/ord); inf, -inf: extreme |x|; 0: how many */
 STAXDEF stax_value stax_argmax   (stax_value x, int64_t axis, bool keepdims);     /* first largest, i64; STAX_NONE: of all elements */
 STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);     /* first smallest              */
 #define stax_sum(x, axes, keepdims)                 (stax_sum)(STAX_AT(x), (axes), (keepdims))
@@ -614,7 +614,7 @@ STAXDEF stax_value stax_dot      (stax_value a, stax_value b, stax_axes lhs_cont
                                   stax_axes rhs_batch);                            /* -> [batch..., free of a..., free of b...] */
 STAXDEF stax_value stax_dot_as   (stax_value a, stax_value b, stax_axes lhs_contract, stax_axes rhs_contract, stax_axes lhs_batch,
                                   stax_axes rhs_batch, stax_dtype dtype);
-STAXDEF stax_value stax_einsum   (const stax_value *xs, int n, const char *equation);        /* * "bij,jk->bik" */
+STAXDEF stax_value stax_einsum   (const stax_value *xs, int n, const char *equation);        /* "bij,jk->bik", "ii", "...i,i->..."; NumPy's rules, the product from left to right */
 STAXDEF stax_value stax_einsum_as(const stax_value *xs, int n, const char *equation, stax_dtype dtype);
 STAXDEF stax_value stax_linear   (stax_value x, stax_value w, stax_value b);       /* x[..., IN], w[OUT, IN], b[OUT] or none -> [..., OUT] */
 STAXDEF stax_value stax_linear_as(stax_value x, stax_value w, stax_value b, stax_dtype dtype);
@@ -632,25 +632,29 @@ STAXDEF stax_value stax_softmax    (stax_value x, int64_t axis);                
 STAXDEF stax_value stax_log_softmax(stax_value x, int64_t axis);                   /* x - logsumexp(x)              */
 STAXDEF stax_value stax_layer_norm (stax_value x, stax_value g, stax_value b, stax_axes axes, double eps);  /* (x - mean) / sqrt(var + eps) * g + b */
 STAXDEF stax_value stax_rms_norm   (stax_value x, stax_value g, stax_axes axes, double eps);                /* x / sqrt(mean(x^2) + eps) * g        */
-STAXDEF stax_value stax_group_norm (stax_value x, stax_value g, stax_value b, int64_t groups, double eps);  /* * x[N, C, ...]                       */
-STAXDEF stax_value stax_batch_norm (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps);  /* * x[N, C, ...]      */
+STAXDEF stax_value stax_group_norm (stax_value x, stax_value g, stax_value b, int64_t groups, double eps);  /* x[N, C, ...], g[C], b[C]: over C/groups channels and all that follows */
+STAXDEF stax_value stax_batch_norm (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps);  /* x[N, C, ...], the others [C] */
 /* padding: "valid" (NULL), "same", or pairs as text, "[[1,1],[0,2]]" */
 STAXDEF stax_value stax_conv       (stax_value x, stax_value w, stax_value b, stax_shape stride,
-                                    const char *padding, stax_shape dilation, int64_t groups);  /* * x[N, C, S...], w[O, C/groups, K...] */
+                                    const char *padding, stax_shape dilation, int64_t groups);  /* x[N, C, S...], w[O, C/groups, K...], b[O] */
 STAXDEF stax_value stax_conv_as    (stax_value x, stax_value w, stax_value b, stax_shape stride,
                                     const char *padding, stax_shape dilation, int64_t groups, stax_dtype dtype);
 STAXDEF stax_value stax_conv_transpose(stax_value x, stax_value w, stax_value b, stax_shape stride,
                                        const char *padding, stax_shape dilation, int64_t groups,
-                                       stax_shape output_padding);  /* * w[C, O/groups, K...] */
+                                       stax_shape output_padding);  /* x[N, C, S...], w[C, O/groups, K...]; padding crops */
 STAXDEF stax_value stax_max_pool   (stax_value x, stax_shape size, stax_shape stride, const char *padding,
-                                    bool ceil_mode);  /* * over the last axes */
+                                    bool ceil_mode);  /* over the last axes; stride stax_shape0(): size */
 STAXDEF stax_value stax_avg_pool   (stax_value x, stax_shape size, stax_shape stride, const char *padding,
-                                    bool ceil_mode, bool count_include_pad);  /* *                    */
+                                    bool ceil_mode, bool count_include_pad);  /* sum / count; padding counts only if asked */
+STAXDEF stax_value stax_lp_pool    (stax_value x, stax_shape size, stax_shape stride, const char *padding,
+                                    bool ceil_mode, double ord);  /* sum(|x|^ord)^(1/ord) */
+STAXDEF stax_value stax_adaptive_max_pool(stax_value x, stax_shape size);  /* windows i*n/size .. (i+1)*n/size of the last axes; */
+STAXDEF stax_value stax_adaptive_avg_pool(stax_value x, stax_shape size);  /* STAX_NONE keeps an axis */
 STAXDEF stax_value stax_resize     (stax_value x, stax_shape shape, const char *mode, const char *coordinates,
-                                    const char *rounding);  /* *                    */
-STAXDEF stax_value stax_cross_entropy(stax_value logits, stax_value labels, int64_t axis);                      /* * a loss for each label */
+                                    const char *rounding);  /* NULL: "nearest", "half_pixel", "auto" (the pixel that holds the point) */
+STAXDEF stax_value stax_cross_entropy(stax_value logits, stax_value labels, int64_t axis);                      /* labels: integers [x without the axis], or probabilities like x */
 STAXDEF stax_value stax_attention  (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal,
-                                    double scale);  /* * q[..., L, D], k[..., S, D], v[..., S, E]; scale 0: 1/sqrt(D) */
+                                    double scale);  /* q[..., L, D], k[..., S, D], v[..., S, E] -> [..., L, E]; mask: bool or added; scale 0: 1/sqrt(D) */
 #define stax_softmax(x, axis)                        (stax_softmax)(STAX_AT(x), (axis))
 #define stax_log_softmax(x, axis)                    (stax_log_softmax)(STAX_AT(x), (axis))
 #define stax_layer_norm(x, g, b, axes, eps)          (stax_layer_norm)(STAX_AT(x), (g), (b), (axes), (eps))
@@ -662,6 +666,9 @@ STAXDEF stax_value stax_attention  (stax_value q, stax_value k, stax_value v, st
 #define stax_conv_transpose(x, w, b, stride, padding, dilation, groups, more) (stax_conv_transpose)(STAX_AT(x), (w), (b), (stride), (padding), (dilation), (groups), (more))
 #define stax_max_pool(x, size, stride, padding, ceil_mode)                    (stax_max_pool)(STAX_AT(x), (size), (stride), (padding), (ceil_mode))
 #define stax_avg_pool(x, size, stride, padding, ceil_mode, include_pad)       (stax_avg_pool)(STAX_AT(x), (size), (stride), (padding), (ceil_mode), (include_pad))
+#define stax_lp_pool(x, size, stride, padding, ceil_mode, ord)                (stax_lp_pool)(STAX_AT(x), (size), (stride), (padding), (ceil_mode), (ord))
+#define stax_adaptive_max_pool(x, size)                                       (stax_adaptive_max_pool)(STAX_AT(x), (size))
+#define stax_adaptive_avg_pool(x, size)                                       (stax_adaptive_avg_pool)(STAX_AT(x), (size))
 #define stax_resize(x, shape, mode, coordinates, rounding)                    (stax_resize)(STAX_AT(x), (shape), (mode), (coordinates), (rounding))
 #define stax_cross_entropy(logits, labels, axis)     (stax_cross_entropy)(STAX_AT(logits), (labels), (axis))
 #define stax_attention(q, k, v, mask, causal, scale) (stax_attention)(STAX_AT(q), (k), (v), (mask), (causal), (scale))
@@ -673,7 +680,7 @@ STAXDEF stax_value stax_uniform       (stax_value key, stax_shape shape, double 
 STAXDEF stax_value stax_uniform_as    (stax_value key, stax_shape shape, double low, double high, stax_dtype dtype);
 STAXDEF stax_value stax_normal        (stax_value key, stax_shape shape);                                        /* f32, mean 0, variance 1 */
 STAXDEF stax_value stax_normal_as     (stax_value key, stax_shape shape, stax_dtype dtype);
-STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p);  /* * 0 with probability p, else x/(1-p) */
+STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p);  /* 0 with probability p, else x/(1-p) */
 #define stax_random_bits(key, shape)               (stax_random_bits)(STAX_AT(key), (shape))
 #define stax_random_bits_as(key, shape, dtype)     (stax_random_bits_as)(STAX_AT(key), (shape), (dtype))
 #define stax_uniform(key, shape, low, high)        (stax_uniform)(STAX_AT(key), (shape), (low), (high))
@@ -724,6 +731,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
             attributes "name:kind=default" ("!": required; the order here is the order of the C arguments),
             infer -> staxi_infer_<infer> (chapter 4), expand -> staxi_expand_<expand> (chapter 6), meaning.
    kinds    int float bool dtype axis axes; number (keeps its kind: promotion sees it); text=first|others;
+            pairs=word|others (a word, or a list [[low, high], ...]);
             sizes (a list, handles and `none` allowed); regions are in the infer function. `order` is a field of every
             REDUCE and CONTRACT op and not listed. */
 #define STAXI_MANY 0x7fffffff
@@ -836,15 +844,15 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SPLIT,           "split",           MOVEMENT,    1, 1, 0, "sizes:sizes! axis:axis=0",                          split,           split,         "parts along an axis")     \
     X(TILE,            "tile",            MOVEMENT,    1, 1, 1, "repeats:sizes!",                                    tile,            tile,          "repeated along each axis") \
     X(UNFOLD,          "unfold",          MOVEMENT,    1, 1, 1, "axis:axis! size:int! step:int=1",                   unfold,          basis,         "sliding windows, as a new last axis") \
-    X(SELECT,          "select",          LATER,       1, 1, 1, "axis:axis! index:int!",                             later,           later,         "one entry of an axis, which vanishes") \
+    X(SELECT,          "select",          MOVEMENT,    1, 1, 1, "axis:axis! index:int!",                             select,          select,        "one entry of an axis, which vanishes") \
     /* index */                                                                                                                                                             \
     X(IOTA,            "iota",            INDEX,       0, 0, 1, "shape:sizes! axis:axis dtype:dtype=i64",            iota,            basis,         "0, 1, 2, ... along an axis") \
     X(GATHER,          "gather",          INDEX,       2, 2, 1, "axis:axis=0 mode:text=error|clip|wrap",             gather,          basis,         "NumPy's take(x, i, axis)") \
     X(TAKE_ALONG_AXIS, "take_along_axis", INDEX,       2, 2, 1, "axis:axis=-1 mode:text=error|clip|wrap",            take_along_axis, basis,         "an index for each place along the axis") \
     X(SCATTER,         "scatter",         SCATTER,     3, 3, 1, "axis:axis=0 mode:text=set|add|min|max|mul",       scatter,         basis,         "x with x[i[k]] op= u[k] along the axis")\
-    X(ONE_HOT,         "one_hot",         LATER,       1, 1, 1, "size:int! dtype:dtype=f32",                         later,           later,         "1 at the index, 0 elsewhere, in a new last axis") \
-    X(TRIL,            "tril",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 above diagonal k")      \
-    X(TRIU,            "triu",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 below diagonal k")      \
+    X(ONE_HOT,         "one_hot",         INDEX,       1, 1, 1, "size:int! dtype:dtype=f32",                         one_hot,         one_hot,       "1 at the index, 0 elsewhere, in a new last axis") \
+    X(TRIL,            "tril",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 above diagonal k")      \
+    X(TRIU,            "triu",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 below diagonal k")      \
     /* reduce */                                                                                                                                                            \
     X(SUM,             "sum",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "sum over axes; integers widen to 64 bits") \
     X(PROD,            "prod",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "product over axes; integers widen to 64 bits") \
@@ -856,7 +864,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(LOGSUMEXP,       "logsumexp",       REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         mean,            logsumexp,     "log(sum(e^x))")           \
     X(VAR,             "var",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sum((x - mean)^2) / (count - correction)") \
     X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var)")               \
-    X(NORM,            "norm",            LATER,       1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         later,           later,         "vector norm")             \
+    X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0") \
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
     X(ARGMIN,          "argmin",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first smallest is, i64") \
     /* scan, order */                                                                                                                                                       \
@@ -875,27 +883,30 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     /* contraction */                                                                                                                                                       \
     X(MATMUL,          "matmul",          CONTRACT,    2, 2, 1, "dtype:dtype",                                       matmul,          matmul,        "[..., M, K] x [..., K, N] -> [..., M, N]") \
     X(DOT,             "dot",             CONTRACT,    2, 2, 1, "lhs_contract:axes rhs_contract:axes lhs_batch:axes rhs_batch:axes dtype:dtype", dot, basis, "general contraction: batch, free of a, free of b") \
-    X(EINSUM,          "einsum",          LATER,       1, 26, 1, "equation:text! dtype:dtype",                       later,           later,         "Einstein summation")      \
+    X(EINSUM,          "einsum",          COMPOSITE,   1, 26, 1, "equation:text! dtype:dtype",                       einsum,          einsum,        "Einstein summation, from left to right") \
     X(LINEAR,          "linear",          CONTRACT,    2, 3, 1, "dtype:dtype",                                       linear,          linear,        "x[..., IN], w[OUT, IN], b[OUT] -> [..., OUT]") \
     /* networks */                                                                                                                                                          \
     X(SOFTMAX,         "softmax",         COMPOSITE,   1, 1, 1, "axis:axis=-1",                                      softmax,         softmax,       "e^x / sum(e^x) along the axis") \
     X(LOG_SOFTMAX,     "log_softmax",     COMPOSITE,   1, 1, 1, "axis:axis=-1",                                      softmax,         softmax,       "log(softmax(x))")         \
     X(LAYER_NORM,      "layer_norm",      COMPOSITE,   1, 3, 1, "axes:axes=-1 eps:float=1e-5",                       layer_norm,      layer_norm,    "(x - mean) / sqrt(var + eps) * g + b") \
     X(RMS_NORM,        "rms_norm",        COMPOSITE,   1, 2, 1, "axes:axes=-1 eps:float=1e-5",                       layer_norm,      rms_norm,      "x / sqrt(mean(x^2) + eps) * g") \
-    X(GROUP_NORM,      "group_norm",      LATER,       1, 3, 1, "groups:int! eps:float=1e-5",                        later,           later,         "layer_norm of groups of channels") \
-    X(BATCH_NORM,      "batch_norm",      LATER,       3, 5, 1, "eps:float=1e-5",                                    later,           later,         "(x - mean) / sqrt(var + eps) * g + b by channel") \
-    X(CONV,            "conv",            LATER,       2, 3, 1, "stride:sizes padding:text=valid dilation:sizes groups:int=1 dtype:dtype", later, later, "convolution over the axes after N, C") \
-    X(CONV_TRANSPOSE,  "conv_transpose",  LATER,       2, 3, 1, "stride:sizes padding:text=valid dilation:sizes groups:int=1 output_padding:sizes dtype:dtype", later, later, "its transpose") \
-    X(MAX_POOL,        "max_pool",        LATER,       1, 1, 1, "size:sizes! stride:sizes padding:text=valid ceil_mode:bool=false", later, later,    "largest of each window")  \
-    X(AVG_POOL,        "avg_pool",        LATER,       1, 1, 1, "size:sizes! stride:sizes padding:text=valid ceil_mode:bool=false count_include_pad:bool=false", later, later, "mean of each window") \
-    X(RESIZE,          "resize",          LATER,       1, 1, 1, "shape:sizes! mode:text=nearest|linear|cubic coordinates:text=half_pixel|align_corners|asymmetric rounding:text=floor|round_half_down|ceil", later, later, "resampled to a shape") \
-    X(CROSS_ENTROPY,   "cross_entropy",   LATER,       2, 2, 1, "axis:axis=-1",                                      later,           later,         "logsumexp(x) - x[label] along the axis") \
-    X(ATTENTION,       "attention",       LATER,       3, 4, 1, "causal:bool=false scale:float",                     later,           later,         "softmax(q k^T * scale + mask) v") \
+    X(GROUP_NORM,      "group_norm",      COMPOSITE,   1, 3, 1, "groups:int! eps:float=1e-5",                        group_norm,      group_norm,    "layer_norm of groups of channels") \
+    X(BATCH_NORM,      "batch_norm",      COMPOSITE,   3, 5, 1, "eps:float=1e-5",                                    batch_norm,      batch_norm,    "(x - mean) / sqrt(var + eps) * g + b by channel") \
+    X(CONV,            "conv",            COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid|same dilation:sizes groups:int=1 dtype:dtype", conv, conv, "convolution over the axes after N, C") \
+    X(CONV_TRANSPOSE,  "conv_transpose",  COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid dilation:sizes groups:int=1 output_padding:sizes dtype:dtype", conv_transpose, conv_transpose, "its transpose") \
+    X(MAX_POOL,        "max_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false", pool, pool, "largest of each window")  \
+    X(AVG_POOL,        "avg_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false count_include_pad:bool=false", pool, pool, "mean of each window") \
+    X(LP_POOL,         "lp_pool",         COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false ord:float=2", pool, pool, "norm of each window") \
+    X(ADAPTIVE_MAX_POOL, "adaptive_max_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "largest of `size` windows that cover each axis") \
+    X(ADAPTIVE_AVG_POOL, "adaptive_avg_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "mean of `size` windows that cover each axis") \
+    X(RESIZE,          "resize",          COMPOSITE,   1, 1, 1, "shape:sizes! mode:text=nearest|linear|cubic coordinates:text=half_pixel|align_corners|asymmetric rounding:text=auto|floor|round_half_down|ceil", resize, resize, "resampled to a shape") \
+    X(CROSS_ENTROPY,   "cross_entropy",   COMPOSITE,   2, 2, 1, "axis:axis=-1",                                      cross_entropy,   cross_entropy, "logsumexp(x) - x[label] along the axis; of probabilities: -sum(p * log_softmax(x))") \
+    X(ATTENTION,       "attention",       COMPOSITE,   3, 4, 1, "causal:bool=false scale:float",                     attention,       attention,     "softmax(q k^T * scale + mask) v") \
     /* random */                                                                                                                                                            \
     X(RANDOM_BITS,     "random_bits",     RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=u32",                      random,          basis,         "Philox4x32-10 of a key u64[] or u32[2]") \
     X(UNIFORM,         "uniform",         RANDOM,      1, 1, 1, "shape:sizes! low:float=0 high:float=1 dtype:dtype=f32", random,      basis,         "low <= r < high")         \
     X(NORMAL,          "normal",          RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=f32",                      random,          basis,         "mean 0, variance 1")      \
-    X(DROPOUT,         "dropout",         LATER,       2, 2, 1, "p:float!",                                          later,           later,         "0 with probability p, else x / (1 - p)") \
+    X(DROPOUT,         "dropout",         COMPOSITE,   2, 2, 1, "p:float!",                                          dropout,         dropout,       "0 with probability p, else x / (1 - p)") \
     /* state: the result is the new contents, which has no name of its own in the text */                                                                                   \
     X(ASSIGN,          "assign",          STATE,       2, 3, 1, "",                                                  assign,          assign,        "overwrites an inout parameter, or what a view of it shows") \
     X(ASSIGN_SLICE,    "assign_slice",    STATE,       2, 3, 1, "starts:sizes stops:sizes steps:sizes",              assign,          assign,        "the same through a slice") \
@@ -8114,6 +8125,7 @@ typedef struct staxi_value_info {
 
 typedef struct staxi_node {
     uint16_t op;                           /* stax_op                                              */
+    uint16_t origin;                       /* basis graph: the user's op that this is a part of    */
     uint8_t n_results, n_regions;
     uint32_t n_sources;
     uint32_t first_value;                  /* results are values first_value .. + n_results - 1    */
@@ -8335,6 +8347,7 @@ typedef enum staxi_schema_kind {
     STAXI_IS_AXIS,
     STAXI_IS_AXES,
     STAXI_IS_NUMBER,
+    STAXI_IS_PAIRS,
     STAXI_IS_SIZES
 } staxi_schema_kind;
 
@@ -8347,7 +8360,7 @@ typedef struct staxi_schema {
 
 static staxi_schema_kind staxi_schema_kind_of(const char *s) {
     static const char *const kinds[] = {"int",  "float", "bool",   "dtype", "text",
-                                        "axis", "axes",  "number", "sizes"};
+                                        "axis", "axes",  "number", "pairs", "sizes"};
     int k = 0;
     while (k < STAXI_IS_SIZES && strncmp(s, kinds[k], strlen(kinds[k])) != 0) k++;
     return (staxi_schema_kind)k;
@@ -8393,6 +8406,7 @@ static int staxi_schema_find(stax_op op, const char *name, size_t n) {
 #define STAXI_MAX_ATTRS 8
 #define STAXI_MAX_OPERANDS 8 /* of an elementwise op */
 #define STAXI_ALL_AXES (-1) /* as the length of a list of axes */
+#define STAXI_PAIRS 2       /* `i` of a LIST that is written [[a, b], ...] */
 
 static staxi_attr staxi_attr_none(void) {
     staxi_attr a;
@@ -8949,6 +8963,8 @@ static bool staxi_type_check(staxi_infer *c, const staxi_type *type) {
                          STAXI_SAY("%T has more bytes than 63 bits count"), type);
 }
 
+static double staxi_infinity(void) { return staxi_float64(UINT64_C(0x7ff0000000000000)); }
+
 static bool staxi_rank_check(const staxi_infer *c, int rank) {
     if (rank <= STAX_MAX_RANK) return true;
     return staxi_op_fail(c, STAX_E_SHAPE, NULL,
@@ -9158,6 +9174,10 @@ static bool staxi_attr_fail(const staxi_infer *c, int slot, const char *expected
     staxi_schema_at(c->op, slot, &s);
     return staxi_op_fail(c, STAX_E_ARGUMENT, NULL, STAXI_SAY("attribute %N: expected %s, found %s"),
                          s.name, (int)s.n_name, expected, kinds[found->kind]);
+}
+
+static bool staxi_attr_is_plain(const staxi_attr *a) {
+    return a->kind == STAXI_ATTR_INT && a->n == 0 && !staxi_size_is_handle(a->i);
 }
 
 /* Puts a normalised list into a slot; keeps the old memory when nothing changed. */
@@ -9763,6 +9783,34 @@ static bool staxi_infer_unfold(staxi_infer *c) {
     return staxi_result(c, (stax_dtype)x->dtype, &out);
 }
 
+/* The index must lie within the axis, for every value of the symbols. */
+static bool staxi_infer_select(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_ix index = staxi_size_ix(c->g, c->attrs[1].i), size, room;
+    staxi_type out = *x;
+    int axis = 0;
+    if (!staxi_axis(c, 0, x->rank, &axis)) return false;
+    size = x->dims[axis];
+    bool from_end = staxi_ix_range(pool, index).hi < 0;
+    room = from_end ? staxi_ix_add(pool, size, index)
+                    : staxi_ix_sub(pool, staxi_ix_sub(pool, size, index), staxi_ix_const(pool, 1));
+    if (!staxi_ix_ok(c, room)) return false;
+    bool inside =
+        staxi_ix_range(pool, room).lo >= 0 && (from_end || staxi_ix_range(pool, index).lo >= 0);
+    if (!inside && (staxi_is_symbolic(c, size) || staxi_is_symbolic(c, index)))
+        return staxi_op_fail(c, STAX_E_INDEX, STAXI_SAY("give the symbol a range, or use gather"),
+                             STAXI_SAY("cannot prove that index %A lies within axis %d of size %I"),
+                             c->attrs[1].i, axis, size);
+    if (!inside)
+        return staxi_op_fail(c, STAX_E_INDEX, NULL,
+                             STAXI_SAY("index %A is out of range for axis %d of size %I"),
+                             c->attrs[1].i, axis, size);
+    out.rank--;
+    for (int d = axis; d < out.rank; d++) out.dims[d] = x->dims[d + 1];
+    return staxi_result(c, (stax_dtype)x->dtype, &out);
+}
+
 /* ---- rules: index ---------------------------------------------------------------------------- */
 
 static bool staxi_infer_iota(staxi_infer *c) {
@@ -9819,6 +9867,36 @@ static bool staxi_infer_take_along_axis(staxi_infer *c) {
     if (!staxi_broadcast_with(c, &x, &i)) return false;
     x.dims[axis] = length;
     return staxi_result(c, dtype, &x);
+}
+
+static bool staxi_infer_one_hot(staxi_infer *c) {
+    staxi_type out = *staxi_in(c, 0);
+    staxi_ix size = staxi_size_ix(c->g, c->attrs[0].i);
+    if (!staxi_want_indices(c, 0) || !staxi_rank_check(c, out.rank + 1)) return false;
+    if (!staxi_size_is_handle(c->attrs[0].i) && c->attrs[0].i < 0)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                             STAXI_SAY("attribute size: expected a size >= 0, found %A"),
+                             c->attrs[0].i);
+    out.dims[out.rank++] = size;
+    return staxi_result(c, (stax_dtype)c->attrs[1].i, &out);
+}
+
+static bool staxi_plain_attr(const staxi_infer *c, int slot) {
+    staxi_schema s;
+    if (staxi_attr_is_plain(&c->attrs[slot])) return true;
+    staxi_schema_at(c->op, slot, &s);
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                         STAXI_SAY("attribute %N: expected a number, found a size symbol"), s.name,
+                         (int)s.n_name);
+}
+
+/* tril, triu */
+static bool staxi_infer_triangle(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    if (x->rank < 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("expected at least 2 axes, found %d"),
+                             (int)x->rank);
+    return staxi_plain_attr(c, 0) && staxi_infer_same(c);
 }
 
 /* ---- rules: reductions ----------------------------------------------------------------------- */
@@ -9902,6 +9980,23 @@ static bool staxi_infer_variance(staxi_infer *c) {
     stax_dtype in = staxi_in_dtype(c, 0);
     uint32_t mask;
     return staxi_infer_reduction(c, 2, staxi_is_float(in) ? in : STAX_F32, &mask);
+}
+
+/* Axes in slot 1; the smallest magnitude of nothing has no value. */
+static bool staxi_infer_norm(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    double ord = c->attrs[0].f;
+    stax_dtype dtype;
+    uint32_t mask;
+    staxi_type out;
+    if (ord != ord)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute ord: expected a number, found nan"));
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_axes(c, 1, x->rank, false, &mask))
+        return false;
+    if (ord == -staxi_infinity() && !staxi_extreme_exists(c, mask)) return false;
+    staxi_reduced_shape(c, x, mask, c->attrs[2].i != 0, &out);
+    return staxi_result(c, dtype, &out);
 }
 
 /* argmax, argmin: over one axis, or over the flattened tensor. */
@@ -10112,6 +10207,152 @@ static bool staxi_infer_linear(staxi_infer *c) {
     return (c->n < 3 || staxi_fits_into(c, 2, &out, "the bias")) && staxi_result(c, dtype, &out);
 }
 
+/* An equation read: which index each axis stands for. Indices: A-Z 0 .. 25, a-z 26 .. 51, axes of
+   the ellipsis 52 .. 59, the last one 59. */
+enum { STAXI_EINSUM_MOST = 26, STAXI_EINSUM_DOTS = 52, STAXI_EINSUM_INDICES = 60 };
+typedef struct staxi_einsum {
+    int n, n_out;
+    uint8_t rank[STAXI_EINSUM_MOST], axis[STAXI_EINSUM_MOST][STAX_MAX_RANK];
+    uint8_t out[STAX_MAX_RANK];
+} staxi_einsum;
+
+static int staxi_einsum_index(char c) {
+    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? 26 + c - 'a' : -1;
+}
+
+/* One term: letters and at most one "..." for `dots` axes. Gives the number of axes, -1 when the
+   term is wrong, more than STAX_MAX_RANK when it is too long. `has_dots` tells whether there was an
+   ellipsis. */
+static int staxi_einsum_term(const char **s, int dots, uint8_t *axis, bool *has_dots) {
+    int n = 0;
+    *has_dots = false;
+    for (; **s && **s != ',' && **s != '-'; ++*s) {
+        if (**s == ' ') continue;
+        if (strncmp(*s, "...", 3) == 0 && !*has_dots) {
+            *has_dots = true;
+            for (int k = 0; k < dots && n <= STAX_MAX_RANK; k++, n++)
+                if (n < STAX_MAX_RANK) axis[n] = (uint8_t)(STAXI_EINSUM_INDICES - dots + k);
+            *s += 2;
+        } else if (staxi_einsum_index(**s) < 0) {
+            return -1;
+        } else {
+            if (n < STAX_MAX_RANK) axis[n] = (uint8_t)staxi_einsum_index(**s);
+            n += n <= STAX_MAX_RANK;
+        }
+    }
+    return n;
+}
+
+/* Letters of a term, without the ellipsis. */
+static int staxi_einsum_letters(const char *s) {
+    int n = 0;
+    for (; *s && *s != ',' && *s != '-'; s++) n += staxi_einsum_index(*s) >= 0;
+    return n;
+}
+
+/* Reads the equation for operands of these ranks. NULL: done; else what is wrong. */
+static const char *staxi_einsum_read(const char *s, const int *rank, int n, staxi_einsum *out) {
+    int count[STAXI_EINSUM_INDICES], dots = 0;
+    bool has_dots = false, any_dots = false;
+    memset(out, 0, sizeof *out);
+    memset(count, 0, sizeof count);
+    if (n > STAXI_EINSUM_MOST) return STAXI_SAY("there are too many operands");
+    out->n = n;
+    for (int k = 0; k < n; k++) {
+        int more, axes;
+        if (k && *s++ != ',') return STAXI_SAY("it has fewer terms than operands");
+        more = rank[k] - staxi_einsum_letters(s);
+        axes = staxi_einsum_term(&s, more > 0 ? more : 0, out->axis[k], &has_dots);
+        if (axes < 0) return STAXI_SAY("expected letters and at most one ... in a term");
+        if (axes != rank[k])
+            return STAXI_SAY("a term has not as many indices as its operand has axes");
+        if (has_dots && more > dots) dots = more;
+        any_dots = any_dots || has_dots;
+        out->rank[k] = (uint8_t)axes;
+        for (int d = 0; d < axes; d++) count[out->axis[k][d]]++;
+    }
+    if (*s == ',') return STAXI_SAY("it has more terms than operands");
+    if (!*s) { /* the ellipsis, then what appears once, in order of the letters */
+        for (int k = 0; k < dots && out->n_out < STAX_MAX_RANK; k++)
+            out->out[out->n_out++] = (uint8_t)(STAXI_EINSUM_INDICES - dots + k);
+        for (int k = 0; k < STAXI_EINSUM_DOTS; k++) {
+            if (count[k] != 1) continue;
+            if (out->n_out == STAX_MAX_RANK) return STAXI_SAY("the result has too many axes");
+            out->out[out->n_out++] = (uint8_t)k;
+        }
+        return NULL;
+    }
+    if (s[0] != '-' || s[1] != '>') return STAXI_SAY("expected -> before the result's term");
+    s += 2;
+    out->n_out = staxi_einsum_term(&s, dots, out->out, &has_dots);
+    if (out->n_out < 0 || *s)
+        return STAXI_SAY("expected letters and at most one ... in the result's term");
+    if (out->n_out > STAX_MAX_RANK) return STAXI_SAY("the result has too many axes");
+    if (dots && !has_dots) return STAXI_SAY("the result's term lacks the ... of its operands");
+    if (has_dots && !any_dots) return STAXI_SAY("the result's term has a ... that no operand has");
+    for (int d = 0; d < out->n_out; d++) {
+        if (!count[out->out[d]]) return STAXI_SAY("the result has an index that no operand has");
+        for (int j = 0; j < d; j++)
+            if (out->out[j] == out->out[d]) return STAXI_SAY("the result has an index twice");
+    }
+    return NULL;
+}
+
+static uint64_t staxi_einsum_mask(const uint8_t *axis, int n) {
+    uint64_t mask = 0;
+    for (int d = 0; d < n; d++) mask |= UINT64_C(1) << axis[d];
+    return mask;
+}
+
+/* The indices that operands k .. n - 1 and the result have. */
+static uint64_t staxi_einsum_needed(const staxi_einsum *q, int k) {
+    uint64_t mask = staxi_einsum_mask(q->out, q->n_out);
+    for (; k < q->n; k++) mask |= staxi_einsum_mask(q->axis[k], q->rank[k]);
+    return mask;
+}
+
+static bool staxi_einsum_fail(const staxi_infer *c, const char *what) {
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL, STAXI_SAY("equation \"%s\": %s"),
+                         c->attrs[0].text, what);
+}
+
+static bool staxi_infer_einsum(staxi_infer *c) {
+    int rank[STAXI_EINSUM_MOST];
+    staxi_ix size[STAXI_EINSUM_INDICES];
+    staxi_type out = staxi_type_scalar(STAX_DTYPE_NONE);
+    stax_dtype dtype;
+    staxi_einsum q;
+    if (!staxi_contraction_dtype(c, 1, &dtype)) return false;
+    for (int k = 0; k < c->n; k++) rank[k] = staxi_in(c, k)->rank;
+    const char *wrong = staxi_einsum_read(c->attrs[0].text, rank, c->n, &q);
+    if (wrong) return staxi_einsum_fail(c, wrong);
+    memset(size, 0, sizeof size);
+    for (int k = 0; k < q.n; k++) {
+        for (int d = 0; d < q.rank[k]; d++) {
+            staxi_ix *s = &size[q.axis[k][d]], dim = staxi_in(c, k)->dims[d];
+            bool twice = memchr(q.axis[k], q.axis[k][d], (size_t)d) != NULL;
+            if (*s == 0 || (!twice && staxi_is_one_size(c, *s))) {
+                *s = dim;
+            } else if ((twice || !staxi_is_one_size(c, dim)) &&
+                       !staxi_same_size(c, "sizes of one index", *s, dim, NULL)) {
+                return false;
+            }
+        }
+    }
+    uint64_t have = staxi_einsum_mask(q.axis[0], q.rank[0]);
+    for (int k = 1; k < q.n; k++) {
+        int axes = 0;
+        have = (have | staxi_einsum_mask(q.axis[k], q.rank[k])) & staxi_einsum_needed(&q, k + 1);
+        for (int i = 0; i < STAXI_EINSUM_INDICES; i++) axes += (int)(have >> i & 1);
+        if (axes > STAX_MAX_RANK)
+            return staxi_einsum_fail(
+                c, STAXI_SAY("the product of the first operands has too many axes"));
+    }
+    out.rank = (uint8_t)q.n_out;
+    for (int d = 0; d < q.n_out; d++) out.dims[d] = size[q.out[d]];
+    return staxi_result(c, dtype, &out);
+}
+
 /* ---- rules: networks, random ----------------------------------------------------------------- */
 
 static bool staxi_infer_softmax(staxi_infer *c) {
@@ -10119,14 +10360,13 @@ static bool staxi_infer_softmax(staxi_infer *c) {
     return staxi_axis(c, 0, staxi_in(c, 0)->rank, &axis) && staxi_infer_float(c);
 }
 
-/* Scale and shift: either one entry for each place of the normalised axes, or broadcast to x. */
-static bool staxi_norm_operand(const staxi_infer *c, int k) {
+/* Scale, shift, ...: either one entry for each place of the axes, or broadcast to x. */
+static bool staxi_norm_operand(const staxi_infer *c, int k, const int64_t *axes, int n,
+                               const char *what) {
     const staxi_type *x = staxi_in(c, 0), *g = staxi_in(c, k);
-    const staxi_attr *axes = &c->attrs[0];
-    const char *what = k == 1 ? "the scale" : "the shift";
-    if (g->rank == 0 || g->rank != axes->n) return staxi_fits_into(c, k, x, what);
+    if (g->rank == 0 || g->rank != n) return staxi_fits_into(c, k, x, what);
     for (int d = 0; d < g->rank; d++) {
-        staxi_ix to = x->dims[axes->list[d]];
+        staxi_ix to = x->dims[axes[d]];
         if (g->dims[d] == to || staxi_is_one_size(c, g->dims[d])) continue;
         return staxi_op_fail(
             c, STAX_E_SHAPE, NULL,
@@ -10145,23 +10385,468 @@ static bool staxi_infer_layer_norm(staxi_infer *c) {
     if (!staxi_common_dtype(c, 0, c->n, true, &dtype)) return false;
     if (!staxi_axes(c, 0, staxi_in(c, 0)->rank, false, &mask)) return false;
     for (int k = 1; k < c->n; k++) {
-        if (!staxi_norm_operand(c, k)) return false;
+        if (!staxi_norm_operand(c, k, c->attrs[0].list, c->attrs[0].n,
+                                k == 1 ? "the scale" : "the shift"))
+            return false;
     }
+    return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+static const int64_t staxi_channel_axis = 1;
+
+static bool staxi_want_channels(const staxi_infer *c, int least, const char *form) {
+    if (staxi_in(c, 0)->rank >= least) return true;
+    return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                         STAXI_SAY("expected %s, at least %d axes, found %d"), form, least,
+                         (int)staxi_in(c, 0)->rank);
+}
+
+/* The channels, axis 1 of x, must divide into groups. */
+static bool staxi_groups_ok(const staxi_infer *c, int slot, staxi_ix channels) {
+    int64_t groups = c->attrs[slot].i;
+    if (!staxi_plain_attr(c, slot)) return false;
+    if (groups >= 1 &&
+        staxi_ix_equals(
+            c->g, staxi_ix_mod(staxi_pool(c), channels, staxi_ix_const(staxi_pool(c), groups)), 0))
+        return true;
+    return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                         STAXI_SAY("%I channels cannot be divided into %D groups"), channels,
+                         groups);
+}
+
+static bool staxi_infer_group_norm(staxi_infer *c) {
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, c->n, true, &dtype) ||
+        !staxi_want_channels(c, 2, "x[N, C, ...]") ||
+        !staxi_groups_ok(c, 0, staxi_in(c, 0)->dims[1]))
+        return false;
+    for (int k = 1; k < c->n; k++) {
+        if (!staxi_norm_operand(c, k, &staxi_channel_axis, 1, k == 1 ? "the scale" : "the shift"))
+            return false;
+    }
+    return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+static bool staxi_infer_batch_norm(staxi_infer *c) {
+    static const char *const what[] = {"x", "the mean", "the variance", "the scale", "the shift"};
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, c->n, true, &dtype) || !staxi_want_channels(c, 2, "x[N, C, ...]"))
+        return false;
+    for (int k = 1; k < c->n; k++) {
+        if (!staxi_norm_operand(c, k, &staxi_channel_axis, 1, what[k])) return false;
+    }
+    return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+/* Keys come in blocks of so many; more blocks than this are refused. */
+enum { STAXI_KV_BLOCK = 128, STAXI_KV_BLOCKS = 256 };
+
+/* q[..., L, D], k[..., S, D], v[..., S, E]; the mask broadcasts to [..., L, S] */
+static bool staxi_infer_attention(staxi_infer *c) {
+    const staxi_type *q = staxi_in(c, 0), *k = staxi_in(c, 1), *v = staxi_in(c, 2);
+    staxi_type out = staxi_type_scalar(STAX_DTYPE_NONE);
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 3, true, &dtype)) return false;
+    if (q->rank < 2 || k->rank < 2 || v->rank < 2)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE, NULL,
+            STAXI_SAY(
+                "expected q[..., L, D], k[..., S, D], v[..., S, E], found %d, %d and %d axes"),
+            (int)q->rank, (int)k->rank, (int)v->rank);
+    if (!staxi_same_size(c, "the last sizes of q and k", q->dims[q->rank - 1], k->dims[k->rank - 1],
+                         NULL) ||
+        !staxi_same_size(c, "the number of keys and values", k->dims[k->rank - 2],
+                         v->dims[v->rank - 2], NULL))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        staxi_type batch = *staxi_in(c, i);
+        batch.rank = (uint8_t)(batch.rank - 2);
+        if (!staxi_broadcast_with(c, &out, &batch)) return false;
+    }
+    staxi_ix keys = k->dims[k->rank - 2];
+    int64_t most = (int64_t)STAXI_KV_BLOCK * STAXI_KV_BLOCKS;
+    if (staxi_ix_range(staxi_pool(c), keys).hi > most)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE,
+            staxi_is_symbolic(c, keys) ? STAXI_SAY("give the symbol a range") : NULL,
+            STAXI_SAY("the number of keys, %I, may be too large: expected at most %D"), keys, most);
+    out.dims[out.rank++] = q->dims[q->rank - 2];
+    out.dims[out.rank++] = keys;
+    if (c->n > 3 && !staxi_fits_into(c, 3, &out, "the mask")) return false;
+    out.dims[out.rank - 1] = v->dims[v->rank - 1];
+    return staxi_result(c, dtype, &out);
+}
+
+/* ---- rules: windows ---- */
+
+/* Windows over n axes: window j of an axis covers the places j * stride + k * dilation - low of the
+   data, k < kernel. Outside the data there is padding. */
+typedef struct staxi_windows {
+    int n;
+    bool same, ceil;
+    int64_t stride[STAX_MAX_RANK], dilation[STAX_MAX_RANK];
+    staxi_ix in[STAX_MAX_RANK], kernel[STAX_MAX_RANK]; /* sizes of the data and of a window */
+    staxi_ix low[STAX_MAX_RANK], high[STAX_MAX_RANK];  /* padding                           */
+    staxi_ix span[STAX_MAX_RANK], room[STAX_MAX_RANK]; /* from the first to the last place of a
+                                                          window; how far a window can move  */
+    staxi_ix out[STAX_MAX_RANK];                       /* number of windows                  */
+    staxi_ix reach[STAX_MAX_RANK];                     /* high padding that windows look at  */
+} staxi_windows;
+
+static staxi_ix staxi_ix_ceildiv(staxi_ix_pool *pool, staxi_ix a, int64_t n) {
+    staxi_ix up = staxi_ix_add(pool, a, staxi_ix_const(pool, n - 1));
+    return staxi_ix_floordiv(pool, up, staxi_ix_const(pool, n));
+}
+
+/* dilation * (kernel - 1) + 1 */
+static staxi_ix staxi_window_span(staxi_ix_pool *pool, staxi_ix kernel, int64_t dilation) {
+    staxi_ix one = staxi_ix_const(pool, 1);
+    return staxi_ix_add(
+        pool, one,
+        staxi_ix_mul(pool, staxi_ix_const(pool, dilation), staxi_ix_sub(pool, kernel, one)));
+}
+
+/* Fills in what follows from sizes, stride, dilation and padding. "same": as many windows as
+   strides fit into the data, the odd place of padding at the end. Rounding up drops a last window
+   that would begin behind the data. */
+static void staxi_windows_settle(staxi_ix_pool *pool, staxi_windows *w) {
+    staxi_ix zero = staxi_ix_const(pool, 0), one = staxi_ix_const(pool, 1);
+    for (int k = 0; k < w->n; k++) {
+        int64_t stride = w->stride[k];
+        staxi_ix by = staxi_ix_const(pool, stride), total, begin;
+        w->span[k] = staxi_window_span(pool, w->kernel[k], w->dilation[k]);
+        if (w->same) {
+            total = staxi_ix_sub(pool, staxi_ix_ceildiv(pool, w->in[k], stride), one);
+            total = staxi_ix_add(pool, staxi_ix_mul(pool, total, by), w->span[k]);
+            total = staxi_ix_max(pool, staxi_ix_sub(pool, total, w->in[k]), zero);
+            w->low[k] = staxi_ix_floordiv(pool, total, staxi_ix_const(pool, 2));
+            w->high[k] = staxi_ix_sub(pool, total, w->low[k]);
+        }
+        begin = staxi_ix_add(pool, w->in[k], w->low[k]);
+        w->room[k] = staxi_ix_sub(pool, staxi_ix_add(pool, begin, w->high[k]), w->span[k]);
+        w->reach[k] = w->high[k];
+        w->out[k] = staxi_ix_add(pool, one, staxi_ix_floordiv(pool, w->room[k], by));
+        if (!w->ceil) continue;
+        w->out[k] = staxi_ix_add(pool, one, staxi_ix_ceildiv(pool, w->room[k], stride));
+        total = staxi_ix_max(pool, staxi_ix_sub(pool, w->out[k], one),
+                             staxi_ix_ceildiv(pool, begin, stride));
+        w->out[k] = staxi_ix_min(pool, w->out[k], total);
+        total = staxi_ix_mul(pool, staxi_ix_sub(pool, w->out[k], one), by);
+        total = staxi_ix_sub(pool, staxi_ix_add(pool, total, w->span[k]), begin);
+        w->reach[k] = staxi_ix_max(pool, total, zero);
+    }
+}
+
+/* A list of plain numbers >= 1, one a spatial axis. */
+static bool staxi_strides(staxi_infer *c, int slot, int n, int64_t *out) {
+    staxi_schema s;
+    int count;
+    staxi_schema_at(c->op, slot, &s);
+    if (!staxi_list(c, slot, n, 1, out, &count)) return false;
+    for (int k = 0; k < n; k++) {
+        if (!staxi_size_is_handle(out[k]) && out[k] >= 1 && out[k] <= INT32_MAX) continue;
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute %N: expected numbers >= 1, found %A"), s.name,
+                             (int)s.n_name, out[k]);
+    }
+    return true;
+}
+
+/* The padding in a slot: a word, or a pair of sizes >= 0 for each axis. */
+static bool staxi_padding(staxi_infer *c, int slot, staxi_windows *w) {
+    const staxi_attr *a = &c->attrs[slot];
+    w->same = a->kind == STAXI_ATTR_TEXT && strcmp(a->text, "same") == 0;
+    for (int k = 0; k < w->n; k++) w->low[k] = w->high[k] = staxi_ix_const(staxi_pool(c), 0);
+    if (a->kind == STAXI_ATTR_TEXT) return true;
+    if (a->n != 2 * w->n)
+        return staxi_op_fail(
+            c, STAX_E_ARGUMENT, NULL,
+            STAXI_SAY("attribute padding: expected %d pairs [low, high], found %d"), w->n,
+            a->n / 2);
+    for (int k = 0; k < w->n; k++) {
+        w->low[k] = staxi_size_ix(c->g, a->list[2 * k]);
+        w->high[k] = staxi_size_ix(c->g, a->list[2 * k + 1]);
+        if (staxi_ix_range(staxi_pool(c), w->low[k]).lo < 0 ||
+            staxi_ix_range(staxi_pool(c), w->high[k]).lo < 0)
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY("attribute padding: expected sizes >= 0, found [%A, %A]"), a->list[2 * k],
+                a->list[2 * k + 1]);
+    }
+    return true;
+}
+
+static bool staxi_kernel_ok(const staxi_infer *c, const staxi_windows *w) {
+    for (int k = 0; k < w->n; k++) {
+        if (staxi_ix_range(staxi_pool(c), w->kernel[k]).lo < 1)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE, NULL,
+                STAXI_SAY("spatial axis %d: expected a window of size >= 1, found %I"), k,
+                w->kernel[k]);
+    }
+    return true;
+}
+
+/* Every window must fit into the padded data. */
+static bool staxi_windows_fit(const staxi_infer *c, staxi_windows *w) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_windows_settle(pool, w);
+    for (int k = 0; k < w->n; k++) {
+        if (!staxi_ix_ok(c, w->room[k]) || !staxi_ix_ok(c, w->out[k]) ||
+            !staxi_ix_ok(c, w->reach[k]))
+            return false;
+        if (staxi_ix_range(pool, w->room[k]).lo < 0)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE,
+                staxi_is_symbolic(c, w->room[k]) ? STAXI_SAY("give the symbol a range") : NULL,
+                STAXI_SAY(
+                    "spatial axis %d: a window that spans %I does not fit the padded size %I"),
+                k, w->span[k], staxi_ix_add(pool, w->room[k], w->span[k]));
+    }
+    return true;
+}
+
+/* x[N, C, S...] and a kernel with as many axes: sizes of the windows, and that the channels fit. */
+static bool staxi_conv_operands(staxi_infer *c, staxi_windows *w) {
+    const staxi_type *x = staxi_in(c, 0), *k = staxi_in(c, 1);
+    bool transposed = c->op == STAX_OP_CONV_TRANSPOSE;
+    staxi_ix_pool *pool = staxi_pool(c);
+    memset(w, 0, sizeof *w);
+    if (x->rank < 3 || k->rank != x->rank || x->rank > 5)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE, NULL,
+            STAXI_SAY(
+                "expected x[N, C, S...] and w[%s, K...] with 1 to 3 spatial axes, found %d and %d "
+                "axes"),
+            transposed ? "C, O/groups" : "O, C/groups", (int)x->rank, (int)k->rank);
+    w->n = x->rank - 2;
+    for (int d = 0; d < w->n; d++) {
+        w->in[d] = x->dims[d + 2];
+        w->kernel[d] = k->dims[d + 2];
+    }
+    if (!staxi_groups_ok(c, 3, transposed ? x->dims[1] : k->dims[0])) return false;
+    staxi_ix groups = staxi_ix_const(pool, c->attrs[3].i);
+    if (!staxi_same_size(c, "the channels of x and w", x->dims[1],
+                         transposed ? k->dims[0] : staxi_ix_mul(pool, k->dims[1], groups), NULL))
+        return false;
+    return staxi_kernel_ok(c, w) && staxi_strides(c, 0, w->n, w->stride) &&
+           staxi_strides(c, 2, w->n, w->dilation) && staxi_padding(c, 1, w);
+}
+
+/* [N, O, out...]; the bias has an entry for each O, or one for all. */
+static bool staxi_conv_result(staxi_infer *c, stax_dtype dtype, staxi_ix channels,
+                              const staxi_ix *spatial, int n) {
+    staxi_type out = *staxi_in(c, 0), line = staxi_type_scalar(dtype);
+    line.rank = 1;
+    line.dims[0] = out.dims[1] = channels;
+    for (int k = 0; k < n; k++) out.dims[k + 2] = spatial[k];
+    return (c->n < 3 || staxi_fits_into(c, 2, &line, "the bias")) && staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_conv(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_windows w;
+    return staxi_contraction_dtype(c, 4, &dtype) && staxi_conv_operands(c, &w) &&
+           staxi_windows_fit(c, &w) &&
+           staxi_conv_result(c, dtype, staxi_in(c, 1)->dims[0], w.out, w.n);
+}
+
+/* What conv_transpose gives before its padding crops: (in - 1) * stride + span + more. */
+static staxi_ix staxi_transposed_size(staxi_ix_pool *pool, const staxi_windows *w, int k,
+                                      int64_t more) {
+    staxi_ix one = staxi_ix_const(pool, 1), size;
+    int64_t in = 1;
+    if (staxi_ix_is_const(pool, w->in[k], &in) && in == 0) return staxi_ix_const(pool, more);
+    size =
+        staxi_ix_mul(pool, staxi_ix_sub(pool, w->in[k], one), staxi_ix_const(pool, w->stride[k]));
+    size = staxi_ix_add(pool, size, staxi_window_span(pool, w->kernel[k], w->dilation[k]));
+    return staxi_ix_add(pool, size, staxi_ix_const(pool, more));
+}
+
+static bool staxi_infer_conv_transpose(staxi_infer *c) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    int64_t more[STAX_MAX_RANK];
+    stax_dtype dtype;
+    staxi_windows w;
+    int n;
+    if (!staxi_contraction_dtype(c, 5, &dtype) || !staxi_conv_operands(c, &w) ||
+        !staxi_list(c, 4, w.n, 0, more, &n))
+        return false;
+    for (int k = 0; k < w.n; k++) {
+        int64_t limit = w.stride[k] > w.dilation[k] ? w.stride[k] : w.dilation[k];
+        if (staxi_size_is_handle(more[k]) || more[k] < 0 || more[k] >= limit)
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY(
+                    "attribute output_padding: expected numbers >= 0 and below the stride or the "
+                    "dilation, %D, found %A"),
+                limit, more[k]);
+        if (staxi_ix_range(pool, w.in[k]).lo < 1 && staxi_is_symbolic(c, w.in[k]))
+            return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("give the symbol a range from 1 on"),
+                                 STAXI_SAY("spatial axis %d: size %I may be 0"), k, w.in[k]);
+        w.out[k] = staxi_transposed_size(pool, &w, k, more[k]);
+        w.out[k] = staxi_ix_sub(pool, w.out[k], staxi_ix_add(pool, w.low[k], w.high[k]));
+        if (!staxi_ix_ok(c, w.out[k])) return false;
+        if (staxi_ix_range(pool, w.out[k]).lo < 0)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE,
+                staxi_is_symbolic(c, w.out[k]) ? STAXI_SAY("give the symbol a range") : NULL,
+                STAXI_SAY("spatial axis %d: the padding crops more than the result: size %I"), k,
+                w.out[k]);
+    }
+    return staxi_conv_result(
+        c, dtype, staxi_ix_mul(pool, staxi_in(c, 1)->dims[1], staxi_ix_const(pool, c->attrs[3].i)),
+        w.out, w.n);
+}
+
+/* A window over the last axes: its sizes in slot 0; one number stands for all axes after N, C. */
+static bool staxi_pool_axes(staxi_infer *c, int64_t *size, int *n) {
+    const staxi_type *x = staxi_in(c, 0);
+    bool one = c->attrs[0].kind == STAXI_ATTR_INT;
+    if (!staxi_list(c, 0, one ? (x->rank > 3 ? x->rank - 2 : 1) : -1, STAX_NONE, size, n))
+        return false;
+    if (*n >= 1 && *n <= x->rank) return true;
+    return staxi_op_fail(
+        c, STAX_E_ARGUMENT, NULL,
+        STAXI_SAY("attribute size: expected 1 to %d entries, one a last axis, found %d"),
+        (int)x->rank, *n);
+}
+
+static bool staxi_infer_pool(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype = (stax_dtype)x->dtype;
+    int64_t size[STAX_MAX_RANK];
+    staxi_type out = *x;
+    staxi_windows w;
+    int n;
+    memset(&w, 0, sizeof w);
+    if (c->op != STAX_OP_MAX_POOL && !staxi_common_dtype(c, 0, 1, true, &dtype)) return false;
+    if (c->op == STAX_OP_LP_POOL && !(c->attrs[4].f > 0 && c->attrs[4].f < staxi_infinity()))
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute ord: expected a number > 0"));
+    if (!staxi_pool_axes(c, size, &n)) return false;
+    w.n = n;
+    w.ceil = c->attrs[3].i != 0;
+    if (!staxi_rank_check(c, x->rank + n)) return false;
+    for (int k = 0; k < n; k++) {
+        if (size[k] == STAX_NONE)
+            return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                                 STAXI_SAY("attribute size: expected a size, found none"));
+        w.dilation[k] = 1;
+        w.in[k] = x->dims[x->rank - n + k];
+        w.kernel[k] = staxi_size_ix(c->g, size[k]);
+    }
+    if (!staxi_kernel_ok(c, &w)) return false;
+    if (!staxi_attr_given(&c->attrs[1]) && !staxi_set_list(c, 1, size, n)) return false;
+    if (!staxi_strides(c, 1, n, w.stride) || !staxi_padding(c, 2, &w) || !staxi_windows_fit(c, &w))
+        return false;
+    for (int k = 0; k < n; k++) out.dims[x->rank - n + k] = w.out[k];
+    return staxi_result(c, dtype, &out);
+}
+
+/* `none` keeps an axis. */
+static bool staxi_infer_adaptive_pool(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype = (stax_dtype)x->dtype;
+    int64_t size[STAX_MAX_RANK];
+    staxi_type out = *x;
+    int n;
+    if (c->op == STAX_OP_ADAPTIVE_AVG_POOL && !staxi_common_dtype(c, 0, 1, true, &dtype))
+        return false;
+    if (!staxi_pool_axes(c, size, &n) || !staxi_rank_check(c, x->rank + n)) return false;
+    for (int k = 0; k < n; k++) {
+        int d = x->rank - n + k;
+        if (size[k] == STAX_NONE) continue;
+        out.dims[d] = staxi_size_ix(c->g, size[k]);
+        if (!staxi_size_is_handle(size[k]) && size[k] < 0)
+            return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                                 STAXI_SAY("attribute size: expected sizes >= 0, found %A"),
+                                 size[k]);
+        if (staxi_ix_range(staxi_pool(c), x->dims[d]).lo < 1)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE,
+                staxi_is_symbolic(c, x->dims[d]) ? STAXI_SAY("give the symbol a range from 1 on")
+                                                 : NULL,
+                STAXI_SAY("axis %d of size %I: a window needs at least one element"), d,
+                x->dims[d]);
+    }
+    return staxi_result(c, dtype, &out);
+}
+
+/* nearest copies bits; the others compute in a float. */
+static bool staxi_infer_resize(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype = (stax_dtype)x->dtype;
+    staxi_type out = *x;
+    if (strcmp(c->attrs[1].text, "nearest") != 0 && !staxi_common_dtype(c, 0, 1, true, &dtype))
+        return false;
+    if (!staxi_shape_attr(c, 0, &out)) return false;
+    if (out.rank != x->rank)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute shape: expected all %d sizes, found %d"),
+                             (int)x->rank, (int)out.rank);
+    for (int d = 0; d < x->rank; d++) {
+        if (out.dims[d] == x->dims[d] || staxi_ix_range(staxi_pool(c), x->dims[d]).lo >= 1)
+            continue;
+        return staxi_op_fail(
+            c, STAX_E_SHAPE,
+            staxi_is_symbolic(c, x->dims[d]) ? STAXI_SAY("give the symbol a range from 1 on")
+                                             : NULL,
+            STAXI_SAY("axis %d of size %I is or may be empty: there is nothing to take"), d,
+            x->dims[d]);
+    }
+    return staxi_result(c, dtype, &out);
+}
+
+/* Labels are integers, one for each place without the axis, or probabilities of x's shape. */
+static bool staxi_infer_cross_entropy(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0), *labels = staxi_in(c, 1);
+    stax_dtype dtype;
+    staxi_type out;
+    int axis = 0;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_axis(c, 0, x->rank, &axis))
+        return false;
+    staxi_reduced_shape(c, x, 1u << axis, false, &out);
+    bool chances = staxi_is_float((stax_dtype)labels->dtype);
+    const staxi_type *want = chances ? x : &out;
+    if (!chances && !staxi_want_indices(c, 1)) return false;
+    if (labels->rank != want->rank)
+        return staxi_op_fail(c, STAX_E_SHAPE,
+                             STAXI_SAY("integer labels have no entry for the axis"),
+                             STAXI_SAY("the labels: expected %d axes, found %d"), (int)want->rank,
+                             (int)labels->rank);
+    for (int d = 0; d < want->rank; d++) {
+        if (!staxi_same_size(c, "a size of the labels", want->dims[d], labels->dims[d], NULL))
+            return false;
+    }
+    return staxi_result(c, dtype, &out);
+}
+
+static bool staxi_want_key(const staxi_infer *c, int k) {
+    const staxi_type *key = staxi_in(c, k);
+    const staxi_literal *l = staxi_in_literal(c, k);
+    bool words = key->dtype == STAX_U32 && key->rank == 1 && staxi_ix_equals(c->g, key->dims[0], 2);
+    if (l ? staxi_literal_fits(l, STAX_U64) : words || (key->dtype == STAX_U64 && key->rank == 0))
+        return true;
+    return staxi_op_fail(c, STAX_E_DTYPE, NULL,
+                         STAXI_SAY("expected a key u64[] or u32[2], found %T"), key);
+}
+
+static bool staxi_infer_dropout(staxi_infer *c) {
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_want_key(c, 1)) return false;
+    if (!(c->attrs[0].f >= 0 && c->attrs[0].f <= 1))
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute p: expected a probability from 0 to 1"));
     return staxi_result(c, dtype, staxi_in(c, 0));
 }
 
 /* random_bits, uniform, normal: the shape in slot 0, the dtype in the last */
 static bool staxi_infer_random(staxi_infer *c) {
-    const staxi_type *key = staxi_in(c, 0);
-    const staxi_literal *l = staxi_in_literal(c, 0);
     stax_dtype dtype = (stax_dtype)c->attrs[staxi_schema_count(c->op) - 1].i;
     bool bits = c->op == STAX_OP_RANDOM_BITS;
-    bool words = key->dtype == STAX_U32 && key->rank == 1 && staxi_ix_equals(c->g, key->dims[0], 2);
     staxi_type out = staxi_type_scalar(dtype);
-    if (l ? !staxi_literal_fits(l, STAX_U64) : !words && (key->dtype != STAX_U64 || key->rank != 0))
-        return staxi_op_fail(c, STAX_E_DTYPE, NULL,
-                             STAXI_SAY("expected a key u64[] or u32[2], found %T"), key);
-    return staxi_shape_attr(c, 0, &out) &&
+    return staxi_want_key(c, 0) && staxi_shape_attr(c, 0, &out) &&
            staxi_want(c, bits ? staxi_is_integer(dtype) : staxi_is_float(dtype),
                       bits ? "an integer dtype" : "a float dtype", dtype) &&
            staxi_result(c, dtype, &out);
@@ -10358,6 +11043,7 @@ static bool staxi_attr_default(staxi_infer *c, const staxi_schema *s, staxi_attr
             *out = staxi_attr_dtype(staxi_dtype_find(s->fallback, s->n_fallback));
             break;
         case STAXI_IS_TEXT:
+        case STAXI_IS_PAIRS:
             *out = staxi_attr_text(
                 staxi_arena_text(&c->g->root->arena, s->fallback, strcspn(s->fallback, "| ")));
             return out->text ? true : staxi_no_graph_memory(c->g, c->place);
@@ -10376,7 +11062,7 @@ static bool staxi_attr_default(staxi_infer *c, const staxi_schema *s, staxi_attr
 static bool staxi_text_allowed(const staxi_schema *s, const char *text) {
     const char *at = s->fallback, *end = s->fallback + s->n_fallback;
     size_t n = strlen(text);
-    if (!memchr(at, '|', s->n_fallback)) return true;
+    if (s->kind == STAXI_IS_TEXT && !memchr(at, '|', s->n_fallback)) return true;
     while (at < end) {
         const char *bar = (const char *)memchr(at, '|', (size_t)(end - at));
         size_t word = (size_t)((bar ? bar : end) - at);
@@ -10386,8 +11072,41 @@ static bool staxi_text_allowed(const staxi_schema *s, const char *text) {
     return false;
 }
 
-static bool staxi_attr_is_plain(const staxi_attr *a) {
-    return a->kind == STAXI_ATTR_INT && a->n == 0 && !staxi_size_is_handle(a->i);
+static bool staxi_eat(const char **s, char c) {
+    while (**s == ' ') ++*s;
+    if (**s != c) return false;
+    ++*s;
+    return true;
+}
+
+/* A number of at most 18 digits. */
+static bool staxi_eat_number(const char **s, int64_t *out) {
+    bool negative = staxi_eat(s, '-');
+    int digits = 0;
+    *out = 0;
+    while (**s == ' ') ++*s;
+    for (; **s >= '0' && **s <= '9' && digits < 18; ++*s, digits++) *out = *out * 10 + (**s - '0');
+    if (negative) *out = -*out;
+    return digits > 0;
+}
+
+/* Pairs in a text, "[[1,1],[0,2]]", as a list. */
+static bool staxi_pairs_read(staxi_infer *c, int slot) {
+    int64_t list[2 * STAX_MAX_RANK];
+    const char *s = c->attrs[slot].text;
+    int n = 0;
+    bool ok = staxi_eat(&s, '['), more = ok && !staxi_eat(&s, ']');
+    while (ok && more) {
+        ok = n < 2 * STAX_MAX_RANK && staxi_eat(&s, '[') && staxi_eat_number(&s, &list[n]) &&
+             staxi_eat(&s, ',') && staxi_eat_number(&s, &list[n + 1]) && staxi_eat(&s, ']');
+        n += 2;
+        more = ok && staxi_eat(&s, ',');
+        if (ok && !more) ok = staxi_eat(&s, ']');
+    }
+    if (!ok || *s) return staxi_attr_fail(c, slot, "pairs [[low, high], ...]", &c->attrs[slot]);
+    if (!staxi_set_list(c, slot, list, n)) return false;
+    c->attrs[slot].i = STAXI_PAIRS;
+    return true;
 }
 
 /* Checks the kind of one attribute and brings it to the form that the rules expect. */
@@ -10424,10 +11143,21 @@ static bool staxi_attr_check(staxi_infer *c, int slot, const staxi_schema *s) {
                 int64_t axis = a->i;
                 return staxi_set_list(c, slot, &axis, 1);
             }
-            return a->kind == STAXI_ATTR_LIST ? true
-                                              : staxi_attr_fail(c, slot, "a list of axes", a);
+            return a->kind == STAXI_ATTR_LIST && a->i != STAXI_PAIRS
+                       ? true
+                       : staxi_attr_fail(c, slot, "a list of axes", a);
+        case STAXI_IS_PAIRS:
+            if (a->kind == STAXI_ATTR_TEXT && a->text[0] == '[') return staxi_pairs_read(c, slot);
+            if (a->kind == STAXI_ATTR_TEXT && staxi_text_allowed(s, a->text)) return true;
+            if (a->kind == STAXI_ATTR_LIST && (a->i == STAXI_PAIRS || a->n == 0)) return true;
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY("attribute %N: expected pairs [[low, high], ...] or one of %N"), s->name,
+                (int)s->n_name, s->fallback, (int)s->n_fallback);
         default:
-            if (a->kind == STAXI_ATTR_LIST || (a->kind == STAXI_ATTR_INT && a->n == 0)) return true;
+            if ((a->kind == STAXI_ATTR_LIST && a->i != STAXI_PAIRS) ||
+                (a->kind == STAXI_ATTR_INT && a->n == 0))
+                return true;
             return staxi_attr_fail(c, slot, "a list of sizes", a);
     }
 }
@@ -11845,6 +12575,13 @@ STAXDEF stax_value(stax_unfold)(stax_value x, int64_t axis, int64_t size, int64_
     return staxi_build1(STAX_OP_UNFOLD, x, a);
 }
 
+STAXDEF stax_value(stax_select)(stax_value x, int64_t axis, int64_t index) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_int(index);
+    return staxi_build1(STAX_OP_SELECT, x, a);
+}
+
 /* ---- index ----------------------------------------------------------------------------------- */
 
 STAXDEF stax_value(stax_iota_as)(stax_graph *g, stax_shape shape, int64_t axis, stax_dtype dtype) {
@@ -11891,6 +12628,29 @@ STAXDEF stax_value(stax_scatter)(stax_value x, stax_value i, stax_value u, int64
     a[0] = staxi_attr_axis(axis);
     a[1] = staxi_attr_text(mode);
     return staxi_build3(STAX_OP_SCATTER, x, i, u, a);
+}
+
+STAXDEF stax_value(stax_one_hot_as)(stax_value i, int64_t size, stax_dtype dtype) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_int(size);
+    a[1] = staxi_attr_dtype(dtype);
+    return staxi_build1(STAX_OP_ONE_HOT, i, a);
+}
+
+STAXDEF stax_value(stax_one_hot)(stax_value i, int64_t size) {
+    return (stax_one_hot_as)(i, size, STAX_F32);
+}
+
+static stax_value staxi_build_int(stax_op op, stax_value x, int64_t number) {
+    staxi_attr a = staxi_attr_int(number);
+    return staxi_build1(op, x, &a);
+}
+
+STAXDEF stax_value(stax_tril)(stax_value x, int64_t k) {
+    return staxi_build_int(STAX_OP_TRIL, x, k);
+}
+STAXDEF stax_value(stax_triu)(stax_value x, int64_t k) {
+    return staxi_build_int(STAX_OP_TRIU, x, k);
 }
 
 /* ---- reduce ---------------------------------------------------------------------------------- */
@@ -11940,6 +12700,15 @@ STAXDEF stax_value(stax_var)(stax_value x, stax_axes axes, double correction, bo
 
 STAXDEF stax_value(stax_std)(stax_value x, stax_axes axes, double correction, bool keepdims) {
     return staxi_build_variance(STAX_OP_STD, x, axes, correction, keepdims);
+}
+
+STAXDEF stax_value(stax_norm)(stax_value x, double ord, stax_axes axes, bool keepdims) {
+    int64_t list[STAX_MAX_RANK];
+    staxi_attr a[3];
+    a[0] = staxi_attr_float(ord);
+    a[1] = staxi_attr_axes(&axes, list);
+    a[2] = staxi_attr_bool(keepdims);
+    return staxi_build1(STAX_OP_NORM, x, a);
 }
 
 static stax_value staxi_build_arg(stax_op op, stax_value x, int64_t axis, bool keepdims) {
@@ -12078,6 +12847,23 @@ STAXDEF stax_value(stax_dot_as)(stax_value a, stax_value b, stax_axes lhs_contra
     return staxi_build_dot(a, b, axes, &d);
 }
 
+static stax_value staxi_build_einsum(const stax_value *xs, int n, const char *equation,
+                                     staxi_attr dtype) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_text(equation);
+    a[1] = dtype;
+    return staxi_build(STAX_OP_EINSUM, xs, xs ? n : 0, a);
+}
+
+STAXDEF stax_value(stax_einsum)(const stax_value *xs, int n, const char *equation) {
+    return staxi_build_einsum(xs, n, equation, staxi_attr_none());
+}
+
+STAXDEF stax_value(stax_einsum_as)(const stax_value *xs, int n, const char *equation,
+                                   stax_dtype dtype) {
+    return staxi_build_einsum(xs, n, equation, staxi_attr_dtype(dtype));
+}
+
 STAXDEF stax_value(stax_linear)(stax_value x, stax_value w, stax_value b) {
     return staxi_build3(STAX_OP_LINEAR, x, w, b, NULL);
 }
@@ -12102,14 +12888,129 @@ STAXDEF stax_value(stax_log_softmax)(stax_value x, int64_t axis) {
 }
 
 /* A shift without a scale: the scale 1.0 changes no bit. */
+static stax_value staxi_scale_beside(stax_value x, stax_value g, stax_value b) {
+    return !g.graph && b.graph && x.graph ? (stax_const)(x.graph, 1.0) : g;
+}
+
 STAXDEF stax_value(stax_layer_norm)(stax_value x, stax_value g, stax_value b, stax_axes axes,
                                     double eps) {
     int64_t list[STAX_MAX_RANK];
     staxi_attr a[2];
     a[0] = staxi_attr_axes(&axes, list);
     a[1] = staxi_attr_float(eps);
-    if (!g.graph && b.graph && x.graph) g = (stax_const)(x.graph, 1.0);
-    return staxi_build3(STAX_OP_LAYER_NORM, x, g, b, a);
+    return staxi_build3(STAX_OP_LAYER_NORM, x, staxi_scale_beside(x, g, b), b, a);
+}
+
+STAXDEF stax_value(stax_group_norm)(stax_value x, stax_value g, stax_value b, int64_t groups,
+                                    double eps) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_int(groups);
+    a[1] = staxi_attr_float(eps);
+    return staxi_build3(STAX_OP_GROUP_NORM, x, staxi_scale_beside(x, g, b), b, a);
+}
+
+STAXDEF stax_value(stax_batch_norm)(stax_value x, stax_value mean, stax_value var, stax_value g,
+                                    stax_value b, double eps) {
+    staxi_attr a = staxi_attr_float(eps);
+    stax_value in[5];
+    in[0] = x;
+    in[1] = mean;
+    in[2] = var;
+    in[3] = staxi_scale_beside(x, g, b);
+    in[4] = b;
+    return staxi_build(STAX_OP_BATCH_NORM, in, 5, &a);
+}
+
+static stax_value staxi_build_conv(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                                   const char *padding, stax_shape dilation, int64_t groups,
+                                   staxi_attr dtype) {
+    staxi_attr a[5];
+    a[0] = staxi_attr_sizes_or_none(&stride);
+    a[1] = staxi_attr_text(padding);
+    a[2] = staxi_attr_sizes_or_none(&dilation);
+    a[3] = staxi_attr_int(groups);
+    a[4] = dtype;
+    return staxi_build3(STAX_OP_CONV, x, w, b, a);
+}
+
+STAXDEF stax_value(stax_conv)(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                              const char *padding, stax_shape dilation, int64_t groups) {
+    return staxi_build_conv(x, w, b, stride, padding, dilation, groups, staxi_attr_none());
+}
+
+STAXDEF stax_value(stax_conv_as)(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                                 const char *padding, stax_shape dilation, int64_t groups,
+                                 stax_dtype dtype) {
+    return staxi_build_conv(x, w, b, stride, padding, dilation, groups, staxi_attr_dtype(dtype));
+}
+
+STAXDEF stax_value(stax_conv_transpose)(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                                        const char *padding, stax_shape dilation, int64_t groups,
+                                        stax_shape output_padding) {
+    staxi_attr a[6];
+    a[0] = staxi_attr_sizes_or_none(&stride);
+    a[1] = staxi_attr_text(padding);
+    a[2] = staxi_attr_sizes_or_none(&dilation);
+    a[3] = staxi_attr_int(groups);
+    a[4] = staxi_attr_sizes_or_none(&output_padding);
+    a[5] = staxi_attr_none();
+    return staxi_build3(STAX_OP_CONV_TRANSPOSE, x, w, b, a);
+}
+
+static stax_value staxi_build_pool(stax_op op, stax_value x, stax_shape size, stax_shape stride,
+                                   const char *padding, bool ceil_mode, staxi_attr last) {
+    staxi_attr a[5];
+    a[0] = staxi_attr_sizes(&size);
+    a[1] = staxi_attr_sizes_or_none(&stride);
+    a[2] = staxi_attr_text(padding);
+    a[3] = staxi_attr_bool(ceil_mode);
+    a[4] = last;
+    return staxi_build1(op, x, a);
+}
+
+STAXDEF stax_value(stax_max_pool)(stax_value x, stax_shape size, stax_shape stride,
+                                  const char *padding, bool ceil_mode) {
+    return staxi_build_pool(STAX_OP_MAX_POOL, x, size, stride, padding, ceil_mode,
+                            staxi_attr_none());
+}
+
+STAXDEF stax_value(stax_avg_pool)(stax_value x, stax_shape size, stax_shape stride,
+                                  const char *padding, bool ceil_mode, bool count_include_pad) {
+    return staxi_build_pool(STAX_OP_AVG_POOL, x, size, stride, padding, ceil_mode,
+                            staxi_attr_bool(count_include_pad));
+}
+
+STAXDEF stax_value(stax_lp_pool)(stax_value x, stax_shape size, stax_shape stride,
+                                 const char *padding, bool ceil_mode, double ord) {
+    return staxi_build_pool(STAX_OP_LP_POOL, x, size, stride, padding, ceil_mode,
+                            staxi_attr_float(ord));
+}
+
+STAXDEF stax_value(stax_adaptive_max_pool)(stax_value x, stax_shape size) {
+    return staxi_build_sizes(STAX_OP_ADAPTIVE_MAX_POOL, x, size);
+}
+STAXDEF stax_value(stax_adaptive_avg_pool)(stax_value x, stax_shape size) {
+    return staxi_build_sizes(STAX_OP_ADAPTIVE_AVG_POOL, x, size);
+}
+
+STAXDEF stax_value(stax_resize)(stax_value x, stax_shape shape, const char *mode,
+                                const char *coordinates, const char *rounding) {
+    staxi_attr a[4];
+    a[0] = staxi_attr_sizes(&shape);
+    a[1] = staxi_attr_text(mode);
+    a[2] = staxi_attr_text(coordinates);
+    a[3] = staxi_attr_text(rounding);
+    return staxi_build1(STAX_OP_RESIZE, x, a);
+}
+
+STAXDEF stax_value(stax_cross_entropy)(stax_value logits, stax_value labels, int64_t axis) {
+    staxi_attr a = staxi_attr_axis(axis);
+    return staxi_build2(STAX_OP_CROSS_ENTROPY, logits, labels, &a);
+}
+
+STAXDEF stax_value(stax_dropout)(stax_value x, stax_value key, double p) {
+    staxi_attr a = staxi_attr_float(p);
+    return staxi_build2(STAX_OP_DROPOUT, x, key, &a);
 }
 
 STAXDEF stax_value(stax_rms_norm)(stax_value x, stax_value g, stax_axes axes, double eps) {
@@ -12118,6 +13019,19 @@ STAXDEF stax_value(stax_rms_norm)(stax_value x, stax_value g, stax_axes axes, do
     a[0] = staxi_attr_axes(&axes, list);
     a[1] = staxi_attr_float(eps);
     return staxi_build2(STAX_OP_RMS_NORM, x, g, a);
+}
+
+STAXDEF stax_value(stax_attention)(stax_value q, stax_value k, stax_value v, stax_value mask,
+                                   bool causal, double scale) {
+    staxi_attr a[2];
+    stax_value in[4];
+    a[0] = staxi_attr_bool(causal);
+    a[1] = scale == 0 ? staxi_attr_none() : staxi_attr_float(scale);
+    in[0] = q;
+    in[1] = k;
+    in[2] = v;
+    in[3] = mask;
+    return staxi_build(STAX_OP_ATTENTION, in, 4, a);
 }
 
 static stax_value staxi_build_random(stax_op op, stax_value key, stax_shape shape,
@@ -12239,25 +13153,6 @@ static stax_value staxi_first_of(const stax_value *xs, int n) {
 /* clang-format off */
 #define STAXI_LATER(name, ID, params, first) STAXDEF stax_value (stax_##name) params { return staxi_build_later(STAX_OP_##ID, first, NULL, 0); }
 #define STAXI_UNUSED(x) ((void)(x))
-STAXI_LATER(select, SELECT, (stax_value x, int64_t axis, int64_t index), (STAXI_UNUSED(axis), STAXI_UNUSED(index), x))
-STAXI_LATER(one_hot, ONE_HOT, (stax_value i, int64_t size), (STAXI_UNUSED(size), i))
-STAXI_LATER(one_hot_as, ONE_HOT, (stax_value i, int64_t size, stax_dtype dtype), (STAXI_UNUSED(size), STAXI_UNUSED(dtype), i))
-STAXI_LATER(tril, TRIL, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
-STAXI_LATER(triu, TRIU, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
-STAXI_LATER(norm, NORM, (stax_value x, double ord, stax_axes axes, bool keepdims), (STAXI_UNUSED(ord), STAXI_UNUSED(axes), STAXI_UNUSED(keepdims), x))
-STAXI_LATER(einsum, EINSUM, (const stax_value *xs, int n, const char *equation), (STAXI_UNUSED(equation), staxi_first_of(xs, n)))
-STAXI_LATER(einsum_as, EINSUM, (const stax_value *xs, int n, const char *equation, stax_dtype dtype), (STAXI_UNUSED(equation), STAXI_UNUSED(dtype), staxi_first_of(xs, n)))
-STAXI_LATER(group_norm, GROUP_NORM, (stax_value x, stax_value g, stax_value b, int64_t groups, double eps), (STAXI_UNUSED(g), STAXI_UNUSED(b), STAXI_UNUSED(groups), STAXI_UNUSED(eps), x))
-STAXI_LATER(batch_norm, BATCH_NORM, (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps), (STAXI_UNUSED(mean), STAXI_UNUSED(var), STAXI_UNUSED(g), STAXI_UNUSED(b), STAXI_UNUSED(eps), x))
-STAXI_LATER(conv, CONV, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), x))
-STAXI_LATER(conv_as, CONV, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups, stax_dtype dtype), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), STAXI_UNUSED(dtype), x))
-STAXI_LATER(conv_transpose, CONV_TRANSPOSE, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups, stax_shape output_padding), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), STAXI_UNUSED(output_padding), x))
-STAXI_LATER(max_pool, MAX_POOL, (stax_value x, stax_shape size, stax_shape stride, const char *padding, bool ceil_mode), (STAXI_UNUSED(size), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(ceil_mode), x))
-STAXI_LATER(avg_pool, AVG_POOL, (stax_value x, stax_shape size, stax_shape stride, const char *padding, bool ceil_mode, bool count_include_pad), (STAXI_UNUSED(size), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(ceil_mode), STAXI_UNUSED(count_include_pad), x))
-STAXI_LATER(resize, RESIZE, (stax_value x, stax_shape shape, const char *mode, const char *coordinates, const char *rounding), (STAXI_UNUSED(shape), STAXI_UNUSED(mode), STAXI_UNUSED(coordinates), STAXI_UNUSED(rounding), x))
-STAXI_LATER(cross_entropy, CROSS_ENTROPY, (stax_value logits, stax_value labels, int64_t axis), (STAXI_UNUSED(labels), STAXI_UNUSED(axis), logits))
-STAXI_LATER(attention, ATTENTION, (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal, double scale), (STAXI_UNUSED(k), STAXI_UNUSED(v), STAXI_UNUSED(mask), STAXI_UNUSED(causal), STAXI_UNUSED(scale), q))
-STAXI_LATER(dropout, DROPOUT, (stax_value x, stax_value key, double p), (STAXI_UNUSED(key), STAXI_UNUSED(p), x))
 STAXDEF stax_value (stax_map)(const stax_value *xs, int n, stax_graph *body, stax_value *results, int n_results) {
     (void)body;
     return staxi_build_later(STAX_OP_MAP, staxi_first_of(xs, n), results, n_results);
@@ -12461,7 +13356,15 @@ static void staxi_put_attr(staxi_text *t, const stax_graph *g, const staxi_attr 
             staxi_put_string(t, a->text);
             break;
         case STAXI_ATTR_LIST:
-            staxi_put_sizes(t, g, a->list, a->n);
+            if (a->i != STAXI_PAIRS) {
+                staxi_put_sizes(t, g, a->list, a->n);
+                break;
+            }
+            for (int k = 0; k < a->n; k += 2) {
+                staxi_put(t, k ? ", " : "[");
+                staxi_put_sizes(t, g, a->list + k, 2);
+            }
+            staxi_putc(t, ']');
             break;
         case STAXI_ATTR_INT:
             if (!a->n) {
@@ -12502,9 +13405,11 @@ static bool staxi_attr_is_default(const stax_graph *g, const staxi_node *n, cons
             return a->i == (int64_t)f;
         case STAXI_IS_NUMBER:
             return a->kind == STAXI_ATTR_INT && a->i == (int64_t)f;
-        case STAXI_IS_TEXT: {
+        case STAXI_IS_TEXT:
+        case STAXI_IS_PAIRS: {
             size_t first = strcspn(s->fallback, "| ");
-            return strlen(a->text) == first && memcmp(a->text, s->fallback, first) == 0;
+            return a->kind == STAXI_ATTR_TEXT && strlen(a->text) == first &&
+                   memcmp(a->text, s->fallback, first) == 0;
         }
         default:
             return false; /* an axis is always shown */
@@ -13269,10 +14174,34 @@ static bool staxi_unquote(staxi_parser *p, const staxi_token *t, staxi_attr *out
     return true;
 }
 
+/* "[1, 2], [0, n]]" behind the first bracket of pairs */
+static bool staxi_want_pairs(staxi_parser *p, staxi_attr *out) {
+    int n = 0;
+    while (staxi_take(p, "[")) {
+        for (int k = 0; k < 2; k++, n++) {
+            if (!staxi_grow(p->a, (void **)&p->list, &p->cap_list, (size_t)n + 1, sizeof *p->list))
+                return staxi_parse_no_memory(p);
+            staxi_skip_lines(p);
+            if (!staxi_want_size(p, &p->list[n])) return false;
+            staxi_skip_lines(p);
+            if (!staxi_want_mark(p, k ? "]" : ",")) return false;
+        }
+        staxi_skip_lines(p);
+        if (!staxi_take_comma(p)) break;
+        staxi_skip_lines(p);
+    }
+    *out = staxi_attr_list(
+        (const int64_t *)staxi_graph_copy(p->g, p->list, (size_t)n * sizeof *p->list, 8), n);
+    if (!out->list) return staxi_parse_no_memory(p);
+    out->i = STAXI_PAIRS;
+    return staxi_want_mark(p, "]");
+}
+
 /* "[1, n-1, none]" behind its bracket */
 static bool staxi_want_list(staxi_parser *p, staxi_attr *out) {
     int n = 0;
     staxi_skip_lines(p);
+    if (staxi_at_mark(p, "[")) return staxi_want_pairs(p, out);
     while (!staxi_at_mark(p, "]")) {
         if (!staxi_grow(p->a, (void **)&p->list, &p->cap_list, (size_t)n + 1, sizeof *p->list))
             return staxi_parse_no_memory(p);
@@ -13990,6 +14919,11 @@ typedef struct staxi_contraction {
     int n_free[2], free[2][STAX_MAX_RANK];
 } staxi_contraction;
 
+/* The op that the user wrote, for messages. */
+static const char *staxi_written_op_name(const staxi_node *n) {
+    return staxi_op_name((stax_op)(n->origin ? n->origin : n->op));
+}
+
 static int staxi_basis_axis(const stax_graph *g, const staxi_node *n) {
     (void)g;
     return (int)n->attrs[n->op == STAX_OP_IOTA || n->op == STAX_OP_TOPK ? 1 : 0].i;
@@ -14306,6 +15240,7 @@ typedef struct staxi_expander {
     stax_graph *to;
     uint32_t *map; /* old value -> new one; literals are made where they are used */
     uint32_t place;
+    uint16_t origin; /* the op being expanded */
 } staxi_expander;
 
 typedef bool (*staxi_expand_fn)(staxi_expander *e, const staxi_node *n, uint32_t *results);
@@ -14313,10 +15248,13 @@ static const staxi_expand_fn *staxi_expand_table(void);
 
 static uint32_t staxi_x_node(staxi_expander *e, stax_op op, const uint32_t *sources, uint32_t n,
                              const staxi_attr *attrs) {
+    uint32_t v;
     for (uint32_t k = 0; k < n; k++) {
         if (!sources[k]) return 0;
     }
-    return staxi_node_add(e->to, op, sources, n, attrs, NULL, 0, e->place);
+    v = staxi_node_add(e->to, op, sources, n, attrs, NULL, 0, e->place);
+    if (v) e->to->nodes[e->to->values[v].node].origin = e->origin;
+    return v;
 }
 
 static const staxi_type *staxi_x_type(const staxi_expander *e, uint32_t v) {
@@ -14767,6 +15705,29 @@ static staxi_attr staxi_x_list(staxi_expander *e, const staxi_attr *old, int64_t
     return staxi_attr_list(room, old->n);
 }
 
+/* Without the axes of a mask, which have size 1. */
+static uint32_t staxi_x_drop(staxi_expander *e, uint32_t v, uint32_t mask) {
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    t.rank = 0;
+    for (int d = 0; d < staxi_x_type(e, v)->rank; d++) {
+        if (!(mask >> d & 1)) t.dims[t.rank++] = staxi_x_type(e, v)->dims[d];
+    }
+    return staxi_x_reshape(e, v, &t);
+}
+
+/* With a new axis of size 1 in front of `axis`. */
+static uint32_t staxi_x_insert(staxi_expander *e, uint32_t v, int axis) {
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    memmove(&t.dims[axis + 1], &t.dims[axis], (size_t)(t.rank - axis) * sizeof t.dims[0]);
+    t.dims[axis] = staxi_ix_const(&e->to->root->sizes, 1);
+    t.rank++;
+    return staxi_x_reshape(e, v, &t);
+}
+
 /* start, stop, step for one axis; the others whole. */
 static uint32_t staxi_x_slice(staxi_expander *e, uint32_t v, int axis, int64_t start, int64_t stop,
                               int64_t step) {
@@ -14848,6 +15809,22 @@ static bool staxi_expand_transpose(staxi_expander *e, const staxi_node *n, uint3
     axes[rank - 2] = rank - 1;
     axes[rank - 1] = rank - 2;
     results[0] = staxi_x_permute(e, x, axes);
+    return results[0] != 0;
+}
+
+/* x[.., index, ..]: a slice of one entry, counted from the front */
+static bool staxi_expand_select(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n));
+    int axis = (int)n->attrs[0].i;
+    if (!x) return false;
+    staxi_ix first = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[1].i));
+    if (staxi_ix_range(pool, first).hi < 0)
+        first = staxi_ix_add(pool, staxi_x_type(e, x)->dims[axis], first);
+    staxi_ix end = staxi_ix_add(pool, first, staxi_ix_const(pool, 1));
+    x = staxi_x_slice(e, x, axis, staxi_size_handle(e->to, first), staxi_size_handle(e->to, end),
+                      1);
+    results[0] = staxi_x_drop(e, x, 1u << axis);
     return results[0] != 0;
 }
 
@@ -15040,6 +16017,34 @@ static bool staxi_expand_tile(staxi_expander *e, const staxi_node *n, uint32_t *
     return v != 0;
 }
 
+/* Unsigned integers of the same width: selecting floats would settle their NaNs, and assigning
+ * copies bits. */
+static uint32_t staxi_x_as_bits(staxi_expander *e, uint32_t v, stax_dtype *was) {
+    static const stax_dtype words[9] = {STAX_DTYPE_NONE, STAX_U8,         STAX_U16,
+                                        STAX_DTYPE_NONE, STAX_U32,        STAX_DTYPE_NONE,
+                                        STAX_DTYPE_NONE, STAX_DTYPE_NONE, STAX_U64};
+    if (!v) return 0;
+    *was = staxi_x_dtype(e, v);
+    if (*was == STAX_BOOL || staxi_is_integer(*was)) return v;
+    return staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(words[staxi_dtype_bytes(*was)]));
+}
+
+/* c ? a : b, which copies bits. c has the shape of both. */
+static uint32_t staxi_x_where_bits(staxi_expander *e, uint32_t c, uint32_t a, uint32_t b) {
+    stax_dtype was = STAX_DTYPE_NONE;
+    a = staxi_x_as_bits(e, a, &was);
+    b = staxi_x_as_bits(e, b, &was);
+    a = staxi_x_op3(e, STAX_OP_WHERE, c, a, b);
+    return a && staxi_x_dtype(e, a) != was
+               ? staxi_x_attr1(e, STAX_OP_BITCAST, a, staxi_attr_dtype(was))
+               : a;
+}
+
+/* Zero of any dtype in the shape of a value. */
+static uint32_t staxi_x_zeros_like(staxi_expander *e, uint32_t model) {
+    return model ? staxi_x_like(e, staxi_x_int(e, 0, staxi_x_dtype(e, model)), model) : 0;
+}
+
 /* ---- index, random
  * ----------------------------------------------------------------------------------- */
 
@@ -15147,6 +16152,31 @@ static bool staxi_expand_sort(staxi_expander *e, const staxi_node *n, uint32_t *
     return first != 0;
 }
 
+/* The index is looked up in 0, 1, ..., size - 1, which checks it and counts it from the front. */
+static bool staxi_expand_one_hot(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = staxi_type_scalar(STAX_I64);
+    uint32_t i = staxi_x_index(e, n, 0);
+    line.rank = 1;
+    line.dims[0] = shape.dims[shape.rank - 1];
+    i = staxi_x_gather(e, STAX_OP_GATHER, staxi_x_iota(e, &line, 0), i, 0, "error");
+    i = staxi_x_expand(e, staxi_x_insert(e, i, shape.rank - 1), &shape);
+    i = staxi_x_op2(e, STAX_OP_EQ, i, staxi_x_iota(e, &shape, shape.rank - 1));
+    return staxi_x_finish(e, n, i, results);
+}
+
+/* tril: column - row <= k ? x : 0;   triu: >= */
+static bool staxi_expand_triangle(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n)), keep;
+    staxi_type shape = staxi_x_result(e, n);
+    shape.dtype = STAX_I64;
+    keep = staxi_x_op2(e, STAX_OP_SUB, staxi_x_iota(e, &shape, shape.rank - 1),
+                       staxi_x_iota(e, &shape, shape.rank - 2));
+    keep = staxi_x_with(e, n->op == STAX_OP_TRIL ? STAX_OP_LE : STAX_OP_GE, keep,
+                        staxi_x_int(e, n->attrs[0].i, STAX_I64));
+    results[0] = staxi_x_where_bits(e, keep, x, staxi_x_zeros_like(e, x));
+    return results[0] != 0;
+}
+
 static uint32_t staxi_x_random(staxi_expander *e, stax_op op, uint32_t key, const staxi_type *shape,
                                stax_dtype dtype) {
     int64_t room[STAX_MAX_RANK];
@@ -15157,6 +16187,24 @@ static uint32_t staxi_x_random(staxi_expander *e, stax_op op, uint32_t key, cons
     return staxi_x_node(e, op, &key, 1, attrs);
 }
 
+/* Operand k, a key; a literal is a u64. */
+static uint32_t staxi_x_key(staxi_expander *e, const staxi_node *n, uint32_t k) {
+    bool literal = staxi_value_literal(e->from, n->sources[k]) != NULL;
+    return staxi_x_stored(e, n, k, literal ? STAX_U64 : staxi_old_source_dtype(e, n, k));
+}
+
+/* uniform(key, f32) >= p ? x * (1 / (1 - p)) : 0 */
+static bool staxi_expand_dropout(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    double p = n->attrs[0].f;
+    uint32_t x = staxi_x_first(e, n), u, y;
+    staxi_type shape = staxi_x_result(e, n);
+    u = staxi_x_random(e, STAX_OP_UNIFORM, staxi_x_key(e, n, 1), &shape, STAX_F32);
+    u = staxi_x_with(e, STAX_OP_GE, u, staxi_x_number(e, p, STAX_F32));
+    y = staxi_x_times(e, x, p < 1 ? 1 / (1 - p) : 1.0);
+    return staxi_x_finish(e, n, staxi_x_op3(e, STAX_OP_WHERE, u, y, staxi_x_zeros_like(e, y)),
+                          results);
+}
+
 /* Basis: random_bits in u32 and u64, uniform on [0, 1) and normal in f32 and f64. Narrower bits are
    the low ones; f16 takes 11 bits and bf16 8 of a u32; uniform is then low + (high - low) * u, with
    high - low rounded once. */
@@ -15164,10 +16212,7 @@ static bool staxi_expand_random(staxi_expander *e, const staxi_node *n, uint32_t
     stax_op op = (stax_op)n->op;
     stax_dtype dtype = staxi_old_dtype(e, n), compute = staxi_compute_dtype(dtype);
     staxi_type shape = staxi_x_result(e, n);
-    uint32_t key = staxi_x_stored(
-        e, n, 0,
-        staxi_value_literal(e->from, n->sources[0]) ? STAX_U64 : staxi_old_source_dtype(e, n, 0));
-    uint32_t v;
+    uint32_t key = staxi_x_key(e, n, 0), v;
     if (op == STAX_OP_RANDOM_BITS) {
         v = staxi_x_random(e, op, key, &shape, staxi_dtype_bytes(dtype) == 8 ? STAX_U64 : STAX_U32);
         return staxi_x_finish(e, n, v, results);
@@ -15246,6 +16291,18 @@ static uint32_t staxi_x_size_value(staxi_expander *e, staxi_ix size) {
     size = staxi_ix_max(pool, staxi_ix_const(pool, 0), size);
     line.dims[0] = staxi_ix_add(pool, size, staxi_ix_const(pool, 1));
     return staxi_x_reshape(e, staxi_x_slice(e, staxi_x_iota(e, &line, 0), 0, -1, STAX_NONE, 1), &t);
+}
+
+/* The same for a size that may be negative. */
+static uint32_t staxi_x_signed_size(staxi_expander *e, staxi_ix size) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix zero = staxi_ix_const(pool, 0);
+    uint32_t v = staxi_x_size_value(e, size);
+    int64_t known;
+    if (staxi_ix_is_const(pool, size, &known) || staxi_ix_range(pool, size).lo >= 0) return v;
+    return staxi_x_op2(
+        e, STAX_OP_SUB, v,
+        staxi_x_size_value(e, staxi_ix_max(pool, zero, staxi_ix_sub(pool, zero, size))));
 }
 
 /* maximum(count - correction, 0) of the reduced elements, computed in f64 and rounded once to the
@@ -15355,16 +16412,51 @@ static uint32_t staxi_x_top(staxi_expander *e, uint32_t x, uint32_t mask) {
     return staxi_x_reduce(e, STAX_OP_MAX, x, mask, NULL);
 }
 
+/* max(x) over the axes of a mask if that is finite, else 0 */
+static uint32_t staxi_x_finite_top(staxi_expander *e, uint32_t x, uint32_t mask) {
+    uint32_t t = staxi_x_top(e, x, mask);
+    return staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, t), t,
+                       staxi_x_zeros_like(e, t));
+}
+
+/* log(sum(exp(x))) over the axes of a mask, for x not far above 0 */
+static uint32_t staxi_x_log_sum_exp(staxi_expander *e, uint32_t x, uint32_t mask,
+                                    const char *order) {
+    uint32_t p = staxi_x_op1(e, STAX_OP_EXP, x);
+    return staxi_x_op1(e, STAX_OP_LOG, staxi_x_reduce(e, STAX_OP_SUM, p, mask, order));
+}
+
 /* t = max(x) if that is finite, else 0;   log(sum(exp(x - t))) + t */
 static bool staxi_expand_logsumexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     uint32_t x = staxi_x_reduce_operand(e, n, staxi_old_dtype(e, n));
     uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
-    uint32_t t = staxi_x_top(e, x, mask), v;
-    uint32_t zero = t ? staxi_x_like(e, staxi_x_number(e, 0.0, staxi_x_dtype(e, t)), t) : 0;
-    t = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, t), t, zero);
-    v = staxi_x_op1(e, STAX_OP_EXP, staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_spread(e, t, x, mask)));
-    v = staxi_x_op1(e, STAX_OP_LOG, staxi_x_reduce(e, STAX_OP_SUM, v, mask, n->order));
+    uint32_t t = staxi_x_finite_top(e, x, mask), v;
+    v = staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_spread(e, t, x, mask));
+    v = staxi_x_log_sum_exp(e, v, mask, n->order);
     return staxi_x_reduced(e, n, staxi_x_op2(e, STAX_OP_ADD, v, t), results);
+}
+
+/* d = x - t as in logsumexp.   Labels: log(sum(exp(d))) - d[label];   probabilities p:
+   sum(p == 0 ? 0 : p * (log(sum(exp(d))) - d)) */
+static bool staxi_expand_cross_entropy(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), d, sum, v, p;
+    int axis = (int)n->attrs[0].i;
+    uint32_t mask = 1u << axis;
+    d = staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_spread(e, staxi_x_finite_top(e, x, mask), x, mask));
+    sum = staxi_x_log_sum_exp(e, d, mask, NULL);
+    if (!staxi_is_float(staxi_old_source_dtype(e, n, 1))) {
+        v = staxi_x_insert(e, staxi_x_index(e, n, 1), axis);
+        v = staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, d, v, axis, "error");
+        v = staxi_x_op2(e, STAX_OP_SUB, sum, staxi_x_drop(e, v, mask));
+        return staxi_x_finish(e, n, v, results);
+    }
+    if (!d) return false;
+    p = staxi_x_cast(e, staxi_x_operand(e, n, 1, staxi_old_source_dtype(e, n, 1)),
+                     staxi_x_dtype(e, d));
+    v = staxi_x_op2(e, STAX_OP_SUB, staxi_x_spread(e, sum, d, mask), d);
+    v = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, p, staxi_x_zeros_like(e, p)),
+                    staxi_x_zeros_like(e, p), staxi_x_op2(e, STAX_OP_MUL, p, v));
+    return staxi_x_finish(e, n, staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL), results);
 }
 
 /* t = x - max(x);   softmax: exp(t) / sum(exp(t));   log_softmax: t - log(sum(exp(t))) */
@@ -15382,18 +16474,17 @@ static bool staxi_expand_softmax(staxi_expander *e, const staxi_node *n, uint32_
     return staxi_x_finish(e, n, p, results);
 }
 
-/* Scale or shift k of a norm, broadcast to x: with one axis for each normalised axis it stands on
+/* A scale, shift, ... of a norm, broadcast to x: with one axis for each of `axes` it stands on
  * those. */
-static uint32_t staxi_x_beside(staxi_expander *e, const staxi_node *n, uint32_t k, uint32_t x) {
-    const staxi_attr *axes = &n->attrs[0];
-    uint32_t g = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+static uint32_t staxi_x_beside(staxi_expander *e, uint32_t g, uint32_t x, const int64_t *axes,
+                               int n) {
     staxi_type shape;
     if (!g || !x) return 0;
     shape = *staxi_x_type(e, x);
-    if (staxi_x_type(e, g)->rank == axes->n && axes->n > 0) {
+    if (staxi_x_type(e, g)->rank == n && n > 0) {
         int from = 0;
         for (int d = 0; d < shape.rank; d++) {
-            bool on = from < axes->n && axes->list[from] == d;
+            bool on = from < n && axes[from] == d;
             shape.dims[d] =
                 on ? staxi_x_type(e, g)->dims[from++] : staxi_ix_const(&e->to->root->sizes, 1);
         }
@@ -15402,22 +16493,71 @@ static uint32_t staxi_x_beside(staxi_expander *e, const staxi_node *n, uint32_t 
     return staxi_x_like(e, g, x);
 }
 
+/* v * g + b with the operands that are given, from operand `first` on */
+static uint32_t staxi_x_affine(staxi_expander *e, const staxi_node *n, uint32_t first, uint32_t v,
+                               const int64_t *axes, int n_axes) {
+    for (uint32_t k = first; k < n->n_sources; k++) {
+        uint32_t g = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+        v = staxi_x_op2(e, k == first ? STAX_OP_MUL : STAX_OP_ADD, v,
+                        staxi_x_beside(e, g, v, axes, n_axes));
+    }
+    return v;
+}
+
+/* 1 / sqrt(v + eps) */
+static uint32_t staxi_x_inverse_root(staxi_expander *e, uint32_t v, double eps) {
+    v = staxi_x_op1(e, STAX_OP_SQRT, staxi_x_plus(e, v, eps));
+    return v ? staxi_x_with(e, STAX_OP_DIV,
+                            staxi_x_like(e, staxi_x_number(e, 1.0, staxi_x_dtype(e, v)), v), v)
+             : 0;
+}
+
+/* d * (1 / sqrt(sum(d*d) / count + eps)) */
+static uint32_t staxi_x_normalised(staxi_expander *e, uint32_t d, uint32_t mask, double eps,
+                                   const char *order) {
+    uint32_t v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, order);
+    v = staxi_x_inverse_root(e, v, eps);
+    return staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_spread(e, v, d, mask));
+}
+
 /* layer_norm: d = x - mean(x);   rms_norm: d = x.   d * (1 / sqrt(sum(d*d) / count + eps)), then *
  * g, then + b */
 static bool staxi_expand_layer_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n), v = 0;
+    const staxi_attr *axes = &n->attrs[0];
+    uint32_t x = staxi_x_first(e, n), v;
     if (!x) return false;
-    uint32_t mask = staxi_attr_mask(&n->attrs[0], staxi_x_type(e, x)->rank);
+    uint32_t mask = staxi_attr_mask(axes, staxi_x_type(e, x)->rank);
     uint32_t d = n->op == STAX_OP_LAYER_NORM ? staxi_x_centred(e, x, mask, n->order) : x;
-    v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, n->order);
-    v = staxi_x_op1(e, STAX_OP_SQRT, staxi_x_plus(e, v, n->attrs[1].f));
-    v = v ? staxi_x_with(e, STAX_OP_DIV,
-                         staxi_x_like(e, staxi_x_number(e, 1.0, staxi_x_dtype(e, v)), v), v)
-          : 0;
-    v = staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_spread(e, v, x, mask));
-    if (n->n_sources > 1) v = staxi_x_op2(e, STAX_OP_MUL, v, staxi_x_beside(e, n, 1, x));
-    if (n->n_sources > 2) v = staxi_x_op2(e, STAX_OP_ADD, v, staxi_x_beside(e, n, 2, x));
-    return staxi_x_finish(e, n, v, results);
+    v = staxi_x_normalised(e, d, mask, n->attrs[1].f, n->order);
+    return staxi_x_finish(e, n, staxi_x_affine(e, n, 1, v, axes->list, axes->n), results);
+}
+
+/* layer_norm of [N, groups, C/groups * ...], back in the shape of x; g and b stand on the channels
+ */
+static bool staxi_expand_group_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t x = staxi_x_first(e, n), v;
+    staxi_type shape, split;
+    if (!x) return false;
+    shape = split = *staxi_x_type(e, x);
+    split.rank = 3;
+    split.dims[1] = staxi_ix_const(pool, n->attrs[0].i);
+    split.dims[2] = staxi_ix_floordiv(pool, shape.dims[1], split.dims[1]);
+    for (int d = 2; d < shape.rank; d++)
+        split.dims[2] = staxi_ix_mul(pool, split.dims[2], shape.dims[d]);
+    v = staxi_x_centred(e, staxi_x_reshape(e, x, &split), 4u, NULL);
+    v = staxi_x_reshape(e, staxi_x_normalised(e, v, 4u, n->attrs[1].f, NULL), &shape);
+    return staxi_x_finish(e, n, staxi_x_affine(e, n, 1, v, &staxi_channel_axis, 1), results);
+}
+
+/* (x - mean) * (1 / sqrt(var + eps)), then * g, then + b */
+static bool staxi_expand_batch_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    uint32_t x = staxi_x_first(e, n), mean = staxi_x_operand(e, n, 1, dtype);
+    uint32_t v = staxi_x_inverse_root(e, staxi_x_operand(e, n, 2, dtype), n->attrs[0].f);
+    x = staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_beside(e, mean, x, &staxi_channel_axis, 1));
+    v = staxi_x_op2(e, STAX_OP_MUL, x, staxi_x_beside(e, v, x, &staxi_channel_axis, 1));
+    return staxi_x_finish(e, n, staxi_x_affine(e, n, 3, v, &staxi_channel_axis, 1), results);
 }
 
 static bool staxi_expand_rms_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
@@ -15630,6 +16770,903 @@ static bool staxi_expand_linear(staxi_expander *e, const staxi_node *n, uint32_t
     v = staxi_x_dot(e, x, w, attrs, n->order);
     if (n->n_sources > 2)
         v = staxi_x_op2(e, STAX_OP_ADD, v, staxi_x_expand(e, staxi_x_dot_operand(e, n, 2), &out));
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* The sum over the axes of a mask, in the dtype of the value; integers wrap alike in 64 bits. */
+static uint32_t staxi_x_sum(staxi_expander *e, uint32_t v, uint32_t mask) {
+    stax_dtype dtype, wide;
+    if (!v) return 0;
+    dtype = wide = staxi_x_dtype(e, v);
+    if (staxi_is_integer(dtype))
+        wide = staxi_dtype_class(dtype) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
+    v = staxi_x_reduce(e, STAX_OP_SUM, staxi_x_cast(e, v, wide), mask, NULL);
+    return staxi_x_cast(e, v, dtype);
+}
+
+/* Axes p and q of v as one, on axis p: the elements where both have the same index. */
+static uint32_t staxi_x_diagonal(staxi_expander *e, uint32_t v, int p, int q) {
+    staxi_type shape;
+    if (!v) return 0;
+    shape = *staxi_x_type(e, v);
+    shape.dims[q] = staxi_ix_const(&e->to->root->sizes, 1);
+    v = staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, v, staxi_x_iota(e, &shape, p), q, "clip");
+    return staxi_x_drop(e, v, 1u << q);
+}
+
+/* An operand of an einsum on the way: axis d stands for index axis[d]. */
+typedef struct staxi_term {
+    uint32_t v;
+    uint8_t axis[STAX_MAX_RANK];
+    int n;
+} staxi_term;
+
+static int staxi_term_axis(const staxi_term *t, int index) {
+    for (int d = 0; d < t->n; d++)
+        if (t->axis[d] == index) return d;
+    return -1;
+}
+
+/* Axis d is gone from the value. */
+static void staxi_term_forget(staxi_term *t, int d) {
+    memmove(t->axis + d, t->axis + d + 1, (size_t)(t->n - d - 1));
+    t->n--;
+}
+
+/* Sums over the indices that are not in `keep`. */
+static void staxi_x_term_sum(staxi_expander *e, staxi_term *t, uint64_t keep) {
+    uint32_t mask = 0;
+    for (int d = 0; d < t->n; d++)
+        if (!(keep >> t->axis[d] & 1)) mask |= 1u << d;
+    if (!mask) return;
+    t->v = staxi_x_sum(e, t->v, mask);
+    for (int d = t->n - 1; d >= 0; d--)
+        if (mask >> d & 1) staxi_term_forget(t, d);
+}
+
+/* Operand k: diagonals taken, axes of size 1 that another operand stretches dropped. */
+static staxi_term staxi_x_term(staxi_expander *e, const staxi_node *n, const staxi_einsum *q, int k,
+                               uint64_t stretched) {
+    staxi_term t;
+    memset(&t, 0, sizeof t);
+    t.v = staxi_x_dot_operand(e, n, (uint32_t)k);
+    t.n = q->rank[k];
+    memcpy(t.axis, q->axis[k], sizeof t.axis);
+    for (int d = t.n - 1; d > 0; d--) {
+        int first = staxi_term_axis(&t, t.axis[d]);
+        if (first == d) continue;
+        t.v = staxi_x_diagonal(e, t.v, first, d);
+        staxi_term_forget(&t, d);
+    }
+    for (int d = t.n - 1; t.v && d >= 0; d--) {
+        if (!(stretched >> t.axis[d] & 1) ||
+            !staxi_ix_equals(e->to, staxi_x_type(e, t.v)->dims[d], 1))
+            continue;
+        t.v = staxi_x_drop(e, t.v, 1u << d);
+        staxi_term_forget(&t, d);
+    }
+    return t;
+}
+
+/* The term's value with the axes of `model`, size 1 where it has no such index. */
+static uint32_t staxi_x_term_like(staxi_expander *e, const staxi_term *t, const staxi_term *model) {
+    int64_t axes[STAX_MAX_RANK];
+    staxi_type shape = staxi_type_scalar(STAX_DTYPE_NONE);
+    int n = 0;
+    if (!t->v) return 0;
+    shape.rank = (uint8_t)model->n;
+    for (int d = 0; d < model->n; d++) {
+        int from = staxi_term_axis(t, model->axis[d]);
+        shape.dims[d] =
+            from < 0 ? staxi_ix_const(&e->to->root->sizes, 1) : staxi_x_type(e, t->v)->dims[from];
+        if (from >= 0) axes[n++] = from;
+    }
+    return staxi_x_reshape(e, staxi_x_permute(e, t->v, axes), &shape);
+}
+
+/* a * b, elementwise over all indices of both */
+static staxi_term staxi_x_term_times(staxi_expander *e, const staxi_term *a, const staxi_term *b) {
+    staxi_term r = *a;
+    staxi_type shape;
+    uint32_t x, y;
+    for (int d = 0; d < b->n; d++)
+        if (staxi_term_axis(a, b->axis[d]) < 0) r.axis[r.n++] = b->axis[d];
+    x = staxi_x_term_like(e, a, &r);
+    y = staxi_x_term_like(e, b, &r);
+    r.v = 0;
+    if (!x || !y) return r;
+    shape = *staxi_x_type(e, x);
+    for (int d = 0; d < shape.rank; d++)
+        if (staxi_term_axis(a, r.axis[d]) < 0) shape.dims[d] = staxi_x_type(e, y)->dims[d];
+    r.v = staxi_x_op2(e, STAX_OP_MUL, staxi_x_expand(e, x, &shape), staxi_x_expand(e, y, &shape));
+    return r;
+}
+
+/* The product of two terms, summed over the indices that are not in `keep`: first those that only
+   one term has, then, as a contraction in the order of a, those that both have. */
+static staxi_term staxi_x_term_product(staxi_expander *e, staxi_term a, staxi_term b,
+                                       uint64_t keep) {
+    int64_t lists[4][STAX_MAX_RANK];
+    staxi_attr attrs[4];
+    staxi_term r;
+    int count[4] = {0, 0, 0, 0};
+    staxi_x_term_sum(e, &a, keep | staxi_einsum_mask(b.axis, b.n));
+    staxi_x_term_sum(e, &b, keep | staxi_einsum_mask(a.axis, a.n));
+    memset(&r, 0, sizeof r);
+    for (int d = 0; d < a.n; d++) {
+        int other = staxi_term_axis(&b, a.axis[d]);
+        int kind = keep >> a.axis[d] & 1 ? 2 : 0;
+        if (other < 0) continue;
+        lists[kind][count[kind]++] = d;
+        lists[kind + 1][count[kind + 1]++] = other;
+        if (kind) r.axis[r.n++] = a.axis[d];
+    }
+    if (!count[0]) return staxi_x_term_times(e, &a, &b);
+    for (int d = 0; d < a.n; d++)
+        if (staxi_term_axis(&b, a.axis[d]) < 0) r.axis[r.n++] = a.axis[d];
+    for (int d = 0; d < b.n; d++)
+        if (staxi_term_axis(&a, b.axis[d]) < 0) r.axis[r.n++] = b.axis[d];
+    for (int k = 0; k < 4; k++) attrs[k] = staxi_attr_list(lists[k], count[k]);
+    r.v = staxi_x_dot(e, a.v, b.v, attrs, NULL);
+    return r;
+}
+
+static bool staxi_expand_einsum(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    int rank[STAXI_EINSUM_MOST];
+    uint64_t stretched = 0;
+    staxi_einsum q;
+    staxi_term t, next;
+    int64_t axes[STAX_MAX_RANK];
+    for (uint32_t k = 0; k < n->n_sources; k++) rank[k] = e->from->values[n->sources[k]].type.rank;
+    if (staxi_einsum_read(n->attrs[0].text, rank, (int)n->n_sources, &q)) return false;
+    for (int k = 0; k < q.n; k++) /* indices of which some axis is not 1 */
+        for (int d = 0; d < q.rank[k]; d++)
+            if (!staxi_ix_equals(e->from, e->from->values[n->sources[k]].type.dims[d], 1))
+                stretched |= UINT64_C(1) << q.axis[k][d];
+    t = staxi_x_term(e, n, &q, 0, stretched);
+    for (int k = 1; k < q.n; k++) {
+        next = staxi_x_term(e, n, &q, k, stretched);
+        t = staxi_x_term_product(e, t, next, staxi_einsum_needed(&q, k + 1));
+    }
+    staxi_x_term_sum(e, &t, staxi_einsum_mask(q.out, q.n_out));
+    for (int d = 0; d < q.n_out; d++) axes[d] = staxi_term_axis(&t, q.out[d]);
+    return staxi_x_finish(e, n, staxi_x_permute(e, t.v, axes), results);
+}
+
+/* Operand k of an attention in the dtype computed in, with all batch axes. */
+static uint32_t staxi_x_attention_operand(staxi_expander *e, const staxi_node *n, uint32_t k,
+                                          const staxi_type *out) {
+    uint32_t v = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+    staxi_type shape = *out;
+    if (!v) return 0;
+    for (int d = 1; d <= 2; d++)
+        shape.dims[shape.rank - d] = staxi_x_type(e, v)->dims[staxi_x_type(e, v)->rank - d];
+    return staxi_x_expand(e, v, &shape);
+}
+
+/* Contracts the last axis of a with axis rank - from_end of b; the others in front are batch axes.
+ */
+static uint32_t staxi_x_batched_dot(staxi_expander *e, uint32_t a, uint32_t b, int from_end,
+                                    bool lanes) {
+    int64_t batch[STAX_MAX_RANK], last_a, axis_b;
+    staxi_attr attrs[4];
+    if (!a || !b) return 0;
+    int rank = staxi_x_type(e, a)->rank;
+    last_a = rank - 1;
+    axis_b = rank - from_end;
+    for (int d = 0; d < rank - 2; d++) batch[d] = d;
+    attrs[0] = staxi_attr_list(&last_a, 1);
+    attrs[1] = staxi_attr_list(&axis_b, 1);
+    attrs[2] = attrs[3] = staxi_attr_list(batch, rank - 2);
+    return staxi_x_dot(e, a, b, attrs, lanes ? "lanes [0]" : "chain [0]");
+}
+
+/* 1 / sqrt(size), rounded from f64 */
+static uint32_t staxi_x_inverse_root_of_size(staxi_expander *e, staxi_ix size, stax_dtype dtype) {
+    uint32_t v = staxi_x_cast(e, staxi_x_size_value(e, size), STAX_F64);
+    v = staxi_x_op2(e, STAX_OP_DIV, staxi_x_number(e, 1.0, STAX_F64),
+                    staxi_x_op1(e, STAX_OP_SQRT, v));
+    return staxi_x_cast(e, v, dtype);
+}
+
+typedef struct staxi_attention {
+    uint32_t q, k, v, mask, scale; /* mask 0: none */
+    bool causal, score_lanes, value_lanes;
+    staxi_ix keys;
+} staxi_attention;
+
+static uint32_t staxi_x_block(staxi_expander *e, uint32_t v, int from_end, int64_t first) {
+    if (!v) return 0;
+    return staxi_x_slice(e, v, staxi_x_type(e, v)->rank - from_end, first, first + STAXI_KV_BLOCK,
+                         1);
+}
+
+/* where(seen, s, -inf) */
+static uint32_t staxi_x_hide(staxi_expander *e, uint32_t seen, uint32_t s) {
+    uint32_t never = s ? staxi_x_number(e, -staxi_infinity(), staxi_x_dtype(e, s)) : 0;
+    return staxi_x_op3(e, STAX_OP_WHERE, seen, s, staxi_x_like(e, never, s));
+}
+
+/* q k^T * scale, masked, for the keys from `first` on */
+static uint32_t staxi_x_scores(staxi_expander *e, const staxi_attention *a, int64_t first) {
+    uint32_t s = staxi_x_batched_dot(e, a->q, staxi_x_block(e, a->k, 2, first), 1, a->score_lanes),
+             m;
+    s = staxi_x_with(e, STAX_OP_MUL, s, a->scale);
+    if (!s) return 0;
+    if (a->mask) {
+        m = staxi_x_block(e, a->mask, 1, first);
+        s = staxi_x_dtype(e, a->mask) == STAX_BOOL ? staxi_x_hide(e, m, s)
+                                                   : staxi_x_op2(e, STAX_OP_ADD, s, m);
+    }
+    if (!a->causal || !s) return s;
+    staxi_type shape = *staxi_x_type(e, s);
+    m = staxi_x_with(e, STAX_OP_ADD, staxi_x_iota(e, &shape, shape.rank - 1),
+                     staxi_x_int(e, first, STAX_I64));
+    return staxi_x_hide(e, staxi_x_op2(e, STAX_OP_LE, m, staxi_x_iota(e, &shape, shape.rank - 2)),
+                        s);
+}
+
+/* The largest score of each row; -inf where there may be no key. */
+static uint32_t staxi_x_top_score(staxi_expander *e, uint32_t s, uint32_t mask) {
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    if (!s) return 0;
+    int last = staxi_x_type(e, s)->rank - 1;
+    if (staxi_ix_range(&e->to->root->sizes, staxi_x_type(e, s)->dims[last]).lo < 1) {
+        memset(low, 0, sizeof low);
+        memset(high, 0, sizeof high);
+        high[last] = 1;
+        s = staxi_x_pad(e, s, low, high, staxi_attr_float(-staxi_infinity()), "constant");
+    }
+    return staxi_x_reduce(e, STAX_OP_MAX, s, mask, NULL);
+}
+
+/* Is there a key from `first` on? In the shape of a value. */
+static uint32_t staxi_x_has_key(staxi_expander *e, const staxi_attention *a, int64_t first,
+                                uint32_t model) {
+    uint32_t more =
+        staxi_x_op2(e, STAX_OP_GT, staxi_x_size_value(e, a->keys), staxi_x_int(e, first, STAX_I64));
+    return staxi_x_like(e, more, model);
+}
+
+/* Blocks of 128 keys, from the first on; m, l, acc: the largest score, the sum and the weighted
+   values so far, at first -inf, 0, 0. s = q k^T * scale (masked);  M = maximum(m, max(s));  t = M
+   if that is finite, else 0 p = exp(s - t);  l = l * exp(m - t) + sum(p);  acc = acc * exp(m - t) +
+   p v;  m = M The result is acc / l. The first block has nothing to rescale. No keys: 0. */
+static bool staxi_expand_attention(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_type out = staxi_x_result(e, n), shape = out;
+    uint32_t m = 0, l = 0, acc = 0;
+    staxi_attention a;
+    memset(&a, 0, sizeof a);
+    a.q = staxi_x_attention_operand(e, n, 0, &out);
+    a.k = staxi_x_attention_operand(e, n, 1, &out);
+    a.v = staxi_x_attention_operand(e, n, 2, &out);
+    if (!a.q || !a.k || !a.v) return false;
+    int last = out.rank - 1;
+    uint32_t mask = 1u << last;
+    stax_dtype dtype = staxi_x_dtype(e, a.q);
+    a.keys = staxi_x_type(e, a.k)->dims[last - 1];
+    a.causal = n->attrs[0].i != 0;
+    a.score_lanes =
+        staxi_ix_equals(e->to, out.dims[last - 1], 1) || staxi_ix_equals(e->to, a.keys, 1);
+    a.value_lanes = staxi_ix_equals(e->to, out.dims[last], 1);
+    a.scale = staxi_attr_given(&n->attrs[1])
+                  ? staxi_x_number(e, n->attrs[1].f, dtype)
+                  : staxi_x_inverse_root_of_size(e, staxi_x_type(e, a.q)->dims[last], dtype);
+    shape.dims[last] = a.keys;
+    if (n->n_sources > 3) {
+        stax_dtype own = staxi_old_source_dtype(e, n, 3);
+        a.mask = staxi_x_operand(e, n, 3, own == STAX_BOOL ? own : staxi_old_dtype(e, n));
+        a.mask = staxi_x_expand(e, a.mask, &shape);
+        if (!a.mask) return false;
+    }
+    int64_t most = staxi_ix_range(pool, a.keys).hi, least = staxi_ix_range(pool, a.keys).lo;
+    for (int64_t first = 0; first < most; first += STAXI_KV_BLOCK) {
+        uint32_t s = staxi_x_scores(e, &a, first), top = staxi_x_top_score(e, s, mask), t, p, by,
+                 was = acc;
+        if (first) top = staxi_x_op2(e, STAX_OP_MAXIMUM, m, top);
+        t = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, top), top,
+                        staxi_x_zeros_like(e, top));
+        p = staxi_x_op1(e, STAX_OP_EXP,
+                        staxi_x_op2(e, STAX_OP_SUB, s, staxi_x_spread(e, t, s, mask)));
+        s = staxi_x_reduce(e, STAX_OP_SUM, p, mask, NULL);
+        p = staxi_x_batched_dot(e, p, staxi_x_block(e, a.v, 2, first), 2, a.value_lanes);
+        if (first) {
+            by = staxi_x_op1(e, STAX_OP_EXP, staxi_x_op2(e, STAX_OP_SUB, m, t));
+            l = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_MUL, l, by), s);
+            acc = staxi_x_op2(e, STAX_OP_MUL, acc, staxi_x_spread(e, by, acc, mask));
+            acc = staxi_x_op2(e, STAX_OP_ADD, acc, p);
+            if (first >= least) /* a block that is not there leaves the sign of a zero alone */
+                acc = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_has_key(e, &a, first, acc), acc, was);
+        } else {
+            l = s;
+            acc = p;
+        }
+        m = top;
+        if (!acc || !l) return false;
+    }
+    if (!acc)
+        return staxi_x_finish(e, n, staxi_x_expand(e, staxi_x_number(e, 0.0, dtype), &out),
+                              results);
+    acc = staxi_x_op2(e, STAX_OP_DIV, acc, staxi_x_spread(e, l, acc, mask));
+    if (least < 1)
+        acc = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_has_key(e, &a, 0, acc), acc,
+                          staxi_x_zeros_like(e, acc));
+    return staxi_x_finish(e, n, acc, results);
+}
+
+/* ---- windows: views of padded data, reduced or contracted
+ * ------------------------------------------- */
+
+/* Windows of an axis as a new last axis. */
+static uint32_t staxi_x_unfold(staxi_expander *e, uint32_t v, int axis, staxi_ix span,
+                               int64_t step) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(axis);
+    attrs[1] = staxi_attr_int(staxi_size_handle(e->to, span));
+    attrs[2] = staxi_attr_int(step);
+    return staxi_x_node(e, STAX_OP_UNFOLD, &v, 1, attrs);
+}
+
+/* [.., in..., rest] -> [.., out..., rest, kernel...]: the windows over the axes from `first` on. */
+static uint32_t staxi_x_windows(staxi_expander *e, uint32_t v, int first, const staxi_windows *w,
+                                staxi_attr outside) {
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    bool grows = false;
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    for (int k = 0; k < w->n; k++) {
+        low[first + k] = staxi_size_handle(e->to, w->low[k]);
+        high[first + k] = staxi_size_handle(e->to, w->reach[k]);
+        grows = grows || low[first + k] || high[first + k];
+    }
+    if (grows) v = staxi_x_pad(e, v, low, high, outside, "constant");
+    for (int k = 0; v && k < w->n; k++) {
+        v = staxi_x_unfold(e, v, first + k, w->span[k], w->stride[k]);
+        if (v && w->dilation[k] > 1)
+            v = staxi_x_slice(e, v, staxi_x_type(e, v)->rank - 1, STAX_NONE, STAX_NONE,
+                              w->dilation[k]);
+    }
+    return v;
+}
+
+/* The padding attribute of a node that has passed inference. */
+static void staxi_x_padding(staxi_expander *e, const staxi_attr *a, staxi_windows *w) {
+    w->same = a->kind == STAXI_ATTR_TEXT && strcmp(a->text, "same") == 0;
+    for (int k = 0; k < w->n; k++) {
+        bool given = a->kind == STAXI_ATTR_LIST;
+        w->low[k] = staxi_size_ix(e->to, given ? staxi_x_size(e, a->list[2 * k]) : 0);
+        w->high[k] = staxi_size_ix(e->to, given ? staxi_x_size(e, a->list[2 * k + 1]) : 0);
+    }
+}
+
+/* Stride, padding and dilation of a convolution of x with w. */
+static void staxi_x_conv_windows(staxi_expander *e, const staxi_node *n, uint32_t x, uint32_t k,
+                                 staxi_windows *w) {
+    memset(w, 0, sizeof *w);
+    w->n = staxi_x_type(e, x)->rank - 2;
+    for (int d = 0; d < w->n; d++) {
+        w->in[d] = staxi_x_type(e, x)->dims[d + 2];
+        w->kernel[d] = staxi_x_type(e, k)->dims[d + 2];
+        w->stride[d] = n->attrs[0].list[d];
+        w->dilation[d] = n->attrs[2].list[d];
+    }
+    staxi_x_padding(e, &n->attrs[1], w);
+}
+
+/* Axes [at, at + 1] of v as one, or axis `at` as [outer, rest]. */
+static uint32_t staxi_x_merge(staxi_expander *e, uint32_t v, int at) {
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    t.dims[at] = staxi_ix_mul(&e->to->root->sizes, t.dims[at], t.dims[at + 1]);
+    for (int d = at + 1; d + 1 < t.rank; d++) t.dims[d] = t.dims[d + 1];
+    t.rank--;
+    return staxi_x_reshape(e, v, &t);
+}
+
+static uint32_t staxi_x_divide(staxi_expander *e, uint32_t v, int at, staxi_ix outer) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    for (int d = t.rank; d > at + 1; d--) t.dims[d] = t.dims[d - 1];
+    t.dims[at + 1] = staxi_ix_floordiv(pool, t.dims[at], outer);
+    t.dims[at] = outer;
+    t.rank++;
+    return staxi_x_reshape(e, v, &t);
+}
+
+/* x[N, C, S...] as [N * groups, C/groups, S...], and w, whose axis 0 has the groups first, with the
+   same batch in front. One group: no batch, N is a free axis. */
+static bool staxi_x_conv_groups(staxi_expander *e, int64_t groups, uint32_t *x, uint32_t *w) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix count = staxi_ix_const(pool, groups), batch = 0;
+    staxi_type t;
+    if (!*x || !*w) return false;
+    if (groups == 1) return true;
+    batch = staxi_x_type(e, *x)->dims[0];
+    *x = staxi_x_merge(e, staxi_x_divide(e, *x, 1, count), 0);
+    *w = staxi_x_insert(e, staxi_x_divide(e, *w, 0, count), 0);
+    if (!*x || !*w) return false;
+    t = *staxi_x_type(e, *w);
+    t.dims[0] = batch;
+    *w = staxi_x_merge(e, staxi_x_expand(e, *w, &t), 0);
+    return *w != 0;
+}
+
+/* Windows [B, C, out..., K...] times a kernel with C on axis `c` and K on its last axes: [B,
+   out..., free axis of the kernel], a chain over channels, then kernel axes. batched: the kernel
+   has B too. */
+static uint32_t staxi_x_conv_dot(staxi_expander *e, uint32_t x, uint32_t w, int n, bool batched,
+                                 int c) {
+    int64_t lists[2][STAX_MAX_RANK], zero = 0;
+    char order[64] = "chain [0";
+    staxi_attr attrs[4];
+    if (!x || !w) return 0;
+    lists[0][0] = 1;
+    lists[1][0] = c;
+    for (int k = 0; k < n; k++) {
+        lists[0][k + 1] = 2 + n + k;
+        lists[1][k + 1] = staxi_x_type(e, w)->rank - n + k;
+        order[7 + 2 * k + 1] = ',';
+        order[7 + 2 * k + 2] = (char)('1' + k);
+    }
+    order[7 + 2 * n + 1] = ']';
+    attrs[0] = staxi_attr_list(lists[0], n + 1);
+    attrs[1] = staxi_attr_list(lists[1], n + 1);
+    attrs[2] = attrs[3] = staxi_attr_list(&zero, batched ? 1 : 0);
+    return staxi_x_dot(e, x, w, attrs, order);
+}
+
+/* [B, S..., O] -> [B, O, S...] */
+static uint32_t staxi_x_channels_first(staxi_expander *e, uint32_t v) {
+    int64_t axes[STAX_MAX_RANK];
+    if (!v) return 0;
+    axes[0] = 0;
+    axes[1] = staxi_x_type(e, v)->rank - 1;
+    for (int k = 2; k <= axes[1]; k++) axes[k] = k - 1;
+    return staxi_x_permute(e, v, axes);
+}
+
+/* [N * groups, O/groups, S...] as the result, with the bias, rounded once */
+static bool staxi_x_conv_finish(staxi_expander *e, const staxi_node *n, uint32_t v,
+                                uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = shape;
+    v = staxi_x_reshape(e, v, &shape);
+    if (n->n_sources > 2) {
+        uint32_t b = staxi_x_dot_operand(e, n, 2);
+        if (!b) return false;
+        for (int d = 0; d < line.rank; d++) line.dims[d] = staxi_ix_const(&e->to->root->sizes, 1);
+        if (staxi_x_type(e, b)->rank) line.dims[1] = staxi_x_type(e, b)->dims[0];
+        b = staxi_x_expand(e, staxi_x_reshape(e, b, &line), &shape);
+        v = staxi_x_op2(e, STAX_OP_ADD, v, b);
+    }
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* The sum over channels, then kernel axes, of window times kernel: one chain for each place,
+   padding included; then + bias */
+static bool staxi_expand_conv(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_dot_operand(e, n, 0), w = staxi_x_dot_operand(e, n, 1), v;
+    int64_t groups = n->attrs[3].i;
+    staxi_windows win;
+    if (!x || !w) return false;
+    staxi_x_conv_windows(e, n, x, w, &win);
+    staxi_windows_settle(&e->to->root->sizes, &win);
+    if (!staxi_x_conv_groups(e, groups, &x, &w)) return false;
+    v = staxi_x_windows(e, x, 2, &win, staxi_attr_int(0));
+    v = staxi_x_conv_dot(e, v, w, win.n, groups > 1, groups > 1 ? 2 : 1);
+    return staxi_x_conv_finish(e, n, staxi_x_channels_first(e, v), results);
+}
+
+/* For result j and tap k of an axis of conv_transpose: which element of the data meets the tap, i
+   with i * stride + k * dilation = j + low, and whether there is one. Both [out, kernel]. */
+static uint32_t staxi_x_meeting(staxi_expander *e, const staxi_windows *w, int k, uint32_t *valid) {
+    staxi_type grid = staxi_type_scalar(STAX_I64);
+    uint32_t at, by = staxi_x_int(e, w->stride[k], STAX_I64), in;
+    grid.rank = 2;
+    grid.dims[0] = w->out[k];
+    grid.dims[1] = w->kernel[k];
+    at = staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &grid, 1),
+                      staxi_x_int(e, w->dilation[k], STAX_I64));
+    at = staxi_x_op2(e, STAX_OP_SUB, staxi_x_iota(e, &grid, 0), at);
+    at = staxi_x_with(e, STAX_OP_ADD, at, staxi_x_size_value(e, w->low[k]));
+    *valid = staxi_x_with(e, STAX_OP_EQ, staxi_x_with(e, STAX_OP_REMAINDER, at, by),
+                          staxi_x_int(e, 0, STAX_I64));
+    at = staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, at, by);
+    in = staxi_x_with(e, STAX_OP_GE, at, staxi_x_int(e, 0, STAX_I64));
+    *valid = staxi_x_op2(e, STAX_OP_LOGICAL_AND, *valid, in);
+    in = staxi_x_with(e, STAX_OP_LT, at, staxi_x_size_value(e, w->in[k]));
+    *valid = staxi_x_op2(e, STAX_OP_LOGICAL_AND, *valid, in);
+    return at;
+}
+
+/* [N, S..., O, K...] -> [N, out..., O]: the sum, over the kernel axes, of the products that meet.
+ */
+static uint32_t staxi_x_overlap(staxi_expander *e, uint32_t v, const staxi_windows *w) {
+    staxi_ix one = staxi_ix_const(&e->to->root->sizes, 1);
+    uint32_t all = 0, valid = 0, at, mask = ((1u << w->n) - 1) << (w->n + 2);
+    staxi_type shape, line;
+    if (!v) return 0;
+    shape = *staxi_x_type(e, v);
+    for (int k = 0; v && k < w->n; k++) shape.dims[k + 1] = w->out[k];
+    for (int k = 0; v && k < w->n; k++) {
+        staxi_type now = *staxi_x_type(e, v);
+        now.dims[k + 1] = w->out[k];
+        line = shape;
+        for (int d = 0; d < line.rank; d++)
+            if (d != k + 1 && d != w->n + 2 + k) line.dims[d] = one;
+        at = staxi_x_reshape(e, staxi_x_meeting(e, w, k, &valid), &line);
+        v = staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, v, staxi_x_expand(e, at, &now), k + 1,
+                           "clip");
+        valid = staxi_x_expand(e, staxi_x_reshape(e, valid, &line), &shape);
+        all = k ? staxi_x_op2(e, STAX_OP_LOGICAL_AND, all, valid) : valid;
+    }
+    v = staxi_x_op3(e, STAX_OP_WHERE, all, v, staxi_x_zeros_like(e, v));
+    return staxi_x_sum(e, v, mask);
+}
+
+/* Products summed over channels as a chain, [N, S..., O, K...]; of those the sum, by the rule for
+   sums, over all (i, k) with i * stride + k * dilation = j + low; then + bias. No padding takes
+   part. */
+static bool staxi_expand_conv_transpose(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_dot_operand(e, n, 0), w = staxi_x_dot_operand(e, n, 1), v;
+    int64_t groups = n->attrs[3].i, size = 1;
+    staxi_type shape = staxi_x_result(e, n);
+    staxi_windows win;
+    bool empty = false;
+    if (!x || !w) return false;
+    staxi_x_conv_windows(e, n, x, w, &win);
+    for (int k = 0; k < win.n; k++) {
+        win.out[k] = shape.dims[k + 2];
+        empty = empty || (staxi_ix_is_const(&e->to->root->sizes, win.in[k], &size) && size == 0);
+    }
+    if (empty) {
+        v = staxi_x_expand(e, staxi_x_int(e, 0, staxi_x_dtype(e, x)), &shape);
+        return staxi_x_conv_finish(e, n, v, results);
+    }
+    if (!staxi_x_conv_groups(e, groups, &x, &w)) return false;
+    v = staxi_x_conv_dot(e, x, w, 0, groups > 1, groups > 1 ? 1 : 0);
+    v = staxi_x_overlap(e, v, &win);
+    return staxi_x_conv_finish(e, n, staxi_x_channels_first(e, v), results);
+}
+
+/* The smallest value of a dtype that is computed in. */
+static staxi_attr staxi_lowest(stax_dtype dtype) {
+    int64_t lo = 0;
+    uint64_t hi = 0;
+    if (staxi_is_float(dtype)) return staxi_attr_float(-staxi_infinity());
+    if (dtype == STAX_BOOL) return staxi_attr_bool(false);
+    staxi_dtype_range(dtype, &lo, &hi);
+    return staxi_attr_int(lo);
+}
+
+/* The largest over the axes of a mask, of any dtype. */
+static uint32_t staxi_x_largest(staxi_expander *e, uint32_t v, uint32_t mask) {
+    stax_op op = v && staxi_x_dtype(e, v) == STAX_BOOL ? STAX_OP_ANY : STAX_OP_MAX;
+    return staxi_x_reduce(e, op, v, mask, NULL);
+}
+
+/* Places of data (or of data and its padding, with_pad) in each window of axis k: [out], i64 */
+static uint32_t staxi_x_places(staxi_expander *e, const staxi_windows *w, int k, bool with_pad) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    staxi_ix from = with_pad ? staxi_ix_const(pool, 0) : w->low[k];
+    staxi_ix to = staxi_ix_add(pool, w->low[k], w->in[k]);
+    uint32_t a, b;
+    if (with_pad) to = staxi_ix_add(pool, to, w->high[k]);
+    line.rank = 1;
+    line.dims[0] = w->out[k];
+    a = staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &line, 0),
+                     staxi_x_int(e, w->stride[k], STAX_I64));
+    b = staxi_x_with(e, STAX_OP_ADD, a, staxi_x_size_value(e, w->span[k]));
+    a = staxi_x_with(e, STAX_OP_MAXIMUM, a, staxi_x_size_value(e, from));
+    b = staxi_x_with(e, STAX_OP_MINIMUM, b, staxi_x_size_value(e, to));
+    return staxi_x_with(e, STAX_OP_MAXIMUM, staxi_x_op2(e, STAX_OP_SUB, b, a),
+                        staxi_x_int(e, 0, STAX_I64));
+}
+
+/* v / (how many places each window has); the windows lie on the last axes of v */
+static uint32_t staxi_x_window_mean(staxi_expander *e, uint32_t v, const staxi_windows *w,
+                                    bool with_pad) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix all = staxi_ix_const(pool, 1);
+    uint32_t count = 0;
+    bool whole = true; /* no window looks beyond what is counted */
+    if (!v) return 0;
+    for (int k = 0; k < w->n; k++) {
+        bool padded =
+            !staxi_ix_equals(e->to, w->low[k], 0) || !staxi_ix_equals(e->to, w->reach[k], 0);
+        all = staxi_ix_mul(pool, all, w->kernel[k]);
+        whole = whole && (with_pad ? !w->ceil : !padded);
+    }
+    if (whole)
+        return staxi_x_with(e, STAX_OP_DIV, v,
+                            staxi_x_cast(e, staxi_x_size_value(e, all), staxi_x_dtype(e, v)));
+    for (int k = 0; k < w->n; k++) {
+        uint32_t places = staxi_x_places(e, w, k, with_pad);
+        staxi_type t = *staxi_x_type(e, v);
+        t.rank = (uint8_t)w->n;
+        for (int d = 0; d < w->n; d++) t.dims[d] = staxi_ix_const(pool, 1);
+        t.dims[k] = w->out[k];
+        places = staxi_x_reshape(e, places, &t);
+        for (int d = 0; d < w->n; d++) t.dims[d] = w->out[d];
+        places = staxi_x_expand(e, places, &t);
+        count = k ? staxi_x_op2(e, STAX_OP_MUL, count, places) : places;
+    }
+    return staxi_x_with(e, STAX_OP_DIV, v, staxi_x_cast(e, count, staxi_x_dtype(e, v)));
+}
+
+/* sum(|v|^ord)^(1/ord) over the axes of a mask: 2: sqrt(sum(v * v)); 1: sum(|v|); 0: how many are
+   not 0 */
+static uint32_t staxi_x_norm(staxi_expander *e, uint32_t v, double ord, uint32_t mask) {
+    stax_dtype d;
+    if (!v) return 0;
+    d = staxi_x_dtype(e, v);
+    v = ord == 2 ? staxi_x_op2(e, STAX_OP_MUL, v, v) : staxi_x_op1(e, STAX_OP_ABS, v);
+    if (ord == 0)
+        v = staxi_x_cast(e, staxi_x_op2(e, STAX_OP_NE, v, staxi_x_zeros_like(e, v)), d);
+    else if (ord != 1 && ord != 2)
+        v = staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, ord, d));
+    v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
+    if (ord == 2) return staxi_x_op1(e, STAX_OP_SQRT, v);
+    return ord == 0 || ord == 1 ? v
+                                : staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, 1 / ord, d));
+}
+
+/* inf: max(|x|);   -inf: min(|x|);   else as above */
+static bool staxi_expand_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    double ord = n->attrs[0].f;
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v;
+    if (!x) return false;
+    uint32_t mask = staxi_attr_mask(&n->attrs[1], staxi_x_type(e, x)->rank);
+    if (ord == staxi_infinity())
+        v = staxi_x_top(e, staxi_x_op1(e, STAX_OP_ABS, x), mask);
+    else if (ord == -staxi_infinity())
+        v = staxi_x_reduce(e, STAX_OP_MIN, staxi_x_op1(e, STAX_OP_ABS, x), mask, NULL);
+    else
+        v = staxi_x_norm(e, x, ord, mask);
+    return staxi_x_reduced(e, n, v, results);
+}
+
+/* max_pool: max of each window, padding is the smallest value;   avg_pool: sum / count of places;
+   lp_pool: norm */
+static bool staxi_expand_pool(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v;
+    bool largest = n->op == STAX_OP_MAX_POOL;
+    staxi_windows w;
+    if (!x) return false;
+    memset(&w, 0, sizeof w);
+    w.n = n->attrs[0].n;
+    w.ceil = n->attrs[3].i != 0;
+    int rank = staxi_x_type(e, x)->rank;
+    uint32_t mask = ((1u << w.n) - 1) << rank;
+    for (int k = 0; k < w.n; k++) {
+        w.in[k] = staxi_x_type(e, x)->dims[rank - w.n + k];
+        w.kernel[k] = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[0].list[k]));
+        w.stride[k] = n->attrs[1].list[k];
+        w.dilation[k] = 1;
+    }
+    staxi_x_padding(e, &n->attrs[2], &w);
+    staxi_windows_settle(&e->to->root->sizes, &w);
+    v = staxi_x_windows(e, x, rank - w.n, &w,
+                        largest ? staxi_lowest(staxi_x_dtype(e, x)) : staxi_attr_int(0));
+    if (largest)
+        v = staxi_x_largest(e, v, mask);
+    else if (n->op == STAX_OP_LP_POOL)
+        v = staxi_x_norm(e, v, n->attrs[4].f, mask);
+    else
+        v = staxi_x_window_mean(e, staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL), &w,
+                                n->attrs[4].i != 0);
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* floor((number * a + plus) / b) for a vector of numbers; a and b are sizes */
+static uint32_t staxi_x_scaled(staxi_expander *e, uint32_t number, staxi_ix a, staxi_ix plus,
+                               staxi_ix b) {
+    number = staxi_x_with(e, STAX_OP_MUL, number, staxi_x_size_value(e, a));
+    number = staxi_x_with(e, STAX_OP_ADD, number, staxi_x_size_value(e, plus));
+    return staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, number, staxi_x_size_value(e, b));
+}
+
+/* Axis d of v in m windows floor(i * n / m) .. ceil((i + 1) * n / m) - 1, as a new last axis, which
+   is as long as the longest may be. Behind its end a window repeats its last element; `count` then
+   gets its length ([m], i64), 0 where all have the same. */
+static uint32_t staxi_x_adaptive(staxi_expander *e, uint32_t v, int d, staxi_ix m,
+                                 uint32_t *count) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix n = staxi_x_type(e, v)->dims[d], zero = staxi_ix_const(pool, 0), span;
+    staxi_type line = staxi_type_scalar(STAX_I64), grid = line;
+    uint32_t begin, end, at;
+    int64_t known = 0, axes[STAX_MAX_RANK], step = 0;
+    int rank = staxi_x_type(e, v)->rank;
+    *count = 0;
+    if (staxi_ix_is_const(pool, m, &known) && known > 0 &&
+        staxi_ix_equals(e->to, staxi_ix_mod(pool, n, m), 0)) {
+        span = staxi_ix_floordiv(pool, n, m);
+        if (known == 1) step = 1;
+        if (step || staxi_ix_is_const(pool, span, &step))
+            return staxi_x_unfold(e, v, d, span, step);
+    }
+    span = staxi_ix_add(pool,
+                        staxi_ix_floordiv(pool, n, staxi_ix_max(pool, m, staxi_ix_const(pool, 1))),
+                        staxi_ix_const(pool, 2));
+    line.rank = 1;
+    line.dims[0] = m;
+    grid.rank = 2;
+    grid.dims[0] = m;
+    grid.dims[1] = span;
+    begin = staxi_x_scaled(e, staxi_x_iota(e, &line, 0), n, zero, m);
+    end = staxi_x_with(e, STAX_OP_ADD, staxi_x_iota(e, &line, 0), staxi_x_int(e, 1, STAX_I64));
+    end = staxi_x_scaled(e, end, n, staxi_ix_sub(pool, m, staxi_ix_const(pool, 1)), m);
+    *count = staxi_x_op2(e, STAX_OP_SUB, end, begin);
+    at = staxi_x_op2(e, STAX_OP_ADD, staxi_x_iota(e, &grid, 1),
+                     staxi_x_expand(e, staxi_x_insert(e, begin, 1), &grid));
+    end = staxi_x_with(e, STAX_OP_SUB, end, staxi_x_int(e, 1, STAX_I64));
+    at = staxi_x_op2(e, STAX_OP_MINIMUM, at, staxi_x_expand(e, staxi_x_insert(e, end, 1), &grid));
+    v = staxi_x_gather(e, STAX_OP_GATHER, v, at, d, "clip");
+    for (int k = 0; k <= rank; k++) axes[k] = k < rank ? k + (k > d) : d + 1;
+    return staxi_x_permute(e, v, axes);
+}
+
+/* The largest, or sum / count, of each window; where windows differ in length, places behind the
+   end count as -0.0 in the sum */
+static bool staxi_expand_adaptive_pool(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t v = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), total = 0;
+    staxi_type shape = staxi_x_result(e, n);
+    bool mean = n->op == STAX_OP_ADAPTIVE_AVG_POOL;
+    int rank = shape.rank, size = n->attrs[0].n;
+    staxi_ix all = staxi_ix_const(pool, 1);
+    uint32_t mask = ((1u << size) - 1) << rank;
+    for (int k = 0; v && k < size; k++) {
+        int d = rank - size + k;
+        uint32_t count = 0, inside;
+        staxi_type line = shape, wide;
+        v = staxi_x_adaptive(e, v, d, shape.dims[d], &count);
+        if (!v || !mean) continue;
+        wide = *staxi_x_type(e, v);
+        if (!count) {
+            all = staxi_ix_mul(pool, all, wide.dims[wide.rank - 1]);
+            continue;
+        }
+        for (int j = 0; j < rank; j++)
+            if (j != d) line.dims[j] = staxi_ix_const(pool, 1);
+        count = staxi_x_reshape(e, count, &line);
+        inside = count;
+        for (int j = 0; j <= k; j++) inside = staxi_x_insert(e, inside, rank + j);
+        inside = staxi_x_op2(e, STAX_OP_LT, staxi_x_iota(e, &wide, wide.rank - 1),
+                             staxi_x_expand(e, inside, &wide));
+        v = staxi_x_op3(e, STAX_OP_WHERE, inside, v,
+                        staxi_x_like(e, staxi_x_number(e, -0.0, staxi_x_dtype(e, v)), v));
+        count = staxi_x_expand(e, count, &shape);
+        total = total ? staxi_x_op2(e, STAX_OP_MUL, total, count) : count;
+    }
+    if (!v) return false;
+    if (!mean) return staxi_x_finish(e, n, staxi_x_largest(e, v, mask), results);
+    v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
+    if (!v) return false;
+    all = staxi_ix_max(pool, all, staxi_ix_const(pool, 0));
+    uint32_t places = staxi_x_size_value(e, all);
+    if (total) places = staxi_x_with(e, STAX_OP_MUL, total, places);
+    v = staxi_x_with(e, STAX_OP_DIV, v, staxi_x_cast(e, places, staxi_x_dtype(e, v)));
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* Where element i of m lies among n, as the fraction num[i] / den, both integers: half_pixel
+   (i + 1/2) * n / m - 1/2;   asymmetric i * n / m;   align_corners i * (n - 1) / (m - 1) */
+static uint32_t staxi_x_position(staxi_expander *e, const char *how, staxi_ix n, staxi_ix m,
+                                 staxi_ix *den) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix zero = staxi_ix_const(pool, 0), one = staxi_ix_const(pool, 1),
+             two = staxi_ix_const(pool, 2);
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    staxi_ix by = n, plus = zero;
+    *den = m;
+    if (strcmp(how, "half_pixel") == 0) {
+        by = staxi_ix_mul(pool, two, n);
+        plus = staxi_ix_sub(pool, n, m);
+        *den = staxi_ix_mul(pool, two, m);
+    } else if (strcmp(how, "align_corners") == 0) {
+        by = staxi_ix_sub(pool, n, one);
+        *den = staxi_ix_sub(pool, m, one);
+    }
+    *den = staxi_ix_max(pool, *den, one);
+    line.rank = 1;
+    line.dims[0] = m;
+    uint32_t i = staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &line, 0), staxi_x_size_value(e, by));
+    return staxi_x_with(e, STAX_OP_ADD, i, staxi_x_signed_size(e, plus));
+}
+
+/* nearest: floor of the position, its ceiling, ceil(position - 1/2), or "auto": floor where the
+   coordinates are asymmetric, else floor(position + 1/2) */
+static uint32_t staxi_x_nearest(staxi_expander *e, const staxi_node *n, uint32_t num,
+                                staxi_ix den) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    const char *rounding = n->attrs[3].text;
+    staxi_ix one = staxi_ix_const(pool, 1), two = staxi_ix_const(pool, 2), plus;
+    bool floors = strcmp(rounding, "floor") == 0 ||
+                  (strcmp(rounding, "auto") == 0 && strcmp(n->attrs[2].text, "asymmetric") == 0);
+    if (floors) return staxi_x_scaled(e, num, one, staxi_ix_const(pool, 0), den);
+    if (strcmp(rounding, "ceil") == 0)
+        return staxi_x_scaled(e, num, one, staxi_ix_sub(pool, den, one), den);
+    plus = strcmp(rounding, "auto") == 0 ? den : staxi_ix_sub(pool, den, one);
+    return staxi_x_scaled(e, num, two, plus, staxi_ix_mul(pool, two, den));
+}
+
+/* Entry `at` + more along axis d, the ends repeated. */
+static uint32_t staxi_x_tap(staxi_expander *e, uint32_t v, uint32_t at, int64_t more, int d) {
+    if (more) at = staxi_x_with(e, STAX_OP_ADD, at, staxi_x_int(e, more, STAX_I64));
+    return staxi_x_gather(e, STAX_OP_GATHER, v, at, d, "clip");
+}
+
+/* A weight of the cubic kernel with a = -3/4 at distance t: ((c[0] t + c[1]) t + c[2]) t + c[3] */
+static uint32_t staxi_x_cubic(staxi_expander *e, uint32_t t, const double *c) {
+    uint32_t v = staxi_x_plus(e, staxi_x_times(e, t, c[0]), c[1]);
+    v = staxi_x_plus(e, staxi_x_op2(e, STAX_OP_MUL, v, t), c[2]);
+    return staxi_x_plus(e, staxi_x_op2(e, STAX_OP_MUL, v, t), c[3]);
+}
+
+/* linear: a + (t == 0 ? 0 : t * (b - a)) between neighbours a and b, t the fractional part of the
+   position, which is clamped to the data;   cubic: w0 x0 + w1 x1 + w2 x2 + w3 x3 from left to right
+ */
+static uint32_t staxi_x_interpolated(staxi_expander *e, const staxi_node *n, uint32_t v, int d,
+                                     staxi_ix m) {
+    static const double near_[4] = {1.25, -2.25, 0, 1}, far_[4] = {-0.75, 3.75, -6, 3};
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    stax_dtype dtype = staxi_x_dtype(e, v);
+    staxi_ix size = staxi_x_type(e, v)->dims[d], one = staxi_ix_const(pool, 1), den = 0;
+    uint32_t num = staxi_x_position(e, n->attrs[2].text, size, m, &den), at, t, sum = 0;
+    staxi_type shape = *staxi_x_type(e, v), line = shape;
+    bool cubic = strcmp(n->attrs[1].text, "cubic") == 0;
+    shape.dims[d] = m;
+    for (int k = 0; k < line.rank; k++) line.dims[k] = k == d ? m : one;
+    if (!cubic) {
+        staxi_ix last = staxi_ix_mul(pool, staxi_ix_sub(pool, size, one), den);
+        num = staxi_x_with(e, STAX_OP_MAXIMUM, num, staxi_x_int(e, 0, STAX_I64));
+        num = staxi_x_with(e, STAX_OP_MINIMUM, num, staxi_x_size_value(e, last));
+    }
+    at = staxi_x_scaled(e, num, one, staxi_ix_const(pool, 0), den);
+    t = staxi_x_cast(e, staxi_x_with(e, STAX_OP_REMAINDER, num, staxi_x_size_value(e, den)),
+                     STAX_F64);
+    t = staxi_x_with(e, STAX_OP_DIV, t, staxi_x_cast(e, staxi_x_size_value(e, den), STAX_F64));
+    t = staxi_x_cast(e, t, dtype);
+    for (int k = 0; cubic && k < 4; k++) { /* distances 1 + t, t, 1 - t, 2 - t */
+        uint32_t w = k < 2 ? t : staxi_x_op1(e, STAX_OP_NEG, t);
+        if (k != 1) w = staxi_x_plus(e, w, k == 3 ? 2.0 : 1.0);
+        w = staxi_x_cubic(e, w, k == 0 || k == 3 ? far_ : near_);
+        w = staxi_x_expand(e, staxi_x_reshape(e, w, &line), &shape);
+        w = staxi_x_op2(e, STAX_OP_MUL, w, staxi_x_tap(e, v, at, k - 1, d));
+        sum = k ? staxi_x_op2(e, STAX_OP_ADD, sum, w) : w;
+    }
+    if (cubic) return sum;
+    uint32_t a = staxi_x_tap(e, v, at, 0, d), b = staxi_x_tap(e, v, at, 1, d);
+    t = staxi_x_expand(e, staxi_x_reshape(e, t, &line), &shape);
+    b = staxi_x_op2(e, STAX_OP_MUL, t, staxi_x_op2(e, STAX_OP_SUB, b, a));
+    b = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, t, staxi_x_zeros_like(e, t)),
+                    staxi_x_zeros_like(e, t), b);
+    return staxi_x_op2(e, STAX_OP_ADD, a, b);
+}
+
+/* One axis after the other, from the first on. */
+static bool staxi_expand_resize(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n);
+    bool nearest = strcmp(n->attrs[1].text, "nearest") == 0;
+    uint32_t v = nearest ? staxi_x_stored(e, n, 0, (stax_dtype)shape.dtype)
+                         : staxi_x_operand(e, n, 0, (stax_dtype)shape.dtype);
+    for (int d = 0; v && d < shape.rank; d++) {
+        staxi_ix size = staxi_x_type(e, v)->dims[d], den = 0;
+        uint32_t at;
+        if (size == shape.dims[d]) continue;
+        if (!nearest) {
+            v = staxi_x_interpolated(e, n, v, d, shape.dims[d]);
+            continue;
+        }
+        at = staxi_x_position(e, n->attrs[2].text, size, shape.dims[d], &den);
+        v = staxi_x_tap(e, v, staxi_x_nearest(e, n, at, den), 0, d);
+    }
     return staxi_x_finish(e, n, v, results);
 }
 
@@ -15874,6 +17911,7 @@ static bool staxi_expand_graph(staxi_expander *e) {
         const staxi_node *n = &e->from->nodes[k];
         if (n->n_results && !live[n->first_value]) continue;
         e->place = n->place;
+        e->origin = n->op;
         if (!staxi_expand_fns[n->op](e, n, &e->map[n->first_value])) return false;
         for (uint32_t i = 0; i < n->n_results; i++) { /* names help messages and printed kernels */
             uint32_t v = e->map[n->first_value + i];
@@ -17239,7 +19277,7 @@ static bool staxi_eval_index(staxi_frame *f, const staxi_node *n, int64_t i, int
     staxi_putf(f->why,
                "error: %s: index %D is out of range for an axis of size %D; outputs and states are "
                "unspecified now",
-               staxi_op_name((stax_op)n->op), i, size);
+               staxi_written_op_name(n), i, size);
     return staxi_frame_fail(f, STAX_E_INDEX);
 }
 
@@ -19115,6 +21153,18 @@ static bool staxi_is_in_state(const staxi_stages *p, uint32_t v) {
     return p->write_of[v] && !(p->choice[v] & STAXI_WRITE_APART);
 }
 
+/* The value that a chain of views looks at. A contraction reads the views themselves: windows of an
+   image, say, are never written out. */
+static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r, uint32_t v) {
+    const staxi_node *n = staxi_producer(p, v);
+    while (staxi_class_of((stax_op)n->op) == STAXI_CLASS_MOVEMENT && n->n_sources == 1 &&
+           !r->hard[v] && !r->soft[v] && r->cost[n->sources[0]] > 0) {
+        v = n->sources[0];
+        n = staxi_producer(p, v);
+    }
+    return v;
+}
+
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
@@ -19125,8 +21175,9 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
         uint32_t s = n->sources[k];
         int sc = staxi_class_of((stax_op)n->op);
         bool contract = sc == STAXI_CLASS_CONTRACT;
-        if ((contract && r->cost[s] > 0) ||
-            (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k)))
+        if (contract && r->cost[s] > 0)
+            r->hard[staxi_below_views(p, r, s)] = 1;
+        else if (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k))
             r->hard[s] = 1;
         if (r->hard[s] || r->soft[s]) continue;
         cost += r->cost[s];
@@ -19435,7 +21486,7 @@ static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     if (!s) return false;
     uint32_t id = (uint32_t)p->n_stages - 1;
     staxi_ix ix[STAX_MAX_RANK];
-    s->op_name = staxi_op_name((stax_op)n->op);
+    s->op_name = staxi_written_op_name(n);
     s->place = n->place;
     staxi_stage_domain(p, s, index, ix);
     s->limit = size;
