@@ -8123,7 +8123,7 @@ static const staxi_dtype_row staxi_dtype_rows[STAX_DTYPE_COUNT] = {
 /* What two dtypes become together: the array-API table; an integer or bool beside a float gives the
    float, f16 beside bf16 gives f32, u64 beside a signed integer has none (-). One letter a dtype, in the
    order of the enum: */
-#define STAXI_DTYPE_LETTERS "-dshblijcLIJCo"
+static const char staxi_dtype_letters[] = "-dshblijcLIJCo";
 static const char *const staxi_promotions[STAX_BOOL] = {
     /*        d=f64 s=f32 h=f16 b=bf16 l=i64 i=i32 j=i16 c=i8 L=u64 I=u32 J=u16 C=u8 o=bool */
     /* f64  */ "ddddddddddddd",
@@ -8175,8 +8175,8 @@ static stax_dtype staxi_dtype_find(const char *name, size_t n) {
 static stax_dtype staxi_promote(stax_dtype a, stax_dtype b) {
     if (a == b) return a;
     if (a < 1 || b < 1 || a > STAX_BOOL || b > STAX_BOOL) return STAX_DTYPE_NONE;
-    return (stax_dtype)(strchr(STAXI_DTYPE_LETTERS, staxi_promotions[a - 1][b - 1]) -
-                        STAXI_DTYPE_LETTERS);
+    return (stax_dtype)(strchr(staxi_dtype_letters, staxi_promotions[a - 1][b - 1]) -
+                        staxi_dtype_letters);
 }
 
 /* ---- the op table ---------------------------------------------------------------------------- */
