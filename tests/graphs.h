@@ -2179,7 +2179,7 @@ typedef struct sample {
 } sample;
 
 /* Tensors for a call of this graph; false: a size has no value in this run. */
-static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run, int pages) {
+MAYBE_UNUSED static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run, int pages) {
     int64_t symbols[MAX_SYMBOLS] = {-1, -1};
     memset(s, 0, sizeof *s);
     for (int k = 0; k < stax_graph_n_symbols(g) && k < MAX_SYMBOLS; k++) {
@@ -2242,7 +2242,7 @@ static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run,
     return 1;
 }
 
-static void sample_free(sample *s) {
+MAYBE_UNUSED static void sample_free(sample *s) {
     for (int k = 0; k < MAX_TENSORS; k++) block_free(&s->in[k]);
     for (int k = 0; k < MAX_OUTPUTS; k++) block_free(&s->out[k]);
     memset(s, 0, sizeof *s);
