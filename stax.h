@@ -1022,7 +1022,8 @@ typedef struct stax_figures {
 STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs, stax_figures *out);
 
 typedef struct stax_export_options {
-    bool weights_in_file;                  /* PREFIX.bin instead of arrays in PREFIX.c             */
+    bool weights_in_file;                  /* PREFIX.bin, in this machine's byte order, instead of
+                                              arrays in PREFIX.c                                   */
     bool is_static;                        /* functions are static, for inclusion in one file      */
 } stax_export_options;
 /* Writes DIR/PREFIX.c and DIR/PREFIX.h: standalone, they need nothing of ours. */
@@ -1155,7 +1156,7 @@ STAXDEF char *stax_print_dot(const stax_graph *g);
 #error "stax: -ffast-math and -Ofast change the bits; compile the implementation without them"
 #endif
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
-#error "stax: x87 arithmetic rounds twice; compile with -msse2 -mfpmath=sse"
+#error "stax: a wider format rounds twice; x87: compile with -msse2 -mfpmath=sse; else: with -std=gnu99"
 #endif
 /* A host's compiler must not fuse our multiplications and additions, whatever its flags. */
 #if defined(__clang__)
@@ -23348,7 +23349,7 @@ static const char *const staxi_lines_base[] = {
     "#error \"stax: -ffast-math and -Ofast change the bits; compile this file without them\"",
     "#endif",
     "#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16",
-    "#error \"stax: x87 arithmetic rounds twice; compile with -msse2 -mfpmath=sse\"",
+    "#error \"stax: a wider format rounds twice; x87: compile with -msse2 -mfpmath=sse; else: with -std=gnu99\"",
     "#endif",
     "#if defined(__clang__)",
     "#pragma STDC FP_CONTRACT OFF",
@@ -23498,7 +23499,7 @@ static const char *const staxi_lines_index[] = {
     "/* Two pointers into one workspace look unrelated: gcc's loop optimiser may otherwise express one through",
     "   the other and then lose the store. */",
     "SX_INLINE void *sx_hide(unsigned char *p) {",
-    "#if SX_GNU",
+    "#if SX_GNU && !defined(__wasm__) /* clang 14 for WebAssembly loses p here, and needs no such help */",
     "    __asm__(\"\" : \"+r\"(p));",
     "#endif",
     "    return p;",
@@ -31429,9 +31430,17 @@ static void staxi_export_header(staxi_exporter *x) {
         staxi_put_symbol_parameters(t, g);
         staxi_put(t, ");\n");
     }
-    if (x->weights_in_file)
+    if (x->weights_in_file) {
+        const uint16_t one = 1;
+        const char *order = *(const uint8_t *)&one ? "LITTLE" : "BIG";
         staxi_putf(t, "#define %s_WEIGHTS_BYTES %U /* of %s.bin; in memory aligned to %d */\n", n,
                    (uint64_t)x->bin.n, n, STAX_ALIGN);
+        staxi_putf(t,
+                   "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_%s_ENDIAN__\n"
+                   "#error \"stax: the words of %s.bin have the other byte order; export with the "
+                   "weights in %s.c\"\n#endif\n",
+                   order, n, n);
+    }
     staxi_putf(t, "%sint %s_call(", linkage, n);
     staxi_put_parameters(x, t, true);
     staxi_putf(t, ");\n%sint %s_call_on(const %s_exec *exec, ", linkage, n, n);
