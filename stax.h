@@ -50,11 +50,11 @@
        STAX_NO_LOCATIONS   messages carry no caller's file and line
 
    CONTENTS      search for the tag:
-       public     >>types >>sizes >>graphs >>ops >>optable >>run >>cache >>query
+       public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>interpreter
-                  >>queries >>stages >>schedule >>loops >>prelude >>emit >>toolchain >>program
-                  >>steps >>export
+                  >>rewrite >>queries >>stages >>schedule >>loops >>prelude >>emit >>toolchain
+                  >>program >>steps >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -281,6 +281,7 @@ STAXDEF stax_value stax_none(void);                             /* an optional o
 STAXDEF stax_value stax_neg        (stax_value x);   /* -x; integers wrap                                        */
 STAXDEF stax_value stax_abs        (stax_value x);   /* |x|                                                      */
 STAXDEF stax_value stax_sign       (stax_value x);   /* -1, 0, 1; NaN stays NaN                                  */
+STAXDEF stax_value stax_quiet      (stax_value x);   /* x, but every NaN is the one quiet NaN                     */
 STAXDEF stax_value stax_floor      (stax_value x);   /* down; integers stay as they are (also in the next three) */
 STAXDEF stax_value stax_ceil       (stax_value x);   /* up                                                       */
 STAXDEF stax_value stax_round      (stax_value x);   /* nearest, half to even                                    */
@@ -324,6 +325,7 @@ STAXDEF stax_value stax_isfinite   (stax_value x);   /* bool                    
 #define stax_ceil(x)        (stax_ceil)(STAX_AT(x))
 #define stax_round(x)       (stax_round)(STAX_AT(x))
 #define stax_trunc(x)       (stax_trunc)(STAX_AT(x))
+#define stax_quiet(x)       (stax_quiet)(STAX_AT(x))
 #define stax_sqrt(x)        (stax_sqrt)(STAX_AT(x))
 #define stax_rsqrt(x)       (stax_rsqrt)(STAX_AT(x))
 #define stax_cbrt(x)        (stax_cbrt)(STAX_AT(x))
@@ -742,6 +744,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     /* unary */                                                                                                                                                             \
     X(NEG,             "neg",             ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "-x")                      \
     X(ABS,             "abs",             ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "|x|")                     \
+    X(QUIET,           "quiet",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "x, with every NaN the one quiet NaN") \
     X(SIGN,            "sign",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "-1, 0 or 1; NaN stays NaN") \
     X(FLOOR,           "floor",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the next integer down")   \
     X(CEIL,            "ceil",            ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the next integer up")     \
@@ -1057,6 +1060,77 @@ STAXDEF double stax_item_float(stax_value v);
 STAXDEF int64_t stax_size(stax_value v, int axis);
 STAXDEF void stax_assume(stax_value v);
 
+/* ======================================================================================= >>rules
+   REWRITING  a graph made simpler by rules, each an identity that holds for every input, bit for bit.
+   stax_compile does it with the built-in sets; stax_rewrite does it to a graph of yours, with rule
+   sets of your own if you like. The graph given is not changed.
+
+   A pattern is an op and its operands: "mul (neg a) (neg b)". Operands are patterns in parentheses,
+   numbers (met by constants that have this value everywhere, to the bit: 0 is not -0.0), names (met
+   by anything, the same name by the same value), and names after # (met by any such constant). Of a
+   commutative op the operands may stand in either order. "*" alone is met by every op. A replacement
+   is written the same way: an op that is also the pattern's outermost op gets its attributes, others
+   get defaults; an op of constants is computed at once.
+   A rule fires only where the replacement has the dtype and the shape of what it replaces, and only
+   where no operand is lost that can fail when the program runs (an index out of range).
+
+   Termination (P 4.1): every value has a weight, a linear form of the weights of its operands:
+       weight(op(a, b, ...)) = own(op) + factor(op) * (weight(a) + weight(b) + ...)
+   A firing must lower the weight of the value it replaces, so the weight of all outputs together, a
+   natural number, falls with each. This is checked at every firing; a rule that does not is an error
+   that names it. Movement weighs 2 (slice with factor 3, permute with 2: they go down), casts 2, simple
+   arithmetic 4 to 12, other functions 16, activations and composites 64 with factor 8;
+   stax_rule_set.weights changes that. */
+
+typedef struct stax_match stax_match;
+typedef struct stax_rule {
+    const char *name;
+    const char *pattern;
+    const char *replacement;                      /* NULL: `build` makes it                         */
+    bool (*when)(const stax_match *match);        /* NULL: wherever the pattern is met              */
+    stax_value (*build)(const stax_match *match); /* by the functions of >>ops, from matched values */
+                                                  /* alone; stax_none(): not here, after all        */
+} stax_rule;
+typedef struct stax_rule_set {
+    const char *name;
+    const stax_rule *rules;                /* earlier rules are tried first                        */
+    int n_rules;
+    const char *weights;                   /* "sigmoid=100 mul=12*2": own weights, * factors; NULL */
+} stax_rule_set;
+
+/* What a name of the pattern met (with its #); NULL: the value that would be replaced. */
+STAXDEF stax_value stax_matched(const stax_match *match, const char *name);
+/* About any value of a graph. */
+STAXDEF const char *stax_value_op(stax_value v);      /* the op that gives it; "none"               */
+STAXDEF stax_dtype stax_value_dtype(stax_value v);
+STAXDEF stax_shape stax_value_shape(stax_value v);
+STAXDEF bool stax_value_number(stax_value v, double *out); /* is it this number everywhere?         */
+
+/* The zeroed struct means the built-in rules alone, and no trace. */
+typedef struct stax_rewrite_options {
+    const stax_rule_set *sets;             /* tried before the built-in ones                       */
+    int n_sets;
+    bool no_builtin;
+    bool basis;                            /* first written in basis ops, as stax_compile does it  */
+    struct { stax_log_fn func; void *user; } trace; /* a line for each firing: rule, place, node   */
+} stax_rewrite_options;
+/* A new graph: free it with stax_graph_free. NULL: stax_error(ctx). Equal computations are merged and
+   what no output or state needs is left out. Takes time in proportion to the nodes, and no stack.
+   With STAX_DEBUG=rewrite in the environment the trace goes to the log, or to stderr without one. */
+STAXDEF stax_graph *stax_rewrite(const stax_graph *g, const stax_rewrite_options *options);
+/* The graph that stax_compile lowers: in the few basis ops that the interpreter and the compiler know
+   (composite ops, broadcasts and promotions are written out), rewritten by the built-in rules. */
+STAXDEF stax_graph *stax_rewritten(const stax_graph *g);
+
+/* How often each rule fired on the way to a graph that stax_rewrite or stax_rewritten made. The first
+   is "merge" of set "common": values found to be computed twice. False: there is no rule k. */
+typedef struct stax_rule_figures {
+    const char *set, *rule;
+    int64_t fired;
+} stax_rule_figures;
+STAXDEF int stax_graph_n_rules(const stax_graph *g);
+STAXDEF bool stax_graph_rule(const stax_graph *g, int k, stax_rule_figures *out);
+
 /* ======================================================================================= >>cache
    CACHE  compiled kernels, kept on disk under the SHA-256 of all that made them. Deleting files or
    the whole folder is always safe: what is missing is compiled again. */
@@ -1131,9 +1205,6 @@ STAXDEF const char *stax_dtype_name(stax_dtype dtype);                /* "f32"; 
 STAXDEF size_t stax_dtype_bytes(stax_dtype dtype);                    /* of one element               */
 STAXDEF stax_dtype stax_dtype_named(const char *name);                /* STAX_DTYPE_NONE: unknown     */
 
-/* The same graph in the few basis ops that the interpreter and the compiler know: composite ops,
-   broadcasts and promotions are written out. A new graph: free it with stax_graph_free. */
-STAXDEF stax_graph *stax_rewritten(const stax_graph *g);
 /* The graph in the DOT language of Graphviz; NULL without memory; free by stax_free. */
 STAXDEF char *stax_print_dot(const stax_graph *g);
 
@@ -5563,6 +5634,9 @@ STAXI_FN(sx_f64, canon_f64, (sx_f64 x),
     return sx_sel64(sx_ne64(x, x), sx_float64(sx_ku64(0x7ff8000000000000u)), x); )
 #define sx_canon32(x) sx_(canon_f32)(x)
 #define sx_canon64(x) sx_(canon_f64)(x)
+/* the op: itself nothing, but what it gives counts as computed */
+STAXI_FN(sx_f32, quiet_f32, (sx_f32 x), return x; )
+STAXI_FN(sx_f64, quiet_f64, (sx_f64 x), return x; )
 
 /* ---- fused multiply-add ----
    The instruction where the compiler is sure to use it, else our exact emulation; never libm's. */
@@ -5920,6 +5994,7 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
     X(d, D, GELU, gelu, UNARY, V, V, NULL)                                                        \
     X(d, D, SILU, silu, UNARY, V, V, NULL)                                                        \
     X(d, D, SOFTPLUS, softplus, UNARY, V, V, NULL)                                                \
+    X(d, D, QUIET, quiet, UNARY, V, V, "$a")                                                      \
     X(d, D, RELU, relu, UNARY, V, V, NULL)                                                        \
     X(d, D, ISNAN, isnan, TEST1, V, V, NULL)                                                      \
     X(d, D, ISINF, isinf, TEST1, V, V, NULL)                                                      \
@@ -8182,6 +8257,7 @@ struct stax_graph {
     size_t n_spots, cap_spots;             /* root only: of parsed statements  */
     bool unfused;                          /* option contraction="unfused"                         */
     bool no_signed_zeros;                  /* option signed_zeros=false                            */
+    stax_rule_figures *fired; size_t n_fired;                  /* root only: of the rules that made it */
     stax_status status;                    /* root only: the first offence, sticky                 */
     char *message;
     size_t message_bytes;
@@ -12385,7 +12461,7 @@ static staxi_attr staxi_attr_number(stax_value x, double number) {
 STAXI_BUILD_UNARY(neg, NEG)               STAXI_BUILD_UNARY(abs, ABS)                 STAXI_BUILD_UNARY(sign, SIGN)
 STAXI_BUILD_UNARY(floor, FLOOR)           STAXI_BUILD_UNARY(ceil, CEIL)               STAXI_BUILD_UNARY(round, ROUND)
 STAXI_BUILD_UNARY(trunc, TRUNC)           STAXI_BUILD_UNARY(sqrt, SQRT)               STAXI_BUILD_UNARY(rsqrt, RSQRT)
-STAXI_BUILD_UNARY(cbrt, CBRT)
+STAXI_BUILD_UNARY(cbrt, CBRT)             STAXI_BUILD_UNARY(quiet, QUIET)
 STAXI_BUILD_UNARY(reciprocal, RECIPROCAL) STAXI_BUILD_UNARY(square, SQUARE)           STAXI_BUILD_UNARY(exp, EXP)
 STAXI_BUILD_UNARY(exp2, EXP2)             STAXI_BUILD_UNARY(expm1, EXPM1)             STAXI_BUILD_UNARY(log, LOG)
 STAXI_BUILD_UNARY(log2, LOG2)             STAXI_BUILD_UNARY(log10, LOG10)             STAXI_BUILD_UNARY(log1p, LOG1P)
@@ -15488,7 +15564,8 @@ static bool staxi_is_class_test(stax_op op) {
 /* Which integer and bool operands are already what the op gives? */
 static bool staxi_is_identity_on(stax_op op, stax_dtype dtype) {
     if (staxi_is_float(dtype)) return false;
-    if (op == STAX_OP_FLOOR || op == STAX_OP_CEIL || op == STAX_OP_ROUND || op == STAX_OP_TRUNC)
+    if (op == STAX_OP_FLOOR || op == STAX_OP_CEIL || op == STAX_OP_ROUND || op == STAX_OP_TRUNC ||
+        op == STAX_OP_QUIET)
         return true;
     return op == STAX_OP_ABS && (dtype == STAX_BOOL || staxi_dtype_class(dtype) == STAXI_UNSIGNED);
 }
@@ -19977,6 +20054,2339 @@ STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode) {
     return (double)(n / width + (n % width != 0) - 1) + (double)(width - 1);
 }
 
+/* ======================================================================================= >>rewrite
+   REWRITING  a graph made simpler: rules as rows, a driver that applies them to a fixed point, value
+   numbering, dead code.
+   In:  a graph, as built or in basis ops; rule sets.    Out: a new graph with the same bits.
+   The driver works from the operands up. A value is *normal* when its operands are, no rule fires on
+   it and no equal node exists (value numbering, by a hash of op, operands, attributes and constants'
+   bits). Rules look downwards only, so what is normal stays so and one pass reaches the fixed point;
+   an explicit stack stands for the recursion, so chains may be as deep as memory allows.
+   Why it ends: see >>rules; each firing is checked by staxi_weight_falls.
+   Why it is right: each rule is an identity of the interpreter, bit for bit, on every input (tested
+   row by row on special and random values). Refused, with the counterexample: x*0 (NaN, inf, -1),
+   x-x (inf), x+0 (-0.0; allowed by the graph option signed_zeros=false), x/3 (x = 7), reassociation
+   of floats, neg(a-b) => b-a (a = b), not(a<b) => a>=b of floats (NaN), pow(x, 2) => x*x.
+   A rule keeps the type of every operand it leaves in place, so no default `order` of a sum changes,
+   and orders that are written go with the op that has them.
+   To add a rule: one row in a set below. */
+
+enum { STAXI_RULE_TERMS = 24, STAXI_RULE_NAMES = 6, STAXI_FOLD_MOST = 64, STAXI_LOOK = 8 };
+
+static stax_status staxi_context_fail(stax_context *ctx, stax_status s, const staxi_text *message);
+static stax_log_fn staxi_context_log(const stax_context *ctx, void **user);
+
+/* ---- rules, read ----------------------------------------------------------------------------- */
+
+typedef enum staxi_term_kind { STAXI_TERM_OP, STAXI_TERM_NAME, STAXI_TERM_NUMBER } staxi_term_kind;
+typedef struct staxi_rule_term {
+    uint8_t kind, n, constant; /* n: operands; constant: a NAME written with # */
+    uint16_t of;               /* OP: the op; NAME: its number; NUMBER: index in the table */
+    uint32_t args[3];
+} staxi_rule_term;
+
+typedef struct staxi_rule {
+    const stax_rule *row;
+    const char *set;
+    uint32_t pattern, replacement; /* terms; 0: none */
+    uint32_t next;                 /* the next rule for the same op, +1 */
+    bool read, needs_number; /* one of the operands must be a number, */
+    uint16_t needs_op;       /* or given by this op */
+    int n_names, n_terms;
+    const char *names[STAXI_RULE_NAMES];
+    size_t name_n[STAXI_RULE_NAMES];
+    int64_t fired;
+} staxi_rule;
+
+/* What all graphs of one rewriting share. */
+typedef struct staxi_rules {
+    stax_context *ctx;
+    const stax_allocator *a;
+    staxi_rule *rules;
+    size_t n_rules, cap_rules, n_given; /* given: the caller's, which come first */
+    staxi_rule_term *terms; /* [0] unused */
+    size_t n_terms, cap_terms;
+    staxi_literal *numbers;
+    size_t n_numbers, cap_numbers;
+    uint32_t first[STAX_OP_COUNT], last[STAX_OP_COUNT]; /* by outermost op, 0: "*"; +1 */
+    uint32_t own[STAX_OP_COUNT], factor[STAX_OP_COUNT];
+    int64_t merged;
+    stax_log_fn trace;
+    void *trace_user;
+    staxi_text why; /* a rule that is wrong */
+} staxi_rules;
+
+static bool staxi_rule_fail(staxi_rules *s, const char *set, const char *rule, const char *what,
+                            const char *at, size_t n) {
+    staxi_put(&s->why, STAXI_SAY("rewriting: "));
+    staxi_putf(&s->why, "%s.%s: ", set ? set : "?", rule ? rule : "?");
+    staxi_put(&s->why, what);
+    staxi_putn(&s->why, at, n);
+    staxi_context_fail(s->ctx, STAX_E_ARGUMENT, &s->why);
+    return false;
+}
+
+static bool staxi_rules_no_memory(staxi_rules *s) {
+    staxi_context_note(s->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+    return false;
+}
+
+typedef struct staxi_rule_reader {
+    staxi_rules *all;
+    staxi_rule *rule;
+    const char *s;
+    bool replacing;
+} staxi_rule_reader;
+
+static bool staxi_rule_wrong(staxi_rule_reader *r, const char *what, const char *at, size_t n) {
+    return staxi_rule_fail(r->all, r->rule->set, r->rule->row->name, what, at, n);
+}
+
+/* The next word of a rule, a parenthesis included; its length, 0 at the end. */
+static size_t staxi_rule_word(const char **s) {
+    while (**s == ' ') (*s)++;
+    if (**s == '(' || **s == ')') return 1;
+    return strcspn(*s, " ()");
+}
+
+static bool staxi_term_add(staxi_rule_reader *r, const staxi_rule_term *t, uint32_t *out) {
+    staxi_rules *all = r->all;
+    if (++r->rule->n_terms > 2 * STAXI_RULE_TERMS)
+        return staxi_rule_wrong(r, STAXI_SAY("the rule is too long"), "", 0);
+    if (!staxi_grow(all->a, (void **)&all->terms, &all->cap_terms, all->n_terms + 1,
+                    sizeof *all->terms))
+        return staxi_rules_no_memory(all);
+    all->terms[all->n_terms] = *t;
+    *out = (uint32_t)all->n_terms++;
+    return true;
+}
+
+static bool staxi_rule_read_name(staxi_rule_reader *r, const char *word, size_t n, uint32_t *out) {
+    staxi_rule *rule = r->rule;
+    staxi_rule_term t;
+    int k = 0;
+    memset(&t, 0, sizeof t);
+    t.kind = STAXI_TERM_NAME;
+    t.constant = *word == '#';
+    while (k < rule->n_names && (rule->name_n[k] != n || memcmp(rule->names[k], word, n) != 0)) k++;
+    if (k == rule->n_names) {
+        if (r->replacing)
+            return staxi_rule_wrong(r, STAXI_SAY("the pattern has no operand of this name: "), word,
+                                    n);
+        if (k == STAXI_RULE_NAMES)
+            return staxi_rule_wrong(r, STAXI_SAY("the pattern has too many names"), "", 0);
+        rule->names[k] = word;
+        rule->name_n[k] = n;
+        rule->n_names++;
+    }
+    t.of = (uint16_t)k;
+    return staxi_term_add(r, &t, out);
+}
+
+/* 1, -2.5, inf, true: the words of the text form */
+static bool staxi_rule_read_number(staxi_rule_reader *r, const char *word, size_t n,
+                                   uint32_t *out) {
+    staxi_rules *all = r->all;
+    staxi_attr a = staxi_attr_none();
+    staxi_rule_term t;
+    double x = 0;
+    size_t used = 0, digits = *word == '-';
+    memset(&t, 0, sizeof t);
+    while (digits < n && staxi_is_digit(word[digits])) digits++;
+    if (!staxi_read_f64(word, n, &x, &used)) used = 0;
+    if (digits == n && used == n && x > -9e15 && x < 9e15)
+        a = staxi_attr_int((int64_t)x);
+    else if (used == n)
+        a = staxi_attr_float(x);
+    else if ((n == 4 && memcmp(word, "true", 4) == 0) || (n == 5 && memcmp(word, "false", 5) == 0))
+        a = staxi_attr_bool(n == 4);
+    else
+        return staxi_rule_wrong(r, STAXI_SAY("expected an op, a name or a number, found "), word,
+                                n);
+    if (!staxi_grow(all->a, (void **)&all->numbers, &all->cap_numbers, all->n_numbers + 1,
+                    sizeof *all->numbers))
+        return staxi_rules_no_memory(all);
+    all->numbers[all->n_numbers] = staxi_literal_of(&a);
+    t.kind = STAXI_TERM_NUMBER;
+    t.of = (uint16_t)all->n_numbers++;
+    return staxi_term_add(r, &t, out);
+}
+
+/* An op and its operands, in parentheses or not; or, as an operand, a name or a number. */
+static bool staxi_rule_read_term(staxi_rule_reader *r, bool outermost, uint32_t *out) {
+    size_t n = staxi_rule_word(&r->s);
+    const char *word = r->s;
+    bool inside = n == 1 && *word == '(';
+    staxi_rule_term t;
+    memset(&t, 0, sizeof t);
+    if (inside) {
+        r->s++;
+        n = staxi_rule_word(&r->s);
+        word = r->s;
+    }
+    r->s += n;
+    if (n == 0 || *word == '(' || *word == ')')
+        return staxi_rule_wrong(r, STAXI_SAY("expected an op, a name or a number, found "),
+                                n ? word : "the end", n ? n : 7);
+    stax_op op = inside || outermost ? staxi_op_find(word, n) : STAX_OP_NONE;
+    if (op == STAX_OP_NONE && inside)
+        return staxi_rule_wrong(r, STAXI_SAY("unknown op: "), word, n);
+    if (op == STAX_OP_NONE) {
+        bool is_word = staxi_is_name(word + (*word == '#'), n - (*word == '#'));
+        return is_word ? staxi_rule_read_name(r, word, n, out)
+                       : staxi_rule_read_number(r, word, n, out);
+    }
+    t.kind = STAXI_TERM_OP;
+    t.of = (uint16_t)op;
+    for (;;) {
+        size_t more = staxi_rule_word(&r->s);
+        if (more == 0 || *r->s == ')') break;
+        if (t.n == 3)
+            return staxi_rule_wrong(r, STAXI_SAY("more than 3 operands: "), word, n);
+        if (!staxi_rule_read_term(r, false, &t.args[t.n])) return false;
+        t.n++;
+    }
+    if (t.n < staxi_op_info(op)->least || t.n > staxi_op_info(op)->most)
+        return staxi_rule_wrong(r, STAXI_SAY("wrong number of operands: "), word, n);
+    if (inside) {
+        if (*r->s != ')') return staxi_rule_wrong(r, STAXI_SAY("expected ) after "), word, n);
+        r->s++;
+    }
+    return staxi_term_add(r, &t, out);
+}
+
+static bool staxi_rule_read_text(staxi_rules *s, staxi_rule *rule, const char *text, bool replacing,
+                                 uint32_t *out) {
+    staxi_rule_reader r;
+    r.all = s;
+    r.rule = rule;
+    r.s = text;
+    r.replacing = replacing;
+    if (!staxi_rule_read_term(&r, true, out)) return false;
+    if (staxi_rule_word(&r.s))
+        return staxi_rule_wrong(&r, STAXI_SAY("expected the end, found "), r.s, strlen(r.s));
+    return true;
+}
+
+/* Reads pattern and replacement, when the rule is first looked at. */
+static bool staxi_rule_read(staxi_rules *s, staxi_rule *rule) {
+    const stax_rule *row = rule->row;
+    if (rule->read) return true;
+    if (strcmp(row->pattern, "*") != 0 &&
+        !staxi_rule_read_text(s, rule, row->pattern, false, &rule->pattern))
+        return false;
+    if (rule->pattern) {
+        const staxi_rule_term *t = &s->terms[rule->pattern];
+        for (int k = 0; k < t->n; k++) {
+            const staxi_rule_term *arg = &s->terms[t->args[k]];
+            if (arg->kind == STAXI_TERM_OP) rule->needs_op = arg->of;
+            if (arg->kind == STAXI_TERM_NUMBER || arg->constant) rule->needs_number = true;
+        }
+    }
+    if (!row->build && !row->replacement)
+        return staxi_rule_fail(s, rule->set, row->name,
+                               STAXI_SAY("expected a replacement or a build function"), "", 0);
+    if (!row->build &&
+        !staxi_rule_read_text(s, rule, row->replacement, true, &rule->replacement))
+        return false;
+    return rule->read = true;
+}
+
+/* Puts the rules of a set into the lists of their outermost ops. */
+static bool staxi_rules_add(staxi_rules *s, const stax_rule_set *set) {
+    for (int k = 0; k < set->n_rules; k++) {
+        const char *p = set->rules[k].pattern;
+        size_t n = p ? strcspn(p, " ") : 0;
+        stax_op op = n == 1 && *p == '*' ? STAX_OP_NONE : n ? staxi_op_find(p, n) : STAX_OP_NONE;
+        staxi_rule *rule;
+        if (op == STAX_OP_NONE && !(n == 1 && *p == '*'))
+            return staxi_rule_fail(s, set->name, set->rules[k].name,
+                                   STAXI_SAY("the pattern must begin with an op, found "),
+                                   p ? p : "nothing", p ? n : 7);
+        if (!staxi_grow(s->a, (void **)&s->rules, &s->cap_rules, s->n_rules + 1, sizeof *s->rules))
+            return staxi_rules_no_memory(s);
+        rule = &s->rules[s->n_rules++];
+        memset(rule, 0, sizeof *rule);
+        rule->row = &set->rules[k];
+        rule->set = set->name;
+        if (s->last[op])
+            s->rules[s->last[op] - 1].next = (uint32_t)s->n_rules;
+        else
+            s->first[op] = (uint32_t)s->n_rules;
+        s->last[op] = (uint32_t)s->n_rules;
+    }
+    return true;
+}
+
+/* ---- weights ---------------------------------------------------------------------------------- */
+
+/* What the weights of >>rules are unless a set says otherwise. */
+static uint32_t staxi_op_weight(stax_op op, uint32_t *factor) {
+    staxi_op_class cls = staxi_op_info(op)->cls;
+    *factor = 1;
+    switch (op) {
+        case STAX_OP_QUIET:
+        case STAX_OP_EXPAND:
+            return 1;
+        case STAX_OP_CAST:
+        case STAX_OP_BITCAST:
+        case STAX_OP_NEG:
+        case STAX_OP_ABS:
+        case STAX_OP_LOGICAL_NOT:
+        case STAX_OP_BITWISE_NOT:
+            return 2;
+        case STAX_OP_SUB:
+            return 5;
+        case STAX_OP_MUL:
+            return 6;
+        case STAX_OP_DIV:
+        case STAX_OP_FMA:
+        case STAX_OP_FLOOR_DIVIDE:
+        case STAX_OP_REMAINDER:
+            return 12;
+        default:
+            break;
+    }
+    if (cls == STAXI_CLASS_SOURCE) return 1;
+    if (op == STAX_OP_SLICE) *factor = 3; /* so slices go below permutations, */
+    if (op == STAX_OP_PERMUTE) *factor = 2; /* and both below reshapes and expansions */
+    if (cls == STAXI_CLASS_MOVEMENT || cls == STAXI_CLASS_MARKER) return 2;
+    if (cls == STAXI_CLASS_COMPOSITE || (op >= STAX_OP_LEAKY_RELU && op <= STAX_OP_HARDSWISH) ||
+        op == STAX_OP_CLIP || op == STAX_OP_LERP || op == STAX_OP_LOGADDEXP) {
+        *factor = 8;
+        return 64;
+    }
+    if (cls != STAXI_CLASS_ELEMENTWISE) return 16;
+    if (op >= STAX_OP_SQRT && op <= STAX_OP_SIGMOID && op != STAX_OP_SQUARE) return 16;
+    return op == STAX_OP_POW ? 16 : 4;
+}
+
+/* "sigmoid=100 mul=12*2" */
+static bool staxi_rules_weigh(staxi_rules *s, const stax_rule_set *set) {
+    const char *at = set->weights ? set->weights : "";
+    for (size_t n; (n = staxi_rule_word(&at)) > 0; at += n) {
+        const char *equals = (const char *)memchr(at, '=', n), *p = equals;
+        stax_op op = equals ? staxi_op_find(at, (size_t)(equals - at)) : STAX_OP_NONE;
+        uint32_t number[2] = {0, 1};
+        bool ok = op != STAX_OP_NONE;
+        for (int k = 0; ok && k < 2 && p < at + n && (*p == '=' || *p == '*'); k++) {
+            ok = staxi_is_digit(p[1]);
+            number[k] = 0;
+            for (p++; p < at + n && staxi_is_digit(*p); p++)
+                number[k] = number[k] < 100000 ? number[k] * 10 + (uint32_t)(*p - '0') : number[k];
+        }
+        if (!ok || p != at + n || number[0] == 0 || number[1] == 0)
+            return staxi_rule_fail(s, set->name, "weights",
+                                   STAXI_SAY("expected op=weight or op=weight*factor, found "), at,
+                                   n);
+        s->own[op] = 2 * number[0];
+        s->factor[op] = number[1];
+    }
+    return true;
+}
+
+/* ---- one graph -------------------------------------------------------------------------------- */
+
+typedef struct staxi_rewriter {
+    staxi_rules *rules;
+    const stax_graph *from;
+    stax_graph *to;      /* grows; nodes that nothing uses go at the end */
+    uint32_t *map;       /* value of `from` -> normal value of `to` */
+    staxi_ix *sizes;     /* index expression of `from` -> of `to`, as they come; of the root */
+    uint32_t *next;      /* by value of `to`: what it became (itself: normal), 0: not looked at */
+    uint8_t *fails;      /* by value: can computing it fail? known when it is normal */
+    size_t cap_next, cap_fails;
+    uint32_t *stack;
+    size_t n_stack, cap_stack;
+    staxi_map common;    /* normal values by the hash of their nodes */
+    uint32_t *fresh;     /* old contents of a state that is assigned later: a copy with its own name */
+} staxi_rewriter;
+
+struct stax_match {
+    staxi_rewriter *r;
+    staxi_rule *rule;
+    uint32_t root, bound[STAXI_RULE_NAMES];
+};
+
+static const staxi_node *staxi_rw_node(const staxi_rewriter *r, uint32_t v) {
+    return &r->to->nodes[r->to->values[v].node];
+}
+
+static staxi_expander staxi_rw_builder(const staxi_rewriter *r, uint32_t place) {
+    staxi_expander e;
+    memset(&e, 0, sizeof e);
+    e.from = r->from;
+    e.to = r->to;
+    e.place = place;
+    return e;
+}
+
+static staxi_expander staxi_match_builder(const stax_match *m) {
+    return staxi_rw_builder(m->r, staxi_rw_node(m->r, m->root)->place);
+}
+
+/* Elements of a type; -1: not a number, or too many. */
+static int64_t staxi_type_elements(const stax_graph *g, const staxi_type *t) {
+    int64_t n = 1, size = 0;
+    for (int d = 0; d < t->rank; d++) {
+        if (!staxi_ix_is_const(&g->root->sizes, t->dims[d], &size) ||
+            !staxi_checked_mul(n, size, &n))
+            return -1;
+    }
+    return n;
+}
+
+/* The bits in `dtype` that every element of the value has; false: they differ, or are not known. */
+static bool staxi_number_bits(const stax_graph *g, uint32_t v, stax_dtype dtype, uint64_t *bits) {
+    const staxi_type *t = &g->values[v].type;
+    const staxi_node *n = &g->nodes[g->values[v].node];
+    size_t size = staxi_dtype_bytes(dtype);
+    for (int look = 0; look < STAXI_LOOK && n->n_sources == 1 &&
+                       (n->op == STAX_OP_EXPAND || n->op == STAX_OP_RESHAPE);
+         look++)
+        n = &g->nodes[g->values[n->sources[0]].node];
+    if (n->op != STAX_OP_CONST) return false;
+    *bits = 0;
+    if (g->values[n->first_value].type.weak)
+        return staxi_literal_store((const staxi_literal *)n->data, dtype, bits) &&
+               (*bits = staxi_load_bits(bits, size), true);
+    int64_t elements = staxi_type_elements(g, &g->values[n->first_value].type);
+    if (t->dtype != dtype || elements < 1 || elements > STAXI_FOLD_MOST) return false;
+    for (int64_t k = 1; k < elements; k++)
+        if (memcmp(n->data, (const char *)n->data + (size_t)k * size, size) != 0) return false;
+    *bits = staxi_load_bits(n->data, size);
+    return true;
+}
+
+/* The dtype that an operand counts as in its node: a literal takes that of what it meets. */
+static stax_dtype staxi_operand_dtype(const stax_graph *g, const staxi_node *n, uint32_t k) {
+    const staxi_type *t = &g->values[n->sources[k]].type;
+    if (!t->weak) return (stax_dtype)t->dtype;
+    for (uint32_t i = 0; i < n->n_sources && staxi_is_comparison((stax_op)n->op); i++)
+        if (!g->values[n->sources[i]].type.weak)
+            return (stax_dtype)g->values[n->sources[i]].type.dtype;
+    if (staxi_is_comparison((stax_op)n->op)) return (stax_dtype)t->dtype;
+    return (stax_dtype)g->values[n->first_value].type.dtype;
+}
+
+static bool staxi_is_number(const stax_graph *g, const staxi_node *n, uint32_t k) {
+    uint64_t bits;
+    return staxi_number_bits(g, n->sources[k], staxi_operand_dtype(g, n, k), &bits);
+}
+
+static bool staxi_is_commutative(stax_op op) {
+    return op == STAX_OP_ADD || op == STAX_OP_MUL || op == STAX_OP_MAXIMUM ||
+           op == STAX_OP_MINIMUM || op == STAX_OP_EQ || op == STAX_OP_NE ||
+           op == STAX_OP_LOGICAL_AND || op == STAX_OP_LOGICAL_OR || op == STAX_OP_LOGICAL_XOR ||
+           op == STAX_OP_BITWISE_AND || op == STAX_OP_BITWISE_OR || op == STAX_OP_BITWISE_XOR;
+}
+
+/* Do the first two operands stand in the wrong order? Numbers go to the right; where both may be
+   exchanged, older values do (so what is accumulated stands on the left, as most people write it). */
+static bool staxi_out_of_order(const stax_graph *g, const staxi_node *n) {
+    bool left, right;
+    if (n->n_sources < 2) return false;
+    if (!staxi_is_commutative((stax_op)n->op) && !staxi_is_comparison((stax_op)n->op) &&
+        n->op != STAX_OP_FMA)
+        return false;
+    left = staxi_is_number(g, n, 0);
+    right = staxi_is_number(g, n, 1);
+    if (left != right) return left;
+    return (staxi_is_commutative((stax_op)n->op) || n->op == STAX_OP_FMA) &&
+           n->sources[0] < n->sources[1];
+}
+
+/* ---- the measure ------------------------------------------------------------------------------ */
+
+/* weight(old) - weight(new) as a number and a sum of weights of values: the newest is replaced by what
+   its node says until it is seen to be more than 0. The numbers stay small, however large the graph. */
+typedef struct staxi_weight_sum {
+    int64_t number;
+    uint32_t value[64];
+    int64_t times[64];
+    int n;
+} staxi_weight_sum;
+
+static bool staxi_weight_put(staxi_weight_sum *s, uint32_t v, int64_t times) {
+    int k = 0;
+    while (k < s->n && s->value[k] != v) k++;
+    if (k == 64 || times > (int64_t)1 << 40 || times < -((int64_t)1 << 40)) return false;
+    if (k == s->n) {
+        s->value[s->n] = v;
+        s->times[s->n++] = 0;
+    }
+    s->times[k] += times;
+    if (s->times[k] == 0) {
+        s->value[k] = s->value[--s->n];
+        s->times[k] = s->times[s->n];
+    }
+    return true;
+}
+
+/* Does the firing lower the weight? */
+static bool staxi_weight_falls(const staxi_rewriter *r, uint32_t old, uint32_t now) {
+    staxi_weight_sum s;
+    s.n = 0;
+    s.number = 0;
+    if (!staxi_weight_put(&s, old, 1) || !staxi_weight_put(&s, now, -1)) return false;
+    for (int steps = 0; steps < 256; steps++) {
+        int top = 0;
+        int64_t least = s.number, times;
+        bool negative = false;
+        const staxi_node *n;
+        for (int k = 0; k < s.n; k++) {
+            if (s.value[k] > s.value[top]) top = k;
+            negative = negative || s.times[k] < 0;
+            least += s.times[k]; /* no value weighs less than 1 */
+        }
+        if (!negative && least > 0) return true;
+        if (s.n == 0) return false;
+        n = staxi_rw_node(r, s.value[top]);
+        times = s.times[top];
+        if (!staxi_weight_put(&s, s.value[top], -times)) return false;
+        s.number += times * ((int64_t)r->rules->own[n->op] + staxi_out_of_order(r->to, n));
+        for (uint32_t k = 0; k < n->n_sources; k++)
+            if (!staxi_weight_put(&s, n->sources[k], times * r->rules->factor[n->op])) return false;
+    }
+    return false;
+}
+
+/* ---- matching --------------------------------------------------------------------------------- */
+
+static bool staxi_term_meets(stax_match *m, uint32_t term, const staxi_node *in, uint32_t k) {
+    const staxi_rules *s = m->r->rules;
+    const staxi_rule_term *t = &s->terms[term];
+    const stax_graph *g = m->r->to;
+    uint32_t v = in ? in->sources[k] : m->root, save[STAXI_RULE_NAMES];
+    const staxi_node *n = staxi_rw_node(m->r, v);
+    if (t->kind == STAXI_TERM_NAME) {
+        uint64_t bits;
+        if (t->constant && in && !staxi_number_bits(g, v, staxi_operand_dtype(g, in, k), &bits))
+            return false;
+        if (m->bound[t->of]) return m->bound[t->of] == v;
+        m->bound[t->of] = v;
+        return true;
+    }
+    if (t->kind == STAXI_TERM_NUMBER) {
+        stax_dtype dtype = in ? staxi_operand_dtype(g, in, k) : STAX_DTYPE_NONE;
+        uint64_t bits = 0, want = 0;
+        if (!dtype || !staxi_number_bits(g, v, dtype, &bits) ||
+            !staxi_literal_store(&s->numbers[t->of], dtype, &want))
+            return false;
+        return bits == staxi_load_bits(&want, staxi_dtype_bytes(dtype));
+    }
+    if (n->op != t->of || n->n_sources != t->n || n->n_results != 1) return false;
+    memcpy(save, m->bound, sizeof save);
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < t->n; i++) ok = staxi_term_meets(m, t->args[i], n, i);
+    if (ok || !staxi_is_commutative((stax_op)t->of)) return ok;
+    memcpy(m->bound, save, sizeof save);
+    return staxi_term_meets(m, t->args[0], n, 1) && staxi_term_meets(m, t->args[1], n, 0);
+}
+
+/* Is a matched operand that can fail missing in the replacement? Then its error would be lost. */
+static bool staxi_term_has_name(const staxi_rules *s, uint32_t term, int name) {
+    const staxi_rule_term *t = &s->terms[term];
+    if (t->kind == STAXI_TERM_NAME) return t->of == name;
+    for (int k = 0; t->kind == STAXI_TERM_OP && k < t->n; k++)
+        if (staxi_term_has_name(s, t->args[k], name)) return true;
+    return false;
+}
+
+static bool staxi_match_loses_error(const stax_match *m) {
+    for (int k = 0; k < m->rule->n_names; k++)
+        if (m->r->fails[m->bound[k]] && !staxi_term_has_name(m->r->rules, m->rule->replacement, k))
+            return true;
+    return false;
+}
+
+/* ---- building --------------------------------------------------------------------------------- */
+
+/* A number of a dtype, expanded to a shape. */
+static uint32_t staxi_rw_number(staxi_expander *e, stax_dtype dtype, const void *bits,
+                                const staxi_type *shape) {
+    staxi_type t = *shape; /* a copy: building may move the array */
+    return staxi_x_expand(e, staxi_x_scalar(e, dtype, bits), &t);
+}
+
+static uint32_t staxi_rw_fold(staxi_rewriter *r, uint32_t v);
+
+/* The value of a term of the replacement; 0: it cannot be made here. */
+static uint32_t staxi_term_build(const stax_match *m, staxi_expander *e, uint32_t term,
+                                 bool outermost) {
+    const staxi_rules *s = m->r->rules;
+    staxi_rule_term t = s->terms[term];
+    const staxi_node *root = staxi_rw_node(m->r, m->root);
+    uint32_t args[3] = {0, 0, 0}, v, folded;
+    bool constant = true;
+    const staxi_type *type = &m->r->to->values[m->root].type;
+    stax_dtype dtype =
+        outermost ? (stax_dtype)type->dtype : staxi_operand_dtype(m->r->to, root, 0);
+    if (t.kind == STAXI_TERM_NAME) {
+        const staxi_literal *l = staxi_value_literal(m->r->to, m->bound[t.of]);
+        if (!l || !t.constant) return m->bound[t.of];
+        return staxi_x_literal(e, l, dtype, dtype); /* beside other numbers it would lose its dtype */
+    }
+    if (t.kind == STAXI_TERM_NUMBER) {
+        uint64_t bits = 0;
+        if (!staxi_literal_store(&s->numbers[t.of], dtype, &bits)) return 0;
+        return staxi_rw_number(e, dtype, &bits, type);
+    }
+    for (int k = 0; k < t.n; k++) {
+        uint64_t bits;
+        args[k] = staxi_term_build(m, e, t.args[k], false);
+        if (!args[k]) return 0;
+        constant = constant &&
+                   (m->r->to->values[args[k]].type.weak ||
+                    staxi_number_bits(m->r->to, args[k],
+                                      (stax_dtype)m->r->to->values[args[k]].type.dtype, &bits));
+    }
+    root = staxi_rw_node(m->r, m->root);
+    v = staxi_x_node(e, (stax_op)t.of, args, t.n, t.of == root->op ? root->attrs : NULL);
+    if (!v) return 0;
+    if (t.of == root->op && root->order)
+        m->r->to->nodes[m->r->to->values[v].node].order = root->order;
+    folded = constant ? staxi_rw_fold(m->r, v) : 0;
+    return folded ? folded : v;
+}
+
+STAXDEF stax_value stax_matched(const stax_match *m, const char *name) {
+    uint32_t place = staxi_rw_node(m->r, m->root)->place;
+    if (!name) return staxi_value(m->r->to, m->root, place);
+    for (int k = 0; k < m->rule->n_names; k++)
+        if (m->rule->name_n[k] == strlen(name) &&
+            memcmp(m->rule->names[k], name, m->rule->name_n[k]) == 0)
+            return staxi_value(m->r->to, m->bound[k], place);
+    return stax_none();
+}
+
+static bool staxi_value_ok(stax_value v) { return v.graph && v.id && v.id < v.graph->n_values; }
+
+STAXDEF const char *stax_value_op(stax_value v) {
+    return staxi_value_ok(v)
+               ? staxi_op_name((stax_op)v.graph->nodes[v.graph->values[v.id].node].op)
+               : "none";
+}
+
+STAXDEF stax_dtype stax_value_dtype(stax_value v) {
+    return staxi_value_ok(v) ? (stax_dtype)v.graph->values[v.id].type.dtype : STAX_DTYPE_NONE;
+}
+
+STAXDEF stax_shape stax_value_shape(stax_value v) {
+    stax_shape s = stax_shape0();
+    const staxi_type *t = staxi_value_ok(v) ? &v.graph->values[v.id].type : NULL;
+    s.rank = t ? t->rank : 0;
+    for (int d = 0; d < s.rank; d++) s.dims[d] = staxi_size_handle(v.graph, t->dims[d]);
+    return s;
+}
+
+STAXDEF bool stax_value_number(stax_value v, double *out) {
+    stax_dtype dtype = stax_value_dtype(v);
+    uint64_t bits = 0;
+    double x = 0;
+    *out = 0;
+    if (!dtype || !staxi_number_bits(v.graph, v.id, dtype, &bits)) return false;
+    staxi_literal room;
+    uint64_t element = 0;
+    float single = 0;
+    memset(&room, 0, sizeof room);
+    staxi_store_bits(&element, staxi_dtype_bytes(dtype), bits);
+    const void *in = &element, *in32 = &single;
+    const staxi_scalar_fn *wide = staxi_cast_find(dtype, STAX_F64);
+    if (dtype == STAX_F64) {
+        memcpy(&x, &element, sizeof x);
+    } else if (wide) {
+        wide->loop(wide, &x, &in, 1);
+    } else {
+        if (!(wide = staxi_cast_find(dtype, STAX_F32))) return false;
+        wide->loop(wide, &single, &in, 1);
+        wide = staxi_cast_find(STAX_F32, STAX_F64);
+        wide->loop(wide, &x, &in32, 1);
+    }
+    *out = x;
+    return true;
+}
+
+/* ---- folding: an op of constants, through the interpreter ------------------------------------- */
+
+/* Ops that are functions of their operands' values, cannot loop, and are worth it. */
+static bool staxi_op_folds(const stax_graph *g, const staxi_node *n) {
+    staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    if (n->n_results != 1 || n->n_sources == 0 || n->op == STAX_OP_EXPAND) return false;
+    for (int k = 0; k < staxi_schema_count((stax_op)n->op); k++) {
+        const staxi_attr *a = &n->attrs[k];
+        if (a->kind == STAXI_ATTR_INT && !a->n && staxi_size_is_handle(a->i)) return false;
+        for (int i = 0; a->kind == STAXI_ATTR_LIST && i < a->n; i++)
+            if (staxi_size_is_handle(a->list[i])) return false;
+    }
+    for (uint32_t k = 0; k < n->n_sources; k++) /* a number, or a constant */
+        if (g->nodes[g->values[n->sources[k]].node].op != STAX_OP_CONST &&
+            !(cls == STAXI_CLASS_ELEMENTWISE && staxi_is_number(g, n, k)))
+            return false;
+    return cls == STAXI_CLASS_ELEMENTWISE || cls == STAXI_CLASS_MOVEMENT ||
+           cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_REDUCE || cls == STAXI_CLASS_CONTRACT ||
+           cls == STAXI_CLASS_COMPOSITE;
+}
+
+/* The node alone in a graph of its own; as_scalars: with one element of each operand. */
+static stax_graph *staxi_fold_graph(const staxi_rewriter *r, const staxi_node *n, bool as_scalars) {
+    stax_graph *one = staxi_graph_new(r->rules->ctx);
+    staxi_expander e = staxi_rw_builder(r, 0);
+    uint32_t v;
+    e.to = one;
+    if (!one) return NULL;
+    one->unfused = r->to->root->unfused;
+    uint32_t *args = (uint32_t *)staxi_arena_push(&one->arena, n->n_sources * sizeof *args, 4);
+    for (uint32_t k = 0; args && k < n->n_sources; k++) {
+        const staxi_type *t = &r->to->values[n->sources[k]].type;
+        const staxi_node *c = staxi_rw_node(r, n->sources[k]);
+        uint64_t bits = 0, element = 0;
+        staxi_type copy = *t;
+        for (int d = 0; d < t->rank && !as_scalars; d++)
+            copy.dims[d] = staxi_ix_copy(&one->sizes, &r->to->root->sizes, t->dims[d]);
+        if (t->weak) {
+            args[k] = staxi_literal_add(one, (const staxi_literal *)c->data, 0);
+        } else if (as_scalars || c->op != STAX_OP_CONST) {
+            staxi_number_bits(r->to, n->sources[k], (stax_dtype)t->dtype, &bits);
+            staxi_store_bits(&element, staxi_dtype_bytes((stax_dtype)t->dtype), bits);
+            args[k] = staxi_x_scalar(&e, (stax_dtype)t->dtype, &element);
+            if (!as_scalars) args[k] = staxi_x_expand(&e, args[k], &copy);
+        } else {
+            args[k] = staxi_const_add(one, &copy, c->data, 0);
+        }
+    }
+    if (!args) staxi_no_graph_memory(one, 0);
+    v = args ? staxi_x_node(&e, (stax_op)n->op, args, n->n_sources, n->attrs) : 0;
+    if (v) one->nodes[one->values[v].node].order = n->order;
+    if (v) staxi_output_push(one, "y", v, 0);
+    return one;
+}
+
+/* The constant that the value is; 0: it is none, or too large, or computing it is an error, which is
+   for the run to say. */
+static uint32_t staxi_rw_fold(staxi_rewriter *r, uint32_t v) {
+    const staxi_node *n = staxi_rw_node(r, v);
+    staxi_type type = r->to->values[v].type;
+    int64_t elements = staxi_type_elements(r->to, &type), inputs = 0;
+    bool as_scalars = true, ok;
+    staxi_expander e = staxi_rw_builder(r, n->place);
+    if (!staxi_op_folds(r->to, n)) return 0;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        const staxi_type *t = &r->to->values[n->sources[k]].type;
+        as_scalars = as_scalars && (t->weak || staxi_is_number(r->to, n, k));
+        inputs += staxi_type_elements(r->to, t);
+    }
+    as_scalars = as_scalars && staxi_op_info((stax_op)n->op)->cls == STAXI_CLASS_ELEMENTWISE;
+    if (as_scalars) elements = 1;
+    if (elements < 0 || (elements > STAXI_FOLD_MOST && elements > inputs) ||
+        elements > (int64_t)1 << 24)
+        return 0;
+    size_t bytes = (size_t)elements * staxi_dtype_bytes((stax_dtype)type.dtype);
+    void *data = staxi_arena_push(&r->to->root->arena, bytes ? bytes : 8, STAX_ALIGN);
+    stax_graph *one = data ? staxi_fold_graph(r, n, as_scalars) : NULL;
+    stax_graph *basis = one && stax_ok(one) ? staxi_decompose(one) : NULL;
+    ok = basis && stax_ok(basis);
+    if (ok) {
+        staxi_text why;
+        stax_shape shape = stax_shape0();
+        shape.rank = as_scalars ? 0 : type.rank;
+        for (int d = 0; d < shape.rank; d++)
+            staxi_ix_is_const(&r->to->root->sizes, type.dims[d], &shape.dims[d]);
+        stax_tensor out = stax_tensor_of((stax_dtype)type.dtype, shape, data);
+        staxi_text_init(&why, r->rules->a);
+        ok = staxi_interpret_basis_why(r->rules->ctx, basis, NULL, &out, NULL, &why) == STAX_OK;
+        staxi_text_free(&why);
+    }
+    if (basis) stax_graph_free(basis);
+    if (one) stax_graph_free(one);
+    if (!ok) return 0;
+    if (as_scalars) return staxi_rw_number(&e, (stax_dtype)type.dtype, data, &type);
+    type.weak = 0;
+    return staxi_const_add(r->to, &type, data, e.place);
+}
+
+/* ---- conditions ------------------------------------------------------------------------------- */
+
+/* The dtype that all operands met by names have together, those after # only if asked for; NONE: they
+   differ, or one is a literal without a dtype of its own (one after # may be). */
+static stax_dtype staxi_names_dtype(const stax_match *m, bool constants) {
+    stax_dtype dtype = STAX_DTYPE_NONE;
+    for (int k = 0; k < m->rule->n_names; k++) {
+        const staxi_type *t = &m->r->to->values[m->bound[k]].type;
+        bool constant = *m->rule->names[k] == '#';
+        if (constant && (t->weak || !constants)) continue;
+        if (t->weak || (dtype && t->dtype != dtype)) return STAX_DTYPE_NONE;
+        dtype = (stax_dtype)t->dtype;
+    }
+    return dtype;
+}
+
+/* The dtype that a matched op computes in, if it is that of all its operands; it may give bool. */
+static stax_dtype staxi_match_dtype(const stax_match *m) {
+    stax_dtype dtype = staxi_names_dtype(m, true);
+    stax_dtype root = (stax_dtype)m->r->to->values[m->root].type.dtype;
+    return dtype == root || root == STAX_BOOL ? dtype : STAX_DTYPE_NONE;
+}
+
+static bool staxi_when_float(const stax_match *m) { return staxi_is_float(staxi_match_dtype(m)); }
+static bool staxi_when_integer(const stax_match *m) {
+    return staxi_is_integer(staxi_match_dtype(m));
+}
+static bool staxi_when_number(const stax_match *m) {
+    stax_dtype dtype = staxi_match_dtype(m);
+    return staxi_is_float(dtype) || staxi_is_integer(dtype);
+}
+static bool staxi_when_signed(const stax_match *m) {
+    stax_dtype dtype = staxi_match_dtype(m);
+    return staxi_is_float(dtype) || staxi_dtype_class(dtype) == STAXI_SIGNED;
+}
+static bool staxi_when_bool(const stax_match *m) { return staxi_match_dtype(m) == STAX_BOOL; }
+static bool staxi_when_discrete(const stax_match *m) {
+    return staxi_when_integer(m) || staxi_when_bool(m);
+}
+static bool staxi_when_no_signed_zeros(const stax_match *m) {
+    return m->r->to->root->no_signed_zeros && staxi_when_float(m);
+}
+static bool staxi_when_out_of_order(const stax_match *m) {
+    return staxi_out_of_order(m->r->to, staxi_rw_node(m->r, m->root));
+}
+
+/* Has the value no NaN but the quiet one, since computing settles NaNs and moving keeps them? */
+static bool staxi_is_quiet(const stax_graph *g, uint32_t v) {
+    stax_dtype dtype = (stax_dtype)g->values[v].type.dtype;
+    uint64_t bits;
+    if (!staxi_is_float(dtype)) return staxi_dtype_class(dtype) != STAXI_F8;
+    for (int look = 0; look < STAXI_LOOK; look++) {
+        const staxi_node *n = &g->nodes[g->values[v].node];
+        staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+        if (n->op == STAX_OP_CAST && g->values[n->sources[0]].type.dtype != dtype) return true;
+        if (cls == STAXI_CLASS_ELEMENTWISE)
+            return staxi_scalar_find((stax_op)n->op, STAX_F32) != NULL;
+        if (cls == STAXI_CLASS_RANDOM || cls == STAXI_CLASS_CONTRACT) return true;
+        if (cls == STAXI_CLASS_REDUCE)
+            return n->op == STAX_OP_SUM || n->op == STAX_OP_PROD || n->op == STAX_OP_MAX ||
+                   n->op == STAX_OP_MIN;
+        if (n->op == STAX_OP_CONST) {
+            double x = 0;
+            stax_value number = staxi_value((stax_graph *)(uintptr_t)g, v, 0);
+            return staxi_number_bits(g, v, dtype, &bits) && stax_value_number(number, &x) && x == x;
+        }
+        if (n->op != STAX_OP_RESHAPE && n->op != STAX_OP_PERMUTE && n->op != STAX_OP_EXPAND &&
+            n->op != STAX_OP_SLICE && n->op != STAX_OP_UNFOLD && n->op != STAX_OP_GATHER &&
+            n->op != STAX_OP_TAKE_ALONG_AXIS)
+            return false;
+        v = n->sources[0];
+    }
+    return false;
+}
+
+static bool staxi_when_quiet(const stax_match *m) {
+    return staxi_is_quiet(m->r->to, staxi_rw_node(m->r, m->root)->sources[0]);
+}
+
+/* ---- casts ------------------------------------------------------------------------------------ */
+
+/* Bits of precision and the largest exponent; 0: not a float. */
+static int staxi_float_precision(stax_dtype d) {
+    return d == STAX_F64 ? 53 : d == STAX_F32 ? 24 : d == STAX_F16 ? 11 : d == STAX_BF16 ? 8 : 0;
+}
+
+/* Does every value of dtype a exist in dtype b, so that a cast keeps it? */
+static bool staxi_cast_is_exact(stax_dtype a, stax_dtype b) {
+    staxi_dtype_kind ka = staxi_dtype_class(a), kb = staxi_dtype_class(b);
+    int bits_a = (int)staxi_dtype_bytes(a) * 8, bits_b = (int)staxi_dtype_bytes(b) * 8;
+    if (a == b || ka == STAXI_BOOL) return kb != STAXI_F8;
+    if (ka == STAXI_FLOAT)
+        return (b == STAX_F64) || (b == STAX_F32 && (a == STAX_F16 || a == STAX_BF16));
+    if (kb == STAXI_FLOAT) /* all integers of this width below 2^precision; f16 ends at 65504 */
+        return staxi_is_integer(a) && bits_a - (ka == STAXI_SIGNED) <= staxi_float_precision(b) &&
+               (b != STAX_F16 || bits_a <= 8);
+    if (ka == STAXI_SIGNED && kb == STAXI_SIGNED) return bits_b >= bits_a;
+    if (ka == STAXI_UNSIGNED && kb == STAXI_UNSIGNED) return bits_b >= bits_a;
+    return ka == STAXI_UNSIGNED && kb == STAXI_SIGNED && bits_b > bits_a;
+}
+
+static stax_dtype staxi_dtype_of(const stax_match *m, uint32_t v) {
+    return (stax_dtype)m->r->to->values[v].type.dtype;
+}
+
+/* cast (cast x) by one cast: the first loses nothing, or both wrap integers. Between an integer and a
+   float the results of a direct cast differ where it saturates and the other wraps. */
+static stax_value staxi_build_cast_cast(const stax_match *m) {
+    stax_dtype c = staxi_dtype_of(m, m->root), a = staxi_dtype_of(m, m->bound[0]);
+    stax_dtype b = staxi_dtype_of(m, staxi_rw_node(m->r, m->root)->sources[0]);
+    staxi_expander e = staxi_match_builder(m);
+    bool exact = staxi_cast_is_exact(a, b);
+    bool wraps = staxi_is_integer(a) && staxi_is_integer(b) && staxi_is_integer(c) &&
+                 staxi_dtype_bytes(b) >= staxi_dtype_bytes(c);
+    bool through = staxi_is_integer(a) && staxi_is_float(b) && !staxi_is_float(c);
+    if (m->r->to->values[m->bound[0]].type.weak || staxi_dtype_class(c) == STAXI_F8 ||
+        staxi_dtype_class(a) == STAXI_F8 || a == b || b == c)
+        return stax_none();
+    if (!wraps && (!exact || (through && !staxi_cast_is_exact(a, c)))) return stax_none();
+    uint32_t v = m->bound[0];
+    if (a == c && staxi_is_quiet(e.to, v))
+        return staxi_value(e.to, v, e.place);
+    if (a == c && staxi_compute_dtype(a) == a) /* f16 and bf16 have no ops of their own */
+        v = staxi_x_op1(&e, STAX_OP_QUIET, v);
+    else if (a != c && staxi_cast_find(a, c))
+        v = staxi_x_cast(&e, v, c);
+    else
+        return stax_none();
+    return staxi_value(e.to, v, e.place);
+}
+
+static bool staxi_when_same_dtype(const stax_match *m) {
+    uint32_t x = m->bound[0];
+    return staxi_dtype_of(m, x) == staxi_dtype_of(m, m->root) &&
+           !staxi_value_state(m->r->to, x); /* that copy is the contents' name */
+}
+
+/* cast (op (cast a) (cast b)): the operands were narrow, what they met was wider, and the result is
+   narrow again. The conditions: */
+static bool staxi_narrows(const stax_match *m, stax_dtype *narrow, stax_dtype *wide) {
+    uint32_t inner = staxi_rw_node(m->r, m->root)->sources[0];
+    const staxi_node *n = staxi_rw_node(m->r, inner);
+    *narrow = staxi_names_dtype(m, false);
+    *wide = staxi_dtype_of(m, inner);
+    for (uint32_t k = 0; k < n->n_sources; k++) /* nothing else is widened, no literal is cast */
+        if (staxi_dtype_of(m, n->sources[k]) != *wide ||
+            m->r->to->values[n->sources[k]].type.weak)
+            return false;
+    return *narrow == staxi_dtype_of(m, m->root) && *narrow != *wide;
+}
+
+/* + - * and bits of integers that wrap: the low bits depend on the low bits alone. */
+static bool staxi_when_wraps(const stax_match *m) {
+    stax_dtype narrow, wide;
+    return staxi_narrows(m, &narrow, &wide) && staxi_is_integer(narrow) &&
+           staxi_is_integer(wide) && staxi_dtype_bytes(wide) >= staxi_dtype_bytes(narrow);
+}
+
+/* + - * / sqrt of f32 in f64 and rounded to f32: 53 >= 2 * 24 + 2, so rounding twice is rounding
+   once (Figueroa 1995). */
+static bool staxi_when_rounds_once(const stax_match *m) {
+    stax_dtype narrow, wide;
+    return staxi_narrows(m, &narrow, &wide) && narrow == STAX_F32 && wide == STAX_F64;
+}
+
+static bool staxi_when_wraps_or_rounds_once(const stax_match *m) {
+    return staxi_when_wraps(m) || staxi_when_rounds_once(m);
+}
+
+/* Ops that only select: any exact widening, in a dtype that is computed in. */
+static bool staxi_when_selects(const stax_match *m) {
+    stax_dtype narrow, wide;
+    return staxi_narrows(m, &narrow, &wide) && narrow != STAX_BOOL &&
+           staxi_cast_is_exact(narrow, wide) && staxi_compute_dtype(narrow) == narrow;
+}
+
+static bool staxi_when_negates(const stax_match *m) {
+    return staxi_when_wraps(m) || (staxi_is_float(staxi_match_dtype(m)) && staxi_when_selects(m));
+}
+
+/* Comparisons of values widened exactly, in a dtype that is computed in. */
+static bool staxi_when_widened(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    stax_dtype narrow = staxi_match_dtype(m), wide = staxi_dtype_of(m, n->sources[0]);
+    return narrow && wide == staxi_dtype_of(m, n->sources[1]) && narrow != wide &&
+           staxi_cast_is_exact(narrow, wide) && staxi_compute_dtype(narrow) == narrow;
+}
+
+/* ---- cheaper arithmetic ------------------------------------------------------------------------ */
+
+/* The bits of #c in its dtype. */
+static stax_dtype staxi_match_constant(const stax_match *m, uint64_t *bits) {
+    const staxi_node *root = staxi_rw_node(m->r, m->root);
+    stax_dtype dtype = staxi_operand_dtype(m->r->to, root, 0);
+    return staxi_number_bits(m->r->to, root->sources[1], dtype, bits) ? dtype : STAX_DTYPE_NONE;
+}
+
+/* x / c => x * (1/c) where c is a power of two and 1/c is normal: the same real number is rounded. */
+static stax_value staxi_build_div_power(const stax_match *m) {
+    uint64_t bits = 0, inverse;
+    stax_dtype dtype = staxi_match_constant(m, &bits);
+    int precision = staxi_float_precision(dtype), width = (int)staxi_dtype_bytes(dtype) * 8;
+    staxi_expander e = staxi_match_builder(m);
+    if (!precision || m->r->to->values[m->bound[0]].type.dtype != dtype) return stax_none();
+    uint64_t sign = bits >> (width - 1) << (width - 1), exponent = (bits ^ sign) >> (precision - 1);
+    uint64_t most = ((uint64_t)1 << (width - precision)) - 1, bias = most >> 1;
+    if ((bits & (((uint64_t)1 << (precision - 1)) - 1)) != 0 || exponent == 0 || exponent == most ||
+        exponent >= 2 * bias)
+        return stax_none();
+    inverse = sign | (2 * bias - exponent) << (precision - 1);
+    uint64_t element = 0;
+    staxi_store_bits(&element, (size_t)width / 8, inverse);
+    uint32_t c = staxi_rw_number(&e, dtype, &element, &m->r->to->values[m->root].type);
+    return staxi_value(e.to, staxi_x_op2(&e, STAX_OP_MUL, m->bound[0], c), e.place);
+}
+
+/* x * 2^k, x // 2^k, x mod 2^k of integers: a shift, or the low bits. */
+static stax_value staxi_build_integer_power(const stax_match *m) {
+    uint64_t c = 0, element = 0;
+    stax_dtype dtype = staxi_match_constant(m, &c);
+    const staxi_node *root = staxi_rw_node(m->r, m->root);
+    staxi_expander e = staxi_match_builder(m);
+    int bits = (int)staxi_dtype_bytes(dtype) * 8, k = 0;
+    if (!staxi_is_integer(dtype) || m->r->to->values[m->bound[0]].type.dtype != dtype)
+        return stax_none();
+    if (c == 0 || (c & (c - 1)) != 0 || c == 1) return stax_none();
+    while (c >> k != 1) k++;
+    if (k == bits - 1 && staxi_dtype_class(dtype) == STAXI_SIGNED && root->op != STAX_OP_MUL)
+        return stax_none(); /* the least number, not a power */
+    stax_op op = root->op == STAX_OP_MUL            ? STAX_OP_SHIFT_LEFT
+                 : root->op == STAX_OP_FLOOR_DIVIDE ? STAX_OP_SHIFT_RIGHT
+                                                    : STAX_OP_BITWISE_AND;
+    staxi_store_bits(&element, (size_t)bits / 8, op == STAX_OP_BITWISE_AND ? c - 1 : (uint64_t)k);
+    uint32_t n = staxi_rw_number(&e, dtype, &element, &m->r->to->values[m->root].type);
+    return staxi_value(e.to, staxi_x_op2(&e, op, m->bound[0], n), e.place);
+}
+
+/* ---- movement ----------------------------------------------------------------------------------- */
+
+/* Any view of a number is the number, expanded; of expand itself expand_expand says so. */
+static stax_value staxi_build_uniform(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_type *type = &m->r->to->values[m->root].type;
+    staxi_expander e = staxi_match_builder(m);
+    uint64_t bits = 0, element = 0;
+    if (!staxi_number_bits(m->r->to, n->sources[0], (stax_dtype)type->dtype, &bits))
+        return stax_none();
+    staxi_store_bits(&element, staxi_dtype_bytes((stax_dtype)type->dtype), bits);
+    return staxi_value(e.to, staxi_rw_number(&e, (stax_dtype)type->dtype, &element, type), e.place);
+}
+
+/* permute by list after permute; the axes of the one, which may be none at all */
+static stax_value staxi_build_permute(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_node *below = staxi_rw_node(m->r, n->sources[0]);
+    staxi_expander e = staxi_match_builder(m);
+    int rank = m->r->to->values[m->root].type.rank;
+    int64_t axes[STAX_MAX_RANK];
+    bool none = true, merges = below->op == STAX_OP_PERMUTE;
+    for (int d = 0; d < rank; d++) {
+        axes[d] = staxi_basis_permute(e.to, n, d);
+        if (merges) axes[d] = staxi_basis_permute(e.to, below, (int)axes[d]);
+        none = none && axes[d] == d;
+    }
+    uint32_t x = merges ? below->sources[0] : n->sources[0];
+    if (!none && !merges) return stax_none();
+    return staxi_value(e.to, none ? x : staxi_x_permute(&e, x, axes), e.place);
+}
+
+/* A slice that takes all of every axis, where the sizes may be symbols. */
+static stax_value staxi_build_slice_all(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_type *x = &m->r->to->values[n->sources[0]].type;
+    for (int d = 0; d < x->rank; d++) {
+        int64_t start = n->attrs[0].list[d];
+        if (n->attrs[2].list[d] != 1 || (start != 0 && start != STAX_NONE) ||
+            x->dims[d] != m->r->to->values[m->root].type.dims[d])
+            return stax_none();
+    }
+    return staxi_value(m->r->to, n->sources[0], n->place);
+}
+
+/* No padding; or padding of padding by the same value: one with the sums. */
+static stax_value staxi_build_pad(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_node *below = staxi_rw_node(m->r, n->sources[0]);
+    staxi_expander e = staxi_match_builder(m);
+    int rank = m->r->to->values[m->root].type.rank;
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    bool none = true, merges = below->op == STAX_OP_PAD &&
+                               staxi_basis_pad_mode(e.to, n) == STAXI_PAD_CONSTANT &&
+                               staxi_basis_pad_mode(e.to, below) == STAXI_PAD_CONSTANT &&
+                               staxi_basis_pad_value(e.to, n) == staxi_basis_pad_value(e.to, below);
+    for (int d = 0; d < rank; d++) {
+        low[d] = n->attrs[0].list[d];
+        high[d] = n->attrs[1].list[d];
+        none = none && low[d] == 0 && high[d] == 0;
+        if (!merges) continue;
+        int64_t l = below->attrs[0].list[d], h = below->attrs[1].list[d];
+        merges = !staxi_size_is_handle(low[d]) && !staxi_size_is_handle(high[d]) &&
+                 !staxi_size_is_handle(l) && !staxi_size_is_handle(h) && low[d] >= 0 &&
+                 high[d] >= 0 && l >= 0 && h >= 0 && staxi_checked_add(low[d], l, &low[d]) &&
+                 staxi_checked_add(high[d], h, &high[d]);
+    }
+    if (none) return staxi_value(e.to, n->sources[0], e.place);
+    if (!merges) return stax_none();
+    return staxi_value(e.to, staxi_x_pad(&e, below->sources[0], low, high, n->attrs[2], "constant"),
+                       e.place);
+}
+
+/* The view of a chain of movements: element i of the result is element offset + sum(i * strides) of
+   the row-major base (6.4). */
+typedef struct staxi_view {
+    uint32_t base;
+    uint64_t weight, times; /* weight of the chain: weight + times * weight(base) */
+    int rank;
+    int64_t dims[STAX_MAX_RANK], strides[STAX_MAX_RANK], offset;
+} staxi_view;
+
+static bool staxi_view_base(const stax_match *m, uint32_t v, staxi_view *w) {
+    const staxi_type *t = &m->r->to->values[v].type;
+    memset(w, 0, sizeof *w);
+    w->base = v;
+    w->times = 1;
+    w->rank = t->rank;
+    if (staxi_type_elements(m->r->to, t) < 1) return false;
+    for (int d = 0; d < t->rank; d++)
+        staxi_ix_is_const(&m->r->to->root->sizes, t->dims[d], &w->dims[d]);
+    staxi_row_strides(w->dims, w->rank, w->strides);
+    return true;
+}
+
+/* Groups of old axes against groups of new ones with the same product; the axes of an old group must
+   lie so that they are one axis. */
+static bool staxi_view_reshape(staxi_view *w, const int64_t *dims, int rank) {
+    int64_t old[STAX_MAX_RANK], by[STAX_MAX_RANK], strides[STAX_MAX_RANK];
+    int n = 0, f = 0, t = 0;
+    for (int d = 0; d < w->rank; d++) {
+        if (w->dims[d] == 1) continue;
+        old[n] = w->dims[d];
+        by[n++] = w->strides[d];
+    }
+    memset(strides, 0, sizeof strides);
+    while (f < n && t < rank) {
+        int f0 = f, t0 = t;
+        int64_t have = old[f++], want = dims[t++];
+        while (have != want) {
+            if (have < want ? f == n : t == rank) return false;
+            if (have < want)
+                have *= old[f++];
+            else
+                want *= dims[t++];
+        }
+        for (int k = f0; k + 1 < f; k++)
+            if (by[k] != old[k + 1] * by[k + 1]) return false;
+        strides[t - 1] = by[f - 1];
+        for (int k = t - 1; k > t0; k--) strides[k - 1] = strides[k] * dims[k];
+    }
+    w->rank = rank;
+    memcpy(w->dims, dims, (size_t)rank * sizeof *dims);
+    memcpy(w->strides, strides, sizeof strides);
+    return true;
+}
+
+/* One more movement; false: it is no view of the base. */
+static bool staxi_view_apply(const stax_match *m, const staxi_node *n, staxi_view *w) {
+    const stax_graph *g = m->r->to;
+    const staxi_type *t = &g->values[n->first_value].type;
+    int64_t dims[STAX_MAX_RANK];
+    staxi_view old = *w;
+    for (int d = 0; d < t->rank; d++)
+        if (!staxi_ix_is_const(&g->root->sizes, t->dims[d], &dims[d])) return false;
+    w->weight = m->r->rules->own[n->op] + m->r->rules->factor[n->op] * w->weight;
+    w->times *= m->r->rules->factor[n->op];
+    if (n->op == STAX_OP_RESHAPE) return staxi_view_reshape(w, dims, t->rank);
+    for (int d = 0; d < t->rank; d++) {
+        if (n->op == STAX_OP_PERMUTE) {
+            w->strides[d] = old.strides[staxi_basis_permute(g, n, d)];
+        } else if (n->op == STAX_OP_EXPAND) {
+            int s = d - (t->rank - old.rank);
+            w->strides[d] = s >= 0 && old.dims[s] == dims[d] ? old.strides[s] : 0;
+        } else {
+            int64_t start = n->attrs[0].list[d], step = n->attrs[2].list[d];
+            if (staxi_size_is_handle(start)) return false;
+            w->offset += staxi_slice_first(start, step, old.dims[d]) * old.strides[d];
+            w->strides[d] = old.strides[d] * step;
+        }
+    }
+    w->rank = t->rank;
+    memcpy(w->dims, dims, sizeof dims);
+    return true;
+}
+
+/* The longest chain up to the matched value that is a view of its lowest value. */
+static bool staxi_view_of(const stax_match *m, staxi_view *w) {
+    uint32_t chain[STAXI_LOOK];
+    int n = 0;
+    uint32_t v = m->root;
+    for (; n < STAXI_LOOK; n++) {
+        const staxi_node *node = staxi_rw_node(m->r, v);
+        if (node->op != STAX_OP_RESHAPE && node->op != STAX_OP_PERMUTE &&
+            node->op != STAX_OP_EXPAND && node->op != STAX_OP_SLICE)
+            break;
+        chain[n] = v;
+        v = node->sources[0];
+    }
+    if (!staxi_view_base(m, v, w)) return false;
+    while (n-- > 0) {
+        if (staxi_view_apply(m, staxi_rw_node(m->r, chain[n]), w)) continue;
+        if (!staxi_view_base(m, chain[n], w)) return false;
+    }
+    return w->base != m->root;
+}
+
+/* How to make a view from its base: each step only where it is needed. */
+typedef struct staxi_view_plan {
+    bool slices, reshapes_first, permutes, reshapes, expands;
+    int rank, middle_rank, permuted; /* of the base; after the first reshape; axes of the permutation */
+    int64_t starts[STAX_MAX_RANK], stops[STAX_MAX_RANK], steps[STAX_MAX_RANK];
+    int64_t middle[STAX_MAX_RANK], axes[STAX_MAX_RANK];
+    int64_t kept[STAX_MAX_RANK]; /* the dims before the expand */
+} staxi_view_plan;
+
+/* Its weight, as that of the chain. */
+static uint64_t staxi_view_plan_weight(const staxi_rules *s, const staxi_view_plan *p,
+                                       uint64_t *times) {
+    const stax_op ops[5] = {STAX_OP_SLICE, STAX_OP_RESHAPE, STAX_OP_PERMUTE, STAX_OP_RESHAPE,
+                            STAX_OP_EXPAND};
+    const bool used[5] = {p->slices, p->reshapes_first, p->permutes, p->reshapes, p->expands};
+    uint64_t weight = 0;
+    *times = 1;
+    for (int k = 0; k < 5; k++) {
+        if (!used[k]) continue;
+        weight = s->own[ops[k]] + s->factor[ops[k]] * weight;
+        *times *= s->factor[ops[k]];
+    }
+    return weight;
+}
+
+/* Every axis of the result runs along one axis of the base: a slice, then a permutation. */
+static bool staxi_view_by_axes(const staxi_view *base, const staxi_view *w, staxi_view_plan *p) {
+    int of[STAX_MAX_RANK], n = 0, unit = 0;
+    bool used[STAX_MAX_RANK];
+    int64_t sizes[STAX_MAX_RANK];
+    memset(used, 0, sizeof used);
+    for (int a = 0; a < base->rank; a++) {
+        p->starts[a] = w->offset / base->strides[a] % base->dims[a];
+        p->steps[a] = 1;
+        sizes[a] = 1;
+    }
+    for (int d = 0; d < w->rank; d++) {
+        int64_t stride = w->strides[d] < 0 ? -w->strides[d] : w->strides[d];
+        of[d] = -1;
+        if (w->dims[d] == 1 || stride == 0) continue;
+        for (int a = 0; a < base->rank && of[d] < 0; a++)
+            if (base->dims[a] != 1 && base->strides[a] <= stride) of[d] = a;
+        if (of[d] < 0 || used[of[d]] || stride % base->strides[of[d]] != 0) return false;
+        int a = of[d];
+        used[a] = true;
+        p->steps[a] = w->strides[d] / base->strides[a];
+        sizes[a] = w->dims[d];
+        int64_t last = p->starts[a] + (sizes[a] - 1) * p->steps[a];
+        if (last < 0 || last >= base->dims[a]) return false;
+    }
+    for (int a = 0; a < base->rank; a++) {
+        int64_t stop = p->starts[a] + sizes[a] * p->steps[a];
+        p->stops[a] = stop < 0 ? STAX_NONE : stop;
+        p->slices = p->slices || p->starts[a] != 0 || p->steps[a] != 1 || sizes[a] != base->dims[a];
+    }
+    for (int d = 0; d < w->rank; d++) { /* axes of size 1 of the base stand where 1s are wanted */
+        while (unit < base->rank && (used[unit] || sizes[unit] != 1)) unit++;
+        if (of[d] >= 0)
+            p->axes[n++] = of[d];
+        else if (unit < base->rank && p->kept[d] == 1 && w->rank == base->rank)
+            p->axes[n++] = unit++;
+    }
+    if (w->rank != base->rank) /* or, all of them, in front */
+        for (int a = base->rank - 1; a >= 0; a--)
+            if (!used[a]) {
+                memmove(p->axes + 1, p->axes, (size_t)n * sizeof *p->axes);
+                p->axes[0] = a;
+                n++;
+            }
+    if (n != base->rank) return false;
+    int ordered = -1;
+    for (int d = 0; d < n; d++) { /* the order of axes of size 1 does not matter to a reshape */
+        p->permutes = p->permutes || (used[p->axes[d]] && p->axes[d] < ordered);
+        if (used[p->axes[d]]) ordered = (int)p->axes[d];
+        p->middle[d] = sizes[p->axes[d]];
+    }
+    if (!p->permutes)
+        for (int a = 0; a < n; a++) p->middle[a] = sizes[a];
+    p->permuted = p->middle_rank = n;
+    return true;
+}
+
+/* All elements of the base, once, in another order: a reshape, then a permutation. */
+static bool staxi_view_by_reshape(const staxi_view *base, const staxi_view *w, staxi_view_plan *p) {
+    int order[STAX_MAX_RANK], n = w->rank;
+    int64_t stride = 1, all = 1;
+    for (int a = 0; a < base->rank; a++) all *= base->dims[a];
+    for (int d = 0; d < n; d++) { /* by falling stride; 1s stay behind what is before them */
+        int k = d;
+        bool one = p->kept[d] == 1;
+        for (; k > 0 && !one; k--) {
+            if (p->kept[order[k - 1]] != 1 && w->strides[order[k - 1]] >= w->strides[d]) break;
+            order[k] = order[k - 1];
+        }
+        order[k] = d;
+    }
+    for (int k = n - 1; k >= 0; k--) {
+        if (p->kept[order[k]] == 1) continue;
+        if (w->strides[order[k]] != stride) return false;
+        stride *= p->kept[order[k]];
+    }
+    if (stride != all || w->offset != 0) return false;
+    for (int k = 0; k < n; k++) {
+        p->middle[k] = p->kept[order[k]];
+        p->axes[order[k]] = k;
+        p->permutes = p->permutes || order[k] != k;
+    }
+    p->permuted = p->middle_rank = n;
+    p->reshapes_first = base->rank != n;
+    for (int k = 0; k < n && !p->reshapes_first; k++)
+        p->reshapes_first = base->dims[k] != p->middle[k];
+    return true;
+}
+
+/* Whether a tensor of these dims can be expanded to the result as it is. */
+static bool staxi_view_expands(const int64_t *dims, int rank, const staxi_view *w,
+                               const int64_t *kept) {
+    int front = w->rank - rank;
+    if (front < 0) return false;
+    for (int d = 0; d < w->rank; d++)
+        if (d < front ? kept[d] != 1 : dims[d - front] != kept[d]) return false;
+    return true;
+}
+
+static stax_value staxi_build_view(const stax_match *m) {
+    staxi_view w, base;
+    staxi_view_plan plans[2];
+    int64_t now[STAX_MAX_RANK];
+    staxi_expander e = staxi_match_builder(m);
+    const staxi_rules *s = m->r->rules;
+    staxi_view_plan *p = NULL;
+    uint64_t weight, times;
+    if (!staxi_view_of(m, &w) || !staxi_view_base(m, w.base, &base)) return stax_none();
+    for (int d = 0; d < w.rank; d++)
+        if (w.dims[d] == 0) return stax_none();
+    for (int k = 0; k < 2; k++) {
+        staxi_view_plan *q = &plans[k];
+        memset(q, 0, sizeof *q);
+        for (int d = 0; d < w.rank; d++) {
+            q->kept[d] = w.strides[d] == 0 ? 1 : w.dims[d];
+            q->expands = q->expands || q->kept[d] != w.dims[d];
+        }
+        if (k ? !staxi_view_by_reshape(&base, &w, q) : !staxi_view_by_axes(&base, &w, q)) continue;
+        if (k == 0) {
+            q->reshapes = q->middle_rank != w.rank ||
+                          memcmp(q->middle, q->kept, (size_t)w.rank * sizeof *now) != 0;
+            if (q->reshapes && q->expands && staxi_view_expands(q->middle, q->middle_rank, &w, q->kept))
+                q->reshapes = false;
+        }
+        weight = staxi_view_plan_weight(s, q, &times);
+        if (weight >= w.weight || times > w.times) continue;
+        w.weight = weight;
+        w.times = times;
+        p = q;
+    }
+    if (!p) return stax_none();
+    uint32_t v = w.base;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    if (p->slices) {
+        attrs[0] = staxi_attr_list(p->starts, base.rank);
+        attrs[1] = staxi_attr_list(p->stops, base.rank);
+        attrs[2] = staxi_attr_list(p->steps, base.rank);
+        v = staxi_x_node(&e, STAX_OP_SLICE, &v, 1, attrs);
+    }
+    if (p->reshapes_first)
+        v = v ? staxi_x_attr1(&e, STAX_OP_RESHAPE, v, staxi_attr_list(p->middle, p->middle_rank)) : 0;
+    if (p->permutes) v = staxi_x_permute(&e, v, p->axes);
+    if (p->reshapes && v)
+        v = staxi_x_attr1(&e, STAX_OP_RESHAPE, v, staxi_attr_list(p->kept, w.rank));
+    if (p->expands && v)
+        v = staxi_x_attr1(&e, STAX_OP_EXPAND, v, staxi_attr_list(w.dims, w.rank));
+    return staxi_value(e.to, v, e.place);
+}
+
+/* A slice of a concat or of padding that lies in one part of it. */
+static stax_value staxi_build_slice_part(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_node *below = staxi_rw_node(m->r, n->sources[0]);
+    const stax_graph *g = m->r->to;
+    staxi_expander e = staxi_match_builder(m);
+    bool concat = below->op == STAX_OP_CONCAT;
+    int rank = g->values[m->root].type.rank, axis = concat ? staxi_basis_axis(g, below) : -1;
+    int64_t starts[STAX_MAX_RANK], stops[STAX_MAX_RANK], steps[STAX_MAX_RANK], at = 0, part = 0;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t k = 0, lost = 0;
+    if (!concat && (below->op != STAX_OP_PAD || staxi_basis_pad_mode(g, below) != STAXI_PAD_CONSTANT))
+        return stax_none();
+    for (int d = 0; d < rank; d++) {
+        int64_t size, count, start = n->attrs[0].list[d], first, last, shift = 0, inner;
+        if (staxi_size_is_handle(start) ||
+            !staxi_ix_is_const(&g->root->sizes, g->values[n->sources[0]].type.dims[d], &size) ||
+            !staxi_ix_is_const(&g->root->sizes, g->values[m->root].type.dims[d], &count) ||
+            count == 0)
+            return stax_none();
+        steps[d] = n->attrs[2].list[d];
+        first = staxi_slice_first(start, steps[d], size);
+        last = first + (count - 1) * steps[d];
+        if (concat && d == axis) {
+            for (;; k++, at += part) { /* the part that holds the first index */
+                if (k == below->n_sources ||
+                    !staxi_ix_is_const(&g->root->sizes, g->values[below->sources[k]].type.dims[d],
+                                       &part))
+                    return stax_none();
+                if (first < at + part) break;
+            }
+            shift = at;
+        } else if (!concat) {
+            shift = below->attrs[0].list[d];
+            if (staxi_size_is_handle(shift) || shift < 0) return stax_none();
+        }
+        if (!staxi_ix_is_const(&g->root->sizes, g->values[below->sources[concat && d == axis ? k : 0]]
+                                                    .type.dims[d], &inner))
+            return stax_none();
+        first -= shift;
+        last -= shift;
+        if (first < 0 || last < 0 || first >= inner || last >= inner) return stax_none();
+        starts[d] = first;
+        stops[d] = last + (steps[d] > 0 ? 1 : -1);
+        if (stops[d] < 0) stops[d] = STAX_NONE;
+    }
+    for (uint32_t i = 0; i < below->n_sources; i++) lost += i != k && m->r->fails[below->sources[i]];
+    if (lost) return stax_none();
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_list(starts, rank);
+    attrs[1] = staxi_attr_list(stops, rank);
+    attrs[2] = staxi_attr_list(steps, rank);
+    return staxi_value(e.to, staxi_x_node(&e, STAX_OP_SLICE, &below->sources[k], 1, attrs), e.place);
+}
+
+/* ---- reductions --------------------------------------------------------------------------------- */
+
+/* sum, prod, max, min over axes of size 1 alone: the one element, computed. */
+static stax_value staxi_build_reduce_ones(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_type *x = &m->r->to->values[n->sources[0]].type;
+    staxi_type type = m->r->to->values[m->root].type;
+    uint32_t mask = staxi_reduce_mask(n, x->rank);
+    staxi_expander e = staxi_match_builder(m);
+    if (x->dtype != type.dtype || x->weak) return stax_none();
+    for (int d = 0; d < x->rank; d++)
+        if ((mask >> d & 1) && !staxi_ix_equals(e.to, x->dims[d], 1)) return stax_none();
+    return staxi_value(e.to, staxi_x_reshape(&e, staxi_x_op1(&e, STAX_OP_QUIET, n->sources[0]), &type),
+                       e.place);
+}
+
+static stax_value staxi_build_fold(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    return staxi_value(m->r->to, staxi_rw_fold(m->r, m->root), n->place);
+}
+
+/* ---- the rule sets ------------------------------------------------------------------------------
+   name, pattern, replacement, condition, build. `quiet x` is x with its NaNs settled, which is what an
+   op that computes would have done; it goes where x is computed or no float. */
+
+/* clang-format off */
+static const stax_rule staxi_rules_fold[] = {
+    {"constants",          "*",                             NULL,                NULL,                      staxi_build_fold}};
+
+/* One form for what can be written in several: numbers to the right, and older values. */
+static const stax_rule staxi_rules_canonical[] = {
+    {"quiet_of_quiet",     "quiet x",                       "x",                 staxi_when_quiet,          NULL},
+    {"cast_to_own_dtype",  "cast x",                        "x",                 staxi_when_same_dtype,     NULL},
+    {"add_order",          "add a b",                       "add b a",           staxi_when_out_of_order,   NULL},
+    {"mul_order",          "mul a b",                       "mul b a",           staxi_when_out_of_order,   NULL},
+    {"fma_order",          "fma a b c",                     "fma b a c",         staxi_when_out_of_order,   NULL},
+    {"maximum_order",      "maximum a b",                   "maximum b a",       staxi_when_out_of_order,   NULL},
+    {"minimum_order",      "minimum a b",                   "minimum b a",       staxi_when_out_of_order,   NULL},
+    {"eq_order",           "eq a b",                        "eq b a",            staxi_when_out_of_order,   NULL},
+    {"ne_order",           "ne a b",                        "ne b a",            staxi_when_out_of_order,   NULL},
+    {"lt_order",           "lt a b",                        "gt b a",            staxi_when_out_of_order,   NULL},
+    {"le_order",           "le a b",                        "ge b a",            staxi_when_out_of_order,   NULL},
+    {"gt_order",           "gt a b",                        "lt b a",            staxi_when_out_of_order,   NULL},
+    {"ge_order",           "ge a b",                        "le b a",            staxi_when_out_of_order,   NULL},
+    {"and_order",          "logical_and a b",               "logical_and b a",   staxi_when_out_of_order,   NULL},
+    {"or_order",           "logical_or a b",                "logical_or b a",    staxi_when_out_of_order,   NULL},
+    {"xor_order",          "logical_xor a b",               "logical_xor b a",   staxi_when_out_of_order,   NULL},
+    {"bits_and_order",     "bitwise_and a b",               "bitwise_and b a",   staxi_when_out_of_order,   NULL},
+    {"bits_or_order",      "bitwise_or a b",                "bitwise_or b a",    staxi_when_out_of_order,   NULL},
+    {"bits_xor_order",     "bitwise_xor a b",               "bitwise_xor b a",   staxi_when_out_of_order,   NULL}};
+
+/* Exact over all of IEEE 754 (exercise 5), and over integers that wrap. */
+static const stax_rule staxi_rules_algebra[] = {
+    /* signs */
+    {"neg_neg",            "neg (neg x)",                   "quiet x",           staxi_when_number,         NULL},
+    {"abs_neg",            "abs (neg x)",                   "abs x",             staxi_when_signed,         NULL},
+    {"abs_abs",            "abs (abs x)",                   "abs x",             staxi_when_number,         NULL},
+    {"square_neg",         "square (neg x)",                "square x",          staxi_when_number,         NULL},
+    {"square_abs",         "square (abs x)",                "square x",          staxi_when_number,         NULL},
+    {"mul_neg_neg",        "mul (neg a) (neg b)",           "mul a b",           staxi_when_number,         NULL},
+    {"div_neg_neg",        "div (neg a) (neg b)",           "div a b",           staxi_when_float,          NULL},
+    {"add_neg",            "add a (neg b)",                 "sub a b",           staxi_when_number,         NULL},
+    {"sub_neg",            "sub a (neg b)",                 "add a b",           staxi_when_number,         NULL},
+    {"mul_minus_one",      "mul x -1",                      "neg x",             staxi_when_number,         NULL},
+    {"div_minus_one",      "div x -1",                      "neg x",             staxi_when_float,          NULL},
+    {"minus_zero_sub",     "sub -0.0 x",                    "neg x",             staxi_when_float,          NULL},
+    {"neg_sub",            "neg (sub a b)",                 "sub b a",           staxi_when_integer,        NULL},
+    {"zero_sub",           "sub 0 x",                       "neg x",             staxi_when_integer,        NULL},
+    /* neutral elements */
+    {"mul_one",            "mul x 1",                       "quiet x",           staxi_when_number,         NULL},
+    {"div_one",            "div x 1",                       "quiet x",           staxi_when_float,          NULL},
+    {"floor_divide_one",   "floor_divide x 1",              "x",                 staxi_when_integer,        NULL},
+    {"pow_one",            "pow x 1",                       "quiet x",           staxi_when_number,         NULL},
+    {"add_minus_zero",     "add x -0.0",                    "quiet x",           staxi_when_float,          NULL},
+    {"sub_zero",           "sub x 0",                       "quiet x",           staxi_when_number,         NULL},
+    {"add_zero",           "add x 0",                       "x",                 staxi_when_integer,        NULL},
+    {"add_zero_unsigned",  "add x 0",                       "quiet x",           staxi_when_no_signed_zeros, NULL},
+    {"sub_minus_zero_unsigned", "sub x -0.0",               "quiet x",           staxi_when_no_signed_zeros, NULL},
+    {"maximum_of_least",   "maximum x -inf",                "quiet x",           staxi_when_float,          NULL},
+    {"minimum_of_largest", "minimum x inf",                 "quiet x",           staxi_when_float,          NULL},
+    {"fma_one",            "fma a 1 c",                     "add a c",           staxi_when_number,         NULL},
+    {"fma_minus_zero",     "fma a b -0.0",                  "mul a b",           staxi_when_float,          NULL},
+    {"fma_zero",           "fma a b 0",                     "mul a b",           staxi_when_integer,        NULL},
+    {"or_zero",            "bitwise_or x 0",                "x",                 staxi_when_integer,        NULL},
+    {"xor_zero",           "bitwise_xor x 0",               "x",                 staxi_when_integer,        NULL},
+    {"and_ones",           "bitwise_and x -1",              "x",                 staxi_when_integer,        NULL},
+    {"shift_left_zero",    "shift_left x 0",                "x",                 staxi_when_integer,        NULL},
+    {"shift_right_zero",   "shift_right x 0",               "x",                 staxi_when_integer,        NULL},
+    {"and_true",           "logical_and x true",            "x",                 staxi_when_bool,           NULL},
+    {"or_false",           "logical_or x false",            "x",                 staxi_when_bool,           NULL},
+    {"xor_false",          "logical_xor x false",           "x",                 staxi_when_bool,           NULL},
+    {"xor_true",           "logical_xor x true",            "logical_not x",     staxi_when_bool,           NULL},
+    {"eq_true",            "eq x true",                     "x",                 staxi_when_bool,           NULL},
+    {"ne_false",           "ne x false",                    "x",                 staxi_when_bool,           NULL},
+    /* absorbing elements, where there is no NaN */
+    {"mul_zero",           "mul x 0",                       "0",                 staxi_when_integer,        NULL},
+    {"and_zero",           "bitwise_and x 0",               "0",                 staxi_when_integer,        NULL},
+    {"and_false",          "logical_and x false",           "false",             staxi_when_bool,           NULL},
+    {"or_true",            "logical_or x true",             "true",              staxi_when_bool,           NULL},
+    /* an operand twice */
+    {"maximum_same",       "maximum x x",                   "quiet x",           staxi_when_number,         NULL},
+    {"minimum_same",       "minimum x x",                   "quiet x",           staxi_when_number,         NULL},
+    {"sub_same",           "sub x x",                       "0",                 staxi_when_integer,        NULL},
+    {"bits_and_same",      "bitwise_and x x",               "x",                 staxi_when_integer,        NULL},
+    {"bits_or_same",       "bitwise_or x x",                "x",                 staxi_when_integer,        NULL},
+    {"bits_xor_same",      "bitwise_xor x x",               "0",                 staxi_when_integer,        NULL},
+    {"and_same",           "logical_and x x",               "x",                 staxi_when_bool,           NULL},
+    {"or_same",            "logical_or x x",                "x",                 staxi_when_bool,           NULL},
+    {"xor_same",           "logical_xor x x",               "false",             staxi_when_bool,           NULL},
+    {"eq_same",            "eq x x",                        "true",              staxi_when_discrete,       NULL},
+    {"ne_same",            "ne x x",                        "false",             staxi_when_discrete,       NULL},
+    {"lt_same",            "lt x x",                        "false",             staxi_when_discrete,       NULL},
+    {"le_same",            "le x x",                        "true",              staxi_when_discrete,       NULL},
+    {"gt_same",            "gt x x",                        "false",             staxi_when_discrete,       NULL},
+    {"ge_same",            "ge x x",                        "true",              staxi_when_discrete,       NULL},
+    {"where_same",         "where c x x",                   "quiet x",           NULL,                      NULL},
+    {"where_true",         "where true a b",                "quiet a",           NULL,                      NULL},
+    {"where_false",        "where false a b",               "quiet b",           NULL,                      NULL},
+    {"where_not",          "where (logical_not c) a b",     "where c b a",       NULL,                      NULL},
+    /* once is enough */
+    {"relu_relu",          "relu (relu x)",                 "relu x",            staxi_when_number,         NULL},
+    {"relu_abs",           "relu (abs x)",                  "abs x",             staxi_when_float,          NULL},
+    {"abs_relu",           "abs (relu x)",                  "relu x",            staxi_when_float,          NULL},
+    {"sign_sign",          "sign (sign x)",                 "sign x",            staxi_when_number,         NULL},
+    {"floor_floor",        "floor (floor x)",               "floor x",           staxi_when_float,          NULL},
+    {"ceil_ceil",          "ceil (ceil x)",                 "ceil x",            staxi_when_float,          NULL},
+    {"round_round",        "round (round x)",               "round x",           staxi_when_float,          NULL},
+    {"trunc_trunc",        "trunc (trunc x)",               "trunc x",           staxi_when_float,          NULL},
+    {"isnan_neg",          "isnan (neg x)",                 "isnan x",           staxi_when_float,          NULL},
+    {"isnan_abs",          "isnan (abs x)",                 "isnan x",           staxi_when_float,          NULL},
+    {"isinf_neg",          "isinf (neg x)",                 "isinf x",           staxi_when_float,          NULL},
+    {"isinf_abs",          "isinf (abs x)",                 "isinf x",           staxi_when_float,          NULL},
+    {"isfinite_neg",       "isfinite (neg x)",              "isfinite x",        staxi_when_float,          NULL},
+    {"isfinite_abs",       "isfinite (abs x)",              "isfinite x",        staxi_when_float,          NULL},
+    {"maximum_twice",      "maximum (maximum a b) b",       "maximum a b",       staxi_when_number,         NULL},
+    {"minimum_twice",      "minimum (minimum a b) b",       "minimum a b",       staxi_when_number,         NULL},
+    /* negations; of < and its kin only where there is no NaN */
+    {"not_not",            "logical_not (logical_not x)",   "x",                 staxi_when_bool,           NULL},
+    {"bits_not_not",       "bitwise_not (bitwise_not x)",   "x",                 staxi_when_integer,        NULL},
+    {"not_eq",             "logical_not (eq a b)",          "ne a b",            NULL,                      NULL},
+    {"not_ne",             "logical_not (ne a b)",          "eq a b",            NULL,                      NULL},
+    {"not_lt",             "logical_not (lt a b)",          "ge a b",            staxi_when_discrete,       NULL},
+    {"not_le",             "logical_not (le a b)",          "gt a b",            staxi_when_discrete,       NULL},
+    {"not_gt",             "logical_not (gt a b)",          "le a b",            staxi_when_discrete,       NULL},
+    {"not_ge",             "logical_not (ge a b)",          "lt a b",            staxi_when_discrete,       NULL},
+    /* integers are associative; so are maximum and minimum of anything */
+    {"add_constants",      "add (add x #a) #b",             "add x (add #a #b)", staxi_when_integer,        NULL},
+    {"mul_constants",      "mul (mul x #a) #b",             "mul x (mul #a #b)", staxi_when_integer,        NULL},
+    {"maximum_constants",  "maximum (maximum x #a) #b",     "maximum x (maximum #a #b)", staxi_when_number, NULL},
+    {"minimum_constants",  "minimum (minimum x #a) #b",     "minimum x (minimum #a #b)", staxi_when_number, NULL},
+    {"bits_and_constants", "bitwise_and (bitwise_and x #a) #b", "bitwise_and x (bitwise_and #a #b)", staxi_when_integer, NULL},
+    {"bits_or_constants",  "bitwise_or (bitwise_or x #a) #b",   "bitwise_or x (bitwise_or #a #b)",   staxi_when_integer, NULL},
+    {"bits_xor_constants", "bitwise_xor (bitwise_xor x #a) #b", "bitwise_xor x (bitwise_xor #a #b)", staxi_when_integer, NULL}};
+
+static const stax_rule staxi_rules_cheaper[] = {
+    {"div_by_power",       "div x #c",                      NULL,                NULL,                      staxi_build_div_power},
+    {"mul_by_power",       "mul x #c",                      NULL,                NULL,                      staxi_build_integer_power},
+    {"floor_divide_by_power", "floor_divide x #c",          NULL,                NULL,                      staxi_build_integer_power},
+    {"remainder_by_power", "remainder x #c",                NULL,                NULL,                      staxi_build_integer_power}};
+
+static const stax_rule staxi_rules_casts[] = {
+    {"cast_cast",          "cast (cast x)",                 NULL,                NULL,                      staxi_build_cast_cast},
+    {"narrow_add",         "cast (add (cast a) (cast b))",  "add a b",           staxi_when_wraps_or_rounds_once, NULL},
+    {"narrow_sub",         "cast (sub (cast a) (cast b))",  "sub a b",           staxi_when_wraps_or_rounds_once, NULL},
+    {"narrow_mul",         "cast (mul (cast a) (cast b))",  "mul a b",           staxi_when_wraps_or_rounds_once, NULL},
+    {"narrow_div",         "cast (div (cast a) (cast b))",  "div a b",           staxi_when_rounds_once,    NULL},
+    {"narrow_sqrt",        "cast (sqrt (cast x))",          "sqrt x",            staxi_when_rounds_once,    NULL},
+    {"narrow_add_number",  "cast (add (cast a) #b)",        "add a (cast #b)",   staxi_when_wraps,          NULL},
+    {"narrow_mul_number",  "cast (mul (cast a) #b)",        "mul a (cast #b)",   staxi_when_wraps,          NULL},
+    {"narrow_bits_and",    "cast (bitwise_and (cast a) (cast b))", "bitwise_and a b", staxi_when_wraps,     NULL},
+    {"narrow_bits_or",     "cast (bitwise_or (cast a) (cast b))",  "bitwise_or a b",  staxi_when_wraps,     NULL},
+    {"narrow_bits_xor",    "cast (bitwise_xor (cast a) (cast b))", "bitwise_xor a b", staxi_when_wraps,     NULL},
+    {"narrow_bits_not",    "cast (bitwise_not (cast x))",   "bitwise_not x",     staxi_when_wraps,          NULL},
+    {"narrow_neg",         "cast (neg (cast x))",           "neg x",             staxi_when_negates,        NULL},
+    {"narrow_relu",        "cast (relu (cast x))",          "relu x",            staxi_when_selects,        NULL},
+    {"narrow_maximum",     "cast (maximum (cast a) (cast b))", "maximum a b",    staxi_when_selects,        NULL},
+    {"narrow_minimum",     "cast (minimum (cast a) (cast b))", "minimum a b",    staxi_when_selects,        NULL},
+    {"narrow_eq",          "eq (cast a) (cast b)",          "eq a b",            staxi_when_widened,        NULL},
+    {"narrow_ne",          "ne (cast a) (cast b)",          "ne a b",            staxi_when_widened,        NULL},
+    {"narrow_lt",          "lt (cast a) (cast b)",          "lt a b",            staxi_when_widened,        NULL},
+    {"narrow_le",          "le (cast a) (cast b)",          "le a b",            staxi_when_widened,        NULL},
+    {"narrow_gt",          "gt (cast a) (cast b)",          "gt a b",            staxi_when_widened,        NULL},
+    {"narrow_ge",          "ge (cast a) (cast b)",          "ge a b",            staxi_when_widened,        NULL}};
+
+/* Chains of movements as one view, as far as the affine form goes (6.4, exercise 11). */
+static const stax_rule staxi_rules_views[] = {
+    {"uniform_reshape",    "reshape x",                     NULL,                NULL,                      staxi_build_uniform},
+    {"uniform_permute",    "permute x",                     NULL,                NULL,                      staxi_build_uniform},
+    {"uniform_slice",      "slice x",                       NULL,                NULL,                      staxi_build_uniform},
+    {"uniform_unfold",     "unfold x",                      NULL,                NULL,                      staxi_build_uniform},
+    {"reshape_none",       "reshape x",                     "x",                 NULL,                      NULL},
+    {"expand_none",        "expand x",                      "x",                 NULL,                      NULL},
+    {"permute_merge",      "permute x",                     NULL,                NULL,                      staxi_build_permute},
+    {"slice_all",          "slice x",                       NULL,                NULL,                      staxi_build_slice_all},
+    {"pad_merge",          "pad x",                         NULL,                NULL,                      staxi_build_pad},
+    {"reshape_reshape",    "reshape (reshape x)",           "reshape x",         NULL,                      NULL},
+    {"expand_expand",      "expand (expand x)",             "expand x",          NULL,                      NULL},
+    {"slice_of_concat",    "slice (concat a)",              NULL,                NULL,                      staxi_build_slice_part},
+    {"slice_of_concat_2",  "slice (concat a b)",            NULL,                NULL,                      staxi_build_slice_part},
+    {"slice_of_concat_3",  "slice (concat a b c)",          NULL,                NULL,                      staxi_build_slice_part},
+    {"slice_of_pad",       "slice (pad x)",                 NULL,                NULL,                      staxi_build_slice_part},
+    {"view_by_reshape",    "reshape x",                     NULL,                NULL,                      staxi_build_view},
+    {"view_by_permute",    "permute x",                     NULL,                NULL,                      staxi_build_view},
+    {"view_by_expand",     "expand x",                      NULL,                NULL,                      staxi_build_view},
+    {"view_by_slice",      "slice x",                       NULL,                NULL,                      staxi_build_view}};
+
+static const stax_rule staxi_rules_reductions[] = {
+    {"sum_of_one",         "sum x",                         NULL,                NULL,                      staxi_build_reduce_ones},
+    {"prod_of_one",        "prod x",                        NULL,                NULL,                      staxi_build_reduce_ones},
+    {"max_of_one",         "max x",                         NULL,                NULL,                      staxi_build_reduce_ones},
+    {"min_of_one",         "min x",                         NULL,                NULL,                      staxi_build_reduce_ones}};
+
+#define STAXI_RULE_SET(name) {#name, staxi_rules_##name, (int)(sizeof staxi_rules_##name / sizeof staxi_rules_##name[0]), NULL}
+static const stax_rule_set staxi_rule_sets[] = {
+    STAXI_RULE_SET(fold), STAXI_RULE_SET(canonical), STAXI_RULE_SET(algebra), STAXI_RULE_SET(cheaper),
+    STAXI_RULE_SET(casts), STAXI_RULE_SET(views), STAXI_RULE_SET(reductions)};
+#undef STAXI_RULE_SET
+/* clang-format on */
+
+/* ---- the driver ------------------------------------------------------------------------------- */
+
+static bool staxi_rw_no_memory(staxi_rewriter *r) { return staxi_no_graph_memory(r->to, 0); }
+
+/* Room in the tables for every value that the graph has now. */
+static bool staxi_rw_room(staxi_rewriter *r) {
+    const stax_allocator *a = r->rules->a;
+    return (staxi_grow(a, (void **)&r->next, &r->cap_next, r->to->n_values + 1, sizeof *r->next) &&
+            staxi_grow(a, (void **)&r->fails, &r->cap_fails, r->to->n_values + 1,
+                       sizeof *r->fails)) ||
+           staxi_rw_no_memory(r);
+}
+
+/* A node as another one has it, with other operands; the types are those of the old results in
+   `types`. The first value, 0 without memory. */
+static uint32_t staxi_rw_push(staxi_rewriter *r, const staxi_node *n, const staxi_type *types,
+                              uint32_t *sources) {
+    staxi_infer c = staxi_call(r->to, (stax_op)n->op, n->place);
+    uint32_t v;
+    c.sources = sources;
+    c.n = (int)n->n_sources;
+    c.n_regions = n->n_regions;
+    c.regions = n->regions;
+    c.attrs = (staxi_attr *)(uintptr_t)n->attrs; /* nobody writes there any more */
+    c.n_out = n->n_results;
+    c.out = (staxi_type *)(uintptr_t)types;
+    const char *order = n->order;
+    v = staxi_node_push(&c, n->data);
+    if (!v || !staxi_rw_room(r)) return 0;
+    r->to->nodes[r->to->values[v].node].order = order;
+    return v;
+}
+
+/* The node of v again, with operands that are normal. */
+static uint32_t staxi_rw_again(staxi_rewriter *r, uint32_t v) {
+    staxi_node n = *staxi_rw_node(r, v);
+    uint32_t *sources =
+        (uint32_t *)staxi_arena_push(&r->to->root->arena, n.n_sources * sizeof *sources, 4);
+    staxi_type *types =
+        (staxi_type *)staxi_arena_push(&r->to->root->arena, n.n_results * sizeof *types, 8);
+    if (!sources || !types) return staxi_rw_no_memory(r);
+    for (uint32_t k = 0; k < n.n_sources; k++) sources[k] = r->next[n.sources[k]];
+    for (uint32_t k = 0; k < n.n_results; k++) types[k] = r->to->values[n.first_value + k].type;
+    uint32_t first = staxi_rw_push(r, &n, types, sources);
+    return first ? first + r->to->values[v].result : 0;
+}
+
+/* ---- value numbering */
+
+static uint64_t staxi_attr_hash(uint64_t h, const staxi_attr *a) {
+    uint64_t bits = 0;
+    memcpy(&bits, &a->f, sizeof bits);
+    h = staxi_hash_u64(h, (uint64_t)a->kind << 32 | (uint32_t)a->n);
+    h = staxi_hash_u64(staxi_hash_u64(h, (uint64_t)a->i), bits);
+    if (a->kind == STAXI_ATTR_TEXT) h = staxi_hash_bytes(h, a->text, strlen(a->text));
+    for (int k = 0; a->kind == STAXI_ATTR_LIST && k < a->n; k++)
+        h = staxi_hash_u64(h, (uint64_t)a->list[k]);
+    return h;
+}
+
+static bool staxi_attr_same(const staxi_attr *a, const staxi_attr *b) {
+    if (a->kind != b->kind || a->n != b->n || a->i != b->i || memcmp(&a->f, &b->f, sizeof a->f) != 0)
+        return false;
+    if (a->kind == STAXI_ATTR_TEXT) return strcmp(a->text, b->text) == 0;
+    return a->kind != STAXI_ATTR_LIST || a->n <= 0 ||
+           memcmp(a->list, b->list, (size_t)a->n * sizeof *a->list) == 0;
+}
+
+/* Bytes of a constant that count: floats by their bits, so -0.0 is not 0.0 and each NaN is itself. */
+static size_t staxi_const_size(const stax_graph *g, const staxi_node *n) {
+    const staxi_type *t = &g->values[n->first_value].type;
+    int64_t elements = staxi_type_elements(g, t);
+    return elements < 0 ? 0 : (size_t)elements * staxi_dtype_bytes((stax_dtype)t->dtype);
+}
+
+static bool staxi_literal_same(const staxi_literal *a, const staxi_literal *b) {
+    return a->kind == b->kind && a->above == b->above && a->integer == b->integer &&
+           memcmp(&a->real, &b->real, sizeof a->real) == 0 &&
+           memcmp(&a->single, &b->single, sizeof a->single) == 0;
+}
+
+static uint64_t staxi_node_hash(const stax_graph *g, const staxi_node *n) {
+    const staxi_type *t = &g->values[n->first_value].type;
+    uint64_t h = staxi_hash_u64(n->op, (uint64_t)t->dtype << 8 | t->rank);
+    for (uint32_t k = 0; k < n->n_sources; k++) h = staxi_hash_u64(h, n->sources[k]);
+    if (n->op == STAX_OP_CONST) {
+        const staxi_literal *l = (const staxi_literal *)n->data;
+        return t->weak ? staxi_hash_u64(h, (uint64_t)l->integer)
+                       : staxi_hash_bytes(h, n->data, staxi_const_size(g, n));
+    }
+    for (int k = 0; k < staxi_schema_count((stax_op)n->op); k++) h = staxi_attr_hash(h, &n->attrs[k]);
+    return n->order ? staxi_hash_bytes(h, n->order, strlen(n->order)) : h;
+}
+
+static bool staxi_node_same(const stax_graph *g, const staxi_node *a, const staxi_node *b) {
+    const staxi_type *ta = &g->values[a->first_value].type, *tb = &g->values[b->first_value].type;
+    if (a->op != b->op || a->n_sources != b->n_sources || !staxi_type_equals(ta, tb) ||
+        ta->weak != tb->weak)
+        return false;
+    for (uint32_t k = 0; k < a->n_sources; k++)
+        if (a->sources[k] != b->sources[k]) return false;
+    if (a->op == STAX_OP_CONST) {
+        if (ta->weak)
+            return staxi_literal_same((const staxi_literal *)a->data,
+                                      (const staxi_literal *)b->data);
+        size_t bytes = staxi_const_size(g, a);
+        return bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
+    }
+    for (int k = 0; k < staxi_schema_count((stax_op)a->op); k++)
+        if (!staxi_attr_same(&a->attrs[k], &b->attrs[k])) return false;
+    if (!a->order || !b->order) return a->order == b->order;
+    return strcmp(a->order, b->order) == 0;
+}
+
+/* What rules and value numbering may touch: pure ops of one result. Markers stand where they were
+   put; a copy of a state's contents is their name. */
+static bool staxi_rw_is_pure(const staxi_rewriter *r, const staxi_node *n) {
+    staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    if (n->n_results != 1 || n->n_regions > 0 || n->op == STAX_OP_INPUT) return false;
+    if (n->op == STAX_OP_CAST && staxi_value_state(r->to, n->sources[0])) return false;
+    return cls != STAXI_CLASS_STATE && cls != STAXI_CLASS_REGION && cls != STAXI_CLASS_MARKER &&
+           cls != STAXI_CLASS_LATER;
+}
+
+/* The value that an equal node gave before, or v itself; 0 without memory. */
+static uint32_t staxi_rw_number_value(staxi_rewriter *r, uint32_t v) {
+    const staxi_node *n = staxi_rw_node(r, v);
+    uint64_t h = staxi_node_hash(r->to, n);
+    size_t cursor;
+    for (const uint32_t *u = staxi_map_first(&r->common, h, &cursor); u;
+         u = staxi_map_next(&r->common, h, &cursor)) {
+        if (*u == v || !staxi_node_same(r->to, n, staxi_rw_node(r, *u))) continue;
+        r->rules->merged++;
+        return *u;
+    }
+    return staxi_map_add(&r->common, h, v) ? v : (uint32_t)staxi_rw_no_memory(r);
+}
+
+/* ---- firing */
+
+static void staxi_rw_put_value(staxi_text *t, const stax_graph *g, uint32_t v) {
+    const staxi_literal *l = staxi_value_literal(g, v);
+    if (l)
+        staxi_put_literal(t, l);
+    else if (g->values[v].name)
+        staxi_put(t, g->values[v].name);
+    else
+        staxi_putf(t, "%%%d", (int)v);
+}
+
+/* "y = neg t" */
+static void staxi_rw_put_node(staxi_text *t, const stax_graph *g, uint32_t v) {
+    const staxi_node *n = &g->nodes[g->values[v].node];
+    staxi_rw_put_value(t, g, v);
+    if (g->values[v].type.weak || n->op == STAX_OP_INPUT) return;
+    staxi_putf(t, " = %s", staxi_op_name((stax_op)n->op));
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        staxi_put(t, k ? ", " : " ");
+        staxi_rw_put_value(t, g, n->sources[k]);
+    }
+}
+
+/* "ex.stax:7: algebra.neg_neg: y = neg t => y = x: f32[4]" */
+static void staxi_rw_put_firing(staxi_text *t, const stax_match *m, uint32_t now) {
+    const stax_graph *g = m->r->to;
+    staxi_put_place(t, g, staxi_rw_node(m->r, m->root)->place);
+    staxi_putf(t, "%s.%s: ", m->rule->set, m->rule->row->name);
+    staxi_rw_put_node(t, g, m->root);
+    staxi_put(t, " => ");
+    staxi_rw_put_node(t, g, now);
+    staxi_put(t, ": ");
+    staxi_put_type(t, g, &g->values[now].type);
+}
+
+static bool staxi_rw_trace(const stax_match *m, uint32_t now) {
+    staxi_rules *s = m->r->rules;
+    staxi_text t;
+    if (!s->trace) return true;
+    staxi_text_init(&t, s->a);
+    staxi_put(&t, "rewrite: ");
+    staxi_rw_put_firing(&t, m, now);
+    bool ok = !t.failed;
+    if (ok) s->trace(s->trace_user, t.data);
+    staxi_text_free(&t);
+    return ok || staxi_rw_no_memory(m->r);
+}
+
+/* The rule set would go on for ever, or nobody can say that it would not. */
+static bool staxi_rw_no_progress(const stax_match *m, uint32_t now) {
+    staxi_text t;
+    staxi_text_init(&t, m->r->rules->a);
+    staxi_rw_put_firing(&t, m, now);
+    staxi_graph_fail(m->r->to, STAX_E_ARGUMENT, 0,
+                     STAXI_SAY("rewriting: the rule does not lower the weight of what it replaces, "
+                               "so it could fire for ever: %s: expected a condition, or weights "
+                               "under which it does"),
+                     t.data ? t.data : "");
+    staxi_text_free(&t);
+    return false;
+}
+
+/* Tries one rule on a value with normal operands. *out: what replaces it, 0: nothing. */
+static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uint32_t *out) {
+    stax_match m;
+    uint32_t now;
+    memset(&m, 0, sizeof m);
+    m.r = r;
+    m.rule = rule;
+    m.root = v;
+    *out = 0;
+    if (rule->pattern && !staxi_term_meets(&m, rule->pattern, NULL, 0)) return true;
+    if (rule->row->when && !rule->row->when(&m)) return true;
+    if (rule->row->build) {
+        now = rule->row->build(&m).id;
+    } else {
+        staxi_expander e = staxi_match_builder(&m);
+        if (staxi_match_loses_error(&m)) return true;
+        now = staxi_term_build(&m, &e, rule->replacement, true);
+    }
+    if (r->to->root->status != STAX_OK) return false;
+    if (!staxi_rw_room(r)) return false;
+    if (now == 0 || now == v || now >= r->to->n_values) return true;
+    if (!staxi_type_equals(&r->to->values[v].type, &r->to->values[now].type) ||
+        r->to->values[now].type.weak != r->to->values[v].type.weak)
+        return true;
+    if (!staxi_weight_falls(r, v, now)) return staxi_rw_no_progress(&m, now);
+    rule->fired++;
+    *out = now;
+    return staxi_rw_trace(&m, now);
+}
+
+static bool staxi_rw_has_operand(const staxi_rewriter *r, uint32_t v, stax_op op) {
+    const staxi_node *n = staxi_rw_node(r, v);
+    for (uint32_t k = 0; k < n->n_sources; k++)
+        if (staxi_rw_node(r, n->sources[k])->op == op) return true;
+    return false;
+}
+
+/* Tries the rules for the value's op, those first that are for any. */
+static bool staxi_rw_fire(staxi_rewriter *r, uint32_t v, uint32_t *out) {
+    staxi_rules *s = r->rules;
+    const staxi_node *n = staxi_rw_node(r, v);
+    stax_op op = (stax_op)n->op;
+    bool number = false;
+    *out = 0;
+    if (op == STAX_OP_CONST) return true;
+    for (uint32_t k = 0; k < n->n_sources && k < 3; k++)
+        number = number || staxi_is_number(r->to, n, k);
+    for (int any = 1; any >= 0; any--)
+        for (uint32_t k = s->first[any ? STAX_OP_NONE : op]; k; k = s->rules[k - 1].next) {
+            staxi_rule *rule = &s->rules[k - 1];
+            if (!staxi_rule_read(s, rule)) return false;
+            if (rule->needs_number && !number) continue;
+            if (rule->needs_op && !staxi_rw_has_operand(r, v, (stax_op)rule->needs_op)) continue;
+            if (!staxi_rule_fire(r, rule, v, out)) return false;
+            if (*out) return true;
+        }
+    return true;
+}
+
+static bool staxi_rw_later(staxi_rewriter *r, uint32_t v) {
+    if (!staxi_grow(r->rules->a, (void **)&r->stack, &r->cap_stack, r->n_stack + 1,
+                    sizeof *r->stack))
+        return staxi_rw_no_memory(r);
+    r->stack[r->n_stack++] = v;
+    return true;
+}
+
+/* Can the node fail when it runs, whatever its operands do? (Or, in a region, go on for ever.) */
+static bool staxi_node_fails(const stax_graph *g, const staxi_node *n) {
+    staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    if (n->op == STAX_OP_IOTA) return false;
+    if (n->op == STAX_OP_GATHER || n->op == STAX_OP_TAKE_ALONG_AXIS)
+        return staxi_basis_index_mode(g, n) == STAXI_INDEX_ERROR;
+    return cls == STAXI_CLASS_REGION || cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_LATER ||
+           cls == STAXI_CLASS_COMPOSITE;
+}
+
+/* One step for the value on top of the stack: see to its operands, number it, fire a rule; or find
+   that it is normal. */
+static bool staxi_rw_step(staxi_rewriter *r, uint32_t v) {
+    const staxi_node *n = staxi_rw_node(r, v);
+    uint32_t now = r->next[v];
+    bool same = true, fails = false;
+    if (now && r->next[now] == now) { /* what it became is normal */
+        r->n_stack--;
+        return true;
+    }
+    if (now) {
+        if (r->next[now] && r->next[r->next[now]] == r->next[now]) {
+            r->next[v] = r->next[now];
+            return true;
+        }
+        return staxi_rw_later(r, now);
+    }
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        uint32_t s = n->sources[k], t = r->next[s];
+        if (!t || r->next[t] != t) return staxi_rw_later(r, s);
+        same = same && t == s;
+        fails = fails || r->fails[t];
+    }
+    if (!same) return (r->next[v] = staxi_rw_again(r, v)) != 0;
+    r->fails[v] = fails || staxi_node_fails(r->to, n);
+    if (staxi_rw_is_pure(r, n)) {
+        now = staxi_rw_number_value(r, v);
+        if (now == 0) return false;
+        if (now == v && !staxi_rw_fire(r, v, &now)) return false;
+    }
+    r->next[v] = now ? now : v;
+    return true;
+}
+
+/* The normal value that v becomes; 0: the reason is in the graph's status, or on the context. */
+static uint32_t staxi_rw_normal(staxi_rewriter *r, uint32_t v) {
+    if (!staxi_rw_later(r, v)) return 0;
+    while (r->n_stack > 0)
+        if (!staxi_rw_step(r, r->stack[r->n_stack - 1])) return 0;
+    return r->next[v];
+}
+
+/* ---- a graph, from its inputs to its outputs ---------------------------------------------------- */
+
+static staxi_ix staxi_rw_size(staxi_rewriter *r, staxi_ix ix) {
+    if (ix == 0) return 0;
+    if (!r->sizes[ix])
+        r->sizes[ix] = staxi_ix_copy(&r->to->root->sizes, &r->from->root->sizes, ix);
+    return r->sizes[ix];
+}
+
+static int64_t staxi_rw_handle(staxi_rewriter *r, int64_t size) {
+    if (!staxi_size_is_handle(size)) return size;
+    return staxi_size_handle(r->to, staxi_rw_size(r, (staxi_ix)(size - INT64_MIN / 2)));
+}
+
+static bool staxi_rw_type(staxi_rewriter *r, staxi_type *t) {
+    for (int d = 0; d < t->rank; d++)
+        if (!(t->dims[d] = staxi_rw_size(r, t->dims[d]))) return staxi_rw_no_memory(r);
+    return true;
+}
+
+/* Attributes, in the arena and with the sizes of the new graph. */
+static bool staxi_rw_attrs(staxi_rewriter *r, const staxi_node *n, const staxi_attr **out) {
+    int count = n->op == STAX_OP_INPUT || n->op == STAX_OP_CONST ? 0
+                                                                 : staxi_schema_count((stax_op)n->op);
+    staxi_attr *attrs = (staxi_attr *)staxi_graph_copy(r->to, n->attrs,
+                                                       (size_t)count * sizeof *attrs, 16);
+    if (!attrs) return staxi_rw_no_memory(r);
+    for (int k = 0; k < count; k++) {
+        staxi_attr *a = &attrs[k];
+        if (a->kind == STAXI_ATTR_INT && !a->n) a->i = staxi_rw_handle(r, a->i);
+        if (a->kind == STAXI_ATTR_TEXT && !(a->text = staxi_graph_text(r->to, a->text)))
+            return staxi_rw_no_memory(r);
+        if (a->kind != STAXI_ATTR_LIST || a->n <= 0) continue;
+        int64_t *list =
+            (int64_t *)staxi_graph_copy(r->to, a->list, (size_t)a->n * sizeof *list, 8);
+        if (!list) return staxi_rw_no_memory(r);
+        for (int i = 0; i < a->n; i++) list[i] = staxi_rw_handle(r, list[i]);
+        a->list = list;
+    }
+    *out = attrs;
+    return !r->to->root->sizes.no_memory || staxi_rw_no_memory(r);
+}
+
+static bool staxi_rw_graph(staxi_rewriter *r);
+
+static void staxi_rewriter_free(staxi_rewriter *r) {
+    const stax_allocator *a = r->rules->a;
+    staxi_free(a, r->next, r->cap_next * sizeof *r->next);
+    staxi_free(a, r->fails, r->cap_fails * sizeof *r->fails);
+    staxi_free(a, r->stack, r->cap_stack * sizeof *r->stack);
+    staxi_map_free(&r->common);
+}
+
+/* The regions of a node, each rewritten by itself. */
+static bool staxi_rw_regions(staxi_rewriter *r, const staxi_node *n, stax_graph *const **out) {
+    stax_graph **regions = (stax_graph **)staxi_arena_push(&r->to->root->arena,
+                                                           n->n_regions * sizeof *regions, 8);
+    if (!regions) return staxi_rw_no_memory(r);
+    for (uint32_t k = 0; k < n->n_regions; k++) {
+        staxi_rewriter inner;
+        bool ok;
+        memset(&inner, 0, sizeof inner);
+        staxi_map_init(&inner.common, r->rules->a);
+        inner.rules = r->rules;
+        inner.from = n->regions[k];
+        inner.sizes = r->sizes;
+        inner.to = regions[k] = staxi_region_new(r->to, n->regions[k]->name);
+        if (!inner.to) return false;
+        inner.map = (uint32_t *)staxi_arena_push(&r->to->root->arena,
+                                                 (inner.from->n_values + 1) * sizeof *inner.map, 4);
+        ok = inner.map || staxi_rw_no_memory(r);
+        for (size_t i = 0; ok && i < inner.from->n_inputs; i++) { /* captures come from here */
+            const staxi_input *in = &inner.from->inputs[i];
+            staxi_type t = inner.from->values[in->value].type;
+            uint32_t outer = in->kind == STAXI_CAPTURE ? r->map[in->outer] : 0;
+            ok = staxi_rw_type(r, &t);
+            inner.map[in->value] = ok ? staxi_input_add(inner.to, (staxi_input_kind)in->kind,
+                                                        in->name, &t, outer, n->place)
+                                      : 0;
+            ok = inner.map[in->value] != 0;
+        }
+        ok = ok && staxi_rw_graph(&inner);
+        staxi_rewriter_free(&inner);
+        if (!ok) return false;
+    }
+    *out = regions;
+    return true;
+}
+
+/* Node k of the old graph with the normal values of its operands. The first value; 0: it failed. */
+static uint32_t staxi_rw_copy(staxi_rewriter *r, const staxi_node *old) {
+    staxi_node n = *old;
+    stax_graph *to = r->to;
+    uint32_t *sources = (uint32_t *)staxi_arena_push(&to->root->arena, n.n_sources * sizeof *sources, 4);
+    staxi_type *types = (staxi_type *)staxi_arena_push(&to->root->arena, n.n_results * sizeof *types, 8);
+    bool assigns = staxi_is_assign(n.op);
+    if (!sources || !types) return staxi_rw_no_memory(r);
+    for (uint32_t k = 0; k < n.n_sources; k++) {
+        uint32_t s = n.sources[k];
+        sources[k] = r->fresh && r->fresh[s] && !(assigns && k == 0) ? r->fresh[s] : r->map[s];
+    }
+    for (uint32_t k = 0; k < n.n_results; k++) {
+        types[k] = r->from->values[n.first_value + k].type;
+        if (!staxi_rw_type(r, &types[k])) return 0;
+    }
+    if (!staxi_rw_attrs(r, old, &n.attrs)) return 0;
+    if (n.n_regions > 0 && !staxi_rw_regions(r, old, &n.regions)) return 0;
+    if (n.order && !(n.order = staxi_graph_text(to, n.order))) return staxi_rw_no_memory(r);
+    if (n.op == STAX_OP_CONST) {
+        size_t bytes = types[0].weak ? sizeof(staxi_literal) : staxi_const_size(r->from, old);
+        staxi_literal *l;
+        n.data = l = (staxi_literal *)staxi_graph_copy(to, old->data, bytes ? bytes : 8, STAX_ALIGN);
+        if (!n.data) return staxi_rw_no_memory(r);
+        if (types[0].weak && l->text && !(l->text = staxi_graph_text(to, l->text)))
+            return staxi_rw_no_memory(r);
+    }
+    return staxi_rw_push(r, &n, types, sources);
+}
+
+/* Names help messages and printed kernels. */
+static bool staxi_rw_name(staxi_rewriter *r, uint32_t v, const char *name) {
+    if (!name || r->to->values[v].name) return true;
+    r->to->values[v].name = staxi_graph_text(r->to, name);
+    return r->to->values[v].name || staxi_rw_no_memory(r);
+}
+
+/* In a text, the name of a state means its newest contents. So where it is assigned later, rules see
+   its contents through a copy, which has a name of its own. */
+static bool staxi_rw_name_contents(staxi_rewriter *r, uint32_t old) {
+    if (r->fresh[old] == 0) return true;
+    r->fresh[old] = staxi_copy_add(r->to, r->map[old], 0);
+    return r->fresh[old] && staxi_rw_room(r) && (r->fresh[old] = staxi_rw_normal(r, r->fresh[old]));
+}
+
+/* Leaves out what outputs and states do not need, and numbers the rest anew. */
+static bool staxi_graph_sweep(stax_graph *g) {
+    staxi_expander e;
+    const uint8_t *live;
+    uint32_t *at = (uint32_t *)staxi_arena_push(&g->root->arena, (g->n_values + 1) * sizeof *at, 4);
+    size_t nodes = 1, values = 1;
+    memset(&e, 0, sizeof e);
+    e.from = e.to = g;
+    live = at ? staxi_live_values(&e) : NULL;
+    if (!live) return staxi_no_graph_memory(g, 0);
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        staxi_node n = g->nodes[k];
+        uint32_t *sources = (uint32_t *)(uintptr_t)n.sources; /* its own, see staxi_rw_push */
+        if (n.n_results > 0 && !live[n.first_value] && n.op != STAX_OP_INPUT) continue;
+        for (uint32_t i = 0; i < n.n_sources; i++) sources[i] = at[sources[i]];
+        for (uint32_t i = 0; i < n.n_regions; i++)
+            for (size_t j = 0; j < n.regions[i]->n_inputs; j++) {
+                staxi_input *in = &n.regions[i]->inputs[j];
+                if (in->kind == STAXI_CAPTURE) in->outer = at[in->outer];
+            }
+        for (uint32_t i = 0; i < n.n_results; i++) {
+            at[n.first_value + i] = (uint32_t)values;
+            g->values[values] = g->values[n.first_value + i];
+            g->values[values++].node = (uint32_t)nodes;
+        }
+        n.first_value = n.n_results ? at[n.first_value] : 0;
+        g->nodes[nodes++] = n;
+    }
+    for (size_t k = 0; k < g->n_inputs; k++) {
+        g->inputs[k].value = at[g->inputs[k].value];
+        g->inputs[k].current = at[g->inputs[k].current];
+    }
+    for (size_t k = 0; k < g->n_outputs; k++) g->outputs[k].value = at[g->outputs[k].value];
+    if (g->n_nodes > 0) {
+        g->n_nodes = nodes;
+        g->n_values = values;
+    }
+    return true;
+}
+
+/* All nodes, in their order, each made normal at once; then outputs, states and the sweep. The inputs
+   are there already. */
+static bool staxi_rw_graph(staxi_rewriter *r) {
+    const stax_graph *from = r->from;
+    bool has_states = false, is_basis = true;
+    if (!staxi_rw_room(r)) return false;
+    for (size_t k = 0; k < from->n_inputs; k++) {
+        uint32_t v = from->inputs[k].value;
+        r->next[r->map[v]] = r->map[v];
+        has_states = has_states || from->inputs[k].kind == STAXI_STATE;
+    }
+    if (has_states) {
+        r->fresh = (uint32_t *)staxi_arena_push(&r->to->root->arena,
+                                                (from->n_values + 1) * sizeof *r->fresh, 4);
+        if (!r->fresh) return staxi_rw_no_memory(r);
+        for (size_t k = 1; k < from->n_nodes; k++) /* 1: until the contents are there */
+            if (staxi_is_assign(from->nodes[k].op)) r->fresh[from->nodes[k].sources[0]] = 1;
+        for (size_t k = 0; k < from->n_inputs; k++)
+            if (!staxi_rw_name_contents(r, from->inputs[k].value)) return false;
+    }
+    for (size_t k = 1; k < from->n_nodes; k++) {
+        const staxi_node *old = &from->nodes[k];
+        uint32_t first;
+        if (old->op == STAX_OP_INPUT) continue;
+        is_basis = is_basis && !staxi_is_assign(old->op);
+        first = staxi_rw_copy(r, old);
+        if (!first) return false;
+        for (uint32_t i = 0; i < old->n_results; i++) {
+            const char *name = from->values[old->first_value + i].name;
+            uint32_t v;
+            if (!staxi_rw_name(r, first + i, name)) return false;
+            v = r->map[old->first_value + i] = staxi_rw_normal(r, first + i);
+            if (!v || !staxi_rw_name(r, v, name)) return false;
+        }
+        if (has_states && staxi_is_assign(old->op) && !staxi_rw_name_contents(r, old->first_value))
+            return false;
+    }
+    size_t n = is_basis ? staxi_plain_outputs(from) : from->n_outputs;
+    for (size_t k = 0; k < n; k++)
+        if (!staxi_output_push(r->to, from->outputs[k].name, r->map[from->outputs[k].value], 0))
+            return false;
+    for (size_t k = 0; k < from->n_inputs; k++) {
+        uint32_t now = r->map[from->inputs[k].current];
+        r->to->inputs[k].current = now;
+        if (is_basis && from->inputs[k].kind == STAXI_STATE && now != r->to->inputs[k].value &&
+            !staxi_output_push(r->to, from->inputs[k].name, now, 0))
+            return false;
+    }
+    return staxi_graph_sweep(r->to);
+}
+
+/* Options, symbols, files and inputs. */
+static bool staxi_rw_header(staxi_rewriter *r) {
+    stax_graph *to = r->to;
+    const stax_graph *g = r->from;
+    bool ok = true;
+    to->name = g->name ? staxi_graph_text(to, g->name) : NULL;
+    to->unfused = g->unfused;
+    to->no_signed_zeros = g->no_signed_zeros;
+    for (size_t k = 0; ok && k < g->n_symbols; k++)
+        ok = stax_symbol(to, g->symbols[k].name, g->symbols[k].lo, g->symbols[k].hi) != 0;
+    ok = ok && staxi_places_copy(to, g);
+    for (size_t k = 0; ok && k < g->n_inputs; k++) {
+        const staxi_input *in = &g->inputs[k];
+        staxi_type t = g->values[in->value].type;
+        uint32_t place = g->nodes[g->values[in->value].node].place;
+        ok = staxi_rw_type(r, &t);
+        r->map[in->value] =
+            ok ? staxi_input_add(to, (staxi_input_kind)in->kind, in->name, &t, 0, place) : 0;
+        ok = r->map[in->value] != 0;
+        if (!ok) break;
+        to->inputs[k].layout = in->layout;
+        for (int d = 0; d < t.rank; d++)
+            to->inputs[k].strides[d] = staxi_rw_handle(r, in->strides[d]);
+    }
+    return ok;
+}
+
+/* The counters, kept by the new graph with the names of the caller's rules. */
+static bool staxi_rules_report(staxi_rules *s, stax_graph *to) {
+    stax_rule_figures *f = (stax_rule_figures *)staxi_arena_push(
+        &to->arena, (s->n_rules + 1) * sizeof *f, sizeof(int64_t));
+    if (!f) return staxi_no_graph_memory(to, 0);
+    f->set = "common";
+    f->rule = "merge";
+    f->fired = s->merged;
+    for (size_t k = 0; k < s->n_rules; k++) {
+        const staxi_rule *rule = &s->rules[k];
+        bool copy = k < s->n_given;
+        stax_rule_figures *at = &f[k + 1];
+        at->set = copy ? staxi_graph_text(to, rule->set) : rule->set;
+        at->rule = copy ? staxi_graph_text(to, rule->row->name) : rule->row->name;
+        at->fired = rule->fired;
+        if (!at->set || !at->rule) return staxi_no_graph_memory(to, 0);
+    }
+    to->fired = f;
+    to->n_fired = s->n_rules + 1;
+    return true;
+}
+
+static void staxi_rw_to_stderr(void *user, const char *line) {
+    (void)user;
+#ifndef STAX_NO_STDIO
+    fprintf(stderr, "%s\n", line);
+#else
+    (void)line;
+#endif
+}
+
+/* All sets in the order in which they are tried, and the measure. */
+static bool staxi_rules_begin(staxi_rules *s, stax_context *ctx, const stax_rewrite_options *o) {
+    size_t n = sizeof staxi_rule_sets / sizeof staxi_rule_sets[0];
+    const char *debug = staxi_getenv("STAX_DEBUG");
+    bool ok = true;
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    s->a = staxi_allocator_of(ctx);
+    staxi_text_init(&s->why, s->a);
+    s->n_terms = 1;
+    for (int op = 0; op < STAX_OP_COUNT; op++)
+        s->own[op] = 2 * staxi_op_weight((stax_op)op, &s->factor[op]);
+    s->trace = o->trace.func;
+    s->trace_user = o->trace.user;
+    if (!s->trace && debug && strstr(debug, "rewrite")) {
+        s->trace = staxi_context_log(ctx, &s->trace_user);
+        if (!s->trace) s->trace = staxi_rw_to_stderr;
+    }
+    for (int k = 0; ok && k < o->n_sets; k++) {
+        const stax_rule_set *set = &o->sets[k];
+        if (!set->name || (set->n_rules > 0 && !set->rules)) {
+            ok = staxi_rule_fail(s, set->name, NULL, STAXI_SAY("expected a name and rules"), "", 0);
+            break;
+        }
+        for (int i = 0; ok && i < set->n_rules; i++)
+            if (!set->rules[i].name)
+                ok = staxi_rule_fail(s, set->name, NULL, STAXI_SAY("a rule has no name"), "", 0);
+        ok = ok && staxi_rules_add(s, set) && staxi_rules_weigh(s, set);
+    }
+    s->n_given = s->n_rules;
+    for (size_t k = 0; ok && k < n && !o->no_builtin; k++)
+        ok = staxi_rules_add(s, &staxi_rule_sets[k]);
+    return ok;
+}
+
+static void staxi_rules_end(staxi_rules *s) {
+    staxi_free(s->a, s->rules, s->cap_rules * sizeof *s->rules);
+    staxi_free(s->a, s->terms, s->cap_terms * sizeof *s->terms);
+    staxi_free(s->a, s->numbers, s->cap_numbers * sizeof *s->numbers);
+    staxi_text_free(&s->why);
+}
+
+/* A new graph with the same bits; NULL: the context has the reason. */
+static stax_graph *staxi_rewrite(const stax_graph *g, const stax_rewrite_options *options) {
+    stax_context *ctx = g->ctx;
+    staxi_rules rules;
+    staxi_rewriter r;
+    staxi_fpenv old;
+    stax_graph *to = NULL;
+    bool ok = staxi_rules_begin(&rules, ctx, options);
+    memset(&r, 0, sizeof r);
+    r.rules = &rules;
+    r.from = g;
+    staxi_map_init(&r.common, rules.a);
+    size_t sizes = g->sizes.n_nodes + 1;
+    if (ok) to = r.to = staxi_graph_new(ctx);
+    if (to) {
+        staxi_fpenv_enter(&old); /* constants are rounded on the way */
+        r.sizes = (staxi_ix *)staxi_alloc(rules.a, sizes * sizeof *r.sizes);
+        r.map = (uint32_t *)staxi_alloc(rules.a, (g->n_values + 1) * sizeof *r.map);
+        ok = (r.sizes && r.map) || staxi_rw_no_memory(&r);
+        if (ok) {
+            memset(r.sizes, 0, sizes * sizeof *r.sizes);
+            memset(r.map, 0, (g->n_values + 1) * sizeof *r.map);
+        }
+        ok = ok && staxi_rw_header(&r) && staxi_rw_graph(&r) && staxi_rules_report(&rules, to) &&
+             to->status == STAX_OK;
+        staxi_fpenv_leave(&old);
+        staxi_free(rules.a, r.sizes, r.sizes ? sizes * sizeof *r.sizes : 0);
+        staxi_free(rules.a, r.map, r.map ? (g->n_values + 1) * sizeof *r.map : 0);
+        staxi_rewriter_free(&r);
+    }
+    if (to && !ok) {
+        stax_graph_free(to);
+        to = NULL;
+    }
+    staxi_rules_end(&rules);
+    return to;
+}
+
+STAXDEF stax_graph *stax_rewrite(const stax_graph *g, const stax_rewrite_options *options) {
+    stax_rewrite_options o;
+    stax_graph *basis = NULL, *out = NULL;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!g) return NULL;
+    if (stax_ok(g) && g->outer) {
+        staxi_context_note(g->ctx, STAX_E_ARGUMENT,
+                           STAXI_SAY("rewriting: expected a whole graph, found a region"));
+        return NULL;
+    }
+    if (stax_ok(g) && o.basis) g = basis = staxi_decompose(g);
+    if (g && stax_ok(g))
+        out = staxi_rewrite(g, &o);
+    else if (g)
+        staxi_context_note(g->root->ctx, g->root->status, stax_graph_error(g));
+    if (basis) stax_graph_free(basis);
+    return out;
+}
+
+STAXDEF stax_graph *stax_rewritten(const stax_graph *g) {
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = true;
+    return stax_rewrite(g, &o);
+}
+
+STAXDEF int stax_graph_n_rules(const stax_graph *g) { return g ? (int)g->root->n_fired : 0; }
+
+STAXDEF bool stax_graph_rule(const stax_graph *g, int k, stax_rule_figures *out) {
+    memset(out, 0, sizeof *out);
+    if (k < 0 || k >= stax_graph_n_rules(g)) return false;
+    *out = g->root->fired[k];
+    return true;
+}
+
 /* ======================================================================================= >>queries
    QUERIES  a finished graph seen from outside.
    In:  a graph that someone else built or parsed.   Out: its inputs, outputs, symbols, and a drawing.
@@ -20084,16 +22494,6 @@ STAXDEF const char *stax_dtype_name(stax_dtype dtype) {
 STAXDEF size_t stax_dtype_bytes(stax_dtype dtype) { return staxi_dtype_ok(dtype) ? staxi_dtype_bytes(dtype) : 0; }
 
 STAXDEF stax_dtype stax_dtype_named(const char *name) { return staxi_dtype_find(name, strlen(name)); }
-
-STAXDEF stax_graph *stax_rewritten(const stax_graph *g) {
-    stax_graph *basis = g && stax_ok(g) ? staxi_decompose(g) : NULL;
-    if (basis && !stax_ok(basis)) {
-        staxi_context_note(g->ctx, stax_graph_status(basis), stax_graph_error(basis));
-        stax_graph_free(basis);
-        return NULL;
-    }
-    return basis;
-}
 
 /* ---- drawing ------------------------------------------------------------------------------------
    Every graph and region has a number; node k of it is "n<number>_<k>". A region is a cluster, drawn
@@ -20925,7 +23325,8 @@ static staxi_expr staxi_lower(staxi_stages *p, uint32_t value, const staxi_ix *i
     int rank = staxi_type_of(p, value)->rank;
     for (int d = 0; d < rank; d++)
         if (!ix[d]) {
-            staxi_stages_fail(p, p->ix.no_memory ? STAX_E_MEMORY : STAX_E_OVERFLOW,
+            bool memory = p->ix.no_memory || p->graph->root->sizes.no_memory;
+            staxi_stages_fail(p, memory ? STAX_E_MEMORY : STAX_E_OVERFLOW,
                               "an index does not fit in 64 bits");
             return 0;
         }
@@ -21088,6 +23489,7 @@ static int staxi_op_cost(stax_op op) {
         case STAX_OP_BITCAST:
         case STAX_OP_NEG:
         case STAX_OP_ABS:
+        case STAX_OP_QUIET:
         case STAX_OP_ADD:
         case STAX_OP_SUB:
         case STAX_OP_MUL:
@@ -28886,6 +31288,11 @@ static const stax_allocator *staxi_allocator_of(const stax_context *ctx) { retur
 
 static staxi_toolchain *staxi_toolchain_of(stax_context *ctx) { return &ctx->toolchain; }
 
+static stax_log_fn staxi_context_log(const stax_context *ctx, void **user) {
+    *user = ctx->options.log.user;
+    return ctx->options.log.func;
+}
+
 static void staxi_context_note(stax_context *ctx, stax_status s, const char *message) {
     size_t n = strlen(message) + 1;
     char *copy = (char *)staxi_alloc(&ctx->allocator, n);
@@ -29413,14 +31820,8 @@ static stax_program *staxi_program_new(const stax_graph *g) {
         staxi_free(a, p, sizeof *p);
         return NULL;
     }
-    stax_graph *basis = g->root->status == STAX_OK && p ? staxi_decompose(g)
+    stax_graph *basis = g->root->status == STAX_OK && p ? stax_rewritten(g)
                                                         : NULL; /* it records its own failures */
-    if (basis && basis->status != STAX_OK) {
-        staxi_context_note(ctx, basis->status, stax_graph_error(basis));
-        stax_graph_free(basis);
-        staxi_free(a, p, sizeof *p);
-        return NULL;
-    }
     staxi_bound *bound =
         basis ? (staxi_bound *)staxi_alloc(a, (basis->n_inputs + 1) * sizeof *bound) : NULL;
     if (!bound) {

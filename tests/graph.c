@@ -588,6 +588,7 @@ static stax_graph *build_everything(void) {
 #define U(op) v = stax_##op(x)
     U(neg);
     U(abs);
+    U(quiet);
     U(sign);
     U(floor);
     U(ceil);
