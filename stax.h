@@ -25700,6 +25700,7 @@ static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree
     uint32_t body = 0;
     for (uint32_t g = 0; g < K->n_segments; g++)
         if (!staxi_tree_segment(t, kernel, g, &body)) return false;
+    if (!body) return true; /* nobody needs its values: no kernel */
     out->root = K->n_outer ? staxi_tree_loops(t, K->outer, K->n_outer, body, false) : body;
     if (!out->root) return false;
     staxi_mark_parallel(t, out);
@@ -25719,18 +25720,20 @@ static stax_status staxi_trees_build(staxi_trees *t, staxi_schedule *s) {
     memset(t, 0, sizeof *t);
     t->s = s;
     t->n_nodes = 1;
-    t->n_kernels = (uint32_t)s->n_kernels - 1;
-    t->kernels = (staxi_kernel_tree *)staxi_arena_push(&p->arena,
-                                                       (t->n_kernels + 1) * sizeof *t->kernels, 8);
+    t->kernels =
+        (staxi_kernel_tree *)staxi_arena_push(&p->arena, s->n_kernels * sizeof *t->kernels, 8);
     for (int e = 0; e < 2; e++)
         t->stage_expr[e] =
             (staxi_expr *)staxi_arena_push(&p->arena, p->n_stages * sizeof(staxi_expr), 4);
     bool ok = t->kernels && t->stage_expr[0] && t->stage_expr[1] &&
               staxi_grow(p->a, (void **)&t->nodes, &t->cap_nodes, 1, sizeof *t->nodes);
-    for (uint32_t o = 0; ok && o < t->n_kernels; o++) {
+    for (uint32_t o = 0; ok && o + 1 < s->n_kernels; o++) {
         staxi_marks marks;
+        staxi_kernel_tree *next = &t->kernels[t->n_kernels];
         memset(&marks, 0, sizeof marks);
-        ok = staxi_tree_kernel(t, s->run_order[o], &t->kernels[o], &marks);
+        memset(next, 0, sizeof *next);
+        ok = staxi_tree_kernel(t, s->run_order[o], next, &marks);
+        if (next->root) t->n_kernels++;
         staxi_free(p->a, marks.at, marks.cap * sizeof *marks.at);
     }
     if (p->ix.no_memory)
