@@ -654,7 +654,11 @@ STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p); 
 #define stax_dropout(x, key, p)                    (stax_dropout)(STAX_AT(x), (key), (p))
 
 /* ---- state and markers -------------------------------------------------------------------------------------- */
-STAXDEF void       stax_assign       (stax_value p, stax_value v);   /* p: a state or a view of one; v broadcasts, its dtype must be p's */
+/* p: a state, or a view of one by slice, select, permute, transpose, reshape, squeeze, unsqueeze, flip. Writes
+   through the view into the state's newest contents; every value made before keeps the old contents, what is made
+   from the state's value afterwards sees the new ones. v broadcasts; its dtype must be p's. Compiled programs store in
+   place, only the elements that change, and copy only what would be overwritten before it is read (STAX_REPORT_PLAN). */
+STAXDEF void       stax_assign       (stax_value p, stax_value v);
 STAXDEF void       stax_assign_slice (stax_value p, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);  /* through that slice of p */
 STAXDEF stax_value stax_stop_gradient(stax_value x);                 /* x; no gradient flows through      */
 STAXDEF stax_value stax_checkpoint   (stax_value x);                 /* x; recomputed in the reverse pass */
@@ -941,7 +945,12 @@ STAXDEF stax_status stax_program_status(const stax_program *p);
 STAXDEF stax_tensor stax_tensor_of(stax_dtype dtype, stax_shape shape, void *data);
 
 /* inputs: one for each input and state in order of declaration (params have no slot); outputs: one for
-   each output. Any number of threads may run one program. On an error outputs hold unspecified values. */
+   each output. Any number of threads may run one program. On an error outputs hold unspecified values.
+   Memory that overlaps gives what it would give apart, or STAX_E_ALIAS before anything is written; the
+   message says which bytes of which two tensors. Inputs may overlap each other. An output or a state may
+   be just the memory of an input (same shape and strides) where nothing reads that input after the first
+   kernel that writes there, and that kernel reads each element where it writes it (stax_interpret: always).
+   All other overlap with outputs, states or the workspace is an error. */
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs);
 /* The same in the caller's workspace (aligned to STAX_ALIGN): allocates nothing. A program with cond,
    while or loop takes its memory itself: it needs 0 bytes here, and may allocate. */
@@ -8706,8 +8715,7 @@ static const staxi_literal *staxi_in_literal(const staxi_infer *c, int k) {
 
 static bool staxi_is_assign(int op) { return op == STAX_OP_ASSIGN || op == STAX_OP_ASSIGN_SLICE; }
 
-/* Operand k as the text has it, 0 behind the last: an assignment names the view, not the contents.
- */
+/* Operand k as the text has it, 0 behind the last; an assignment shows its view, not contents. */
 static uint32_t staxi_shown(int op, const uint32_t *sources, uint32_t n, uint32_t k) {
     if (staxi_is_assign(op) && n > 2) return k == 0 ? sources[2] : k == 1 ? sources[1] : 0;
     return k < n ? sources[k] : 0;
