@@ -692,7 +692,11 @@ STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p); 
 #define stax_dropout(x, key, p)                    (stax_dropout)(STAX_AT(x), (key), (p))
 
 /* ---- state and markers -------------------------------------------------------------------------------------- */
-STAXDEF void       stax_assign       (stax_value p, stax_value v);   /* p: a state or a view of one; v broadcasts, its dtype must be p's */
+/* p: a state, or a view of one by slice, select, permute, transpose, reshape, squeeze, unsqueeze, flip. Writes
+   through the view into the state's newest contents; every value made before keeps the old contents, what is made
+   from the state's value afterwards sees the new ones. v broadcasts; its dtype must be p's. Compiled programs store in
+   place, only the elements that change, and copy only what would be overwritten before it is read (STAX_REPORT_PLAN). */
+STAXDEF void       stax_assign       (stax_value p, stax_value v);
 STAXDEF void       stax_assign_slice (stax_value p, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);  /* through that slice of p */
 STAXDEF stax_value stax_stop_gradient(stax_value x);                 /* x; no gradient flows through      */
 STAXDEF stax_value stax_checkpoint   (stax_value x);                 /* x; recomputed in the reverse pass */
@@ -990,7 +994,12 @@ STAXDEF stax_status stax_program_status(const stax_program *p);
 STAXDEF stax_tensor stax_tensor_of(stax_dtype dtype, stax_shape shape, void *data);
 
 /* inputs: one for each input and state in order of declaration (params have no slot); outputs: one for
-   each output. Any number of threads may run one program. On an error outputs hold unspecified values. */
+   each output. Any number of threads may run one program. On an error outputs hold unspecified values.
+   Memory that overlaps gives what it would give apart, or STAX_E_ALIAS before anything is written; the
+   message says which bytes of which two tensors. Inputs may overlap each other. An output or a state may
+   be just the memory of an input (same shape and strides) where nothing reads that input after the first
+   kernel that writes there, and that kernel reads each element where it writes it (stax_interpret: always).
+   All other overlap with outputs, states or the workspace is an error. */
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs);
 /* The same in the caller's workspace (aligned to STAX_ALIGN): allocates nothing. A program with cond,
    while or loop takes its memory itself: it needs 0 bytes here, and may allocate. */
@@ -8938,7 +8947,7 @@ static const staxi_literal *staxi_in_literal(const staxi_infer *c, int k) {
 
 static bool staxi_is_assign(int op) { return op == STAX_OP_ASSIGN || op == STAX_OP_ASSIGN_SLICE; }
 
-/* Operand k as the text has it, 0 behind the last: an assignment names the view, not the contents. */
+/* Operand k as the text has it, 0 behind the last; an assignment shows its view, not contents. */
 static uint32_t staxi_shown(int op, const uint32_t *sources, uint32_t n, uint32_t k) {
     if (staxi_is_assign(op) && n > 2) return k == 0 ? sources[2] : k == 1 ? sources[1] : 0;
     return k < n ? sources[k] : 0;
@@ -8948,7 +8957,8 @@ static uint32_t staxi_shown(int op, const uint32_t *sources, uint32_t n, uint32_
 static void staxi_put_call(staxi_text *t, const staxi_infer *c) {
     uint32_t operand;
     staxi_putf(t, "%s(", staxi_op_name(c->op));
-    for (uint32_t k = 0; (operand = staxi_shown((int)c->op, c->sources, (uint32_t)c->n, k)) != 0; k++) {
+    for (uint32_t k = 0; (operand = staxi_shown((int)c->op, c->sources, (uint32_t)c->n, k)) != 0;
+         k++) {
         const staxi_value_info *v = &c->g->values[operand];
         const staxi_literal *l = staxi_value_literal(c->g, operand);
         if (k > 0) staxi_put(t, ", ");
@@ -11663,8 +11673,8 @@ static bool staxi_assign_refuse(staxi_infer *c, uint32_t target) {
     bool shows_state = false;
     if (g->values[target].type.weak) op = "literal";
     if (staxi_op_info((stax_op)g->nodes[g->values[target].node].op)->cls == STAXI_CLASS_MOVEMENT)
-        shows_state = staxi_value_state(
-            g, staxi_view_root(g, g->nodes[g->values[target].node].sources[0]));
+        shows_state =
+            staxi_value_state(g, staxi_view_root(g, g->nodes[g->values[target].node].sources[0]));
     if (shows_state)
         return staxi_op_fail(c, STAX_E_ARGUMENT, views,
                              STAXI_SAY("%s gives no view: its elements are not each an element of "
@@ -17806,8 +17816,8 @@ static uint32_t staxi_x_view_of(staxi_expander *e, uint32_t view, uint32_t p) {
     return y;
 }
 
-/* P 4.4: contents p with v in the place of y, a view of p (slices, permutes, reshapes of the basis).
-   Each view has an inverse; that of a slice needs what the slice leaves out. */
+/* P 4.4: contents p with v in the place of y, a view of p (slices, permutes, reshapes of the
+   basis). Each view has an inverse; that of a slice needs what the slice leaves out. */
 static uint32_t staxi_x_through(staxi_expander *e, uint32_t p, uint32_t y, uint32_t v) {
     while (y != p && v) {
         const staxi_node *n = &e->to->nodes[e->to->values[y].node];
@@ -18270,8 +18280,8 @@ static stax_status staxi_share_memory(staxi_text *t, const char *a_what, const c
 }
 
 static stax_status staxi_tensors_share(staxi_text *t, const char *a_what, const char *a_name,
-                                       const stax_tensor *a, const char *b_what,
-                                       const char *b_name, const stax_tensor *b) {
+                                       const stax_tensor *a, const char *b_what, const char *b_name,
+                                       const stax_tensor *b) {
     uintptr_t a_lo = 0, a_hi = 0, b_lo = 0, b_hi = 0;
     staxi_tensor_span(a, &a_lo, &a_hi);
     staxi_tensor_span(b, &b_lo, &b_hi);
@@ -23000,8 +23010,7 @@ static void staxi_reshape_index(staxi_stages *p, uint32_t src, uint32_t dst, con
         }
         staxi_ix flat = staxi_ix_const(&p->ix, 0);
         for (int d = t0; d < t; d++)
-            flat = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, flat, staxi_dim(p, dst, d)),
-                                ix[d]);
+            flat = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, flat, staxi_dim(p, dst, d)), ix[d]);
         for (int d = f - 1; d >= f0; d--) {
             staxi_ix e = staxi_dim(p, src, d);
             at[d] = d == f0 ? flat : staxi_ix_mod(&p->ix, flat, e);
@@ -23061,8 +23070,7 @@ static staxi_expr staxi_lower_slice_scatter(staxi_stages *p, const staxi_node *n
         int64_t step = staxi_basis_slice_step(g, n, d);
         staxi_ix count = staxi_dim(p, n->sources[1], d),
                  by = staxi_ix_const(&p->ix, step < 0 ? -step : step),
-                 first =
-                     staxi_ix_copy(&p->ix, &g->root->sizes, staxi_basis_slice_first(g, n, d)),
+                 first = staxi_ix_copy(&p->ix, &g->root->sizes, staxi_basis_slice_first(g, n, d)),
                  i = step > 0 ? staxi_ix_sub(&p->ix, ix[d], first)
                               : staxi_ix_sub(&p->ix, first, ix[d]);
         at[d] = staxi_ix_floordiv(&p->ix, i, by);
@@ -24010,8 +24018,7 @@ static void staxi_write_index(staxi_stages *p, const staxi_write *w, staxi_ix *i
         const staxi_node *n = w->steps[k];
         staxi_ix at[STAX_MAX_RANK];
         int rank = staxi_type_of(p, n->first_value)->rank;
-        if (n->op == STAX_OP_RESHAPE)
-            staxi_reshape_index(p, n->first_value, n->sources[0], ix, at);
+        if (n->op == STAX_OP_RESHAPE) staxi_reshape_index(p, n->first_value, n->sources[0], ix, at);
         for (int d = 0; d < rank; d++) {
             if (n->op == STAX_OP_PERMUTE) at[d] = ix[staxi_basis_permute(g, n, d)];
             if (n->op != STAX_OP_SLICE_SCATTER) continue;
@@ -24274,9 +24281,9 @@ typedef struct staxi_schedule {
     size_t n_loads, cap_loads;
     staxi_order_edge *orders;
     size_t n_orders, cap_orders;
-    uint32_t *sequence;     /* all stages, each behind what it needs */
-    bool again;             /* the stages must be built again: a choice was made   */
-    uint8_t *choice;        /* by value                               */
+    uint32_t *sequence;               /* all stages, each behind what it needs */
+    bool again;                       /* the stages must be built again: a choice was made   */
+    uint8_t *choice;                  /* by value                               */
     uint32_t *first_use, *first_load; /* by stage; [n_stages] ends    */
     int32_t *cost;                    /* scalar operations by stage   */
     uint8_t *mode;                    /* by stage                     */
@@ -24598,8 +24605,8 @@ static bool staxi_sums_in_lanes(const staxi_stage *st) {
     return st->kind == STAXI_STAGE_REDUCE && st->order == STAXI_ORDER_LANES;
 }
 
-/* Does a stage that writes a state compute all of its contents, element for element? Only then may a
-   USE of it be computed in its place. */
+/* Does a stage that writes a state compute all of its contents, element for element? Only then may
+   a USE of it be computed in its place. */
 static bool staxi_writes_whole(const staxi_stages *p, const staxi_stage *w) {
     const staxi_buffer *b = &p->buffers[w->buffer];
     int k = 0;
@@ -24610,8 +24617,8 @@ static bool staxi_writes_whole(const staxi_stages *p, const staxi_stage *w) {
     return k == w->n_domain;
 }
 
-/* Why stage k may not join kernel K for the sake of states, or NULL. Of a state that is written there
-   all reads are at the place that is written, and before: stores into states come last. */
+/* Why stage k may not join kernel K for the sake of states, or NULL. Of a state that is written
+   there all reads are at the place that is written, and before: stores into states come last. */
 static const char *staxi_states_clash(staxi_schedule *s, uint32_t k, uint32_t kernel,
                                       double *shared, uint8_t *seen) {
     staxi_stages *p = s->p;
@@ -31605,9 +31612,8 @@ static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out) {
 }
 
 static bool staxi_find_in_place(stax_program *p) {
-    p->in_place =
-        (uint8_t *)staxi_arena_push(&p->stages.arena,
-                                    p->basis->n_inputs * p->basis->n_outputs + 1, 1);
+    p->in_place = (uint8_t *)staxi_arena_push(&p->stages.arena,
+                                              p->basis->n_inputs * p->basis->n_outputs + 1, 1);
     if (!p->in_place) return false;
     for (uint32_t in = 1; in < p->stages.n_buffers; in++)
         for (uint32_t out = in + 1; out < p->stages.n_buffers; out++) {
@@ -32076,8 +32082,9 @@ static stax_status staxi_check_in_place(const stax_program *p, const stax_tensor
             if (staxi_tensors_meet(from, to) == STAXI_APART) continue;
             staxi_tensors_share(why, "input", g->inputs[k].name, from, what, g->outputs[o].name,
                                 to);
-            staxi_putf(why, ", and the program reads the input after it writes there: give the %s "
-                            "memory of its own",
+            staxi_putf(why,
+                       ", and the program reads the input after it writes there: give the %s "
+                       "memory of its own",
                        what);
             return STAX_E_ALIAS;
         }
@@ -32095,10 +32102,9 @@ static stax_status staxi_check_workspace(const stax_program *p, const stax_tenso
         bool out = k >= g->n_inputs;
         const stax_tensor *t = out ? &outputs[k - g->n_inputs] : staxi_input_tensor(p, inputs, k);
         if (!staxi_tensor_span(t, &lo, &hi) || hi <= from || to <= lo) continue;
-        return staxi_share_memory(why, "the", "workspace", from, to,
-                                  out ? "output" : staxi_input_word(&g->inputs[k]),
-                                  out ? g->outputs[k - g->n_inputs].name : g->inputs[k].name, lo,
-                                  hi);
+        return staxi_share_memory(
+            why, "the", "workspace", from, to, out ? "output" : staxi_input_word(&g->inputs[k]),
+            out ? g->outputs[k - g->n_inputs].name : g->inputs[k].name, lo, hi);
     }
     return STAX_OK;
 }
@@ -33122,7 +33128,8 @@ static double staxi_stage_bytes(const staxi_sizer *z, const staxi_stage *st, int
 
 /* A buffer counts once in a kernel, with at most one element for each iteration of a stage. */
 static void staxi_touch(const staxi_sizer *z, double *touched, uint32_t buffer, double iterations) {
-    double n = iterations * (double)staxi_dtype_bytes((stax_dtype)z->p->stages.buffers[buffer].dtype);
+    double n =
+        iterations * (double)staxi_dtype_bytes((stax_dtype)z->p->stages.buffers[buffer].dtype);
     double all = staxi_buffer_bytes(z, buffer);
     if (n > all) n = all;
     if (n > touched[buffer]) touched[buffer] = n;

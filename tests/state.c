@@ -30,7 +30,8 @@ static stax_program *compiled(const stax_graph *g) {
     return p;
 }
 
-/* ---- the model ---------------------------------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------------------------------
+ */
 
 enum { MOST = 2048, MOST_RANK = 4, MOST_VALUES = 48, MOST_STATES = 3, TEXT = 16384 };
 
@@ -52,9 +53,7 @@ typedef struct model {
     size_t used;
 } model;
 
-static int below(model *m, int n) {
-    return n > 0 ? (int)(feed_random(&m->seed) % (uint64_t)n) : 0;
-}
+static int below(model *m, int n) { return n > 0 ? (int)(feed_random(&m->seed) % (uint64_t)n) : 0; }
 
 static void say(model *m, const char *format, ...) {
     va_list args;
@@ -219,10 +218,18 @@ static void make_view(model *m) {
     if (m->values[k].state < 0 || below(m, 2)) k = below(m, m->n_states);
     const value x = m->values[k];
     switch (below(m, 5)) {
-        case 0: view_permute(m, &x); break;
-        case 1: view_flip(m, &x); break;
-        case 2: view_reshape(m, &x); break;
-        default: view_slice(m, &x); break;
+        case 0:
+            view_permute(m, &x);
+            break;
+        case 1:
+            view_flip(m, &x);
+            break;
+        case 2:
+            view_reshape(m, &x);
+            break;
+        default:
+            view_slice(m, &x);
+            break;
     }
 }
 
@@ -247,8 +254,8 @@ static void make_compute(model *m) {
         const value *y = &m->values[other];
         say(m, "  v%d = %s %s, %s\n", m->n_values, names[way - 3], x.name, y->name);
         for (int i = 0; i < r.n; i++)
-            r.data[i] = way == 3   ? x.data[i] + y->data[i]
-                        : way == 4 ? x.data[i] - y->data[i]
+            r.data[i] = way == 3                 ? x.data[i] + y->data[i]
+                        : way == 4               ? x.data[i] - y->data[i]
                         : x.data[i] > y->data[i] ? x.data[i]
                                                  : y->data[i];
     } else if (way == 2 && x.rank > 1) {
@@ -364,7 +371,8 @@ static void model_make(model *m, uint64_t seed) {
     say(m, "\n}\n");
 }
 
-/* ---- programs against the model ------------------------------------------------------------------ */
+/* ---- programs against the model
+ * ------------------------------------------------------------------ */
 
 static float memory[MOST_STATES + 1][MOST], results[4][MOST];
 
@@ -438,7 +446,8 @@ static void test_model_threads(void) {
     ctx = one;
 }
 
-/* ---- the plan ----------------------------------------------------------------------------------- */
+/* ---- the plan -----------------------------------------------------------------------------------
+ */
 
 /* Runs a program on tensors of its own beside the interpreter: same bits in outputs and states. */
 static void agrees_with_interpreter(const stax_graph *g, stax_program *p) {
@@ -446,7 +455,8 @@ static void agrees_with_interpreter(const stax_graph *g, stax_program *p) {
     if (!CHECK(feed_make(&a, g, 9, 7)) || !CHECK(feed_make(&b, g, 9, 7))) return;
     CHECK_INT(stax_interpret(g, a.all, a.outputs), STAX_OK);
     CHECK_INT(stax_run(p, b.slots, b.outputs), STAX_OK);
-    for (int k = 0; k < a.n_memory; k++) CHECK_BYTES(b.memory[k], a.memory[k], a.bytes[k] + 2 * FEED_GUARD);
+    for (int k = 0; k < a.n_memory; k++)
+        CHECK_BYTES(b.memory[k], a.memory[k], a.bytes[k] + 2 * FEED_GUARD);
     feed_free(&a);
     feed_free(&b);
 }
@@ -499,60 +509,79 @@ static void test_one_row(void) {
 static void test_plans(void) {
     planned("graph g(inout x: f32[1000], y: f32[1000]) {\n  a = add x, y\n  assign x, a\n}",
             "state x: kernel 0 writes 4000 bytes in place|copies: 0 bytes");
-    planned("sizes n: 1..\ngraph g(inout x: f32[n,4], y: f32[n,4]) {\n  a = add x, y\n  assign x, a\n"
-            "  b = mul x, 2.0\n  assign x, b\n  s = sum x\n  return s\n}",
-            "copies: 0 bytes");
-    planned("graph g(inout p: f32[100], inout q: f32[100]) {\n  v = slice p {starts=[none], stops=[none]}\n"
-            "  assign p, q\n  assign q, v\n}",
-            "state p: kernel 0 writes 400 bytes in place|state q: kernel 0 writes 400 bytes in place|"
-            "copies: 0 bytes");
-    planned("graph g(inout p: f32[100], inout q: f32[100]) {\n  v = flip p\n  assign p, q\n  assign q, v\n}",
-            "copies: 400 bytes");
-    planned("graph g(inout p: f32[100], inout q: f32[100]) {\n  a = add p, q\n  b = sub p, q\n  assign p, a\n"
-            "  assign q, b\n  c = mul p, q\n  return c\n}",
-            "state p: kernel 0 writes 400 bytes in place|state q: kernel 0 writes 400 bytes in place|"
-            "copies: 0 bytes");
+    planned(
+        "sizes n: 1..\ngraph g(inout x: f32[n,4], y: f32[n,4]) {\n  a = add x, y\n  assign x, a\n"
+        "  b = mul x, 2.0\n  assign x, b\n  s = sum x\n  return s\n}",
+        "copies: 0 bytes");
+    planned(
+        "graph g(inout p: f32[100], inout q: f32[100]) {\n  v = slice p {starts=[none], "
+        "stops=[none]}\n"
+        "  assign p, q\n  assign q, v\n}",
+        "state p: kernel 0 writes 400 bytes in place|state q: kernel 0 writes 400 bytes in place|"
+        "copies: 0 bytes");
+    planned(
+        "graph g(inout p: f32[100], inout q: f32[100]) {\n  v = flip p\n  assign p, q\n  assign q, "
+        "v\n}",
+        "copies: 400 bytes");
+    planned(
+        "graph g(inout p: f32[100], inout q: f32[100]) {\n  a = add p, q\n  b = sub p, q\n  assign "
+        "p, a\n"
+        "  assign q, b\n  c = mul p, q\n  return c\n}",
+        "state p: kernel 0 writes 400 bytes in place|state q: kernel 0 writes 400 bytes in place|"
+        "copies: 0 bytes");
     planned("graph g(inout p: f32[101]) {\n  f = flip p\n  assign p, f\n}",
-            "state p: kernel 1 writes 404 bytes from a copy: it reads what it, or a state it waits for, "
+            "state p: kernel 1 writes 404 bytes from a copy: it reads what it, or a state it waits "
+            "for, "
             "overwrites|copies: 404 bytes");
-    planned("graph g(inout p: f32[100]) {\n  a = slice p {starts=[0], stops=[99]}\n"
-            "  b = slice p {starts=[1], stops=[100]}\n  assign b, a\n}",
-            "copies: 396 bytes");
-    planned("graph g(inout p: f32[100]) {\n  a = slice p {starts=[0], stops=[50]}\n"
-            "  b = slice p {starts=[50], stops=[100]}\n  assign b, a\n  return a\n}",
-            "copies: 200 bytes");
-    /* an earlier reader runs first; a later one reads the state's memory: still nothing is copied */
-    planned("graph g(inout p: f32[8,16], x: f32[16]) {\n  s = sum p {axes=[1]}\n  e = exp s\n"
-            "  r = slice p {starts=[2,0], stops=[3,16]}\n  assign r, x\n"
-            "  t = slice p {starts=[3,0], stops=[4,16]}\n  u = mul t, 2.0\n  assign t, u\n"
-            "  z = max p {axes=[0]}\n  return e, z\n}",
-            "copies: 0 bytes");
-    planned("graph g(inout h: f32[32], w: f32[32,32], x: f32[32]) {\n  a = matmul w, h\n  b = add a, x\n"
-            "  c = tanh b\n  assign h, c\n  return c\n}",
-            "state h: kernel 1 writes 128 bytes in place|copies: 0 bytes");
+    planned(
+        "graph g(inout p: f32[100]) {\n  a = slice p {starts=[0], stops=[99]}\n"
+        "  b = slice p {starts=[1], stops=[100]}\n  assign b, a\n}",
+        "copies: 396 bytes");
+    planned(
+        "graph g(inout p: f32[100]) {\n  a = slice p {starts=[0], stops=[50]}\n"
+        "  b = slice p {starts=[50], stops=[100]}\n  assign b, a\n  return a\n}",
+        "copies: 200 bytes");
+    /* an earlier reader runs first; a later one reads the state's memory: still nothing is copied
+     */
+    planned(
+        "graph g(inout p: f32[8,16], x: f32[16]) {\n  s = sum p {axes=[1]}\n  e = exp s\n"
+        "  r = slice p {starts=[2,0], stops=[3,16]}\n  assign r, x\n"
+        "  t = slice p {starts=[3,0], stops=[4,16]}\n  u = mul t, 2.0\n  assign t, u\n"
+        "  z = max p {axes=[0]}\n  return e, z\n}",
+        "copies: 0 bytes");
+    planned(
+        "graph g(inout h: f32[32], w: f32[32,32], x: f32[32]) {\n  a = matmul w, h\n  b = add a, "
+        "x\n"
+        "  c = tanh b\n  assign h, c\n  return c\n}",
+        "state h: kernel 1 writes 128 bytes in place|copies: 0 bytes");
     planned("graph g(inout p: f32[16,16], x: f32[16,16]) {\n  a = matmul p, x\n  assign p, a\n}",
             "copies: 1024 bytes");
-    planned("graph g(inout n: i64[], inout m: f32[4], inout v: f32[4], inout p: f32[4], d: f32[4]) {\n"
-            "  n1 = add n, 1\n  assign n, n1\n  a = lerp m, d, 0.1\n  assign m, a\n  dd = square d\n"
-            "  b = lerp v, dd, 0.01\n  assign v, b\n  r = sqrt v\n  s = add r, 1e-8\n  u = div m, s\n"
-            "  w = mul u, 0.001\n  q = sub p, w\n  assign p, q\n}",
-            "state m: kernel 1 writes 16 bytes in place|state v: kernel 1 writes 16 bytes in place|"
-            "state p: kernel 1 writes 16 bytes in place|copies: 0 bytes");
+    planned(
+        "graph g(inout n: i64[], inout m: f32[4], inout v: f32[4], inout p: f32[4], d: f32[4]) {\n"
+        "  n1 = add n, 1\n  assign n, n1\n  a = lerp m, d, 0.1\n  assign m, a\n  dd = square d\n"
+        "  b = lerp v, dd, 0.01\n  assign v, b\n  r = sqrt v\n  s = add r, 1e-8\n  u = div m, s\n"
+        "  w = mul u, 0.001\n  q = sub p, w\n  assign p, q\n}",
+        "state m: kernel 1 writes 16 bytes in place|state v: kernel 1 writes 16 bytes in place|"
+        "state p: kernel 1 writes 16 bytes in place|copies: 0 bytes");
 }
 
 /* Example 4.4 and exercise 8: y[0].add_(1), then y.t()[0].add_(1), in pure form. */
 static void test_functionalized(void) {
     static const char *const texts[] = {
-        "graph g(inout y: f32[3,4]) {\n  r = slice y {starts=[0,0], stops=[1,4]}\n  a = add r, 1.0\n  assign r, a\n}",
-        "graph g(inout y: f32[3,4]) {\n  t = transpose y\n  r = slice t {starts=[0,0], stops=[1,3]}\n"
+        "graph g(inout y: f32[3,4]) {\n  r = slice y {starts=[0,0], stops=[1,4]}\n  a = add r, "
+        "1.0\n  assign r, a\n}",
+        "graph g(inout y: f32[3,4]) {\n  t = transpose y\n  r = slice t {starts=[0,0], "
+        "stops=[1,3]}\n"
         "  a = add r, 1.0\n  assign r, a\n}"};
-    static const char *const ops[] = {"slice expand add slice slice_scatter ", /* the second slice is for its form */
-                                      "permute slice expand add permute slice slice_scatter permute "};
+    static const char *const ops[] = {
+        "slice expand add slice slice_scatter ", /* the second slice is for its form */
+        "permute slice expand add permute slice slice_scatter permute "};
     for (int k = 0; k < 2; k++) {
         stax_graph *g = parsed(texts[k]), *pure = stax_rewritten(g);
         char *text = CHECK(pure != NULL) ? stax_print(pure) : NULL, found[200] = "";
         for (const char *at = text; at && (at = strstr(at, "] = ")) != NULL; at += 4)
-            snprintf(found + strlen(found), sizeof found - strlen(found), "%.*s ", (int)strcspn(at + 4, " "), at + 4);
+            snprintf(found + strlen(found), sizeof found - strlen(found), "%.*s ",
+                     (int)strcspn(at + 4, " "), at + 4);
         CHECK_TEXT(found, ops[k]);
         stax_free(ctx, text);
         stax_graph_free(pure);
@@ -562,22 +591,28 @@ static void test_functionalized(void) {
 
 /* The two conditions of P 4.4: what was put in is seen, and what was there may be put back. */
 static void test_scatter_laws(void) {
-    static const char *const lists[] = {
-        "starts=[1,0], stops=[3,5], steps=[1,2]",  "starts=[none,none], stops=[none,none], steps=[-1,-2]",
-        "starts=[2,4], stops=[none,1], steps=[-1,-1]", "starts=[0,7], stops=[9,9], steps=[1,1]",
-        "starts=[-1,0], stops=[none,none], steps=[5,3]", "starts=[0,0], stops=[4,6], steps=[1,1]"};
+    static const char *const lists[] = {"starts=[1,0], stops=[3,5], steps=[1,2]",
+                                        "starts=[none,none], stops=[none,none], steps=[-1,-2]",
+                                        "starts=[2,4], stops=[none,1], steps=[-1,-1]",
+                                        "starts=[0,7], stops=[9,9], steps=[1,1]",
+                                        "starts=[-1,0], stops=[none,none], steps=[5,3]",
+                                        "starts=[0,0], stops=[4,6], steps=[1,1]"};
     for (int k = 0; k < 6; k++) {
         char text[600];
         snprintf(text, sizeof text,
-                 "graph g(x: f32[4,6], z: f32[4,6]) {\n  v = slice z {%s}\n  a = slice_scatter x, v {%s}\n"
-                 "  b = slice a {%s}\n  o = slice x {%s}\n  c = slice_scatter x, o {%s}\n  return b, v, c\n}",
+                 "graph g(x: f32[4,6], z: f32[4,6]) {\n  v = slice z {%s}\n  a = slice_scatter x, "
+                 "v {%s}\n"
+                 "  b = slice a {%s}\n  o = slice x {%s}\n  c = slice_scatter x, o {%s}\n  return "
+                 "b, v, c\n}",
                  lists[k], lists[k], lists[k], lists[k], lists[k]);
         stax_graph *g = parsed(text);
         stax_program *p = compiled(g);
         static feed f;
         if (p && CHECK(feed_make(&f, g, 4, 5))) {
             for (int pass = 0; pass < 2; pass++) {
-                CHECK_INT(pass ? stax_run(p, f.slots, f.outputs) : stax_interpret(g, f.all, f.outputs), STAX_OK);
+                CHECK_INT(
+                    pass ? stax_run(p, f.slots, f.outputs) : stax_interpret(g, f.all, f.outputs),
+                    STAX_OK);
                 int64_t n = f.outputs[0].shape[0] * f.outputs[0].shape[1];
                 CHECK_BYTES(f.outputs[0].data, f.outputs[1].data, (size_t)n * 4);
                 CHECK_BYTES(f.outputs[2].data, f.all[0].data, 24 * 4);
@@ -591,10 +626,11 @@ static void test_scatter_laws(void) {
 
 /* States carry on from call to call, also where contents are written in several steps. */
 static void test_calls(void) {
-    stax_graph *g = parsed("graph g(inout p: f32[3,4], inout k: i64[]) {\n"
-                           "  t = transpose p\n  c = slice t {starts=[1,0], stops=[2,3]}\n"
-                           "  d = add c, 1.0\n  assign c, d\n  k1 = add k, 1\n  assign k, k1\n"
-                           "  s = sum p\n  return s, k\n}");
+    stax_graph *g = parsed(
+        "graph g(inout p: f32[3,4], inout k: i64[]) {\n"
+        "  t = transpose p\n  c = slice t {starts=[1,0], stops=[2,3]}\n"
+        "  d = add c, 1.0\n  assign c, d\n  k1 = add k, 1\n  assign k, k1\n"
+        "  s = sum p\n  return s, k\n}");
     stax_program *p = compiled(g);
     static float m[12], s;
     static int64_t k, now;
@@ -617,11 +653,12 @@ static void test_calls(void) {
 
 /* A state that the caller keeps transposed, or as every second column of something. */
 static void test_strided(void) {
-    static const char text[] = "graph g(inout p: f32[3,4] strided, x: f32[4]) {\n"
-                               "  r = slice p {starts=[1,none], stops=[3,none]}\n  a = add r, x\n"
-                               "  assign r, a\n  f = flip p {axes=[1]}\n  s = sum f {axes=[0]}\n"
-                               "  b = slice p {starts=[0,0], stops=[3,1]}\n  assign b, 5.0\n"
-                               "  m = neg p\n  assign p, m\n  return s\n}";
+    static const char text[] =
+        "graph g(inout p: f32[3,4] strided, x: f32[4]) {\n"
+        "  r = slice p {starts=[1,none], stops=[3,none]}\n  a = add r, x\n"
+        "  assign r, a\n  f = flip p {axes=[1]}\n  s = sum f {axes=[0]}\n"
+        "  b = slice p {starts=[0,0], stops=[3,1]}\n  assign b, 5.0\n"
+        "  m = neg p\n  assign p, m\n  return s\n}";
     stax_graph *g = parsed(text);
     stax_program *p = compiled(g);
     float row[12], room[64], x[4] = {1, 2, 3, 4}, s[4], t[4];
@@ -651,39 +688,93 @@ static void test_strided(void) {
     stax_graph_free(g);
 }
 
-/* ---- memory that overlaps ------------------------------------------------------------------------
-   Every tensor of a call lies in one arena. A layout moves some of them onto each other; the call
-   must then give what it gives apart, or refuse and say which two, and then change nothing. */
+/* ---- memory that overlaps
+   ------------------------------------------------------------------------ Every tensor of a call
+   lies in one arena. A layout moves some of them onto each other; the call must then give what it
+   gives apart, or refuse and say which two, and then change nothing. */
 
 enum { ARENA = 4096, CELLS = 48 };
 
 typedef struct overlap {
     const char *text;
-    int rank, dims[2]; /* of all tensors: inputs x and y (or the state s and x), outputs a and b */
+    int rank, dims[2];  /* of all tensors: inputs x and y (or the state s and x), outputs a and b */
     const char *always; /* layouts that must be done in place by the compiled program */
 } overlap;
 
 static const overlap overlaps[] = {
-    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  a = add x, y\n  b = mul x, 2.0\n  return a, b\n}", 2, {6, 8}, ""},
-    {"graph g(x: f32[48], y: f32[48]) {\n  t = mul x, y\n  a = exp t\n  b = flip y\n  return a, b\n}", 1, {48, 0}, "a=x "},
-    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  a = softmax x\n  b = sub y, 1.0\n  return a, b\n}", 2, {6, 8}, "b=y "},
-    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  s = sum x\n  t = sum y\n  q = add s, t\n  r = expand q {shape=[6,8]}\n"
-     "  a = barrier r\n  b = add a, 1.0\n  return a, b\n}", 2, {6, 8}, "a=x b=x a=y b=y "},
-    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  u = slice x {starts=[1,0], stops=[6,8]}\n  l = slice x {starts=[0,0], stops=[1,8]}\n"
-     "  a = concat u, l {axis=0}\n  b = minimum x, y\n  return a, b\n}", 2, {6, 8}, ""},
-    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  s = sum x {axes=[1], keepdims=true}\n  a = mul y, s\n  b = add s, 1.0\n  c = expand b {shape=[6,8]}\n"
-     "  return a, c\n}", 2, {6, 8}, "a=y "},
-    {"graph g(x: f32[8,8], y: f32[8,8]) {\n  a = matmul x, y\n  b = transpose y\n  return a, b\n}", 2, {8, 8}, ""},
-    {"graph g(x: f32[48], y: f32[48]) {\n  c = max x\n  a = sub x, c\n  d = exp a\n  e = sum d\n  b = div d, e\n  return a, b\n}", 1, {48, 0}, ""},
-    {"graph g(inout x: f32[6,8], y: f32[6,8]) {\n  a = add x, y\n  assign x, a\n  b = mul y, 2.0\n  return a, b\n}", 2, {6, 8}, ""},
-    {"graph g(inout x: f32[6,8], y: f32[6,8]) {\n  r = slice x {starts=[1,0], stops=[3,8]}\n  q = slice y {starts=[0,0], stops=[2,8]}\n"
-     "  assign r, q\n  a = add x, y\n  b = neg x\n  return a, b\n}", 2, {6, 8}, ""},
-    {"graph g(inout x: f32[6,8], inout y: f32[6,8]) {\n  r = slice x {starts=[1,0], stops=[3,8]}\n  q = slice y {starts=[0,0], stops=[2,8]}\n"
-     "  assign r, q\n  assign q, 3.0\n  a = add x, y\n  b = neg x\n  return a, b\n}", 2, {6, 8}, ""},
-    {"graph g(inout x: f32[48], y: f32[48]) {\n  m = sum y\n  n = expand m {shape=[48]}\n  assign x, n\n  a = exp x\n  b = abs a\n  return a, b\n}", 1, {48, 0}, "x=y "},
-    {"graph g(x: f32[6,8] strided, y: f32[6,8]) {\n  a = add x, y\n  b = sub y, x\n  return a, b\n}", 2, {6, 8}, ""},
-    {"graph g(x: f32[6,8], n: f32[6,8]) {\n  a, c = loop 2, x, n { body(i, u, v) { w = add u, v\n  z = flip u\n  return w, z } }\n"
-     "  b = neg c\n  return a, b\n}", 2, {6, 8}, "a=x a=n b=x "}};
+    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  a = add x, y\n  b = mul x, 2.0\n  return a, b\n}",
+     2,
+     {6, 8},
+     ""},
+    {"graph g(x: f32[48], y: f32[48]) {\n  t = mul x, y\n  a = exp t\n  b = flip y\n  return a, "
+     "b\n}",
+     1,
+     {48, 0},
+     "a=x "},
+    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  a = softmax x\n  b = sub y, 1.0\n  return a, b\n}",
+     2,
+     {6, 8},
+     "b=y "},
+    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  s = sum x\n  t = sum y\n  q = add s, t\n  r = expand "
+     "q {shape=[6,8]}\n"
+     "  a = barrier r\n  b = add a, 1.0\n  return a, b\n}",
+     2,
+     {6, 8},
+     "a=x b=x a=y b=y "},
+    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  u = slice x {starts=[1,0], stops=[6,8]}\n  l = slice "
+     "x {starts=[0,0], stops=[1,8]}\n"
+     "  a = concat u, l {axis=0}\n  b = minimum x, y\n  return a, b\n}",
+     2,
+     {6, 8},
+     ""},
+    {"graph g(x: f32[6,8], y: f32[6,8]) {\n  s = sum x {axes=[1], keepdims=true}\n  a = mul y, s\n "
+     " b = add s, 1.0\n  c = expand b {shape=[6,8]}\n"
+     "  return a, c\n}",
+     2,
+     {6, 8},
+     "a=y "},
+    {"graph g(x: f32[8,8], y: f32[8,8]) {\n  a = matmul x, y\n  b = transpose y\n  return a, b\n}",
+     2,
+     {8, 8},
+     ""},
+    {"graph g(x: f32[48], y: f32[48]) {\n  c = max x\n  a = sub x, c\n  d = exp a\n  e = sum d\n  "
+     "b = div d, e\n  return a, b\n}",
+     1,
+     {48, 0},
+     ""},
+    {"graph g(inout x: f32[6,8], y: f32[6,8]) {\n  a = add x, y\n  assign x, a\n  b = mul y, 2.0\n "
+     " return a, b\n}",
+     2,
+     {6, 8},
+     ""},
+    {"graph g(inout x: f32[6,8], y: f32[6,8]) {\n  r = slice x {starts=[1,0], stops=[3,8]}\n  q = "
+     "slice y {starts=[0,0], stops=[2,8]}\n"
+     "  assign r, q\n  a = add x, y\n  b = neg x\n  return a, b\n}",
+     2,
+     {6, 8},
+     ""},
+    {"graph g(inout x: f32[6,8], inout y: f32[6,8]) {\n  r = slice x {starts=[1,0], stops=[3,8]}\n "
+     " q = slice y {starts=[0,0], stops=[2,8]}\n"
+     "  assign r, q\n  assign q, 3.0\n  a = add x, y\n  b = neg x\n  return a, b\n}",
+     2,
+     {6, 8},
+     ""},
+    {"graph g(inout x: f32[48], y: f32[48]) {\n  m = sum y\n  n = expand m {shape=[48]}\n  assign "
+     "x, n\n  a = exp x\n  b = abs a\n  return a, b\n}",
+     1,
+     {48, 0},
+     "x=y "},
+    {"graph g(x: f32[6,8] strided, y: f32[6,8]) {\n  a = add x, y\n  b = sub y, x\n  return a, "
+     "b\n}",
+     2,
+     {6, 8},
+     ""},
+    {"graph g(x: f32[6,8], n: f32[6,8]) {\n  a, c = loop 2, x, n { body(i, u, v) { w = add u, v\n  "
+     "z = flip u\n  return w, z } }\n"
+     "  b = neg c\n  return a, b\n}",
+     2,
+     {6, 8},
+     "a=x a=n b=x "}};
 
 /* Places of x, y, a, b in the arena, in elements, and the name of what meets. */
 typedef struct layout {
@@ -692,13 +783,13 @@ typedef struct layout {
 } layout;
 
 static const layout layouts[] = {
-    {"apart ", {0, 100, 200, 300}},  {"a=x ", {0, 100, 0, 300}},      {"b=x ", {0, 100, 200, 0}},
-    {"a=y ", {0, 100, 100, 300}},    {"b=y ", {0, 100, 200, 100}},    {"x=y ", {0, 0, 200, 300}},
-    {"x=y=a ", {0, 0, 0, 300}},      {"a=x b=y ", {0, 100, 0, 100}},  {"a=y b=x ", {0, 100, 100, 0}},
-    {"a=b ", {0, 100, 200, 200}},    {"a~b ", {0, 100, 200, 247}},    {"a~x+1 ", {0, 100, 1, 300}},
-    {"a~x+47 ", {0, 100, 47, 300}},  {"a~x-1 ", {50, 100, 49, 300}},  {"x~a-47 ", {0, 200, 300, 47}},
-    {"x~y ", {0, 1, 200, 300}},      {"x~y a=x ", {0, 3, 0, 300}},    {"b~y-8 ", {0, 100, 200, 92}},
-    {"touch ", {0, 64, 128, 192}},   {"a=b=x ", {0, 100, 0, 0}}};
+    {"apart ", {0, 100, 200, 300}}, {"a=x ", {0, 100, 0, 300}},     {"b=x ", {0, 100, 200, 0}},
+    {"a=y ", {0, 100, 100, 300}},   {"b=y ", {0, 100, 200, 100}},   {"x=y ", {0, 0, 200, 300}},
+    {"x=y=a ", {0, 0, 0, 300}},     {"a=x b=y ", {0, 100, 0, 100}}, {"a=y b=x ", {0, 100, 100, 0}},
+    {"a=b ", {0, 100, 200, 200}},   {"a~b ", {0, 100, 200, 247}},   {"a~x+1 ", {0, 100, 1, 300}},
+    {"a~x+47 ", {0, 100, 47, 300}}, {"a~x-1 ", {50, 100, 49, 300}}, {"x~a-47 ", {0, 200, 300, 47}},
+    {"x~y ", {0, 1, 200, 300}},     {"x~y a=x ", {0, 3, 0, 300}},   {"b~y-8 ", {0, 100, 200, 92}},
+    {"touch ", {0, 64, 128, 192}},  {"a=b=x ", {0, 100, 0, 0}}};
 
 static float arena[ARENA];
 
@@ -761,7 +852,8 @@ static void one_overlap(const overlap *o, const layout *l, const stax_graph *g, 
                     printf("%s: tensor %d of\n%s\n", l->name, k, o->text);
         right++;
         if (strcmp(l->name, "a=b ") == 0 || strchr(l->name, '~'))
-            if (!CHECK(strcmp(l->name, "x~y ") == 0)) printf("%s is allowed\n%s\n", l->name, o->text);
+            if (!CHECK(strcmp(l->name, "x~y ") == 0))
+                printf("%s is allowed\n%s\n", l->name, o->text);
     } else {
         CHECK_INT(s, STAX_E_ALIAS);
         CHECK_HAS(stax_error(ctx), "share memory: bytes ");
@@ -781,7 +873,8 @@ static void test_overlaps(void) {
         for (size_t j = 0; p && j < sizeof layouts / sizeof *layouts; j++)
             for (int c = 0; c < 3; c++) {
                 const char *name = layouts[j].name;
-                bool must = j == 0 || strcmp(name, "touch ") == 0 || (c != 1 && strstr(o->always, name));
+                bool must =
+                    j == 0 || strcmp(name, "touch ") == 0 || (c != 1 && strstr(o->always, name));
                 one_overlap(o, &layouts[j], g, p, calls[c], must);
             }
         stax_program_free(p);
@@ -793,8 +886,9 @@ static void test_overlaps(void) {
 
 /* Strided tensors: what lies between the elements is not theirs. */
 static void test_strided_overlaps(void) {
-    stax_graph *g = parsed("graph g(x: f32[6] strided, inout s: f32[6] strided) {\n"
-                           "  a = add s, x\n  assign s, a\n  b = flip x\n  return b\n}");
+    stax_graph *g = parsed(
+        "graph g(x: f32[6] strided, inout s: f32[6] strided) {\n"
+        "  a = add s, x\n  assign s, a\n  b = flip x\n  return b\n}");
     stax_program *p = compiled(g);
     stax_tensor in[2], out;
     float room[6];
@@ -829,8 +923,9 @@ static void test_strided_overlaps(void) {
 
 /* The caller's workspace is apart from everything, and so says the message. */
 static void test_workspace_overlaps(void) {
-    stax_graph *g = parsed("graph g(x: f32[32], inout s: f32[32], param w: f32[32,32]) {\n"
-                           "  a = matmul w, x\n  b = matmul w, a\n  f = flip s\n  assign s, f\n  return b\n}");
+    stax_graph *g = parsed(
+        "graph g(x: f32[32], inout s: f32[32], param w: f32[32,32]) {\n"
+        "  a = matmul w, x\n  b = matmul w, a\n  f = flip s\n  assign s, f\n  return b\n}");
     stax_program *p = compiled(g);
     static unsigned char raw[4096 + STAX_ALIGN];
     unsigned char *room = raw + STAX_ALIGN - (uintptr_t)raw % STAX_ALIGN;
@@ -868,9 +963,10 @@ static void test_select(void) {
                                "graph g(inout y: f32[3,4]) {\n  r = select y {axis=0, index=0}\n"
                                "  a = add r, 1.0\n  assign r, a\n}");
     if (g)
-        planned("graph g(inout y: f32[3,4]) {\n  r = select y {axis=0, index=0}\n  a = add r, 1.0\n"
-                "  assign r, a\n}",
-                "state y: kernel 0 writes 16 bytes in place|copies: 0 bytes");
+        planned(
+            "graph g(inout y: f32[3,4]) {\n  r = select y {axis=0, index=0}\n  a = add r, 1.0\n"
+            "  assign r, a\n}",
+            "state y: kernel 0 writes 16 bytes in place|copies: 0 bytes");
     else
         SKIP("select is not built yet");
     stax_graph_free(g);
