@@ -9246,8 +9246,7 @@ static staxi_ix staxi_count_elements(const staxi_infer *c, const staxi_ix *dims,
         if (staxi_ix_equals(c->g, dims[d], 0)) return dims[d];
     }
     for (int d = 0; d < n; d++)
-        product =
-            staxi_ix_mul(staxi_pool(c), product, staxi_ix_settle(staxi_pool(c), dims[d]));
+        product = staxi_ix_mul(staxi_pool(c), product, staxi_ix_settle(staxi_pool(c), dims[d]));
     return product;
 }
 
@@ -10012,9 +10011,7 @@ static bool staxi_infer_reduction(staxi_infer *c, int keepdims_slot, stax_dtype 
 
 /* Integers widen to 64 bits of their signedness. */
 static stax_dtype staxi_sum_dtype(stax_dtype in) {
-    return staxi_is_float(in)                          ? in
-           : staxi_dtype_class(in) == STAXI_UNSIGNED ? STAX_U64
-                                                       : STAX_I64;
+    return staxi_is_float(in) ? in : staxi_dtype_class(in) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
 }
 
 /* sum, prod */
@@ -10191,10 +10188,10 @@ static bool staxi_infer_scatter(staxi_infer *c) {
         return false;
     if (l && !staxi_literal_check(c, l, (stax_dtype)x->dtype)) return false;
     if (!l && staxi_in(c, 2)->dtype != x->dtype)
-        return staxi_op_fail(c, STAX_E_DTYPE, STAXI_SAY("stax_cast the updates"),
-                             STAXI_SAY("scatter does not convert: expected updates of %s, found %s"),
-                             staxi_dtype_name((stax_dtype)x->dtype),
-                             staxi_dtype_name(staxi_in_dtype(c, 2)));
+        return staxi_op_fail(
+            c, STAX_E_DTYPE, STAXI_SAY("stax_cast the updates"),
+            STAXI_SAY("scatter does not convert: expected updates of %s, found %s"),
+            staxi_dtype_name((stax_dtype)x->dtype), staxi_dtype_name(staxi_in_dtype(c, 2)));
     return staxi_fits_into(c, 2, &room, "the updates") && staxi_result(c, (stax_dtype)x->dtype, x);
 }
 
@@ -12824,14 +12821,14 @@ static stax_value staxi_build_scan(stax_op op, stax_value x, int64_t axis, bool 
     return staxi_build1(op, x, a);
 }
 
-#define STAXI_BUILD_SCAN(name, ID)                                                              \
-    STAXDEF stax_value(stax_##name)(stax_value x, int64_t axis, bool exclusive, bool reverse) { \
-        return staxi_build_scan(STAX_OP_##ID, x, axis, exclusive, reverse, false,               \
-                                STAX_DTYPE_NONE);                                               \
-    }                                                                                           \
-    STAXDEF stax_value(stax_##name##_as)(stax_value x, int64_t axis, bool exclusive,            \
-                                         bool reverse, stax_dtype dtype) {                      \
-        return staxi_build_scan(STAX_OP_##ID, x, axis, exclusive, reverse, true, dtype);        \
+#define STAXI_BUILD_SCAN(name, ID)                                                                 \
+    STAXDEF stax_value(stax_##name)(stax_value x, int64_t axis, bool exclusive, bool reverse) {    \
+        return staxi_build_scan(STAX_OP_##ID, x, axis, exclusive, reverse, false,                  \
+                                STAX_DTYPE_NONE);                                                  \
+    }                                                                                              \
+    STAXDEF stax_value(stax_##name##_as)(stax_value x, int64_t axis, bool exclusive, bool reverse, \
+                                         stax_dtype dtype) {                                       \
+        return staxi_build_scan(STAX_OP_##ID, x, axis, exclusive, reverse, true, dtype);           \
     }
 STAXI_BUILD_SCAN(cumsum, CUMSUM)
 STAXI_BUILD_SCAN(cumprod, CUMPROD)
@@ -16185,8 +16182,8 @@ static bool staxi_expand_index(staxi_expander *e, const staxi_node *n, uint32_t 
     return results[0] != 0;
 }
 
-/* In the basis the indices are i64[K] and the updates [A, K, B]; f16 and bf16 add up in f32. Setting
-   copies, so it works on what is stored. */
+/* In the basis the indices are i64[K] and the updates [A, K, B]; f16 and bf16 add up in f32.
+   Setting copies, so it works on what is stored. */
 static bool staxi_expand_scatter(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     staxi_ix_pool *pool = &e->to->root->sizes;
     stax_dtype dtype = staxi_old_dtype(e, n);
@@ -16211,7 +16208,8 @@ static bool staxi_expand_scatter(staxi_expander *e, const staxi_node *n, uint32_
     return staxi_x_finish(e, n, staxi_x_node(e, STAX_OP_SCATTER, s, 3, n->attrs), results);
 }
 
-/* Scanned in the dtype of the result, f16 and bf16 in f32; bool as u8, where a sum is "any before". */
+/* Scanned in the dtype of the result, f16 and bf16 in f32; bool as u8, where a sum is "any before".
+ */
 static bool staxi_expand_scan(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     stax_op op = (stax_op)n->op;
     stax_dtype dtype = staxi_old_dtype(e, n);
@@ -16669,7 +16667,8 @@ static bool staxi_expand_kthvalue(staxi_expander *e, const staxi_node *n, uint32
     first = staxi_x_node(e, STAX_OP_TOPK, &x, 1, attrs);
     if (!first) return false;
     for (uint32_t i = 0; i < 2; i++)
-        results[i] = staxi_x_reshape(e, staxi_x_slice(e, first + i, axis, -1, STAX_NONE, 1), &shape);
+        results[i] =
+            staxi_x_reshape(e, staxi_x_slice(e, first + i, axis, -1, STAX_NONE, 1), &shape);
     return results[0] && results[1];
 }
 
@@ -16679,8 +16678,8 @@ static uint32_t staxi_x_entry(staxi_expander *e, uint32_t v, staxi_ix at) {
     return staxi_x_gather(e, STAX_OP_GATHER, v, v ? staxi_x_size_value(e, at) : 0, last, "clip");
 }
 
-/* The reduced axes become one, at the end, and are sorted. a and b are the middle ones (the same one
-   of an odd number): a == b ? a : a/2 + b/2. The largest says whether there is a NaN. */
+/* The reduced axes become one, at the end, and are sorted. a and b are the middle ones (the same
+   one of an odd number): a == b ? a : a/2 + b/2. The largest says whether there is a NaN. */
 static bool staxi_expand_median(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     staxi_ix_pool *pool = &e->to->root->sizes;
     uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), a, b, last, middle;
@@ -16711,11 +16710,9 @@ static bool staxi_expand_median(staxi_expander *e, const staxi_node *n, uint32_t
     a = staxi_x_entry(e, x, staxi_ix_floordiv(pool, staxi_ix_sub(pool, count, one), two));
     b = staxi_x_entry(e, x, staxi_ix_floordiv(pool, count, two));
     last = staxi_x_entry(e, x, staxi_ix_sub(pool, count, one));
-    middle =
-        staxi_x_op2(e, STAX_OP_ADD, staxi_x_times(e, a, 0.5), staxi_x_times(e, b, 0.5));
+    middle = staxi_x_op2(e, STAX_OP_ADD, staxi_x_times(e, a, 0.5), staxi_x_times(e, b, 0.5));
     middle = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, a, b), a, middle);
-    middle =
-        staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISNAN, last), last, middle);
+    middle = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISNAN, last), last, middle);
     return staxi_x_reduced(e, n, middle, results);
 }
 
@@ -16728,8 +16725,8 @@ static uint32_t staxi_x_before(staxi_expander *e, uint32_t x, uint32_t y) {
     return staxi_x_op2(e, STAX_OP_LOGICAL_OR, less, nan);
 }
 
-/* How many entries of the line come before v, bit by bit from the highest: p grows by a power of two
-   where the entry in front of the new place still does. */
+/* How many entries of the line come before v, bit by bit from the highest: p grows by a power of
+   two where the entry in front of the new place still does. */
 static bool staxi_expand_searchsorted(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     bool buckets = n->op == STAX_OP_BUCKETIZE;
     bool right = buckets ? n->attrs[0].i != 0 : strcmp(n->attrs[0].text, "right") == 0;
@@ -16759,13 +16756,12 @@ static bool staxi_expand_searchsorted(staxi_expander *e, const staxi_node *n, ui
         uint32_t q, entry, before;
         if (step > range.hi) continue;
         q = staxi_x_with(e, STAX_OP_ADD, p, staxi_x_int(e, step, STAX_I64));
-        entry = staxi_x_gather(e, STAX_OP_GATHER, a,
-                               staxi_x_with(e, STAX_OP_SUB, q, staxi_x_int(e, 1, STAX_I64)), 0,
-                               "clip");
+        entry =
+            staxi_x_gather(e, STAX_OP_GATHER, a,
+                           staxi_x_with(e, STAX_OP_SUB, q, staxi_x_int(e, 1, STAX_I64)), 0, "clip");
         before = right ? staxi_x_op1(e, STAX_OP_LOGICAL_NOT, staxi_x_before(e, v, entry))
                        : staxi_x_before(e, entry, v);
-        before = staxi_x_op2(e, STAX_OP_LOGICAL_AND, before,
-                             staxi_x_with(e, STAX_OP_LE, q, size));
+        before = staxi_x_op2(e, STAX_OP_LOGICAL_AND, before, staxi_x_with(e, STAX_OP_LE, q, size));
         p = staxi_x_op3(e, STAX_OP_WHERE, before, q, p);
     }
     results[0] = p;
@@ -18846,32 +18842,33 @@ static bool staxi_fold_one(const staxi_fold *f, stax_op op, stax_dtype dtype, co
     return false;
 }
 
-/* ---- scans: the running values of a line x[0 .. n-1]. Segments of 32 are scanned one element after
-   the other, their totals by the same rule, and the total before a segment goes in front of each of
-   its elements. In place; `totals` has room for n/16 + 32. Integers and extremes are free of order. */
+/* ---- scans: the running values of a line x[0 .. n-1]. Segments of 32 are scanned one element
+   after the other, their totals by the same rule, and the total before a segment goes in front of
+   each of its elements. In place; `totals` has room for n/16 + 32. Integers and extremes are free
+   of order. */
 
 #define STAXI_SEGMENT ((int64_t)32)
 
-#define STAXI_SCAN(name, T, COMBINE)                                                        \
-    static void staxi_scan_##name(T *x, int64_t n, T *totals) {                             \
-        int64_t segments = (n + STAXI_SEGMENT - 1) / STAXI_SEGMENT;                         \
-        for (int64_t s = 0; s < segments; s++) {                                            \
-            int64_t k = s * STAXI_SEGMENT, end = k + STAXI_SEGMENT;                         \
-            if (end > n) end = n;                                                           \
-            while (++k < end) x[k] = COMBINE(x[k - 1], x[k]);                               \
-            totals[s] = x[end - 1];                                                         \
-        }                                                                                   \
-        if (segments <= 1) return;                                                          \
-        staxi_scan_##name(totals, segments, totals + segments);                             \
-        for (int64_t k = STAXI_SEGMENT; k < n; k++)                                         \
-            x[k] = COMBINE(totals[k / STAXI_SEGMENT - 1], x[k]);                            \
+#define STAXI_SCAN(name, T, COMBINE)                                \
+    static void staxi_scan_##name(T *x, int64_t n, T *totals) {     \
+        int64_t segments = (n + STAXI_SEGMENT - 1) / STAXI_SEGMENT; \
+        for (int64_t s = 0; s < segments; s++) {                    \
+            int64_t k = s * STAXI_SEGMENT, end = k + STAXI_SEGMENT; \
+            if (end > n) end = n;                                   \
+            while (++k < end) x[k] = COMBINE(x[k - 1], x[k]);       \
+            totals[s] = x[end - 1];                                 \
+        }                                                           \
+        if (segments <= 1) return;                                  \
+        staxi_scan_##name(totals, segments, totals + segments);     \
+        for (int64_t k = STAXI_SEGMENT; k < n; k++)                 \
+            x[k] = COMBINE(totals[k / STAXI_SEGMENT - 1], x[k]);    \
     }
 /* log(e^a + e^b), as the composite logaddexp */
-#define STAXI_LOGADD(d, T, LOG2)                                                                 \
-    static T staxi_logadd_##d(T a, T b) {                                                        \
-        T apart = staxi_abs_##d(a - b);                                                          \
-        return a == b ? a + LOG2                                                                 \
-                      : staxi_maximum_##d(a, b) + staxi_log1p_##d(staxi_exp_##d(-apart));        \
+#define STAXI_LOGADD(d, T, LOG2)                                                          \
+    static T staxi_logadd_##d(T a, T b) {                                                 \
+        T apart = staxi_abs_##d(a - b);                                                   \
+        return a == b ? a + LOG2                                                          \
+                      : staxi_maximum_##d(a, b) + staxi_log1p_##d(staxi_exp_##d(-apart)); \
     }
 STAXI_LOGADD(f32, float, 0.69314718055994531f)
 STAXI_LOGADD(f64, double, 0.69314718055994531)
@@ -18889,8 +18886,8 @@ STAXI_SCAN(prod_u8, uint8_t, staxi_mul_u8)
 STAXI_SCAN(prod_u16, uint16_t, staxi_mul_u16)
 STAXI_SCAN(prod_u32, uint32_t, staxi_mul_u32)
 STAXI_SCAN(prod_u64, uint64_t, staxi_mul_u64)
-#define STAXI_ORDERED_SCANS(d, T, LEAST, LARGEST)  \
-    STAXI_SCAN(max_##d, T, staxi_maximum_##d)      \
+#define STAXI_ORDERED_SCANS(d, T, LEAST, LARGEST) \
+    STAXI_SCAN(max_##d, T, staxi_maximum_##d)     \
     STAXI_SCAN(min_##d, T, staxi_minimum_##d)
 STAXI_ORDERED(STAXI_ORDERED_SCANS)
 
@@ -18903,7 +18900,7 @@ static bool staxi_scan_line(stax_op op, stax_dtype dtype, void *x, int64_t n, vo
     STAXI_SCAN_CASE(CUMSUM, D, sum_##u, T) \
     STAXI_SCAN_CASE(CUMSUM, U, sum_##u, T) \
     STAXI_SCAN_CASE(CUMPROD, D, prod_##u, T) STAXI_SCAN_CASE(CUMPROD, U, prod_##u, T)
-#define STAXI_SCAN_ORDERED(d, D, T)      \
+#define STAXI_SCAN_ORDERED(d, D, T)        \
     STAXI_SCAN_CASE(CUMMAX, D, max_##d, T) \
     STAXI_SCAN_CASE(CUMMIN, D, min_##d, T)
     STAXI_SCAN_CASE(CUMSUM, F32, sum_f32, float)
@@ -22680,8 +22677,8 @@ typedef struct staxi_loop_axis {
 } staxi_loop_axis;
 
 /* Axes: first the n_domain parallel ones (row-major, extents of literal 1 dropped), then the
-   n_reduce reduced ones, outermost first, in n_runs runs (run_axes axes each, outermost first). SCAN
-   and SORT have one axis instead, the line. The domain of SCATTER is that of its updates. */
+   n_reduce reduced ones, outermost first, in n_runs runs (run_axes axes each, outermost first).
+   SCAN and SORT have one axis instead, the line. The domain of SCATTER is that of its updates. */
 typedef struct staxi_stage {
     uint8_t kind, combine, order, dtype;
     uint8_t n_domain, n_reduce, n_runs;
@@ -23149,8 +23146,7 @@ static staxi_expr staxi_lower_top(staxi_stages *p, const staxi_node *n, const st
     int axis = staxi_basis_axis(p->graph, n);
     staxi_ix at[STAX_MAX_RANK];
     for (int d = 0; d < staxi_type_of(p, src)->rank; d++) at[d] = ix[d];
-    at[axis] =
-        staxi_ex_as_leaf(p, staxi_lower(p, n->first_value + 1, ix), staxi_dim(p, src, axis));
+    at[axis] = staxi_ex_as_leaf(p, staxi_lower(p, n->first_value + 1, ix), staxi_dim(p, src, axis));
     return at[axis] ? staxi_lower(p, src, at) : 0;
 }
 
@@ -23868,7 +23864,8 @@ static uint32_t staxi_stage_scatter(staxi_stages *p, uint32_t value) {
     s = &p->stages[id];
     staxi_stage_domain(p, s, updates, ix);
     s->base = base;
-    for (int d = 0; d < axis; d++) s->line += !staxi_is_one(p, staxi_dim(p, updates, d));
+    for (int d = 0; d < axis; d++)
+        if (!staxi_is_one(p, staxi_dim(p, updates, d))) s->line++;
     s->in_order = !staxi_is_one(p, staxi_dim(p, updates, axis));
     for (int d = 0; d < rank; d++) at[d] = ix[d];
     at[axis] = staxi_lower_index(p, n, &ix[axis], staxi_dim(p, value, axis));
@@ -23883,7 +23880,8 @@ static uint32_t staxi_stage_scatter(staxi_stages *p, uint32_t value) {
     return v[0] && p->stages[id].expr[1] ? id : 0;
 }
 
-/* gather, take_along_axis (in mode "error") and scatter: all indices are checked before they are used
+/* gather, take_along_axis (in mode "error") and scatter: all indices are checked before they are
+ * used
  */
 static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     const staxi_node *n = staxi_producer(p, value);
@@ -24920,8 +24918,8 @@ static bool staxi_is_register(const staxi_kernel *K, const staxi_stage *st) {
     return staxi_has_inner(st) || (K->has_reduce && st->n_domain == K->n_outer);
 }
 
-/* The keys of a line with where each comes from, twice: to sort there and back. Indices share a word
-   with narrow keys where all of them are known to fit. */
+/* The keys of a line with where each comes from, twice: to sort there and back. Indices share a
+   word with narrow keys where all of them are known to fit. */
 static bool staxi_pairs_are_narrow(const staxi_stages *p, const staxi_stage *st) {
     return staxi_dtype_bytes((stax_dtype)p->exprs[st->expr[0]].dtype) <= 4 &&
            staxi_ix_range(&p->ix, st->source.extent).hi <= (int64_t)UINT32_MAX;
@@ -24953,8 +24951,8 @@ static bool staxi_store_bases(staxi_schedule *s) {
         staxi_stage *st = &p->stages[k];
         if (st->kind != STAXI_STAGE_SCATTER) continue;
         if (!st->buffer)
-            st->buffer = staxi_buffer_add(p, "t", STAXI_SCOPE_ROOT, staxi_type_of(p, st->value),
-                                          p->graph);
+            st->buffer =
+                staxi_buffer_add(p, "t", STAXI_SCOPE_ROOT, staxi_type_of(p, st->value), p->graph);
         if (!st->buffer) return false;
         p->stages[st->base].buffer = st->buffer;
     }
@@ -25128,10 +25126,10 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
      LET    a value of this level, kept in a register: ref is the stage
      EVAL   a value computed here, so that the selects behind it share it
      STORE  expression to buffer;   CHECK  an expression must lie in [-limit, limit)
-     SCAN   running values along runs[0], as ACC in rows or across columns; its children run for every
-            element, with its value in the register of the stage
-     SORT   the line runs[1] in order; the children run for each of the first runs[0] elements
-   Loops are normalised here: adjacent loops whose every access walks on evenly become one (P 6.3).
+     SCAN   running values along runs[0], as ACC in rows or across columns; its children run for
+   every element, with its value in the register of the stage SORT   the line runs[1] in order; the
+   children run for each of the first runs[0] elements Loops are normalised here: adjacent loops
+   whose every access walks on evenly become one (P 6.3).
  */
 
 typedef enum staxi_tree_kind {
@@ -25155,7 +25153,7 @@ typedef struct staxi_tree_node {
     staxi_loop_axis runs[STAX_MAX_RANK]; /* ACC: one loop a run, outermost first               */
     uint8_t n_runs;
     staxi_expr expr[2]; /* STORE: the second one is a value that `at` needs                  */
-    uint32_t ref;   /* STORE: buffer; others: stage                       */
+    uint32_t ref;       /* STORE: buffer; others: stage                       */
     staxi_ix at;    /* STORE: flat index                                  */
     staxi_ix limit; /* CHECK                                              */
 } staxi_tree_node;
@@ -25637,7 +25635,8 @@ static bool staxi_tree_segment(staxi_trees *t, uint32_t kernel, uint32_t segment
     const staxi_kernel *K = &t->s->kernels[kernel];
     const staxi_segment *g = &K->segments[segment];
     uint32_t each = 0, after = 0, node;
-    bool line = staxi_is_line(&t->s->p->stages[K->first_stage]), reduce = g->mode == STAXI_MODE_ROW || g->mode == STAXI_MODE_COLUMN;
+    bool line = staxi_is_line(&t->s->p->stages[K->first_stage]),
+         reduce = g->mode == STAXI_MODE_ROW || g->mode == STAXI_MODE_COLUMN;
     if (!staxi_tree_members(
             t, kernel, segment, &each, &after,
             !reduce && g->n_loops == 0 && g->mode == STAXI_MODE_MAP && K->has_reduce))
@@ -26060,12 +26059,19 @@ static const char *const staxi_lines_scan[] = {
     "    /* the next n elements, in place: whole segments, but at the end; eight segments at a time hide the latency */ \\",
     "    SX_FUNCTION void sx_##name##_block(sx_##name *s, T *x, int64_t n) { \\",
     "        int64_t at = 0; \\",
-    "        for (; at + 256 <= n; at += 256) for (int k = 1; k < 32; k++) { \\",
-    "            T *y = x + at + k; \\",
-    "            y[0] = COMBINE(y[-1], y[0]); y[32] = COMBINE(y[31], y[32]); \\",
-    "            y[64] = COMBINE(y[63], y[64]); y[96] = COMBINE(y[95], y[96]); \\",
-    "            y[128] = COMBINE(y[127], y[128]); y[160] = COMBINE(y[159], y[160]); \\",
-    "            y[192] = COMBINE(y[191], y[192]); y[224] = COMBINE(y[223], y[224]); \\",
+    "        for (; at + 256 <= n; at += 256) { \\",
+    "            T *y = x + at; \\",
+    "            T a = y[0], b = y[32], c = y[64], d = y[96], e = y[128], f = y[160], g = y[192], h = y[224]; \\",
+    "            for (int k = 1; k < 32; k++) { \\",
+    "                y[k] = a = COMBINE(a, y[k]); \\",
+    "                y[k + 32] = b = COMBINE(b, y[k + 32]); \\",
+    "                y[k + 64] = c = COMBINE(c, y[k + 64]); \\",
+    "                y[k + 96] = d = COMBINE(d, y[k + 96]); \\",
+    "                y[k + 128] = e = COMBINE(e, y[k + 128]); \\",
+    "                y[k + 160] = f = COMBINE(f, y[k + 160]); \\",
+    "                y[k + 192] = g = COMBINE(g, y[k + 192]); \\",
+    "                y[k + 224] = h = COMBINE(h, y[k + 224]); \\",
+    "            } \\",
     "        } \\",
     "        for (; at < n; at += 32) for (int64_t k = at + 1; k < at + 32 && k < n; k++) x[k] = COMBINE(x[k - 1], x[k]); \\",
     "        for (at = 0; at < n; at += 32) { \\",
@@ -26084,30 +26090,32 @@ static const char *const staxi_lines_scan[] = {
     "        x[0] = s->last; \\",
     "        s->last = last; \\",
     "    }",
-    "/* the same for 64 lines side by side, one element of each at a time */",
+    "/* the same for up to 256 lines side by side, one element of each at a time; sixteens make short loops */",
+    "#define SX_LINES(s) for (int v = 0; v < (s)->lines; v += 16) for (int u = v; u < v + 16; u++)",
     "#define SX_SCAN_COLUMNS(name, T, COMBINE) \\",
-    "    typedef struct sx_##name { T here[12][64], before[12][64], last[64]; int64_t n[12]; } sx_##name; \\",
-    "    SX_FUNCTION void sx_##name##_begin(sx_##name *s, T nothing) { \\",
+    "    typedef struct sx_##name { T here[12][256], before[12][256], last[256]; int64_t n[12]; int lines; } sx_##name; \\",
+    "    SX_FUNCTION void sx_##name##_begin(sx_##name *s, T nothing, int64_t lines) { \\",
+    "        s->lines = (int)lines; \\",
     "        for (int i = 0; i < 12; i++) s->n[i] = 0; \\",
-    "        for (int u = 0; u < 64; u++) s->last[u] = nothing; \\",
+    "        SX_LINES(s) s->last[u] = nothing; \\",
     "    } \\",
     "    SX_FUNCTION void sx_##name##_put(sx_##name *s, int level, T *x) { \\",
     "        const int64_t n = s->n[level]++; \\",
     "        T *here = s->here[level], *before = s->before[level]; \\",
     "        if (n % 32 == 0) { \\",
     "            if (n > 0) { \\",
-    "                for (int u = 0; u < 64; u++) before[u] = here[u]; \\",
+    "                SX_LINES(s) before[u] = here[u]; \\",
     "                sx_##name##_put(s, level + 1, before); \\",
     "            } \\",
-    "            for (int u = 0; u < 64; u++) here[u] = x[u]; \\",
+    "            SX_LINES(s) here[u] = x[u]; \\",
     "        } else { \\",
-    "            for (int u = 0; u < 64; u++) here[u] = COMBINE(here[u], x[u]); \\",
+    "            SX_LINES(s) here[u] = COMBINE(here[u], x[u]); \\",
     "        } \\",
-    "        if (n < 32) for (int u = 0; u < 64; u++) x[u] = here[u]; \\",
-    "        else for (int u = 0; u < 64; u++) x[u] = COMBINE(before[u], here[u]); \\",
+    "        if (n < 32) { SX_LINES(s) x[u] = here[u]; } \\",
+    "        else { SX_LINES(s) x[u] = COMBINE(before[u], here[u]); } \\",
     "    } \\",
     "    SX_FUNCTION void sx_##name##_shift(sx_##name *s, T *x) { \\",
-    "        for (int u = 0; u < 64; u++) { const T last = x[u]; x[u] = s->last[u]; s->last[u] = last; } \\",
+    "        SX_LINES(s) { const T last = x[u]; x[u] = s->last[u]; s->last[u] = last; } \\",
     "    }",
     NULL};
 /* clang-format on */
@@ -28409,9 +28417,10 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
 
 /* ---- scans and sorts ---- */
 
-enum { STAXI_SCAN_BLOCK = 1024, STAXI_SCAN_TILE = 64 };
+enum { STAXI_SCAN_BLOCK = 1024, STAXI_SCAN_TILE = 256 }; /* as in the prelude */
 
-/* "scan_sum_f32", "scans_max_i8": the name of the functions, which are printed when they are wanted */
+/* "scan_sum_f32", "scans_max_i8": the name of the functions, which are printed when they are wanted
+ */
 static void staxi_put_scan_name(staxi_text *t, int combine, int dtype, bool columns) {
     static const char *const verbs[STAXI_COMBINE_COUNT] = {
         "sum", "prod", "max", "min", "all", "any", "argmax", "argmin", "fma", "logadd"};
@@ -28528,7 +28537,7 @@ static void staxi_emit_scan_begin(staxi_emit *e, const staxi_tree_node *n, int e
     e->lanes = STAXI_LANES_NONE;
     staxi_emit_const(e, n->dtype, staxi_scan_of_nothing(op, (stax_dtype)n->dtype));
     e->lanes = lanes;
-    staxi_put(e->t, ");\n");
+    staxi_put(e->t, columns ? ", width);\n" : ");\n");
 }
 
 /* What turns the elements in `line` into running values. */
@@ -28592,8 +28601,8 @@ static void staxi_emit_scan(staxi_emit *e, const staxi_tree_node *n) {
 /* The key of the value: see staxi_sort_key. */
 static void staxi_emit_key(staxi_emit *e, staxi_expr x, bool descending) {
     int dtype = e->p->exprs[x].dtype;
-    const char *open = dtype == STAX_F64   ? "sx_key64((uint64_t)sxs_bits64("
-                       : dtype == STAX_F32 ? "sx_key32((uint32_t)sxs_bits32("
+    const char *open = dtype == STAX_F64                         ? "sx_key64((uint64_t)sxs_bits64("
+                       : dtype == STAX_F32                       ? "sx_key32((uint32_t)sxs_bits32("
                        : dtype == STAX_F16 || dtype == STAX_BF16 ? "sx_key16(("
                        : dtype == STAX_I64                       ? "((uint64_t)("
                        : dtype == STAX_U64                       ? "(("
@@ -28603,9 +28612,8 @@ static void staxi_emit_key(staxi_emit *e, staxi_expr x, bool descending) {
     const char *close = dtype == STAX_F16    ? "), 0x7c00u)"
                         : dtype == STAX_BF16 ? "), 0x7f80u)"
                         : dtype == STAX_I64  ? ") ^ 0x8000000000000000ull)"
-                        : staxi_dtype_class((stax_dtype)dtype) == STAXI_SIGNED
-                            ? ") ^ 0x80000000u)"
-                            : "))";
+                        : staxi_dtype_class((stax_dtype)dtype) == STAXI_SIGNED ? ") ^ 0x80000000u)"
+                                                                               : "))";
     staxi_put(e->t, descending ? "~" : "");
     staxi_put(e->t, open);
     staxi_emit_operand(e, x);
@@ -28620,8 +28628,7 @@ static void staxi_emit_sort(staxi_emit *e, const staxi_tree_node *n) {
     if (staxi_is_empty(e, n->runs[0].extent) || staxi_is_empty(e, n->runs[1].extent)) return;
     e->sorts |= narrow ? 1 : 2;
     size_t outside = staxi_emit_scope_open(e);
-    staxi_emit_line_open(
-        e, n, staxi_var_bit(e, n->runs[0].var) | staxi_var_bit(e, n->runs[1].var));
+    staxi_emit_line_open(e, n, staxi_var_bit(e, n->runs[0].var) | staxi_var_bit(e, n->runs[1].var));
     staxi_line(e);
     staxi_putf(e->t, "%s *pairs = (%s *)(void *)b%U, *room = pairs + ", pair, pair,
                (uint64_t)st->pairs);
@@ -28807,8 +28814,8 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
     if (staxi_is_line(&e->p->stages[K->first_stage])) /* a register for each element of a line */
         e->outer_bits |= staxi_var_bit(e, K->segments[0].loops[0].var);
-    for (int k = 0; k < e->n_loop_vars && e->p->stages[K->first_stage].base; k++)
-        e->outer_bits |= staxi_loop_bit(k); /* what is updated changes all the time */
+    for (int v = 0; v < e->n_loop_vars && e->p->stages[K->first_stage].base; v++)
+        e->outer_bits |= staxi_loop_bit(v); /* what is updated changes all the time */
     if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
     staxi_putf(e->t, "\nstatic void sx_kernel_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n",
                e->program, (uint64_t)k);
@@ -28981,7 +28988,7 @@ static bool staxi_is_needed(const staxi_emit *e, int block, const char *name) {
 /* The functions of all scans and sorts that the unit wants. */
 static void staxi_put_line_functions(staxi_emit *e, staxi_text *t) {
     bool any = false, logadd = false;
-    for (int k = 0; k < STAXI_COMBINE_COUNT * STAX_DTYPE_COUNT * 2; k++) {
+    for (int k = 0; k < (int)sizeof e->scans * 2; k++) {
         int combine = k / 2 / STAX_DTYPE_COUNT, dtype = k / 2 % STAX_DTYPE_COUNT, columns = k % 2;
         bool is_float = staxi_dtype_is_float(dtype);
         if (!(e->scans[combine][dtype] >> columns & 1)) continue;

@@ -526,14 +526,6 @@ static void test_locations(void) {
 
 static void test_later(void) {
     stax_value r, out[2];
-    LATER(stax_scatter(f.x, f.i, f.x, 0, "set"));
-    LATER(stax_cumsum(f.x, 0, false, false));
-    LATER(stax_cumprod_as(f.x, 0, false, false, STAX_F64));
-    LATER(stax_cummax(f.x, 0, false, false));
-    LATER(stax_cummin(f.x, 0, false, false));
-    LATER(stax_sort(f.x, -1, false));
-    LATER(stax_argsort(f.x, -1, true));
-    LATER(stax_topk(f.x, 2, -1, true, out));
     LATER(stax_map(&f.x, 1, stax_region(f.g, "body"), out, 1));
     LATER(stax_scan(&f.x, 1, &f.x, 1, stax_region(f.g, "body"), out, 1));
     LATER(stax_reduce(&f.x, 1, stax_axes1(0), NULL, 1, NULL, NULL, out));
@@ -718,6 +710,23 @@ static stax_graph *build_everything(void) {
     v = stax_argmin(x, 1, true);
     v = stax_sum(x, stax_axes_all(), false);
     stax_set_order(v, "[0] [1]");
+    v = stax_scatter(x, i, stax_const(g, 1.0), 1, "add");
+    v = stax_scatter(x, stax_const_int(g, 0), stax_cast(i, STAX_F32), STAX_NONE, NULL);
+#define C(op)                             \
+    v = stax_##op(x, -1, true, false);    \
+    v = stax_##op##_as(i, STAX_NONE, false, true, STAX_F64)
+    C(cumsum);
+    C(cumprod);
+    C(cummax);
+    C(cummin);
+    C(logcumsumexp);
+    v = stax_sort(x, STAX_NONE, true);
+    v = stax_argsort(x, 0, false);
+    v = stax_topk(x, 2, -1, true, out);
+    v = stax_kthvalue(out[0], 1, 0, true, out);
+    v = stax_median(x, stax_axes_all(), false);
+    v = stax_searchsorted(i, x, NULL);
+    v = stax_bucketize(x, i, true);
     v2 = stax_transpose(x);
     v = stax_matmul(x, v2);
     v = stax_matmul_as(i, i, STAX_I64);
