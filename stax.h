@@ -1046,7 +1046,8 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
 typedef enum stax_sum_mode { STAX_SUM_SEQUENTIAL, STAX_SUM_16, STAX_SUM_1024, STAX_SUM_TREE, STAX_SUM_STAX } stax_sum_mode;
 STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode);
 
-/* The op table as text: one line an op with operands, attributes, dtypes, meaning. Free with stax_free. */
+/* The op table as text: one line an op with operands, attributes, dtypes, meaning; "(CPU)": not yet
+   on GPUs. Free with stax_free. */
 STAXDEF char *stax_ops_text(stax_context *ctx);
 /* The dtype of `add` for every pair of operands, tensors and literals, as a table; "-": an error.
  * Free with stax_free. */
@@ -8399,17 +8400,103 @@ typedef enum staxi_op_class {
     STAXI_CLASS_LATER
 } staxi_op_class;
 
+/* What each rule of inference takes, for `staxc ops`. A rule without a line here does not compile.
+ */
+/* clang-format off */
+#define STAXI_DTYPES_given            "any"
+#define STAXI_DTYPES_number           "numbers"
+#define STAXI_DTYPES_same             "any but f8"
+#define STAXI_DTYPES_float            "floats; integers, bool as f32"
+#define STAXI_DTYPES_predicate        "any but f8; gives bool"
+#define STAXI_DTYPES_bits             "integers, bool"
+#define STAXI_DTYPES_promote          "any but f8"
+#define STAXI_DTYPES_promote_numbers  "numbers"
+#define STAXI_DTYPES_compare          "any but f8; gives bool"
+#define STAXI_DTYPES_shift            "integers"
+#define STAXI_DTYPES_where            "bool, then any"
+#define STAXI_DTYPES_clip             "numbers"
+#define STAXI_DTYPES_cast             "any"
+#define STAXI_DTYPES_bitcast          "any of one width"
+#define STAXI_DTYPES_custom           "any but f8"
+#define STAXI_DTYPES_reshape          "any"
+#define STAXI_DTYPES_permute          "any"
+#define STAXI_DTYPES_transpose        "any"
+#define STAXI_DTYPES_expand           "any"
+#define STAXI_DTYPES_squeeze          "any"
+#define STAXI_DTYPES_unsqueeze        "any"
+#define STAXI_DTYPES_slice            "any"
+#define STAXI_DTYPES_assign           "any"
+#define STAXI_DTYPES_flip             "any"
+#define STAXI_DTYPES_roll             "any"
+#define STAXI_DTYPES_pad              "any"
+#define STAXI_DTYPES_concat           "any"
+#define STAXI_DTYPES_stack            "any"
+#define STAXI_DTYPES_split            "any"
+#define STAXI_DTYPES_tile             "any"
+#define STAXI_DTYPES_unfold           "any"
+#define STAXI_DTYPES_select           "any"
+#define STAXI_DTYPES_iota             "gives numbers"
+#define STAXI_DTYPES_gather           "any, indices integers"
+#define STAXI_DTYPES_take_along_axis  "any, indices integers"
+#define STAXI_DTYPES_scatter          "any, indices integers"
+#define STAXI_DTYPES_one_hot          "indices integers"
+#define STAXI_DTYPES_triangle         "any"
+#define STAXI_DTYPES_scan             "any but f8"
+#define STAXI_DTYPES_sum              "any but f8"
+#define STAXI_DTYPES_extreme          "any but f8"
+#define STAXI_DTYPES_mean             "floats; integers, bool as f32"
+#define STAXI_DTYPES_truth            "any but f8; gives bool"
+#define STAXI_DTYPES_variance         "floats; integers, bool as f32"
+#define STAXI_DTYPES_norm             "floats; integers, bool as f32"
+#define STAXI_DTYPES_arg              "any but f8; gives i64"
+#define STAXI_DTYPES_sort             "any but f8"
+#define STAXI_DTYPES_topk             "any but f8"
+#define STAXI_DTYPES_kthvalue         "any but f8"
+#define STAXI_DTYPES_median           "any but f8"
+#define STAXI_DTYPES_searchsorted     "any but f8; gives i64"
+#define STAXI_DTYPES_matmul           "any but f8"
+#define STAXI_DTYPES_dot              "any but f8"
+#define STAXI_DTYPES_einsum           "any but f8"
+#define STAXI_DTYPES_linear           "any but f8"
+#define STAXI_DTYPES_softmax          "floats; integers, bool as f32"
+#define STAXI_DTYPES_layer_norm       "floats; integers, bool as f32"
+#define STAXI_DTYPES_group_norm       "floats; integers, bool as f32"
+#define STAXI_DTYPES_batch_norm       "floats; integers, bool as f32"
+#define STAXI_DTYPES_conv             "any but f8"
+#define STAXI_DTYPES_conv_transpose   "any but f8"
+#define STAXI_DTYPES_pool             "any but f8"
+#define STAXI_DTYPES_adaptive_pool    "any but f8"
+#define STAXI_DTYPES_resize           "any"
+#define STAXI_DTYPES_cross_entropy    "floats, labels integers"
+#define STAXI_DTYPES_attention        "floats; integers, bool as f32"
+#define STAXI_DTYPES_random           "key u64[] or u32[2]"
+#define STAXI_DTYPES_dropout          "floats, key u64[] or u32[2]"
+#define STAXI_DTYPES_marker           "any"
+#define STAXI_DTYPES_cond             "bool, then any"
+#define STAXI_DTYPES_while            "any"
+#define STAXI_DTYPES_loop             "i64, then any"
+#define STAXI_DTYPES_later            "any"
+/* clang-format on */
+
 typedef struct staxi_op_row {
     const char *name;
     staxi_op_class cls;
     int least, most, n_results; /* operands; results, 0: as many as the node says */
-    const char *attrs, *doc;
+    const char *attrs, *dtypes, *doc;
 } staxi_op_row;
 
 #define STAXI_OP_ROW(id, name, cls, least, most, results, attrs, infer, expand, doc) \
-    {name, STAXI_CLASS_##cls, least, most, results, attrs, STAXI_SAY(doc)},
+    {                                                                                \
+        name,                                                                        \
+        STAXI_CLASS_##cls,                                                           \
+        least,                                                                       \
+        most,                                                                        \
+        results,                                                                     \
+        attrs,                                                                       \
+        STAXI_SAY(STAXI_DTYPES_##infer),                                             \
+        STAXI_SAY(doc)},
 static const staxi_op_row staxi_op_rows[STAX_OP_COUNT] = {
-    {"none", STAXI_CLASS_LATER, 0, 0, 0, "", ""}, STAXI_OPS(STAXI_OP_ROW)};
+    {"none", STAXI_CLASS_LATER, 0, 0, 0, "", "", ""}, STAXI_OPS(STAXI_OP_ROW)};
 #undef STAXI_OP_ROW
 
 static const staxi_op_row *staxi_op_info(stax_op op) { return &staxi_op_rows[op]; }
@@ -33704,9 +33791,15 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
                                        : "%d..%d",
                    r->least, r->most);
         while (t.n < at + 24 && !t.failed) staxi_putc(&t, ' ');
-        staxi_putf(&t, "{%s}", r->attrs);
+        staxi_putf(&t, "{%s}  ", r->attrs);
         while (t.n < at + 70 && !t.failed) staxi_putc(&t, ' ');
-        staxi_putf(&t, "%s%s\n", r->doc, r->cls == STAXI_CLASS_LATER ? " (not built yet)" : "");
+        staxi_putf(&t, "%s  ", r->dtypes);
+        while (t.n < at + 104 && !t.failed) staxi_putc(&t, ' ');
+        staxi_put(&t, r->doc);
+        if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
+            r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION)
+            staxi_put(&t, " (CPU)");
+        staxi_put(&t, r->cls == STAXI_CLASS_LATER ? " (not built yet)\n" : "\n");
     }
     return staxi_text_give(ctx, &t);
 }
