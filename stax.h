@@ -381,6 +381,31 @@ STAXDEF stax_value stax_hardswish  (stax_value x);                 /* x * hardsi
 #define stax_hardsigmoid(x)       (stax_hardsigmoid)(STAX_AT(x))
 #define stax_hardswish(x)         (stax_hardswish)(STAX_AT(x))
 
+STAXDEF stax_value stax_relu6      (stax_value x);                                  /* min(max(x, 0), 6)            */
+STAXDEF stax_value stax_hardtanh   (stax_value x, double min_val, double max_val);  /* min(max(x, min_val), max_val) */
+STAXDEF stax_value stax_softsign   (stax_value x);                                  /* x / (1 + |x|)                */
+STAXDEF stax_value stax_tanhshrink (stax_value x);                                  /* x - tanh(x)                  */
+STAXDEF stax_value stax_softshrink (stax_value x, double lambd);                    /* moved towards 0 by lambd     */
+STAXDEF stax_value stax_hardshrink (stax_value x, double lambd);                    /* |x| <= lambd ? 0 : x         */
+STAXDEF stax_value stax_celu       (stax_value x, double alpha);                    /* x > 0 ? x : alpha*(e^(x/alpha) - 1) */
+STAXDEF stax_value stax_logsigmoid (stax_value x);                                  /* log(sigmoid(x))              */
+STAXDEF stax_value stax_threshold  (stax_value x, double threshold, double value);  /* x > threshold ? x : value    */
+STAXDEF stax_value stax_logit      (stax_value x);                                  /* log(x / (1 - x))             */
+STAXDEF stax_value stax_prelu      (stax_value x, stax_value w);                    /* x > 0 ? x : w*x; w[C] is for axis 1 of x[N, C, ...] */
+STAXDEF stax_value stax_glu        (stax_value x, int64_t axis);                    /* a * sigmoid(b), a and b the halves of the axis */
+#define stax_relu6(x)                       (stax_relu6)(STAX_AT(x))
+#define stax_hardtanh(x, min_val, max_val)  (stax_hardtanh)(STAX_AT(x), (min_val), (max_val))
+#define stax_softsign(x)                    (stax_softsign)(STAX_AT(x))
+#define stax_tanhshrink(x)                  (stax_tanhshrink)(STAX_AT(x))
+#define stax_softshrink(x, lambd)           (stax_softshrink)(STAX_AT(x), (lambd))
+#define stax_hardshrink(x, lambd)           (stax_hardshrink)(STAX_AT(x), (lambd))
+#define stax_celu(x, alpha)                 (stax_celu)(STAX_AT(x), (alpha))
+#define stax_logsigmoid(x)                  (stax_logsigmoid)(STAX_AT(x))
+#define stax_threshold(x, threshold, value) (stax_threshold)(STAX_AT(x), (threshold), (value))
+#define stax_logit(x)                       (stax_logit)(STAX_AT(x))
+#define stax_prelu(x, w)                    (stax_prelu)(STAX_AT(x), (w))
+#define stax_glu(x, axis)                   (stax_glu)(STAX_AT(x), (axis))
+
 /* ---- binary: a[...], b[...] broadcast together ------------------------------------------------------------- */
 STAXDEF stax_value stax_add          (stax_value a, stax_value b);   /* a + b; or of bool                        */
 STAXDEF stax_value stax_sub          (stax_value a, stax_value b);   /* a - b                                    */
@@ -464,6 +489,20 @@ STAXDEF stax_value stax_custom_as(const stax_value *xs, int n, const char *text,
 #define stax_custom(xs, n, text, derivative) STAX_HERE((stax_custom)((xs), (n), (text), (derivative)))
 #define stax_custom_as(xs, n, text, derivative, dtype) STAX_HERE((stax_custom_as)((xs), (n), (text), (derivative), (dtype)))
 
+/* ---- numbers and their parts, NumPy's functions --------------------------------------------------------------- */
+STAXDEF stax_value stax_signbit   (stax_value x);                     /* bool; of -0.0 and NaN too                  */
+STAXDEF stax_value stax_nan_to_num(stax_value x, double nan, double posinf, double neginf);  /* infinite: the largest, smallest number */
+STAXDEF stax_value stax_frexp     (stax_value x, stax_value *results); /* mantissa (1/2 <= |m| < 1), exponent (i32) */
+STAXDEF stax_value stax_ldexp     (stax_value x, stax_value i);       /* x * 2^i, rounded once                      */
+STAXDEF stax_value stax_nextafter (stax_value a, stax_value b);       /* the next number from a towards b           */
+STAXDEF stax_value stax_isclose   (stax_value a, stax_value b, double rtol, double atol, bool equal_nan);  /* |a - b| <= atol + rtol*|b| */
+#define stax_signbit(x)                               (stax_signbit)(STAX_AT(x))
+#define stax_nan_to_num(x, nan, posinf, neginf)       (stax_nan_to_num)(STAX_AT(x), (nan), (posinf), (neginf))
+#define stax_frexp(x, results)                        (stax_frexp)(STAX_AT(x), (results))
+#define stax_ldexp(x, i)                              (stax_ldexp)(STAX_AT(x), (i))
+#define stax_nextafter(a, b)                          (stax_nextafter)(STAX_AT(a), (b))
+#define stax_isclose(a, b, rtol, atol, equal_nan)     (stax_isclose)(STAX_AT(a), (b), (rtol), (atol), (equal_nan))
+
 /* ---- movement: every dtype, bits are kept. Lists with an entry an axis are a stax_shape --------------------- */
 STAXDEF stax_value stax_reshape  (stax_value x, stax_shape shape);     /* as many elements; one size may be -1    */
 STAXDEF stax_value stax_permute  (stax_value x, stax_axes axes);       /* result axis k is operand axis axes[k]   */
@@ -500,6 +539,15 @@ STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);   
 #define stax_unfold(x, axis, size, step)        (stax_unfold)(STAX_AT(x), (axis), (size), (step))
 #define stax_select(x, axis, index)             (stax_select)(STAX_AT(x), (axis), (index))
 
+STAXDEF stax_value stax_diagonal(stax_value x, int64_t offset, int64_t axis1, int64_t axis2);  /* NumPy's: a new last axis */
+STAXDEF stax_value stax_diag    (stax_value x, int64_t k);      /* matrix -> diagonal k; vector -> matrix with it */
+STAXDEF stax_value stax_repeat  (stax_value x, int64_t repeats, int64_t axis);  /* entries repeated; STAX_NONE: flattened */
+STAXDEF stax_value stax_meshgrid(const stax_value *xs, int n, const char *indexing, stax_value *results);  /* "xy" (NULL) or "ij" */
+#define stax_diagonal(x, offset, axis1, axis2)  (stax_diagonal)(STAX_AT(x), (offset), (axis1), (axis2))
+#define stax_diag(x, k)                         (stax_diag)(STAX_AT(x), (k))
+#define stax_repeat(x, repeats, axis)           (stax_repeat)(STAX_AT(x), (repeats), (axis))
+#define stax_meshgrid(xs, n, indexing, results) STAX_HERE((stax_meshgrid)((xs), (n), (indexing), (results)))
+
 /* ---- index: integer indices, negative ones count from the end; out of range is an error -------------------- */
 STAXDEF stax_value stax_iota           (stax_graph *g, stax_shape shape, int64_t axis);                    /* 0, 1, 2, ... along an axis, i64  */
 STAXDEF stax_value stax_iota_as        (stax_graph *g, stax_shape shape, int64_t axis, stax_dtype dtype);
@@ -524,6 +572,21 @@ STAXDEF stax_value stax_triu           (stax_value x, int64_t k);               
 #define stax_one_hot_as(i, size, dtype)               (stax_one_hot_as)(STAX_AT(i), (size), (dtype))
 #define stax_tril(x, k)                               (stax_tril)(STAX_AT(x), (k))
 #define stax_triu(x, k)                               (stax_triu)(STAX_AT(x), (k))
+
+STAXDEF stax_value stax_arange      (stax_graph *g, double start, double stop, double step);   /* i64 where all are whole numbers, else f32 */
+STAXDEF stax_value stax_arange_as   (stax_graph *g, double start, double stop, double step, stax_dtype dtype);
+STAXDEF stax_value stax_linspace    (stax_graph *g, double start, double stop, int64_t num, bool endpoint);  /* f32 */
+STAXDEF stax_value stax_linspace_as (stax_graph *g, double start, double stop, int64_t num, bool endpoint, stax_dtype dtype);
+STAXDEF stax_value stax_index_select(stax_value x, stax_value i, int64_t axis);              /* gather by a vector   */
+STAXDEF stax_value stax_embedding   (stax_value i, stax_value w);                            /* i[...], w[N, D] -> [..., D] */
+STAXDEF stax_value stax_masked_fill (stax_value x, stax_value mask, stax_value value);       /* mask ? value : x     */
+#define stax_arange(g, start, stop, step)                 STAX_HERE((stax_arange)((g), (start), (stop), (step)))
+#define stax_arange_as(g, start, stop, step, dtype)       STAX_HERE((stax_arange_as)((g), (start), (stop), (step), (dtype)))
+#define stax_linspace(g, start, stop, num, end)           STAX_HERE((stax_linspace)((g), (start), (stop), (num), (end)))
+#define stax_linspace_as(g, start, stop, num, end, dtype) STAX_HERE((stax_linspace_as)((g), (start), (stop), (num), (end), (dtype)))
+#define stax_index_select(x, i, axis)                     (stax_index_select)(STAX_AT(x), (i), (axis))
+#define stax_embedding(i, w)                              (stax_embedding)(STAX_AT(i), (w))
+#define stax_masked_fill(x, mask, value)                  (stax_masked_fill)(STAX_AT(x), (mask), (value))
 
 /* ---- reduce: over `axes` (all of them with stax_axes_all()), which vanish or, with keepdims, become 1 ------- */
 STAXDEF stax_value stax_sum      (stax_value x, stax_axes axes, bool keepdims);   /* bool, signed -> i64, unsigned -> u64 */
@@ -568,6 +631,11 @@ STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);   
 #define stax_norm(x, ord, axes, keepdims)           (stax_norm)(STAX_AT(x), (ord), (axes), (keepdims))
 #define stax_argmax(x, axis, keepdims)              (stax_argmax)(STAX_AT(x), (axis), (keepdims))
 #define stax_argmin(x, axis, keepdims)              (stax_argmin)(STAX_AT(x), (axis), (keepdims))
+
+STAXDEF stax_value stax_trace_of (stax_value x, int64_t offset, int64_t axis1, int64_t axis2);  /* sum of a diagonal, dtypes as sum; stax_trace(x, ...) is short for it */
+STAXDEF stax_value stax_trace_as (stax_value x, int64_t offset, int64_t axis1, int64_t axis2, stax_dtype dtype);
+#define stax_trace(x, offset, axis1, axis2)           (stax_trace_of)(STAX_AT(x), (offset), (axis1), (axis2))
+#define stax_trace_as(x, offset, axis1, axis2, dtype) (stax_trace_as)(STAX_AT(x), (offset), (axis1), (axis2), (dtype))
 
 /* ---- scan and order: x[..., N, ...] -> the same shape. axis STAX_NONE: the only axis of x. exclusive: without the
    element itself, so the first is 0, 1, the least, the largest or -inf; reverse: from the end. Floats are added in
@@ -629,6 +697,13 @@ STAXDEF stax_value stax_linear_as(stax_value x, stax_value w, stax_value b, stax
 #define stax_linear(x, w, b)                   (stax_linear)(STAX_AT(x), (w), (b))
 #define stax_linear_as(x, w, b, dtype)         (stax_linear_as)(STAX_AT(x), (w), (b), (dtype))
 
+STAXDEF stax_value stax_outer(stax_value a, stax_value b);                         /* a[i] * b[j], both flattened      */
+STAXDEF stax_value stax_kron (stax_value a, stax_value b);                         /* Kronecker product, up to 4 axes  */
+STAXDEF stax_value stax_cross(stax_value a, stax_value b, int64_t axis);           /* along an axis of size 3          */
+#define stax_outer(a, b)                       (stax_outer)(STAX_AT(a), (b))
+#define stax_kron(a, b)                        (stax_kron)(STAX_AT(a), (b))
+#define stax_cross(a, b, axis)                 (stax_cross)(STAX_AT(a), (b), (axis))
+
 /* ---- networks: scale g and shift b are optional. Spatial lists: one entry a spatial axis -------------------- */
 STAXDEF stax_value stax_softmax    (stax_value x, int64_t axis);                   /* e^x / sum(e^x) along the axis */
 STAXDEF stax_value stax_log_softmax(stax_value x, int64_t axis);                   /* x - logsumexp(x)              */
@@ -674,6 +749,24 @@ STAXDEF stax_value stax_attention  (stax_value q, stax_value k, stax_value v, st
 #define stax_resize(x, shape, mode, coordinates, rounding)                    (stax_resize)(STAX_AT(x), (shape), (mode), (coordinates), (rounding))
 #define stax_cross_entropy(logits, labels, axis)     (stax_cross_entropy)(STAX_AT(logits), (labels), (axis))
 #define stax_attention(q, k, v, mask, causal, scale) (stax_attention)(STAX_AT(q), (k), (v), (mask), (causal), (scale))
+
+/* losses: x is the prediction, y the target; reduction "mean" (NULL), "sum" or "none" */
+STAXDEF stax_value stax_nll_loss      (stax_value x, stax_value labels, int64_t axis, const char *reduction);  /* -x[label] along the axis */
+STAXDEF stax_value stax_mse_loss      (stax_value x, stax_value y, const char *reduction);                     /* (x - y)^2                */
+STAXDEF stax_value stax_l1_loss       (stax_value x, stax_value y, const char *reduction);                     /* |x - y|                  */
+STAXDEF stax_value stax_huber_loss    (stax_value x, stax_value y, double delta, const char *reduction);       /* d^2/2 up to d = delta, then delta*(d - delta/2) */
+STAXDEF stax_value stax_smooth_l1_loss(stax_value x, stax_value y, double beta, const char *reduction);        /* d^2/(2 beta) below d = beta, then d - beta/2 */
+STAXDEF stax_value stax_binary_cross_entropy(stax_value x, stax_value y, const char *reduction);               /* x: probabilities         */
+STAXDEF stax_value stax_binary_cross_entropy_with_logits(stax_value x, stax_value y, const char *reduction);
+STAXDEF stax_value stax_kl_div        (stax_value x, stax_value y, const char *reduction);                     /* y*(log y - x), x: logarithms */
+#define stax_nll_loss(x, labels, axis, reduction)                  (stax_nll_loss)(STAX_AT(x), (labels), (axis), (reduction))
+#define stax_mse_loss(x, y, reduction)                             (stax_mse_loss)(STAX_AT(x), (y), (reduction))
+#define stax_l1_loss(x, y, reduction)                              (stax_l1_loss)(STAX_AT(x), (y), (reduction))
+#define stax_huber_loss(x, y, delta, reduction)                    (stax_huber_loss)(STAX_AT(x), (y), (delta), (reduction))
+#define stax_smooth_l1_loss(x, y, beta, reduction)                 (stax_smooth_l1_loss)(STAX_AT(x), (y), (beta), (reduction))
+#define stax_binary_cross_entropy(x, y, reduction)                 (stax_binary_cross_entropy)(STAX_AT(x), (y), (reduction))
+#define stax_binary_cross_entropy_with_logits(x, y, reduction)     (stax_binary_cross_entropy_with_logits)(STAX_AT(x), (y), (reduction))
+#define stax_kl_div(x, y, reduction)                               (stax_kl_div)(STAX_AT(x), (y), (reduction))
 
 /* ---- random: Philox4x32-10. key is u64[] or u32[2]; the same key gives the same numbers --------------------- */
 STAXDEF stax_value stax_random_bits   (stax_value key, stax_shape shape);                                        /* u32 */
@@ -757,8 +850,8 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SQRT,            "sqrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "square root")             \
     X(RSQRT,           "rsqrt",           ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "1 / sqrt(x)")             \
     X(CBRT,            "cbrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "cube root")               \
-    X(RECIPROCAL,      "reciprocal",      ELEMENTWISE, 1, 1, 1, "",                                                  float,           reciprocal,    "1 / x")                   \
-    X(SQUARE,          "square",          ELEMENTWISE, 1, 1, 1, "",                                                  number,          square,        "x * x")                   \
+    X(RECIPROCAL,      "reciprocal",      ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "1 / x")                   \
+    X(SQUARE,          "square",          ELEMENTWISE, 1, 1, 1, "",                                                  number,          formula,       "x * x")                   \
     X(EXP,             "exp",             ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "e^x")                     \
     X(EXP2,            "exp2",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "2^x")                     \
     X(EXPM1,           "expm1",           ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "e^x - 1")                 \
@@ -786,17 +879,32 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(ISNAN,           "isnan",           ELEMENTWISE, 1, 1, 1, "",                                                  predicate,       basis,         "is x NaN")                \
     X(ISINF,           "isinf",           ELEMENTWISE, 1, 1, 1, "",                                                  predicate,       basis,         "is x an infinity")        \
     X(ISFINITE,        "isfinite",        ELEMENTWISE, 1, 1, 1, "",                                                  predicate,       basis,         "is x neither NaN nor an infinity") \
+    X(SIGNBIT,         "signbit",         COMPOSITE,   1, 1, 1, "",                                                   predicate,       signbit,       "is the sign bit set") \
+    X(NAN_TO_NUM,      "nan_to_num",      COMPOSITE,   1, 1, 1, "nan:float=0 posinf:float neginf:float",              same,            nan_to_num,    "NaN and infinities replaced; omitted: the largest and smallest number") \
+    X(FREXP,           "frexp",           COMPOSITE,   1, 1, 2, "",                                                   frexp,           frexp,         "m, e with x = m * 2^e, 1/2 <= |m| < 1, e i32") \
     /* activations */                                                                                                                                                       \
     X(RELU,            "relu",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "max(x, 0)")               \
-    X(LEAKY_RELU,      "leaky_relu",      ELEMENTWISE, 1, 1, 1, "alpha:float=0.01",                                  float,           leaky_relu,    "x > 0 ? x : alpha*x")     \
-    X(ELU,             "elu",             ELEMENTWISE, 1, 1, 1, "alpha:float=1",                                     float,           elu,           "x > 0 ? x : alpha*(e^x - 1)") \
-    X(SELU,            "selu",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           selu,          "elu, self-normalising")   \
+    X(LEAKY_RELU,      "leaky_relu",      ELEMENTWISE, 1, 1, 1, "alpha:float=0.01",                                  float,           formula,       "x > 0 ? x : alpha*x")     \
+    X(ELU,             "elu",             ELEMENTWISE, 1, 1, 1, "alpha:float=1",                                     float,           formula,       "x > 0 ? x : alpha*(e^x - 1)") \
+    X(SELU,            "selu",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "elu, self-normalising")   \
     X(GELU,            "gelu",            ELEMENTWISE, 1, 1, 1, "approximate:text=none|tanh",                        float,           gelu,          "x * Phi(x)")              \
     X(SILU,            "silu",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "x * sigmoid(x)")          \
-    X(MISH,            "mish",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           mish,          "x * tanh(softplus(x))")   \
+    X(MISH,            "mish",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "x * tanh(softplus(x))")   \
     X(SOFTPLUS,        "softplus",        ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "log(1 + e^x)")            \
-    X(HARDSIGMOID,     "hardsigmoid",     ELEMENTWISE, 1, 1, 1, "",                                                  float,           hardsigmoid,   "clip(x/6 + 1/2, 0, 1)")   \
-    X(HARDSWISH,       "hardswish",       ELEMENTWISE, 1, 1, 1, "",                                                  float,           hardswish,     "x * hardsigmoid(x)")      \
+    X(HARDSIGMOID,     "hardsigmoid",     ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "clip(x/6 + 1/2, 0, 1)")   \
+    X(HARDSWISH,       "hardswish",       ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "x * hardsigmoid(x)")      \
+    X(RELU6,           "relu6",           ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "minimum(maximum(x, 0), 6)") \
+    X(HARDTANH,        "hardtanh",        ELEMENTWISE, 1, 1, 1, "min_val:float=-1 max_val:float=1",                   float,           formula,       "minimum(maximum(x, min_val), max_val)") \
+    X(SOFTSIGN,        "softsign",        ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "x / (1 + |x|)") \
+    X(TANHSHRINK,      "tanhshrink",      ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "x - tanh(x)") \
+    X(SOFTSHRINK,      "softshrink",      ELEMENTWISE, 1, 1, 1, "lambd:float=0.5",                                    float,           formula,       "|x| <= lambd ? 0 : x - copysign(lambd, x)") \
+    X(HARDSHRINK,      "hardshrink",      ELEMENTWISE, 1, 1, 1, "lambd:float=0.5",                                    float,           formula,       "|x| <= lambd ? 0 : x") \
+    X(CELU,            "celu",            ELEMENTWISE, 1, 1, 1, "alpha:float=1",                                      float,           formula,       "x > 0 ? x : alpha*(e^(x/alpha) - 1)") \
+    X(LOGSIGMOID,      "logsigmoid",      ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "log(sigmoid(x))") \
+    X(THRESHOLD,       "threshold",       ELEMENTWISE, 1, 1, 1, "threshold:float! value:float!",                      float,           formula,       "x > threshold ? x : value") \
+    X(LOGIT,           "logit",           ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "log(x) - log(1 - x)") \
+    X(PRELU,           "prelu",           COMPOSITE,   2, 2, 1, "",                                                   prelu,           prelu,         "x > 0 ? x : w*x; w[C] stands on axis 1") \
+    X(GLU,             "glu",             COMPOSITE,   1, 1, 1, "axis:axis=-1",                                       glu,             glu,           "first half of the axis * sigmoid(second half)") \
     /* binary */                                                                                                                                                            \
     X(ADD,             "add",             ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "a + b; or of bool")       \
     X(SUB,             "sub",             ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a - b")                   \
@@ -811,7 +919,9 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(ATAN2,           "atan2",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "the angle of (b, a)")     \
     X(HYPOT,           "hypot",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "sqrt(a^2 + b^2)")         \
     X(COPYSIGN,        "copysign",        ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "|a| with the sign of b")  \
-    X(LOGADDEXP,       "logaddexp",       ELEMENTWISE, 2, 2, 1, "",                                                  float,           logaddexp,     "log(e^a + e^b)")          \
+    X(NEXTAFTER,       "nextafter",       COMPOSITE,   2, 2, 1, "",                                                   float,           nextafter,     "the next number from a towards b") \
+    X(LDEXP,           "ldexp",           COMPOSITE,   2, 2, 1, "",                                                   ldexp,           ldexp,         "x * 2^i, rounded once") \
+    X(LOGADDEXP,       "logaddexp",       ELEMENTWISE, 2, 2, 1, "",                                                  float,           formula,       "log(e^a + e^b)")          \
     X(EQ,              "eq",              ELEMENTWISE, 2, 2, 1, "",                                                  compare,         basis,         "a == b")                  \
     X(NE,              "ne",              ELEMENTWISE, 2, 2, 1, "",                                                  compare,         basis,         "a != b")                  \
     X(LT,              "lt",              ELEMENTWISE, 2, 2, 1, "",                                                  compare,         basis,         "a < b")                   \
@@ -821,6 +931,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(LOGICAL_AND,     "logical_and",     ELEMENTWISE, 2, 2, 1, "",                                                  predicate,       basis,         "a != 0 and b != 0")       \
     X(LOGICAL_OR,      "logical_or",      ELEMENTWISE, 2, 2, 1, "",                                                  predicate,       basis,         "a != 0 or b != 0")        \
     X(LOGICAL_XOR,     "logical_xor",     ELEMENTWISE, 2, 2, 1, "",                                                  predicate,       basis,         "one of a, b is not 0")    \
+    X(ISCLOSE,         "isclose",         COMPOSITE,   2, 2, 1, "rtol:float=1e-5 atol:float=1e-8 equal_nan:bool=false", compare,         isclose,       "|a - b| <= atol + rtol*|b|, or equal; integers count as f64") \
     X(BITWISE_AND,     "bitwise_and",     ELEMENTWISE, 2, 2, 1, "",                                                  bits,            basis,         "a & b")                   \
     X(BITWISE_OR,      "bitwise_or",      ELEMENTWISE, 2, 2, 1, "",                                                  bits,            basis,         "a | b")                   \
     X(BITWISE_XOR,     "bitwise_xor",     ELEMENTWISE, 2, 2, 1, "",                                                  bits,            basis,         "a ^ b")                   \
@@ -830,7 +941,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(WHERE,           "where",           ELEMENTWISE, 3, 3, 1, "",                                                  where,           basis,         "c ? a : b")               \
     X(CLIP,            "clip",            ELEMENTWISE, 1, 1, 1, "min:number max:number",                             clip,            clip,          "minimum(maximum(x, min), max)") \
     X(FMA,             "fma",             ELEMENTWISE, 3, 3, 1, "",                                                  promote,         basis,         "a*b + c, rounded once")   \
-    X(LERP,            "lerp",            ELEMENTWISE, 3, 3, 1, "",                                                  float,           lerp,          "a + t*(b - a)")           \
+    X(LERP,            "lerp",            ELEMENTWISE, 3, 3, 1, "",                                                  float,           formula,       "a + t*(b - a)")           \
     X(CAST,            "cast",            ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      cast,            basis,         "another dtype; float to integer saturates") \
     X(BITCAST,         "bitcast",         ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      bitcast,         basis,         "the same bits as another dtype") \
     X(CUSTOM,          "custom",          ELEMENTWISE, 1, 8, 1, "text:text! derivative:text dtype:dtype",            custom,          custom,        "C text of one's own over a, b, c, ...") \
@@ -852,10 +963,19 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(TILE,            "tile",            MOVEMENT,    1, 1, 1, "repeats:sizes!",                                    tile,            tile,          "repeated along each axis") \
     X(UNFOLD,          "unfold",          MOVEMENT,    1, 1, 1, "axis:axis! size:int! step:int=1",                   unfold,          basis,         "sliding windows, as a new last axis") \
     X(SELECT,          "select",          MOVEMENT,    1, 1, 1, "axis:axis! index:int!",                             select,          select,        "one entry of an axis, which vanishes") \
+    X(DIAGONAL,        "diagonal",        MOVEMENT,    1, 1, 1, "offset:int=0 axis1:axis=0 axis2:axis=1",             diagonal,        diagonal,      "elements with index i, i + offset on two axes, as a last axis") \
+    X(DIAG,            "diag",            MOVEMENT,    1, 1, 1, "k:int=0",                                            diag,            diag,          "the diagonal k of a matrix, or a matrix with this diagonal") \
+    X(REPEAT,          "repeat",          MOVEMENT,    1, 1, 1, "repeats:int! axis:axis",                             repeat,          repeat,        "each entry of the axis repeated") \
+    X(MESHGRID,        "meshgrid",        MOVEMENT,    1, 8, 0, "indexing:text=xy|ij",                                meshgrid,        meshgrid,      "vectors as coordinates of a grid, one result each") \
     /* index */                                                                                                                                                             \
     X(IOTA,            "iota",            INDEX,       0, 0, 1, "shape:sizes! axis:axis dtype:dtype=i64",            iota,            basis,         "0, 1, 2, ... along an axis") \
+    X(ARANGE,          "arange",          INDEX,       0, 0, 1, "start:number=0 stop:number! step:number=1 dtype:dtype", arange,          arange,        "start, start + step, ... before stop") \
+    X(LINSPACE,        "linspace",        INDEX,       0, 0, 1, "start:float! stop:float! num:int=50 endpoint:bool=true dtype:dtype=f32", linspace,        linspace,      "num numbers from start to stop") \
     X(GATHER,          "gather",          INDEX,       2, 2, 1, "axis:axis=0 mode:text=error|clip|wrap",             gather,          basis,         "NumPy's take(x, i, axis)") \
     X(TAKE_ALONG_AXIS, "take_along_axis", INDEX,       2, 2, 1, "axis:axis=-1 mode:text=error|clip|wrap",            take_along_axis, basis,         "an index for each place along the axis") \
+    X(INDEX_SELECT,    "index_select",    INDEX,       2, 2, 1, "axis:axis=0",                                        index_select,    index_select,  "entries i of an axis; i is a vector") \
+    X(EMBEDDING,       "embedding",       INDEX,       2, 2, 1, "",                                                   embedding,       embedding,     "rows i of w: i[...], w[N, D] -> [..., D]") \
+    X(MASKED_FILL,     "masked_fill",     COMPOSITE,   3, 3, 1, "",                                                   masked_fill,     masked_fill,   "mask ? value : x") \
     X(SCATTER,         "scatter",         SCATTER,     3, 3, 1, "axis:axis=0 mode:text=set|add|min|max|mul",       scatter,         basis,         "x with x[i[k]] op= u[k] along the axis")\
     X(ONE_HOT,         "one_hot",         INDEX,       1, 1, 1, "size:int! dtype:dtype=f32",                         one_hot,         one_hot,       "1 at the index, 0 elsewhere, in a new last axis") \
     X(TRIL,            "tril",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 above diagonal k")      \
@@ -872,6 +992,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(VAR,             "var",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sum((x - mean)^2) / (count - correction)") \
     X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var)")               \
     X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0") \
+    X(TRACE,           "trace",           COMPOSITE,   1, 1, 1, "offset:int=0 axis1:axis=0 axis2:axis=1 dtype:dtype", trace,           trace,         "sum of a diagonal") \
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
     X(ARGMIN,          "argmin",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first smallest is, i64") \
     /* scan, order */                                                                                                                                                       \
@@ -892,6 +1013,9 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(DOT,             "dot",             CONTRACT,    2, 2, 1, "lhs_contract:axes rhs_contract:axes lhs_batch:axes rhs_batch:axes dtype:dtype", dot, basis, "general contraction: batch, free of a, free of b") \
     X(EINSUM,          "einsum",          COMPOSITE,   1, 26, 1, "equation:text! dtype:dtype",                       einsum,          einsum,        "Einstein summation, from left to right") \
     X(LINEAR,          "linear",          CONTRACT,    2, 3, 1, "dtype:dtype",                                       linear,          linear,        "x[..., IN], w[OUT, IN], b[OUT] -> [..., OUT]") \
+    X(OUTER,           "outer",           COMPOSITE,   2, 2, 1, "",                                                   outer,           outer,         "a[i] * b[j] of the flattened operands") \
+    X(KRON,            "kron",            COMPOSITE,   2, 2, 1, "",                                                   kron,            kron,          "Kronecker product") \
+    X(CROSS,           "cross",           COMPOSITE,   2, 2, 1, "axis:axis=-1",                                       cross,           cross,         "cross product along an axis of size 3") \
     /* networks */                                                                                                                                                          \
     X(SOFTMAX,         "softmax",         COMPOSITE,   1, 1, 1, "axis:axis=-1",                                      softmax,         softmax,       "e^x / sum(e^x) along the axis") \
     X(LOG_SOFTMAX,     "log_softmax",     COMPOSITE,   1, 1, 1, "axis:axis=-1",                                      softmax,         softmax,       "log(softmax(x))")         \
@@ -908,6 +1032,14 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(ADAPTIVE_AVG_POOL, "adaptive_avg_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "mean of `size` windows that cover each axis") \
     X(RESIZE,          "resize",          COMPOSITE,   1, 1, 1, "shape:sizes! mode:text=nearest|linear|cubic coordinates:text=half_pixel|align_corners|asymmetric rounding:text=auto|floor|round_half_down|ceil", resize, resize, "resampled to a shape") \
     X(CROSS_ENTROPY,   "cross_entropy",   COMPOSITE,   2, 2, 1, "axis:axis=-1",                                      cross_entropy,   cross_entropy, "logsumexp(x) - x[label] along the axis; of probabilities: -sum(p * log_softmax(x))") \
+    X(NLL_LOSS,        "nll_loss",        COMPOSITE,   2, 2, 1, "axis:axis=-1 reduction:text=mean|sum|none",          nll_loss,        nll_loss,      "-x[label] along the axis") \
+    X(MSE_LOSS,        "mse_loss",        COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "(x - y)^2") \
+    X(L1_LOSS,         "l1_loss",         COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "|x - y|") \
+    X(HUBER_LOSS,      "huber_loss",      COMPOSITE,   2, 2, 1, "delta:float=1 reduction:text=mean|sum|none",         loss,            loss,          "d = |x - y|; d <= delta ? d^2/2 : delta*(d - delta/2)") \
+    X(SMOOTH_L1_LOSS,  "smooth_l1_loss",  COMPOSITE,   2, 2, 1, "beta:float=1 reduction:text=mean|sum|none",          loss,            loss,          "d = |x - y|; d < beta ? d^2/(2*beta) : d - beta/2") \
+    X(BINARY_CROSS_ENTROPY,"binary_cross_entropy",COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "-(y*log(x) + (1 - y)*log(1 - x)), each logarithm at least -100") \
+    X(BINARY_CROSS_ENTROPY_WITH_LOGITS,"binary_cross_entropy_with_logits",COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "softplus(x) - x*y") \
+    X(KL_DIV,          "kl_div",          COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "y == 0 ? 0 : y*(log(y) - x), x are logarithms") \
     X(ATTENTION,       "attention",       COMPOSITE,   3, 4, 1, "causal:bool=false scale:float",                     attention,       attention,     "softmax(q k^T * scale + mask) v") \
     /* random */                                                                                                                                                            \
     X(RANDOM_BITS,     "random_bits",     RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=u32",                      random,          basis,         "Philox4x32-10 of a key u64[] or u32[2]") \
@@ -927,6 +1059,9 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(LOOP,            "loop",            REGION,      1, STAXI_MANY, 0, "",                                         loop,            basis,         "body(i, s...) for i = 0 .. n - 1") \
     X(MAP,             "map",             LATER,       1, STAXI_MANY, 0, "",                                         later,           later,         "body(x...) for each entry of axis 0") \
     X(SCAN,            "scan",            LATER,       1, STAXI_MANY, 0, "carry:int!",                               later,           later,         "body(carried..., x...) for each entry of axis 0") \
+    X(NONZERO,         "nonzero",         LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
+    X(UNIQUE,          "unique",          LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
+    X(MASKED_SELECT,   "masked_select",   LATER,       2, 2, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
     X(REDUCE,          "reduce",          LATER,       1, STAXI_MANY, 0, "axes:axes init:sizes!",                    later,           later,         "a reduction with a monoid of one's own")
 /* clang-format on */
 
@@ -8442,6 +8577,26 @@ typedef enum staxi_op_class {
 #define STAXI_DTYPES_one_hot          "indices integers"
 #define STAXI_DTYPES_triangle         "any"
 #define STAXI_DTYPES_scan             "any but f8"
+#define STAXI_DTYPES_frexp            "floats; integers, bool as f32"
+#define STAXI_DTYPES_prelu            "floats; integers, bool as f32"
+#define STAXI_DTYPES_glu              "floats; integers, bool as f32"
+#define STAXI_DTYPES_ldexp            "floats, i integers"
+#define STAXI_DTYPES_diagonal         "any"
+#define STAXI_DTYPES_diag             "any"
+#define STAXI_DTYPES_repeat           "any"
+#define STAXI_DTYPES_meshgrid         "any"
+#define STAXI_DTYPES_arange           "gives numbers"
+#define STAXI_DTYPES_linspace         "gives floats"
+#define STAXI_DTYPES_index_select     "any, indices integers"
+#define STAXI_DTYPES_embedding        "any, indices integers"
+#define STAXI_DTYPES_masked_fill      "any, mask bool"
+#define STAXI_DTYPES_trace            "any but f8"
+#define STAXI_DTYPES_outer            "any but f8"
+#define STAXI_DTYPES_kron             "any but f8"
+#define STAXI_DTYPES_cross            "any but f8"
+#define STAXI_DTYPES_nll_loss         "floats, labels integers"
+#define STAXI_DTYPES_loss             "floats; integers, bool as f32"
+#define STAXI_DTYPES_unsized          "any"
 #define STAXI_DTYPES_sum              "any but f8"
 #define STAXI_DTYPES_extreme          "any but f8"
 #define STAXI_DTYPES_mean             "floats; integers, bool as f32"
@@ -9357,6 +9512,15 @@ static bool staxi_attr_is_plain(const staxi_attr *a) {
     return a->kind == STAXI_ATTR_INT && a->n == 0 && !staxi_size_is_handle(a->i);
 }
 
+static bool staxi_plain_attr(const staxi_infer *c, int slot) {
+    staxi_schema s;
+    if (staxi_attr_is_plain(&c->attrs[slot])) return true;
+    staxi_schema_at(c->op, slot, &s);
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                         STAXI_SAY("attribute %N: expected a number, found a size symbol"), s.name,
+                         (int)s.n_name);
+}
+
 /* Puts a normalised list into a slot; keeps the old memory when nothing changed. */
 static bool staxi_set_list(staxi_infer *c, int slot, const int64_t *list, int n) {
     staxi_attr *a = &c->attrs[slot];
@@ -9617,6 +9781,47 @@ static bool staxi_infer_bitcast(staxi_infer *c) {
             from == STAX_BOOL ? 1 : (int)staxi_dtype_bytes(from) * 8,
             to == STAX_BOOL ? 1 : (int)staxi_dtype_bytes(to) * 8);
     return staxi_result(c, to, staxi_in(c, 0));
+}
+
+/* x of a float dtype, the exponent of integers */
+static bool staxi_infer_ldexp(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_type shape;
+    return staxi_common_dtype(c, 0, 1, true, &dtype) &&
+           staxi_want(c, staxi_is_integer(staxi_in_dtype(c, 1)), "integer exponents",
+                      staxi_in_dtype(c, 1)) &&
+           staxi_broadcast(c, 0, 2, &shape) && staxi_result(c, dtype, &shape);
+}
+
+static bool staxi_infer_frexp(staxi_infer *c) {
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_results_room(c, 2)) return false;
+    c->out[0] = c->out[1] = *staxi_in(c, 0);
+    c->out[0].dtype = (uint8_t)dtype;
+    c->out[1].dtype = STAX_I32;
+    c->out[0].weak = c->out[1].weak = 0;
+    return true;
+}
+
+/* mask ? value : x in the shape of x; the value does not change the dtype of x. */
+static bool staxi_infer_masked_fill(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype;
+    return staxi_want(c, staxi_in_dtype(c, 1) == STAX_BOOL, "a bool mask", staxi_in_dtype(c, 1)) &&
+           staxi_common_dtype(c, 0, 1, false, &dtype) && staxi_literals_fit(c, 2, 1, dtype) &&
+           staxi_fits_into(c, 1, x, "the mask") && staxi_fits_into(c, 2, x, "the value") &&
+           staxi_result(c, dtype, x);
+}
+
+/* w: one number, or one for each entry of axis 1 (axis 0 of a vector) */
+static bool staxi_infer_prelu(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0), *w = staxi_in(c, 1);
+    staxi_type line = *w;
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 2, true, &dtype)) return false;
+    line.rank = x->rank > 0;
+    line.dims[0] = x->dims[x->rank > 1];
+    return staxi_fits_into(c, 1, &line, "w") && staxi_result(c, dtype, x);
 }
 
 static bool staxi_infer_marker(staxi_infer *c) { return staxi_infer_same(c); }
@@ -9988,6 +10193,132 @@ static bool staxi_infer_select(staxi_infer *c) {
     return staxi_result(c, (stax_dtype)x->dtype, &out);
 }
 
+/* Axes in two slots, which must differ. */
+static bool staxi_two_axes(staxi_infer *c, int slot, int *axis1, int *axis2) {
+    int rank = staxi_in(c, 0)->rank;
+    if (!staxi_axis(c, slot, rank, axis1) || !staxi_axis(c, slot + 1, rank, axis2)) return false;
+    if (*axis1 != *axis2) return true;
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL, STAXI_SAY("axis %d is given twice"), *axis1);
+}
+
+/* Length of the diagonal `offset` of an n x m matrix. */
+static staxi_ix staxi_diagonal_length(staxi_ix_pool *pool, staxi_ix n, staxi_ix m, int64_t offset) {
+    staxi_ix cut = staxi_ix_const(pool, offset < 0 ? -offset : offset);
+    if (offset < 0) n = staxi_ix_sub(pool, n, cut);
+    if (offset > 0) m = staxi_ix_sub(pool, m, cut);
+    return staxi_ix_max(pool, staxi_ix_const(pool, 0), staxi_ix_min(pool, n, m));
+}
+
+static bool staxi_offset_ok(const staxi_infer *c, int slot) {
+    int64_t k = c->attrs[slot].i;
+    if (!staxi_plain_attr(c, slot)) return false;
+    if (k >= -INT32_MAX && k <= INT32_MAX) return true;
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL, STAXI_SAY("diagonal %D is too far away"), k);
+}
+
+/* The shape without two axes, and the length of their diagonal. */
+static bool staxi_diagonal_type(staxi_infer *c, staxi_type *out, staxi_ix *length) {
+    const staxi_type *x = staxi_in(c, 0);
+    int a = 0, b = 0;
+    if (x->rank < 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("expected at least 2 axes, found %d"),
+                             (int)x->rank);
+    if (!staxi_offset_ok(c, 0) || !staxi_two_axes(c, 1, &a, &b)) return false;
+    *length = staxi_diagonal_length(staxi_pool(c), x->dims[a], x->dims[b], c->attrs[0].i);
+    *out = *x;
+    out->rank = 0;
+    for (int d = 0; d < x->rank; d++)
+        if (d != a && d != b) out->dims[out->rank++] = x->dims[d];
+    return staxi_ix_ok(c, *length);
+}
+
+static bool staxi_infer_diagonal(staxi_infer *c) {
+    staxi_type out;
+    staxi_ix length = 0;
+    if (!staxi_diagonal_type(c, &out, &length)) return false;
+    out.dims[out.rank++] = length;
+    return staxi_result(c, staxi_in_dtype(c, 0), &out);
+}
+
+/* The diagonal of a matrix, or a matrix with the vector on its diagonal. */
+static bool staxi_infer_diag(staxi_infer *c) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_type out = *staxi_in(c, 0);
+    int64_t k = c->attrs[0].i;
+    if (!staxi_offset_ok(c, 0)) return false;
+    if (out.rank != 1 && out.rank != 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("stax_diagonal takes more axes"),
+                             STAXI_SAY("expected a vector or a matrix, found %d axes"),
+                             (int)out.rank);
+    if (out.rank == 2) {
+        out.dims[0] = staxi_diagonal_length(pool, out.dims[0], out.dims[1], k);
+        out.rank = 1;
+    } else {
+        out.dims[0] = staxi_ix_add(pool, out.dims[0], staxi_ix_const(pool, k < 0 ? -k : k));
+        out.dims[1] = out.dims[0];
+        out.rank = 2;
+    }
+    return staxi_result(c, (stax_dtype)out.dtype, &out);
+}
+
+/* Without an axis: of the flattened tensor. */
+static bool staxi_infer_repeat(staxi_infer *c) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_type out = *staxi_in(c, 0);
+    staxi_ix times = staxi_size_ix(c->g, c->attrs[0].i);
+    int axis = 0;
+    if (staxi_ix_range(pool, times).lo < 0)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute repeats: expected a number >= 0, found %A"),
+                             c->attrs[0].i);
+    if (!staxi_attr_given(&c->attrs[1])) {
+        out.dims[0] = staxi_count_elements(c, out.dims, out.rank);
+        out.rank = 1;
+    } else if (!staxi_axis(c, 1, out.rank, &axis)) {
+        return false;
+    }
+    out.dims[axis] = staxi_ix_mul(pool, out.dims[axis], times);
+    return staxi_result(c, (stax_dtype)out.dtype, &out);
+}
+
+/* Vectors x0, x1, ... -> [n0, n1, ...] each; "xy": the first two axes exchanged. */
+static bool staxi_infer_meshgrid(staxi_infer *c) {
+    staxi_type grid = staxi_type_scalar(STAX_DTYPE_NONE);
+    bool xy = strcmp(c->attrs[0].text, "xy") == 0 && c->n > 1;
+    grid.rank = (uint8_t)c->n;
+    for (int k = 0; k < c->n; k++) {
+        const staxi_type *x = staxi_in(c, k);
+        if (x->rank > 1)
+            return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                                 STAXI_SAY("operand %d: expected a vector, found %d axes"), k,
+                                 (int)x->rank);
+        grid.dims[xy && k < 2 ? 1 - k : k] =
+            x->rank ? x->dims[0] : staxi_ix_const(staxi_pool(c), 1);
+    }
+    if (!staxi_results_room(c, c->n)) return false;
+    for (int k = 0; k < c->n; k++) {
+        c->out[k] = grid;
+        c->out[k].dtype = staxi_in(c, k)->dtype;
+    }
+    return true;
+}
+
+static bool staxi_infer_glu(staxi_infer *c) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_ix two = staxi_ix_const(pool, 2);
+    staxi_type out = *staxi_in(c, 0);
+    stax_dtype dtype;
+    int axis = 0;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_axis(c, 0, out.rank, &axis))
+        return false;
+    if (!staxi_ix_equals(c->g, staxi_ix_mod(pool, out.dims[axis], two), 0))
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                             STAXI_SAY("axis %d: expected an even size, found %I"), axis,
+                             out.dims[axis]);
+    out.dims[axis] = staxi_ix_floordiv(pool, out.dims[axis], two);
+    return staxi_result(c, dtype, &out);
+}
+
 /* ---- rules: index ---------------------------------------------------------------------------- */
 
 static bool staxi_infer_iota(staxi_infer *c) {
@@ -10046,6 +10377,70 @@ static bool staxi_infer_take_along_axis(staxi_infer *c) {
     return staxi_result(c, dtype, &x);
 }
 
+static bool staxi_infer_index_select(staxi_infer *c) {
+    if (staxi_in(c, 1)->rank > 1)
+        return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("gather takes indices of any shape"),
+                             STAXI_SAY("expected a vector of indices, found %d axes"),
+                             (int)staxi_in(c, 1)->rank);
+    return staxi_infer_gather(c);
+}
+
+/* i[...], w[N, D] -> [..., D] */
+static bool staxi_infer_embedding(staxi_infer *c) {
+    const staxi_type *i = staxi_in(c, 0), *w = staxi_in(c, 1);
+    staxi_type out = *i;
+    if (!staxi_want_indices(c, 0) || !staxi_rank_check(c, i->rank + 1)) return false;
+    if (w->rank != 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("expected w[N, D], found %d axes"),
+                             (int)w->rank);
+    out.dims[out.rank++] = w->dims[1];
+    return staxi_result(c, (stax_dtype)w->dtype, &out);
+}
+
+static double staxi_attr_number_value(const staxi_attr *a) {
+    staxi_literal l = staxi_literal_of(a);
+    return l.kind == STAXI_ATTR_FLOAT ? l.real
+           : l.above                  ? (double)(uint64_t)l.integer
+                                      : (double)l.integer;
+}
+
+/* start, start + step, ... before stop: ceil((stop - start) / step) numbers */
+static bool staxi_infer_arange(staxi_infer *c) {
+    double start = staxi_attr_number_value(&c->attrs[0]),
+           stop = staxi_attr_number_value(&c->attrs[1]);
+    double step = staxi_attr_number_value(&c->attrs[2]), count;
+    bool whole = true;
+    for (int k = 0; k < 3; k++) whole = whole && c->attrs[k].kind == STAXI_ATTR_INT;
+    stax_dtype dtype = staxi_dtype_or(c, 3, whole ? STAX_I64 : STAX_F32);
+    staxi_type out = staxi_type_scalar(dtype);
+    count = staxi_ceil_f64((stop - start) / step);
+    if (!(step != 0) || !(count < 1e15) || !(count > -1e300) ||
+        !(start - start == 0 && step - step == 0))
+        return staxi_op_fail(
+            c, STAX_E_ARGUMENT, NULL,
+            STAXI_SAY("expected finite numbers, a step other than 0, and not too many"));
+    out.rank = 1;
+    out.dims[0] = staxi_ix_const(staxi_pool(c), count > 0 ? (int64_t)count : 0);
+    return staxi_want(c, staxi_is_float(dtype) || staxi_is_integer(dtype), "a number dtype",
+                      dtype) &&
+           staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_linspace(staxi_infer *c) {
+    stax_dtype dtype = (stax_dtype)c->attrs[4].i;
+    staxi_type out = staxi_type_scalar(dtype);
+    staxi_ix num = staxi_size_ix(c->g, c->attrs[2].i);
+    if (staxi_ix_range(staxi_pool(c), num).lo < 0)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute num: expected a number >= 0, found %A"),
+                             c->attrs[2].i);
+    out.rank = 1;
+    out.dims[0] = num;
+    return staxi_want(c, staxi_is_float(dtype) || staxi_is_integer(dtype), "a number dtype",
+                      dtype) &&
+           staxi_result(c, dtype, &out);
+}
+
 static bool staxi_infer_one_hot(staxi_infer *c) {
     staxi_type out = *staxi_in(c, 0);
     staxi_ix size = staxi_size_ix(c->g, c->attrs[0].i);
@@ -10056,15 +10451,6 @@ static bool staxi_infer_one_hot(staxi_infer *c) {
                              c->attrs[0].i);
     out.dims[out.rank++] = size;
     return staxi_result(c, (stax_dtype)c->attrs[1].i, &out);
-}
-
-static bool staxi_plain_attr(const staxi_infer *c, int slot) {
-    staxi_schema s;
-    if (staxi_attr_is_plain(&c->attrs[slot])) return true;
-    staxi_schema_at(c->op, slot, &s);
-    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
-                         STAXI_SAY("attribute %N: expected a number, found a size symbol"), s.name,
-                         (int)s.n_name);
 }
 
 /* tril, triu */
@@ -10172,6 +10558,17 @@ static bool staxi_infer_norm(staxi_infer *c) {
     if (ord == -staxi_infinity() && !staxi_extreme_exists(c, mask)) return false;
     staxi_reduced_shape(c, x, mask, c->attrs[2].i != 0, &out);
     return staxi_result(c, dtype, &out);
+}
+
+/* A diagonal summed, with the dtypes of sum. */
+static bool staxi_infer_trace(staxi_infer *c) {
+    stax_dtype in = staxi_in_dtype(c, 0), dtype;
+    staxi_type out;
+    staxi_ix length = 0;
+    dtype = staxi_is_float(in) ? in : staxi_dtype_class(in) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
+    dtype = staxi_dtype_or(c, 3, dtype);
+    return staxi_want_storage(c, dtype) && staxi_diagonal_type(c, &out, &length) &&
+           staxi_result(c, dtype, &out);
 }
 
 /* argmax, argmin: over one axis, or over the flattened tensor. */
@@ -10652,6 +11049,41 @@ static bool staxi_infer_attention(staxi_infer *c) {
     return staxi_result(c, dtype, &out);
 }
 
+static bool staxi_infer_outer(staxi_infer *c) {
+    staxi_type out = staxi_type_scalar(STAX_DTYPE_NONE);
+    stax_dtype dtype;
+    out.rank = 2;
+    for (int k = 0; k < 2; k++) {
+        out.dims[k] = staxi_count_elements(c, staxi_in(c, k)->dims, staxi_in(c, k)->rank);
+        if (!staxi_ix_ok(c, out.dims[k])) return false;
+    }
+    return staxi_common_dtype(c, 0, 2, false, &dtype) && staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_kron(staxi_infer *c) {
+    const staxi_type *a = staxi_in(c, 0), *b = staxi_in(c, 1);
+    staxi_type out = a->rank > b->rank ? *a : *b;
+    stax_dtype dtype;
+    if (out.rank > STAX_MAX_RANK / 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("expected at most %d axes, found %d"),
+                             STAX_MAX_RANK / 2, (int)out.rank);
+    for (int d = 1; d <= out.rank; d++) {
+        staxi_ix one = staxi_ix_const(staxi_pool(c), 1);
+        out.dims[out.rank - d] =
+            staxi_ix_mul(staxi_pool(c), d <= a->rank ? a->dims[a->rank - d] : one,
+                         d <= b->rank ? b->dims[b->rank - d] : one);
+    }
+    return staxi_common_dtype(c, 0, 2, false, &dtype) && staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_cross(staxi_infer *c) {
+    int axis = 0;
+    if (!staxi_infer_promote_numbers(c) || !staxi_axis(c, 0, c->out->rank, &axis)) return false;
+    if (staxi_ix_equals(c->g, c->out->dims[axis], 3)) return true;
+    return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("axis %d: expected size 3, found %I"),
+                         axis, c->out->dims[axis]);
+}
+
 /* ---- rules: windows ---- */
 
 /* Windows over n axes: window j of an axis covers the places j * stride + k * dilation - low of the
@@ -10997,6 +11429,27 @@ static bool staxi_infer_cross_entropy(staxi_infer *c) {
     return staxi_result(c, dtype, &out);
 }
 
+/* A loss in its last slot's reduction. */
+static bool staxi_reduced_loss(staxi_infer *c, stax_dtype dtype, const staxi_type *shape) {
+    const char *reduction = c->attrs[staxi_schema_count(c->op) - 1].text;
+    staxi_type scalar = staxi_type_scalar(dtype);
+    return staxi_result(c, dtype, strcmp(reduction, "none") == 0 ? shape : &scalar);
+}
+
+static bool staxi_infer_loss(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_type shape;
+    return staxi_common_dtype(c, 0, 2, true, &dtype) && staxi_broadcast(c, 0, 2, &shape) &&
+           staxi_reduced_loss(c, dtype, &shape);
+}
+
+static bool staxi_infer_nll_loss(staxi_infer *c) {
+    staxi_type shape;
+    if (!staxi_want_indices(c, 1) || !staxi_infer_cross_entropy(c)) return false;
+    shape = *c->out;
+    return staxi_reduced_loss(c, (stax_dtype)shape.dtype, &shape);
+}
+
 static bool staxi_want_key(const staxi_infer *c, int k) {
     const staxi_type *key = staxi_in(c, k);
     const staxi_literal *l = staxi_in_literal(c, k);
@@ -11190,6 +11643,19 @@ static bool staxi_infer_later(staxi_infer *c) {
         STAXI_SAY("this op is not built into version %d.%d.%d of stax; it comes with a "
                   "later one"),
         STAX_VERSION_MAJOR, STAX_VERSION_MINOR, STAX_VERSION_PATCH);
+}
+
+/* Ops whose result has a size that only the data know: there is no such value here, but always a
+   way around it. */
+static bool staxi_infer_unsized(staxi_infer *c) {
+    return staxi_op_fail(
+        c, STAX_E_SHAPE,
+        STAXI_SAY(
+            "keep the shape and use a mask (where, masked_fill), count with sum, or take a fixed "
+            "number with topk or sort"),
+        STAXI_SAY(
+            "the size of the result depends on the data: expected ops whose sizes follow from "
+            "the sizes of their operands"));
 }
 
 typedef bool (*staxi_infer_fn)(staxi_infer *c);
@@ -11458,7 +11924,7 @@ static bool staxi_operands_check(staxi_infer *c) {
     bool f8_ok = row->cls == STAXI_CLASS_MOVEMENT || row->cls == STAXI_CLASS_MARKER ||
                  row->cls == STAXI_CLASS_STATE || row->cls == STAXI_CLASS_REGION ||
                  c->op == STAX_OP_CAST || c->op == STAX_OP_BITCAST;
-    if (row->cls == STAXI_CLASS_LATER) return staxi_infer_later(c);
+    if (row->cls == STAXI_CLASS_LATER) return staxi_infer_fns[c->op](c);
     if (c->n < row->least || c->n > row->most) {
         if (row->least == row->most)
             return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
@@ -12574,6 +13040,8 @@ STAXI_BUILD_UNARY(relu, RELU)             STAXI_BUILD_UNARY(selu, SELU)         
 STAXI_BUILD_UNARY(mish, MISH)             STAXI_BUILD_UNARY(softplus, SOFTPLUS)       STAXI_BUILD_UNARY(hardsigmoid, HARDSIGMOID)
 STAXI_BUILD_UNARY(hardswish, HARDSWISH)   STAXI_BUILD_UNARY(transpose, TRANSPOSE)     STAXI_BUILD_UNARY(stop_gradient, STOP_GRADIENT)
 STAXI_BUILD_UNARY(checkpoint, CHECKPOINT) STAXI_BUILD_UNARY(barrier, BARRIER)
+STAXI_BUILD_UNARY(relu6, RELU6)           STAXI_BUILD_UNARY(softsign, SOFTSIGN)       STAXI_BUILD_UNARY(tanhshrink, TANHSHRINK)
+STAXI_BUILD_UNARY(logsigmoid, LOGSIGMOID) STAXI_BUILD_UNARY(logit, LOGIT)             STAXI_BUILD_UNARY(signbit, SIGNBIT)
 STAXI_BUILD_BINARY(add, ADD)              STAXI_BUILD_BINARY(sub, SUB)                STAXI_BUILD_BINARY(mul, MUL)
 STAXI_BUILD_BINARY(div, DIV)              STAXI_BUILD_BINARY(floor_divide, FLOOR_DIVIDE) STAXI_BUILD_BINARY(remainder, REMAINDER)
 STAXI_BUILD_BINARY(fmod, FMOD)            STAXI_BUILD_BINARY(pow, POW)                STAXI_BUILD_BINARY(maximum, MAXIMUM)
@@ -12583,7 +13051,9 @@ STAXI_BUILD_BINARY(ne, NE)                STAXI_BUILD_BINARY(lt, LT)            
 STAXI_BUILD_BINARY(gt, GT)                STAXI_BUILD_BINARY(ge, GE)                  STAXI_BUILD_BINARY(logical_and, LOGICAL_AND)
 STAXI_BUILD_BINARY(logical_or, LOGICAL_OR) STAXI_BUILD_BINARY(logical_xor, LOGICAL_XOR) STAXI_BUILD_BINARY(bitwise_and, BITWISE_AND)
 STAXI_BUILD_BINARY(bitwise_or, BITWISE_OR) STAXI_BUILD_BINARY(bitwise_xor, BITWISE_XOR) STAXI_BUILD_BINARY(shift_left, SHIFT_LEFT)
-STAXI_BUILD_BINARY(shift_right, SHIFT_RIGHT)
+STAXI_BUILD_BINARY(shift_right, SHIFT_RIGHT) STAXI_BUILD_BINARY(prelu, PRELU)         STAXI_BUILD_BINARY(ldexp, LDEXP)
+STAXI_BUILD_BINARY(nextafter, NEXTAFTER)  STAXI_BUILD_BINARY(embedding, EMBEDDING)    STAXI_BUILD_BINARY(outer, OUTER)
+STAXI_BUILD_BINARY(kron, KRON)
 #undef STAXI_BUILD_UNARY
 #undef STAXI_BUILD_BINARY
     /* clang-format on */
@@ -12598,6 +13068,50 @@ STAXDEF stax_value(stax_leaky_relu)(stax_value x, double alpha) {
 }
 STAXDEF stax_value(stax_elu)(stax_value x, double alpha) {
     return staxi_build_alpha(STAX_OP_ELU, x, alpha);
+}
+STAXDEF stax_value(stax_celu)(stax_value x, double alpha) {
+    return staxi_build_alpha(STAX_OP_CELU, x, alpha);
+}
+STAXDEF stax_value(stax_softshrink)(stax_value x, double lambd) {
+    return staxi_build_alpha(STAX_OP_SOFTSHRINK, x, lambd);
+}
+STAXDEF stax_value(stax_hardshrink)(stax_value x, double lambd) {
+    return staxi_build_alpha(STAX_OP_HARDSHRINK, x, lambd);
+}
+
+static stax_value staxi_build_floats(stax_op op, stax_value x, double a, double b) {
+    staxi_attr attrs[2];
+    attrs[0] = staxi_attr_float(a);
+    attrs[1] = staxi_attr_float(b);
+    return staxi_build1(op, x, attrs);
+}
+
+STAXDEF stax_value(stax_hardtanh)(stax_value x, double min_val, double max_val) {
+    return staxi_build_floats(STAX_OP_HARDTANH, x, min_val, max_val);
+}
+STAXDEF stax_value(stax_threshold)(stax_value x, double threshold, double value) {
+    return staxi_build_floats(STAX_OP_THRESHOLD, x, threshold, value);
+}
+
+STAXDEF stax_value(stax_nan_to_num)(stax_value x, double nan, double posinf, double neginf) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_float(nan);
+    a[1] = posinf == staxi_infinity() ? staxi_attr_none() : staxi_attr_float(posinf);
+    a[2] = neginf == -staxi_infinity() ? staxi_attr_none() : staxi_attr_float(neginf);
+    return staxi_build1(STAX_OP_NAN_TO_NUM, x, a);
+}
+
+STAXDEF stax_value(stax_frexp)(stax_value x, stax_value *results) {
+    return staxi_build_in(NULL, STAX_OP_FREXP, &x, 1, NULL, NULL, 0, results, 2);
+}
+
+STAXDEF stax_value(stax_isclose)(stax_value a, stax_value b, double rtol, double atol,
+                                 bool equal_nan) {
+    staxi_attr attrs[3];
+    attrs[0] = staxi_attr_float(rtol);
+    attrs[1] = staxi_attr_float(atol);
+    attrs[2] = staxi_attr_bool(equal_nan);
+    return staxi_build2(STAX_OP_ISCLOSE, a, b, attrs);
 }
 
 STAXDEF stax_value(stax_gelu)(stax_value x, const char *approximate) {
@@ -12757,6 +13271,40 @@ STAXDEF stax_value(stax_select)(stax_value x, int64_t axis, int64_t index) {
     return staxi_build1(STAX_OP_SELECT, x, a);
 }
 
+static stax_value staxi_build_diagonal(stax_op op, stax_value x, int64_t offset, int64_t axis1,
+                                       int64_t axis2, staxi_attr dtype) {
+    staxi_attr a[4];
+    a[0] = staxi_attr_int(offset);
+    a[1] = staxi_attr_axis(axis1);
+    a[2] = staxi_attr_axis(axis2);
+    a[3] = dtype;
+    return staxi_build1(op, x, a);
+}
+
+STAXDEF stax_value(stax_diagonal)(stax_value x, int64_t offset, int64_t axis1, int64_t axis2) {
+    return staxi_build_diagonal(STAX_OP_DIAGONAL, x, offset, axis1, axis2, staxi_attr_none());
+}
+STAXDEF stax_value(stax_trace_of)(stax_value x, int64_t offset, int64_t axis1, int64_t axis2) {
+    return staxi_build_diagonal(STAX_OP_TRACE, x, offset, axis1, axis2, staxi_attr_none());
+}
+STAXDEF stax_value(stax_trace_as)(stax_value x, int64_t offset, int64_t axis1, int64_t axis2,
+                                  stax_dtype dtype) {
+    return staxi_build_diagonal(STAX_OP_TRACE, x, offset, axis1, axis2, staxi_attr_dtype(dtype));
+}
+
+STAXDEF stax_value(stax_repeat)(stax_value x, int64_t repeats, int64_t axis) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_int(repeats);
+    a[1] = staxi_attr_axis(axis);
+    return staxi_build1(STAX_OP_REPEAT, x, a);
+}
+
+STAXDEF stax_value(stax_meshgrid)(const stax_value *xs, int n, const char *indexing,
+                                  stax_value *results) {
+    staxi_attr a = staxi_attr_text(indexing);
+    return staxi_build_in(NULL, STAX_OP_MESHGRID, xs, xs ? n : 0, &a, NULL, 0, results, n);
+}
+
 /* ---- index ----------------------------------------------------------------------------------- */
 
 STAXDEF stax_value(stax_iota_as)(stax_graph *g, stax_shape shape, int64_t axis, stax_dtype dtype) {
@@ -12826,6 +13374,62 @@ STAXDEF stax_value(stax_tril)(stax_value x, int64_t k) {
 }
 STAXDEF stax_value(stax_triu)(stax_value x, int64_t k) {
     return staxi_build_int(STAX_OP_TRIU, x, k);
+}
+
+STAXDEF stax_value(stax_diag)(stax_value x, int64_t k) {
+    return staxi_build_int(STAX_OP_DIAG, x, k);
+}
+
+/* Whole numbers are integers, which decides the dtype. */
+static stax_value staxi_build_arange(stax_graph *g, double start, double stop, double step,
+                                     staxi_attr dtype) {
+    double numbers[3];
+    staxi_attr a[4];
+    if (!g) return stax_none();
+    numbers[0] = start;
+    numbers[1] = stop;
+    numbers[2] = step;
+    for (int k = 0; k < 3; k++) {
+        bool whole = numbers[k] > -9007199254740992.0 && numbers[k] < 9007199254740992.0 &&
+                     (double)(int64_t)numbers[k] == numbers[k];
+        a[k] = whole ? staxi_attr_int((int64_t)numbers[k]) : staxi_attr_float(numbers[k]);
+    }
+    a[3] = dtype;
+    return staxi_build_in(g, STAX_OP_ARANGE, NULL, 0, a, NULL, 0, NULL, 0);
+}
+
+STAXDEF stax_value(stax_arange)(stax_graph *g, double start, double stop, double step) {
+    return staxi_build_arange(g, start, stop, step, staxi_attr_none());
+}
+STAXDEF stax_value(stax_arange_as)(stax_graph *g, double start, double stop, double step,
+                                   stax_dtype dtype) {
+    return staxi_build_arange(g, start, stop, step, staxi_attr_dtype(dtype));
+}
+
+STAXDEF stax_value(stax_linspace_as)(stax_graph *g, double start, double stop, int64_t num,
+                                     bool endpoint, stax_dtype dtype) {
+    staxi_attr a[5];
+    if (!g) return stax_none();
+    a[0] = staxi_attr_float(start);
+    a[1] = staxi_attr_float(stop);
+    a[2] = staxi_attr_int(num);
+    a[3] = staxi_attr_bool(endpoint);
+    a[4] = staxi_attr_dtype(dtype);
+    return staxi_build_in(g, STAX_OP_LINSPACE, NULL, 0, a, NULL, 0, NULL, 0);
+}
+
+STAXDEF stax_value(stax_linspace)(stax_graph *g, double start, double stop, int64_t num,
+                                  bool endpoint) {
+    return (stax_linspace_as)(g, start, stop, num, endpoint, STAX_F32);
+}
+
+STAXDEF stax_value(stax_index_select)(stax_value x, stax_value i, int64_t axis) {
+    staxi_attr a = staxi_attr_axis(axis);
+    return staxi_build2(STAX_OP_INDEX_SELECT, x, i, &a);
+}
+
+STAXDEF stax_value(stax_masked_fill)(stax_value x, stax_value mask, stax_value value) {
+    return staxi_build3(STAX_OP_MASKED_FILL, x, mask, value, NULL);
 }
 
 /* ---- reduce ---------------------------------------------------------------------------------- */
@@ -13095,6 +13699,46 @@ STAXDEF stax_value(stax_batch_norm)(stax_value x, stax_value mean, stax_value va
     in[4] = b;
     return staxi_build(STAX_OP_BATCH_NORM, in, 5, &a);
 }
+
+STAXDEF stax_value(stax_glu)(stax_value x, int64_t axis) {
+    return staxi_build_axis(STAX_OP_GLU, x, axis);
+}
+
+STAXDEF stax_value(stax_cross)(stax_value a, stax_value b, int64_t axis) {
+    staxi_attr attr = staxi_attr_axis(axis);
+    return staxi_build2(STAX_OP_CROSS, a, b, &attr);
+}
+
+STAXDEF stax_value(stax_nll_loss)(stax_value x, stax_value labels, int64_t axis,
+                                  const char *reduction) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_text(reduction);
+    return staxi_build2(STAX_OP_NLL_LOSS, x, labels, a);
+}
+
+#define STAXI_BUILD_LOSS(name, ID)                                                       \
+    STAXDEF stax_value(stax_##name)(stax_value x, stax_value y, const char *reduction) { \
+        staxi_attr a = staxi_attr_text(reduction);                                       \
+        return staxi_build2(STAX_OP_##ID, x, y, &a);                                     \
+    }
+#define STAXI_BUILD_LOSS_AT(name, ID)                                      \
+    STAXDEF stax_value(stax_##name)(stax_value x, stax_value y, double at, \
+                                    const char *reduction) {               \
+        staxi_attr a[2];                                                   \
+        a[0] = staxi_attr_float(at);                                       \
+        a[1] = staxi_attr_text(reduction);                                 \
+        return staxi_build2(STAX_OP_##ID, x, y, a);                        \
+    }
+STAXI_BUILD_LOSS(mse_loss, MSE_LOSS)
+STAXI_BUILD_LOSS(l1_loss, L1_LOSS)
+STAXI_BUILD_LOSS(binary_cross_entropy, BINARY_CROSS_ENTROPY)
+STAXI_BUILD_LOSS(binary_cross_entropy_with_logits, BINARY_CROSS_ENTROPY_WITH_LOGITS)
+STAXI_BUILD_LOSS(kl_div, KL_DIV)
+STAXI_BUILD_LOSS_AT(huber_loss, HUBER_LOSS)
+STAXI_BUILD_LOSS_AT(smooth_l1_loss, SMOOTH_L1_LOSS)
+#undef STAXI_BUILD_LOSS
+#undef STAXI_BUILD_LOSS_AT
 
 static stax_value staxi_build_conv(stax_value x, stax_value w, stax_value b, stax_shape stride,
                                    const char *padding, stax_shape dilation, int64_t groups,
@@ -15058,7 +15702,7 @@ STAXDEF stax_graph *stax_parse(stax_context *ctx, const char *file_name, const c
    expand, reductions have no keepdims, contractions are dots. The order of every sum is settled
    here, on the graph as built. Composites state their formula where they are built: it is their
    definition, rounding for rounding. f16 and bf16 composites are computed in f32 and rounded once.
-   To add a composite: one function staxi_expand_<name>, named in the op's row. */
+   To add a composite: a formula, or one function staxi_expand_<name>, named in the op's row. */
 
 static stax_op staxi_bool_op(stax_op op);
 
@@ -15759,42 +16403,214 @@ static uint32_t staxi_x_first(staxi_expander *e, const staxi_node *n) {
     return staxi_x_expand(e, staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), &shape);
 }
 
-/* x > 0 ? x : below */
-static uint32_t staxi_x_positive_or(staxi_expander *e, uint32_t x, uint32_t below) {
-    uint32_t zero = x ? staxi_x_like(e, staxi_x_number(e, 0.0, staxi_x_dtype(e, x)), x) : 0;
-    return staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_GT, x, zero), x, below);
+/* ---- formulas: composites of scalars, one line each. (op argument ...); x, y, z are the operands,
+   other words attributes. An argument's op may itself be one of the table (P 4.3: the depth is well
+   founded, which staxi_formula_circle checks). ---- */
+
+typedef struct staxi_formula {
+    stax_op op;
+    const char *text;
+} staxi_formula;
+
+/* clang-format off */
+static const staxi_formula staxi_formulas[] = {
+    {STAX_OP_RECIPROCAL,  "(div 1 x)"},
+    {STAX_OP_SQUARE,      "(mul x x)"},
+    {STAX_OP_LERP,        "(add x (mul z (sub y x)))"},
+    /* equal infinities have no difference */
+    {STAX_OP_LOGADDEXP,   "(where (eq x y) (add x 0.69314718055994531) (add (maximum x y) (log1p (exp (neg (abs (sub x y)))))))"},
+    {STAX_OP_LEAKY_RELU,  "(where (gt x 0) x (mul x alpha))"},
+    {STAX_OP_ELU,         "(where (gt x 0) x (mul (expm1 x) alpha))"},
+    {STAX_OP_SELU,        "(mul (where (gt x 0) x (mul (expm1 x) 1.6732632423543772)) 1.0507009873554805)"},
+    {STAX_OP_CELU,        "(where (gt x 0) x (mul (expm1 (div x alpha)) alpha))"},
+    {STAX_OP_MISH,        "(mul x (tanh (softplus x)))"},
+    /* x + 3 is exact where it matters, next to -3 */
+    {STAX_OP_HARDSIGMOID, "(div (minimum (maximum (add x 3) 0) 6) 6)"},
+    {STAX_OP_HARDSWISH,   "(mul x (hardsigmoid x))"},
+    {STAX_OP_RELU6,       "(minimum (maximum x 0) 6)"},
+    {STAX_OP_HARDTANH,    "(minimum (maximum x min_val) max_val)"},
+    {STAX_OP_SOFTSIGN,    "(div x (add 1 (abs x)))"},
+    {STAX_OP_TANHSHRINK,  "(sub x (tanh x))"},
+    {STAX_OP_SOFTSHRINK,  "(where (le (abs x) lambd) 0 (sub x (copysign lambd x)))"},
+    {STAX_OP_HARDSHRINK,  "(where (le (abs x) lambd) 0 x)"},
+    {STAX_OP_LOGSIGMOID,  "(neg (softplus (neg x)))"},
+    {STAX_OP_THRESHOLD,   "(where (le x threshold) value x)"},
+    {STAX_OP_LOGIT,       "(sub (log x) (log1p (neg x)))"},
+    {STAX_OP_PRELU,       "(where (gt x 0) x (mul y x))"},
+    {STAX_OP_GLU,         "(mul x (sigmoid y))"},
+    {STAX_OP_MSE_LOSS,    "(square (sub x y))"},
+    {STAX_OP_L1_LOSS,     "(abs (sub x y))"},
+    {STAX_OP_HUBER_LOSS,  "(where (le (l1_loss x y) delta) (mul 0.5 (mse_loss x y)) (mul delta (sub (l1_loss x y) (mul 0.5 delta))))"},
+    {STAX_OP_SMOOTH_L1_LOSS, "(where (lt (l1_loss x y) beta) (div (mul 0.5 (mse_loss x y)) beta) (sub (l1_loss x y) (mul 0.5 beta)))"},
+    {STAX_OP_BINARY_CROSS_ENTROPY, "(sub (mul (sub y 1) (maximum (log1p (neg x)) -100)) (mul y (maximum (log x) -100)))"},
+    {STAX_OP_BINARY_CROSS_ENTROPY_WITH_LOGITS, "(sub (softplus x) (mul x y))"},
+    {STAX_OP_KL_DIV,      "(where (eq y 0) 0 (mul y (sub (log y) x)))"},
+};
+/* clang-format on */
+
+/* NULL: the op has no formula. */
+static const char *staxi_formula_of(const staxi_formula *table, size_t n, stax_op op) {
+    for (size_t k = 0; k < n; k++)
+        if (table[k].op == op) return table[k].text;
+    return NULL;
 }
 
-static bool staxi_expand_reciprocal(staxi_expander *e, const staxi_node *n,
-                                    uint32_t *results) { /* 1 / x */
-    uint32_t x = staxi_x_first(e, n);
-    uint32_t one = x ? staxi_x_number(e, 1.0, staxi_x_dtype(e, x)) : 0;
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_DIV, staxi_x_like(e, one, x), x), results);
+/* An op of the table that leads back to itself, or STAX_OP_NONE: every op has a depth, which is
+   above those of the ops in its formula. */
+static stax_op staxi_formula_circle(const staxi_formula *table, size_t n) {
+    size_t depth[STAX_OP_COUNT];
+    bool grows = true;
+    memset(depth, 0, sizeof depth);
+    for (size_t round = 0; grows; round++) {
+        grows = false;
+        for (size_t k = 0; k < n; k++) {
+            for (const char *s = strchr(table[k].text, '('); s; s = strchr(s + 1, '(')) {
+                stax_op inner = staxi_op_find(s + 1, strcspn(s + 1, " )"));
+                if (!staxi_formula_of(table, n, inner) || depth[inner] < depth[table[k].op])
+                    continue;
+                if (round > n) return table[k].op;
+                depth[table[k].op] = depth[inner] + 1;
+                grows = true;
+            }
+        }
+    }
+    return STAX_OP_NONE;
 }
 
-static bool staxi_expand_square(staxi_expander *e, const staxi_node *n,
-                                uint32_t *results) { /* x * x */
-    uint32_t x = staxi_x_first(e, n);
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_MUL, x, x), results);
+typedef struct staxi_formula_call {
+    stax_op op;
+    const staxi_type *shape; /* of the result, and of every operand */
+    stax_dtype dtype;        /* computed in                         */
+    const uint32_t *operands;
+    const staxi_attr *attrs; /* NULL: the defaults                  */
+    const struct staxi_formula_call *up;
+} staxi_formula_call;
+
+static uint32_t staxi_x_formula(staxi_expander *e, const staxi_formula_call *call);
+
+static uint32_t staxi_x_formula_fail(staxi_expander *e, const staxi_formula_call *call,
+                                     const char *what) {
+    staxi_graph_fail(e->to, STAX_E_INTERNAL, e->place, STAXI_SAY("the formula of %s %s"),
+                     staxi_op_name(call->op), what);
+    return 0;
 }
 
-static bool staxi_expand_leaky_relu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n); /* x > 0 ? x : alpha * x */
-    return staxi_x_finish(e, n, staxi_x_positive_or(e, x, staxi_x_times(e, x, n->attrs[0].f)),
-                          results);
+/* An operand, a number, or an attribute. */
+static uint32_t staxi_x_formula_word(staxi_expander *e, const staxi_formula_call *call,
+                                     const char *s, size_t n) {
+    double number = 0;
+    int slot;
+    staxi_schema schema;
+    if (n == 1 && *s >= 'x' && *s <= 'z') return call->operands[*s - 'x'];
+    if (*s == '-' || (*s >= '0' && *s <= '9')) {
+        staxi_read_f64(s, n, &number, NULL);
+        return staxi_x_number(e, number, call->dtype);
+    }
+    slot = staxi_schema_find(call->op, s, n);
+    if (slot < 0) return staxi_x_formula_fail(e, call, STAXI_SAY("has an unknown word"));
+    staxi_schema_at(call->op, slot, &schema);
+    if (call->attrs)
+        number = call->attrs[slot].f;
+    else
+        staxi_read_f64(schema.fallback, schema.n_fallback, &number, NULL);
+    return staxi_x_number(e, number, call->dtype);
 }
 
-static bool staxi_expand_elu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n); /* x > 0 ? x : alpha * expm1(x) */
-    uint32_t below = staxi_x_times(e, staxi_x_op1(e, STAX_OP_EXPM1, x), n->attrs[0].f);
-    return staxi_x_finish(e, n, staxi_x_positive_or(e, x, below), results);
+/* An op of the formula with its arguments: scalars stay scalars among themselves. */
+static uint32_t staxi_x_formula_apply(staxi_expander *e, const staxi_formula_call *call, stax_op op,
+                                      uint32_t *args, uint32_t n) {
+    size_t count = sizeof staxi_formulas / sizeof staxi_formulas[0];
+    staxi_formula_call inner;
+    staxi_attr none[STAXI_MAX_ATTRS];
+    bool scalars = true;
+    for (uint32_t k = 0; k < n; k++) {
+        if (!args[k]) return 0;
+        scalars = scalars && staxi_x_type(e, args[k])->rank == 0;
+    }
+    for (uint32_t k = 0; k < n && !scalars; k++) args[k] = staxi_x_expand(e, args[k], call->shape);
+    memset(none, 0, sizeof none);
+    if (!staxi_formula_of(staxi_formulas, count, op)) return staxi_x_node(e, op, args, n, none);
+    for (const staxi_formula_call *c = call; c; c = c->up)
+        if (c->op == op) return staxi_x_formula_fail(e, c, STAXI_SAY("leads back to itself"));
+    inner = *call;
+    inner.op = op;
+    inner.operands = args;
+    inner.attrs = NULL;
+    inner.up = call;
+    return staxi_x_formula(e, &inner);
 }
 
-static bool staxi_expand_selu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n); /* 1.0507 * (x > 0 ? x : 1.6733 * expm1(x)) */
-    uint32_t below = staxi_x_times(e, staxi_x_op1(e, STAX_OP_EXPM1, x), 1.6732632423543772);
-    return staxi_x_finish(
-        e, n, staxi_x_times(e, staxi_x_positive_or(e, x, below), 1.0507009873554805), results);
+static uint32_t staxi_x_formula_read(staxi_expander *e, const staxi_formula_call *call,
+                                     const char **s) {
+    uint32_t args[3] = {0, 0, 0}, n = 0;
+    const char *word;
+    size_t length;
+    while (**s == ' ') ++*s;
+    bool opens = **s == '(';
+    *s += opens;
+    word = *s;
+    length = strcspn(word, " ()");
+    *s += length;
+    if (!opens) return staxi_x_formula_word(e, call, word, length);
+    for (;;) {
+        while (**s == ' ') ++*s;
+        if (**s == ')' || **s == '\0' || n == 3) break;
+        args[n] = staxi_x_formula_read(e, call, s);
+        if (!args[n++]) return 0;
+    }
+    if (**s != ')') return staxi_x_formula_fail(e, call, STAXI_SAY("lacks a )"));
+    ++*s;
+    return staxi_x_formula_apply(e, call, staxi_op_find(word, length), args, n);
+}
+
+static uint32_t staxi_x_formula(staxi_expander *e, const staxi_formula_call *call) {
+    size_t count = sizeof staxi_formulas / sizeof staxi_formulas[0];
+    const char *s = staxi_formula_of(staxi_formulas, count, call->op);
+    return s ? staxi_x_formula_read(e, call, &s) : 0;
+}
+
+/* The formula of a node on values of one shape in the dtype computed in. */
+static uint32_t staxi_x_formula_on(staxi_expander *e, const staxi_node *n,
+                                   const uint32_t *operands) {
+    staxi_formula_call call;
+    staxi_type shape;
+    if (!operands[0]) return 0;
+    memset(&call, 0, sizeof call);
+    shape = *staxi_x_type(e, operands[0]);
+    call.op = (stax_op)n->op;
+    call.shape = &shape;
+    call.dtype = staxi_x_dtype(e, operands[0]);
+    call.operands = operands;
+    call.attrs = n->attrs;
+    return staxi_x_formula(e, &call);
+}
+
+/* The first `count` operands, broadcast to a shape, in the dtype of the result as it is computed
+ * in. */
+static void staxi_x_operands(staxi_expander *e, const staxi_node *n, const staxi_type *shape,
+                             uint32_t count, uint32_t *out) {
+    for (uint32_t k = 0; k < count; k++)
+        out[k] = staxi_x_expand(e, staxi_x_operand(e, n, k, staxi_old_dtype(e, n)), shape);
+}
+
+static bool staxi_expand_formula(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t v[3] = {0, 0, 0};
+    staxi_type shape = staxi_x_result(e, n);
+    staxi_x_operands(e, n, &shape, n->n_sources, v);
+    return staxi_x_finish(e, n, staxi_x_formula_on(e, n, v), results);
+}
+
+/* w on axis 1 of x (axis 0 of a vector) */
+static bool staxi_expand_prelu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = shape;
+    uint32_t v[3] = {0, 0, 0};
+    staxi_x_operands(e, n, &shape, 1, v);
+    v[1] = staxi_x_operand(e, n, 1, staxi_old_dtype(e, n));
+    if (!v[1]) return false;
+    for (int d = 0; d < line.rank; d++) line.dims[d] = staxi_ix_const(&e->to->root->sizes, 1);
+    if (staxi_x_type(e, v[1])->rank) line.dims[shape.rank > 1] = staxi_x_type(e, v[1])->dims[0];
+    v[1] = staxi_x_expand(e, staxi_x_reshape(e, v[1], &line), &shape);
+    return staxi_x_finish(e, n, staxi_x_formula_on(e, n, v), results);
 }
 
 /* "tanh": x * sigmoid(1.5957691 * (x * (0.044715 * (x*x) + 1))), which is x/2 * (1 + tanh(half of
@@ -15809,44 +16625,6 @@ static bool staxi_expand_gelu(staxi_expander *e, const staxi_node *n, uint32_t *
         e, n, staxi_x_op2(e, STAX_OP_MUL, x, staxi_x_op1(e, STAX_OP_SIGMOID, inner)), results);
 }
 
-static bool staxi_expand_mish(staxi_expander *e, const staxi_node *n,
-                              uint32_t *results) { /* x * tanh(softplus(x)) */
-    uint32_t x = staxi_x_first(e, n);
-    uint32_t t = staxi_x_op1(e, STAX_OP_TANH, staxi_x_op1(e, STAX_OP_SOFTPLUS, x));
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_MUL, x, t), results);
-}
-
-/* minimum(maximum(x + 3, 0), 6) / 6: x + 3 is exact where it matters, next to -3 */
-static uint32_t staxi_x_hardsigmoid(staxi_expander *e, uint32_t x) {
-    stax_dtype d = x ? staxi_x_dtype(e, x) : STAX_F32;
-    uint32_t y =
-        staxi_x_with(e, STAX_OP_MAXIMUM, staxi_x_plus(e, x, 3.0), staxi_x_number(e, 0.0, d));
-    y = staxi_x_with(e, STAX_OP_MINIMUM, y, staxi_x_number(e, 6.0, d));
-    return staxi_x_with(e, STAX_OP_DIV, y, staxi_x_number(e, 6.0, d));
-}
-
-static bool staxi_expand_hardsigmoid(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    return staxi_x_finish(e, n, staxi_x_hardsigmoid(e, staxi_x_first(e, n)), results);
-}
-
-static bool staxi_expand_hardswish(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n); /* x * hardsigmoid(x) */
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_MUL, x, staxi_x_hardsigmoid(e, x)), results);
-}
-
-/* a == b ? a + log 2 : maximum(a, b) + log1p(exp(-|a - b|)): equal infinities have no difference */
-static bool staxi_expand_logaddexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    staxi_type shape = staxi_x_result(e, n);
-    uint32_t a = staxi_x_expand(e, staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), &shape);
-    uint32_t b = staxi_x_expand(e, staxi_x_operand(e, n, 1, staxi_old_dtype(e, n)), &shape);
-    uint32_t d = staxi_x_op1(e, STAX_OP_ABS, staxi_x_op2(e, STAX_OP_SUB, a, b));
-    d = staxi_x_op1(e, STAX_OP_LOG1P, staxi_x_op1(e, STAX_OP_EXP, staxi_x_op1(e, STAX_OP_NEG, d)));
-    d = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_MAXIMUM, a, b), d);
-    d = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, a, b),
-                    staxi_x_plus(e, a, 0.69314718055994531), d);
-    return staxi_x_finish(e, n, d, results);
-}
-
 /* minimum(maximum(x, min), max), with what is given */
 static bool staxi_expand_clip(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     stax_dtype dtype = staxi_old_dtype(e, n), compute = staxi_compute_dtype(dtype);
@@ -15859,16 +16637,6 @@ static bool staxi_expand_clip(staxi_expander *e, const staxi_node *n, uint32_t *
         x = staxi_x_with(e, op, x, staxi_x_literal(e, &bound, dtype, compute));
     }
     return staxi_x_finish(e, n, x, results);
-}
-
-static bool staxi_expand_lerp(staxi_expander *e, const staxi_node *n,
-                              uint32_t *results) { /* a + t * (b - a) */
-    staxi_type shape = staxi_x_result(e, n);
-    uint32_t v[3];
-    for (uint32_t k = 0; k < 3; k++)
-        v[k] = staxi_x_expand(e, staxi_x_operand(e, n, k, staxi_old_dtype(e, n)), &shape);
-    v[1] = staxi_x_op2(e, STAX_OP_MUL, v[2], staxi_x_op2(e, STAX_OP_SUB, v[1], v[0]));
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_ADD, v[0], v[1]), results);
 }
 
 /* ---- movement: bits are kept, so values stay in the dtype they are stored in
@@ -17268,6 +18036,451 @@ static bool staxi_expand_attention(staxi_expander *e, const staxi_node *n, uint3
         acc = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_has_key(e, &a, 0, acc), acc,
                           staxi_x_zeros_like(e, acc));
     return staxi_x_finish(e, n, acc, results);
+}
+
+/* The halves of the axis: the first times the sigmoid of the second. */
+static bool staxi_expand_glu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v[3] = {0, 0, 0};
+    staxi_type shape = staxi_x_result(e, n);
+    int axis = (int)n->attrs[0].i;
+    int64_t half = staxi_size_handle(e->to, shape.dims[axis]);
+    v[0] = staxi_x_slice(e, x, axis, 0, half, 1);
+    v[1] = staxi_x_slice(e, x, axis, half, STAX_NONE, 1);
+    v[0] = staxi_x_reshape(e, v[0], &shape);
+    v[1] = staxi_x_reshape(e, v[1], &shape);
+    return staxi_x_finish(e, n, staxi_x_formula_on(e, n, v), results);
+}
+
+/* A loss for each element, then their mean, their sum, or all of them. */
+static bool staxi_x_loss(staxi_expander *e, const staxi_node *n, uint32_t v, uint32_t *results) {
+    const char *reduction = n->attrs[staxi_schema_count((stax_op)n->op) - 1].text;
+    if (!v) return false;
+    uint32_t all = (1u << staxi_x_type(e, v)->rank) - 1;
+    if (strcmp(reduction, "mean") == 0) v = staxi_x_mean(e, v, all, NULL);
+    if (strcmp(reduction, "sum") == 0) v = staxi_x_reduce(e, STAX_OP_SUM, v, all, NULL);
+    return staxi_x_finish(e, n, v, results);
+}
+
+static bool staxi_expand_loss(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t v[3] = {0, 0, 0};
+    staxi_type shape = staxi_type_scalar(STAX_DTYPE_NONE);
+    for (uint32_t k = 0; k < 2; k++) { /* what both broadcast to */
+        staxi_type t = staxi_x_translate(e, &e->from->values[n->sources[k]].type);
+        int from = shape.rank > t.rank ? shape.rank : t.rank;
+        staxi_type wide = shape;
+        wide.rank = (uint8_t)from;
+        for (int d = 1; d <= from; d++) {
+            staxi_ix a = d <= shape.rank ? shape.dims[shape.rank - d] : 0;
+            staxi_ix b = d <= t.rank ? t.dims[t.rank - d] : 0;
+            wide.dims[from - d] = !a ? b : !b || !staxi_ix_equals(e->to, a, 1) ? a : b;
+        }
+        shape = wide;
+    }
+    staxi_x_operands(e, n, &shape, 2, v);
+    return staxi_x_loss(e, n, staxi_x_formula_on(e, n, v), results);
+}
+
+/* -x[label] */
+static bool staxi_expand_nll_loss(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n));
+    int axis = (int)n->attrs[0].i;
+    uint32_t i = staxi_x_insert(e, staxi_x_index(e, n, 1), axis);
+    x = staxi_x_drop(e, staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, x, i, axis, "error"),
+                     1u << axis);
+    return staxi_x_loss(e, n, staxi_x_op1(e, STAX_OP_NEG, x), results);
+}
+
+/* ---- numbers and their parts ---- */
+
+static uint32_t staxi_x_bitcast(staxi_expander *e, uint32_t v, stax_dtype to) {
+    return v && staxi_x_dtype(e, v) != to
+               ? staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(to))
+               : v;
+}
+
+static stax_dtype staxi_signed_word(stax_dtype dtype) {
+    size_t bytes = staxi_dtype_bytes(dtype);
+    return bytes == 8 ? STAX_I64 : bytes == 4 ? STAX_I32 : bytes == 2 ? STAX_I16 : STAX_I8;
+}
+
+static bool staxi_expand_signbit(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype own = staxi_old_source_dtype(e, n, 0);
+    uint32_t x = staxi_x_stored(e, n, 0, own);
+    if (staxi_is_float(own)) x = staxi_x_bitcast(e, x, staxi_signed_word(own));
+    if (own == STAX_BOOL) x = staxi_x_cast(e, x, STAX_U8);
+    results[0] = staxi_x_op2(e, STAX_OP_LT, x, staxi_x_zeros_like(e, x));
+    return results[0] != 0;
+}
+
+/* x is NaN ? nan : x is inf ? posinf : x is -inf ? neginf : x */
+static bool staxi_expand_nan_to_num(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    double most = dtype == STAX_F64   ? 1.7976931348623157e308
+                  : dtype == STAX_F16 ? 65504.0
+                  : dtype == STAX_F32 ? 3.4028234663852886e38
+                                      : 3.3895313892515355e38; /* bf16 */
+    uint32_t x = staxi_x_first(e, n), v;
+    if (!staxi_is_float(dtype)) return staxi_x_finish(e, n, x, results);
+    if (!x) return false;
+    v = x;
+    for (int k = 2; k >= 0; k--) {
+        const staxi_attr *a = &n->attrs[k];
+        double by = staxi_attr_given(a) ? a->f : k == 1 ? most : -most;
+        double what = k == 1 ? staxi_infinity() : -staxi_infinity();
+        uint32_t is =
+            k == 0 ? staxi_x_op1(e, STAX_OP_ISNAN, x)
+                   : staxi_x_with(e, STAX_OP_EQ, x, staxi_x_number(e, what, staxi_x_dtype(e, x)));
+        uint32_t to = staxi_x_like(e, staxi_x_number(e, by, staxi_x_dtype(e, x)), x);
+        v = staxi_x_op3(e, STAX_OP_WHERE, is, to, v);
+    }
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* |a - b| <= atol + rtol * |b|, or a == b; infinities are close to themselves alone */
+static bool staxi_expand_isclose(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_common_of(e, n);
+    staxi_type shape = staxi_x_result(e, n);
+    if (!staxi_is_float(dtype)) dtype = STAX_F64;
+    uint32_t a = staxi_x_expand(e, staxi_x_operand(e, n, 0, dtype), &shape), d, limit, v;
+    uint32_t b = staxi_x_expand(e, staxi_x_operand(e, n, 1, dtype), &shape);
+    d = staxi_x_op1(e, STAX_OP_ABS, staxi_x_op2(e, STAX_OP_SUB, a, b));
+    limit = staxi_x_times(e, staxi_x_op1(e, STAX_OP_ABS, b), n->attrs[0].f);
+    limit = staxi_x_plus(e, limit, n->attrs[1].f);
+    v = staxi_x_op2(e, STAX_OP_LOGICAL_AND, staxi_x_op2(e, STAX_OP_LE, d, limit),
+                    staxi_x_op1(e, STAX_OP_ISFINITE, b));
+    v = staxi_x_op2(e, STAX_OP_LOGICAL_OR, v, staxi_x_op2(e, STAX_OP_EQ, a, b));
+    if (n->attrs[2].i) {
+        a = staxi_x_op2(e, STAX_OP_LOGICAL_AND, staxi_x_op1(e, STAX_OP_ISNAN, a),
+                        staxi_x_op1(e, STAX_OP_ISNAN, b));
+        v = staxi_x_op2(e, STAX_OP_LOGICAL_OR, v, a);
+    }
+    results[0] = v;
+    return v != 0;
+}
+
+/* As integers: a + 1 or a - 1, by the direction; from 0 the smallest number with the sign of b. */
+static bool staxi_expand_nextafter(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n), word = staxi_signed_word(dtype);
+    staxi_type shape = staxi_x_result(e, n);
+    uint32_t a = staxi_x_expand(e, staxi_x_stored(e, n, 0, dtype), &shape);
+    uint32_t b = staxi_x_expand(e, staxi_x_stored(e, n, 1, dtype), &shape);
+    uint32_t fa = staxi_x_cast(e, a, staxi_compute_dtype(dtype)),
+             fb = staxi_x_cast(e, b, staxi_compute_dtype(dtype));
+    uint32_t zero = staxi_x_zeros_like(e, fa), ia = staxi_x_bitcast(e, a, word), one, up, v, tiny;
+    if (!ia) return false;
+    one = staxi_x_like(e, staxi_x_int(e, 1, word), ia);
+    up = staxi_x_op2(e, STAX_OP_EQ, staxi_x_op2(e, STAX_OP_LT, fa, fb),
+                     staxi_x_op2(e, STAX_OP_GT, fa, zero));
+    v = staxi_x_op3(e, STAX_OP_WHERE, up, one, staxi_x_op1(e, STAX_OP_NEG, one));
+    v = staxi_x_op2(e, STAX_OP_ADD, ia, v);
+    tiny = staxi_x_int(e, INT64_MIN >> (64 - 8 * (int)staxi_dtype_bytes(dtype)) | 1, word);
+    tiny = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_LT, fb, zero),
+                       staxi_x_like(e, tiny, one), one);
+    v = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, fa, zero), tiny, v);
+    v = staxi_x_cast(e, staxi_x_bitcast(e, v, dtype), staxi_compute_dtype(dtype));
+    v = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, fa, fb), fb, v);
+    one = staxi_x_op2(e, STAX_OP_LOGICAL_OR, staxi_x_op1(e, STAX_OP_ISNAN, fa),
+                      staxi_x_op1(e, STAX_OP_ISNAN, fb));
+    return staxi_x_finish(
+        e, n, staxi_x_op3(e, STAX_OP_WHERE, one, staxi_x_op2(e, STAX_OP_ADD, fa, fb), v), results);
+}
+
+/* where(i > limit, yes, no) with numbers of a dtype */
+static uint32_t staxi_x_beyond(staxi_expander *e, stax_op compare, uint32_t i, int64_t limit,
+                               uint32_t yes, uint32_t no) {
+    uint32_t c = staxi_x_with(e, compare, i, staxi_x_int(e, limit, STAX_I64));
+    return staxi_x_op3(e, STAX_OP_WHERE, c, staxi_x_like(e, yes, c), staxi_x_like(e, no, c));
+}
+
+/* x * 2^i in f64, where 2^i is made of bits. f64 itself may need three steps; -969 = 53 - 1022
+   keeps the last one, which rounds, the only one that does. */
+static bool staxi_expand_ldexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n);
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    uint32_t x = staxi_x_cast(e, staxi_x_operand(e, n, 0, dtype), STAX_F64),
+             i = staxi_x_index(e, n, 1), by;
+    x = staxi_x_expand(e, x, &shape);
+    i = staxi_x_expand(e, i, &shape);
+    for (int step = 0; step < 2 && dtype == STAX_F64; step++) {
+        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_number(e, 0x1p-969, STAX_F64),
+                            staxi_x_number(e, 1.0, STAX_F64));
+        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023, staxi_x_number(e, 0x1p1023, STAX_F64), by);
+        x = staxi_x_op2(e, STAX_OP_MUL, x, by);
+        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_int(e, -969, STAX_I64),
+                            staxi_x_int(e, 0, STAX_I64));
+        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023, staxi_x_int(e, 1023, STAX_I64), by);
+        i = staxi_x_op2(e, STAX_OP_SUB, i, by);
+    }
+    i = staxi_x_with(e, STAX_OP_MAXIMUM, i,
+                     staxi_x_int(e, dtype == STAX_F64 ? -1022 : -400, STAX_I64));
+    i = staxi_x_with(e, STAX_OP_MINIMUM, i,
+                     staxi_x_int(e, dtype == STAX_F64 ? 1023 : 400, STAX_I64));
+    i = staxi_x_with(e, STAX_OP_ADD, i, staxi_x_int(e, 1023, STAX_I64));
+    i = staxi_x_bitcast(e, staxi_x_with(e, STAX_OP_SHIFT_LEFT, i, staxi_x_int(e, 52, STAX_I64)),
+                        STAX_F64);
+    x = staxi_x_op2(e, STAX_OP_MUL, x, i);
+    return staxi_x_finish(e, n, x, results);
+}
+
+/* In f64, where every number of the other dtypes is normal; subnormal ones of f64 are scaled first.
+ */
+static bool staxi_expand_frexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n);
+    uint32_t x = staxi_x_cast(e, staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), STAX_F64), m, i,
+             small, plain;
+    x = staxi_x_expand(e, x, &shape);
+    small = staxi_x_with(e, STAX_OP_LT, staxi_x_op1(e, STAX_OP_ABS, x),
+                         staxi_x_number(e, 0x1p-1022, STAX_F64));
+    m = staxi_x_op3(e, STAX_OP_WHERE, small, staxi_x_times(e, x, 0x1p54), x);
+    m = staxi_x_bitcast(e, m, STAX_I64);
+    i = staxi_x_with(e, STAX_OP_SHIFT_RIGHT, m, staxi_x_int(e, 52, STAX_I64));
+    i = staxi_x_with(e, STAX_OP_BITWISE_AND, i, staxi_x_int(e, 0x7ff, STAX_I64));
+    i = staxi_x_with(e, STAX_OP_SUB, i, staxi_x_int(e, 1022, STAX_I64));
+    plain = staxi_x_with(e, STAX_OP_SUB, i, staxi_x_int(e, 54, STAX_I64));
+    i = staxi_x_op3(e, STAX_OP_WHERE, small, plain, i);
+    m = staxi_x_with(e, STAX_OP_BITWISE_AND, m,
+                     staxi_x_int(e, (int64_t)UINT64_C(0x800fffffffffffff), STAX_I64));
+    m = staxi_x_with(e, STAX_OP_BITWISE_OR, m,
+                     staxi_x_int(e, INT64_C(0x3fe0000000000000), STAX_I64));
+    plain = staxi_x_op2(e, STAX_OP_EQ, x,
+                        staxi_x_zeros_like(e, x)); /* 0, infinities, NaN have no parts */
+    plain = staxi_x_op2(e, STAX_OP_LOGICAL_OR, plain,
+                        staxi_x_op1(e, STAX_OP_LOGICAL_NOT, staxi_x_op1(e, STAX_OP_ISFINITE, x)));
+    m = staxi_x_op3(e, STAX_OP_WHERE, plain, x, staxi_x_bitcast(e, m, STAX_F64));
+    i = staxi_x_op3(e, STAX_OP_WHERE, plain, staxi_x_zeros_like(e, i), i);
+    results[1] = staxi_x_cast(e, i, STAX_I32);
+    return staxi_x_finish(e, n, m, results) && results[1];
+}
+
+/* mask ? value : x */
+static bool staxi_expand_masked_fill(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    staxi_type shape = staxi_x_result(e, n);
+    uint32_t x = staxi_x_first(e, n),
+             m = staxi_x_expand(e, staxi_x_operand(e, n, 1, STAX_BOOL), &shape);
+    uint32_t v = staxi_x_expand(e, staxi_x_operand(e, n, 2, dtype), &shape);
+    return staxi_x_finish(e, n, staxi_x_op3(e, STAX_OP_WHERE, m, v, x), results);
+}
+
+/* ---- more movement and index ---- */
+
+/* Axes i and i + offset of two axes as a last axis: both are cut to where the diagonal begins and
+ * ends. */
+static uint32_t staxi_x_diagonal_of(staxi_expander *e, uint32_t v, int64_t offset, int axis1,
+                                    int axis2) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    int64_t axes[STAX_MAX_RANK], length, start[2];
+    int a = axis1 < axis2 ? axis1 : axis2, rank, at;
+    if (!v) return 0;
+    length =
+        staxi_size_handle(e->to, staxi_diagonal_length(pool, staxi_x_type(e, v)->dims[axis1],
+                                                       staxi_x_type(e, v)->dims[axis2], offset));
+    start[0] = offset < 0 ? -offset : 0;
+    start[1] = offset > 0 ? offset : 0;
+    for (int k = 0; k < 2; k++) {
+        int axis = k ? axis2 : axis1;
+        v = staxi_x_slice(e, v, axis, start[k], STAX_NONE, 1);
+        v = staxi_x_slice(e, v, axis, 0, length, 1);
+        if (!v) return 0;
+        staxi_type t =
+            *staxi_x_type(e, v); /* as long as the diagonal, which the slices may not know */
+        t.dims[axis] = staxi_size_ix(e->to, length);
+        v = staxi_x_reshape(e, v, &t);
+    }
+    v = staxi_x_diagonal(e, v, a, axis1 + axis2 - a);
+    if (!v) return 0;
+    rank = staxi_x_type(e, v)->rank;
+    for (int d = at = 0; d < rank; d++)
+        if (d != a) axes[at++] = d;
+    axes[rank - 1] = a;
+    return staxi_x_permute(e, v, axes);
+}
+
+static bool staxi_expand_diagonal(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n));
+    results[0] = staxi_x_diagonal_of(e, x, n->attrs[0].i, (int)n->attrs[1].i, (int)n->attrs[2].i);
+    return results[0] != 0;
+}
+
+static bool staxi_expand_trace(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), last;
+    if (!x) return false;
+    last = 1u << (staxi_x_type(e, x)->rank - 2);
+    x = staxi_x_diagonal_of(e, x, n->attrs[0].i, (int)n->attrs[1].i, (int)n->attrs[2].i);
+    if (x && staxi_x_dtype(e, x) == STAX_BOOL)
+        return staxi_x_finish(e, n, staxi_x_reduce(e, STAX_OP_ANY, x, last, NULL), results);
+    return staxi_x_finish(e, n, staxi_x_sum(e, x, last), results);
+}
+
+/* A vector on diagonal k: element [r, c] is x[r] or x[c], whichever k lets run from 0, where c - r
+ * is k. */
+static bool staxi_expand_diag(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n)), on;
+    staxi_type shape = staxi_x_result(e, n);
+    int64_t k = n->attrs[0].i, zero = 0, more = k < 0 ? -k : k;
+    if (!x) return false;
+    if (shape.rank == 1) {
+        results[0] = staxi_x_diagonal_of(e, x, k, 0, 1);
+        return results[0] != 0;
+    }
+    if (more) x = staxi_x_pad(e, x, &zero, &more, staxi_attr_int(0), "constant");
+    x = staxi_x_expand(e, staxi_x_insert(e, x, k < 0 ? 0 : 1), &shape);
+    on = staxi_x_op2(e, STAX_OP_SUB, staxi_x_iota(e, &shape, 1), staxi_x_iota(e, &shape, 0));
+    on = staxi_x_with(e, STAX_OP_EQ, on, staxi_x_int(e, k, STAX_I64));
+    results[0] = staxi_x_where_bits(e, on, x, staxi_x_zeros_like(e, x));
+    return results[0] != 0;
+}
+
+/* [.., n, ..] -> [.., n, 1, ..] -> [.., n, times, ..] -> [.., n * times, ..] */
+static bool staxi_expand_repeat(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n));
+    staxi_type shape = staxi_x_result(e, n), wide = shape;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    bool flat = !staxi_attr_given(&n->attrs[1]);
+    int axis = flat ? 0 : (int)n->attrs[1].i;
+    staxi_ix outer = staxi_ix_const(pool, 1), inner = outer, size = outer;
+    if (!x) return false;
+    for (int d = 0; d < staxi_x_type(e, x)->rank; d++) { /* [outer, size, inner] fits any rank */
+        staxi_ix dim = staxi_x_type(e, x)->dims[d];
+        if (flat || d == axis)
+            size = staxi_ix_mul(pool, size, dim);
+        else if (d < axis)
+            outer = staxi_ix_mul(pool, outer, dim);
+        else
+            inner = staxi_ix_mul(pool, inner, dim);
+    }
+    wide.rank = 4;
+    wide.dims[0] = outer;
+    wide.dims[1] = size;
+    wide.dims[2] = staxi_ix_const(pool, 1);
+    wide.dims[3] = inner;
+    x = staxi_x_reshape(e, x, &wide);
+    wide.dims[2] = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[0].i));
+    results[0] = staxi_x_reshape(e, staxi_x_expand(e, x, &wide), &shape);
+    return results[0] != 0;
+}
+
+static bool staxi_expand_meshgrid(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    bool xy = strcmp(n->attrs[0].text, "xy") == 0 && n->n_sources > 1;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        staxi_type grid = staxi_x_translate(e, &e->from->values[n->first_value + k].type),
+                   line = grid;
+        uint32_t axis = xy && k < 2 ? 1 - k : k;
+        for (uint32_t d = 0; d < n->n_sources; d++)
+            if (d != axis) line.dims[d] = staxi_ix_const(&e->to->root->sizes, 1);
+        results[k] = staxi_x_stored(e, n, k, (stax_dtype)grid.dtype);
+        results[k] = staxi_x_expand(e, staxi_x_reshape(e, results[k], &line), &grid);
+        if (!results[k]) return false;
+    }
+    return true;
+}
+
+/* start + i * step: integers in i64, else in f64, rounded to the dtype once */
+static bool staxi_expand_arange(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    const staxi_attr *start = &n->attrs[0], *step = &n->attrs[2];
+    bool whole = start->kind == STAXI_ATTR_INT && step->kind == STAXI_ATTR_INT;
+    staxi_type shape = staxi_x_result(e, n);
+    uint32_t i = staxi_x_iota(e, &shape, 0);
+    if (whole) {
+        i = staxi_x_with(e, STAX_OP_MUL, i, staxi_x_int(e, step->i, STAX_I64));
+        i = staxi_x_with(e, STAX_OP_ADD, i, staxi_x_int(e, start->i, STAX_I64));
+    } else {
+        i = staxi_x_times(e, staxi_x_cast(e, i, STAX_F64), staxi_attr_number_value(step));
+        i = staxi_x_plus(e, i, staxi_attr_number_value(start));
+    }
+    return staxi_x_finish(e, n, i, results);
+}
+
+/* start + i * ((stop - start) / parts) in f64; the last one is stop itself; integers round down */
+static bool staxi_expand_linspace(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    double start = n->attrs[0].f, stop = n->attrs[1].f;
+    bool endpoint = n->attrs[3].i != 0;
+    staxi_type shape = staxi_x_result(e, n);
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix one = staxi_ix_const(pool, 1), parts = shape.dims[0];
+    uint32_t i = staxi_x_iota(e, &shape, 0), last, v;
+    if (endpoint) parts = staxi_ix_sub(pool, parts, one);
+    parts = staxi_ix_max(pool, parts, one);
+    v = staxi_x_cast(e, staxi_x_size_value(e, parts), STAX_F64);
+    v = staxi_x_op2(e, STAX_OP_DIV, staxi_x_number(e, stop - start, STAX_F64), v);
+    v = staxi_x_with(e, STAX_OP_MUL, staxi_x_cast(e, i, STAX_F64), v);
+    v = staxi_x_plus(e, v, start);
+    if (endpoint) { /* element `parts`: with one number alone there is none */
+        last = staxi_x_with(e, STAX_OP_EQ, i, staxi_x_size_value(e, parts));
+        v = staxi_x_op3(e, STAX_OP_WHERE, last,
+                        staxi_x_like(e, staxi_x_number(e, stop, STAX_F64), v), v);
+    }
+    if (!staxi_is_float(staxi_old_dtype(e, n))) v = staxi_x_op1(e, STAX_OP_FLOOR, v);
+    return staxi_x_finish(e, n, v, results);
+}
+
+static bool staxi_expand_index_select(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n));
+    results[0] =
+        staxi_x_gather(e, STAX_OP_GATHER, x, staxi_x_index(e, n, 1), (int)n->attrs[0].i, "error");
+    return results[0] != 0;
+}
+
+static bool staxi_expand_embedding(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t w = staxi_x_stored(e, n, 1, staxi_old_dtype(e, n));
+    results[0] = staxi_x_gather(e, STAX_OP_GATHER, w, staxi_x_index(e, n, 0), 0, "error");
+    return results[0] != 0;
+}
+
+/* ---- more products ---- */
+
+/* a * b of one shape; of bool "and" */
+static uint32_t staxi_x_product(staxi_expander *e, uint32_t a, uint32_t b) {
+    return a ? staxi_x_op2(e, staxi_x_dtype(e, a) == STAX_BOOL ? STAX_OP_LOGICAL_AND : STAX_OP_MUL,
+                           a, b)
+             : 0;
+}
+
+static bool staxi_expand_outer(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = shape;
+    uint32_t v[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        line = shape;
+        line.dims[1 - k] = staxi_ix_const(&e->to->root->sizes, 1);
+        v[k] = staxi_x_reshape(e, staxi_x_operand(e, n, k, staxi_old_dtype(e, n)), &line);
+        v[k] = staxi_x_expand(e, v[k], &shape);
+    }
+    return staxi_x_finish(e, n, staxi_x_product(e, v[0], v[1]), results);
+}
+
+/* [a0, 1, a1, 1, ...] * [1, b0, 1, b1, ...], neighbours merged */
+static bool staxi_expand_kron(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), wide = shape, part[2];
+    uint32_t v[2];
+    wide.rank = (uint8_t)(2 * shape.rank);
+    part[0] = part[1] = wide;
+    for (uint32_t k = 0; k < 2; k++) {
+        v[k] = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+        if (!v[k]) return false;
+        int missing = shape.rank - staxi_x_type(e, v[k])->rank;
+        for (int d = 0; d < shape.rank; d++) {
+            staxi_ix one = staxi_ix_const(&e->to->root->sizes, 1);
+            staxi_ix dim = d < missing ? one : staxi_x_type(e, v[k])->dims[d - missing];
+            part[k].dims[2 * d + (int)k] = wide.dims[2 * d + (int)k] = dim;
+            part[k].dims[2 * d + 1 - (int)k] = one;
+        }
+    }
+    for (uint32_t k = 0; k < 2; k++)
+        v[k] = staxi_x_expand(e, staxi_x_reshape(e, v[k], &part[k]), &wide);
+    return staxi_x_finish(e, n, staxi_x_reshape(e, staxi_x_product(e, v[0], v[1]), &shape),
+                          results);
+}
+
+/* a[i+1] * b[i+2] - a[i+2] * b[i+1], indices modulo 3 */
+static bool staxi_expand_cross(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n);
+    int axis = (int)n->attrs[0].i;
+    uint32_t v[2], p[2];
+    staxi_x_operands(e, n, &shape, 2, v);
+    for (int k = 0; k < 2; k++)
+        p[k] = staxi_x_op2(e, STAX_OP_MUL, staxi_x_roll(e, v[k], axis, -1),
+                           staxi_x_roll(e, v[1 - k], axis, -2));
+    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_SUB, p[0], p[1]), results);
 }
 
 /* ---- windows: views of padded data, reduced or contracted

@@ -906,6 +906,217 @@ static void attentions(void) {
             E_SHAPE, "the mask");
 }
 
+/* ---- NumPy's and PyTorch's other functions ---- */
+
+static void activations(void) {
+#define V "x = const f32[7] {-8, -0.5, -0.0, 0, 0.5, 8, nan}\n"
+    GIVES(V "y = relu6 x", "f32[7] {0, 0, 0, 0, 0.5, 6, nan}");
+    GIVES(V "y = hardtanh x {min_val=-2, max_val=0.25}",
+          "f32[7] {-2, -0.5, -0.0, 0, 0.25, 0.25, nan}");
+    GIVES("x = const f32[3] {-3, 0, 1}\ny = softsign x", "f32[3] {-0.75, 0, 0.5}");
+    GIVES("x = const f32[3] {-0.0, 0, inf}\ny = tanhshrink x", "f32[3] {0, 0, inf}");
+    GIVES(V "y = softshrink x", "f32[7] {-7.5, 0, 0, 0, 0, 7.5, nan}");
+    GIVES(V "y = softshrink x {lambd=0.25}", "f32[7] {-7.75, -0.25, 0, 0, 0.25, 7.75, nan}");
+    GIVES(V "y = hardshrink x", "f32[7] {-8, 0, 0, 0, 0, 8, nan}");
+    GIVES("x = const f32[4] {-inf, 0, 3, nan}\ny = celu x {alpha=2}", "f32[4] {-2, 0, 3, nan}");
+    GIVES("x = const f32[3] {0, inf, -100}\ny = logsigmoid x",
+          "f32[3] {-0x1.62e430p-1, -0.0, -100}");
+    GIVES(V "y = threshold x {threshold=0.25, value=20}", "f32[7] {20, 20, 20, 20, 0.5, 8, nan}");
+    GIVES("x = const f32[3] {0, 0.5, 1}\ny = logit x", "f32[3] {-inf, 0, inf}");
+    GIVES("x = const f32[2,2] {-1, -1, 3, -4}\nw = const f32[2] {2, 3}\ny = prelu x, w",
+          "f32[2,2] {-2, -3, 3, -12}");
+    GIVES("x = const f32[1,2,2] {-1, -1, 3, -4}\nw = const f32[2] {2, 3}\ny = prelu x, w",
+          "f32[1,2,2] {-2, -2, 3, -12}");
+    GIVES("x = const f32[2] {-1, 2}\ny = prelu x, 0.25", "f32[2] {-0.25, 2}");
+    GIVES("x = const f32[2,4] {1, 2, 0, 0, 4, 6, inf, -inf}\ny = glu x", "f32[2,2] {0.5, 1, 4, 0}");
+    GIVES("x = const f16[2] {3, 0}\ny = glu x {axis=0}", "f16[1] {1.5}");
+    GIVES("x = const i8[2] {-3, 9}\ny = relu6 x", "f32[2] {0, 6}");
+    REFUSES("x = const f32[3] {1, 2, 3}\ny = glu x", E_SHAPE, "glu(x: f32[3])|even size, found 3");
+    REFUSES(X23 "w = const f32[2] {1, 2}\ny = prelu x, w", E_SHAPE, "w must broadcast to");
+    REFUSES(X23 "y = threshold x {value=1}", E_ARGUMENT, "attribute threshold is needed");
+}
+
+static void number_parts(void) {
+    GIVES("x = const f32[5] {-0.0, 0, -1, nan, nan(0xffc00001)}\ny = signbit x",
+          "bool[5] {true, false, true, false, true}");
+    GIVES("x = const i16[2] {-1, 1}\ny = signbit x", "bool[2] {true, false}");
+    GIVES("x = const u8[1] {255}\ny = signbit x", "bool[1] {false}");
+    GIVES("x = const bool[1] {true}\ny = signbit x", "bool[1] {false}");
+    GIVES("x = const f16[4] {nan, inf, -inf, 2}\ny = nan_to_num x", "f16[4] {0, 65504, -65504, 2}");
+    GIVES("x = const f32[3] {nan, inf, -inf}\ny = nan_to_num x {nan=1, posinf=2, neginf=-3}",
+          "f32[3] {1, 2, -3}");
+    GIVES("x = const f32[2] {inf, -inf}\ny = nan_to_num x",
+          "f32[2] {0x1.fffffep127, -0x1.fffffep127}");
+    GIVES("x = const bf16[1] {inf}\ny = nan_to_num x", "bf16[1] {0x1.fep127}");
+    GIVES("x = const i32[1] {5}\ny = nan_to_num x", "i32[1] {5}");
+    GIVES("x = const f32[7] {8, -0.75, 0, -0.0, inf, 0x1p-149, nan}\ny, e = frexp x",
+          "f32[7] {0.5, -0.75, 0, -0.0, inf, 0.5, nan}");
+    GIVES("x = const f32[7] {8, -0.75, 0, -0.0, inf, 0x1p-149, nan}\nm, y = frexp x",
+          "i32[7] {4, 0, 0, 0, 0, -148, 0}");
+    GIVES("x = const f64[3] {0x1p-1074, -0x1.8p1023, 3}\nm, y = frexp x",
+          "i32[3] {-1073, 1024, 2}");
+    GIVES("x = const f64[3] {0x1p-1074, -0x1.8p1023, 3}\ny, e = frexp x",
+          "f64[3] {0.5, -0.75, 0.75}");
+    GIVES(
+        "x = const f32[5] {3, 0x1p-149, 1, 0x1.8p-148, 1}\ni = const i64[5] {2, 149, 128, -1, "
+        "-9223372036854775808}\n"
+        "y = ldexp x, i",
+        "f32[5] {12, 1, inf, 0x1p-148, 0}");
+    GIVES(
+        "x = const f64[6] {0x1p-1074, 1, 0x1.8p0, 0x1p-1000, 1, 0x1p1023}\ni = const i32[6] {2097, "
+        "-1074, -1074, 2000, 1024, -2097}\n"
+        "y = ldexp x, i",
+        "f64[6] {0x1p1023, 0x1p-1074, 0x1p-1073, 0x1p1000, inf, 0x1p-1074}");
+    GIVES("x = const f16[2] {1, 0x1.8p0}\ny = ldexp x, -24", "f16[2] {0x1p-24, 0x1p-23}");
+    GIVES(
+        "a = const f32[7] {1, 1, 0, -0.0, 0, -1, nan}\nb = const f32[7] {2, 0, 1, -1, 0, -1, 1}\ny "
+        "= nextafter a, b",
+        "f32[7] {0x1.000002p0, 0x1.fffffep-1, 0x1p-149, -0x1p-149, 0, -1, nan}");
+    GIVES(
+        "a = const f16[4] {65504, 0x1p-24, -0x1p-24, 1}\nb = const f16[4] {inf, 0, 0, inf}\ny = "
+        "nextafter a, b",
+        "f16[4] {inf, 0, -0.0, 0x1.004p0}");
+    GIVES(
+        "a = const f32[6] {1, 1, inf, inf, nan, 0}\nb = const f32[6] {1.000001, 1.1, inf, 1, nan, "
+        "1e-9}\ny = isclose a, b",
+        "bool[6] {true, false, true, false, false, true}");
+    GIVES(
+        "a = const f32[2] {nan, 1}\nb = const f32[2] {nan, nan}\ny = isclose a, b {equal_nan=true}",
+        "bool[2] {true, false}");
+    GIVES("a = const f32[1] {1}\nb = const f32[1] {inf}\ny = isclose a, b", "bool[1] {false}");
+    GIVES("a = const i64[1] {16777217}\ny = isclose a, 16777216 {rtol=0, atol=0.5}",
+          "bool[1] {false}");
+    REFUSES(X23 "y = ldexp x, 1.0", E_DTYPE, "integer exponents");
+}
+
+static void more_movement(void) {
+    GIVES(X33 "y = diagonal x", "f32[3] {1, 5, 9}");
+    GIVES(X33 "y = diagonal x {offset=1}", "f32[2] {2, 6}");
+    GIVES(X33 "y = diagonal x {offset=-2}", "f32[1] {7}");
+    GIVES(X33 "y = diagonal x {offset=9}", "f32[0] {}");
+    GIVES(X23 "y = diagonal x {axis1=1, axis2=0, offset=1}", "f32[1] {4}");
+    GIVES(
+        "x = const i32[2,2,3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\ny = diagonal x {axis1=0, "
+        "axis2=2}",
+        "i32[2,2] {1, 8, 4, 11}");
+    GIVES("x = const i32[2,2,3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\ny = diagonal x",
+          "i32[3,2] {1, 10, 2, 11, 3, 12}");
+    GIVES("x = const f16[2] {nan(0x7e01), 2}\ny = diag x", "f16[2,2] {nan(0x7e01), 0, 0, 2}");
+    GIVES("x = const i8[2] {1, 2}\ny = diag x {k=1}", "i8[3,3] {0, 1, 0, 0, 0, 2, 0, 0, 0}");
+    GIVES("x = const i8[1] {5}\ny = diag x {k=-1}", "i8[2,2] {0, 0, 5, 0}");
+    GIVES(X23 "y = diag x {k=1}", "f32[2] {2, 6}");
+    GIVES(X33 "y = trace x", "f32[] {15}");
+    GIVES("x = const i8[2,2] {100, 0, 0, 100}\ny = trace x", "i64[] {200}");
+    GIVES("x = const i8[2,2] {100, 0, 0, 100}\ny = trace x {dtype=i8}", "i8[] {-56}");
+    GIVES("x = const f16[2,2] {2049, 0, 0, 1}\ny = trace x",
+          "f16[] {2048}"); /* 2049 is 2048 in f16; the sum 2049 too */
+    GIVES(X23 "y = repeat x {repeats=2, axis=1}", "f32[2,6] {1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6}");
+    GIVES(X23 "y = repeat x {repeats=2, axis=0}", "f32[4,3] {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6}");
+    GIVES("x = const i8[1,2] {1, 2}\ny = repeat x {repeats=3}", "i8[6] {1, 1, 1, 2, 2, 2}");
+    GIVES(X23 "y = repeat x {repeats=0, axis=0}", "f32[0,3] {}");
+    GIVES("a = const i8[2] {1, 2}\nb = const f32[3] {3, 4, 5}\ny, z = meshgrid a, b",
+          "i8[3,2] {1, 2, 1, 2, 1, 2}");
+    GIVES(
+        "a = const i8[2] {1, 2}\nb = const f32[3] {3, 4, 5}\nz, y = meshgrid a, b "
+        "{indexing=\"ij\"}",
+        "f32[2,3] {3, 4, 5, 3, 4, 5}");
+    GIVES("y = arange {stop=4}", "i64[4] {0, 1, 2, 3}");
+    GIVES("y = arange {start=5, stop=0, step=-2}", "i64[3] {5, 3, 1}");
+    GIVES("y = arange {start=0, stop=1, step=0.25}", "f32[4] {0, 0.25, 0.5, 0.75}");
+    GIVES("y = arange {start=3, stop=1}", "i64[0] {}");
+    GIVES("y = arange {stop=3, dtype=f16}", "f16[3] {0, 1, 2}");
+    GIVES("y = linspace {start=0, stop=1, num=3}", "f32[3] {0, 0.5, 1}");
+    GIVES("y = linspace {start=0, stop=1, num=4, endpoint=false, dtype=f64}",
+          "f64[4] {0, 0.25, 0.5, 0.75}");
+    GIVES("y = linspace {start=2, stop=9, num=1}", "f32[1] {2}");
+    GIVES("y = linspace {start=0, stop=-1, num=3, dtype=i32}", "i32[3] {0, -1, -1}");
+    GIVES("y = linspace {start=0, stop=1, num=0}", "f32[0] {}");
+    GIVES(X23 "i = const u8[2] {1, 1}\ny = index_select x, i {axis=1}", "f32[2,2] {2, 2, 5, 5}");
+    GIVES(X23 "i = const i64[1,2] {1, -2}\ny = embedding i, x", "f32[1,2,3] {4, 5, 6, 1, 2, 3}");
+    GIVES(
+        "x = const i8[3] {1, 2, 3}\nm = const bool[3] {true, false, true}\ny = masked_fill x, m, "
+        "-7",
+        "i8[3] {-7, 2, -7}");
+    REFUSES(X33 "y = diagonal x {axis1=1, axis2=-1}", E_ARGUMENT, "axis 1 is given twice");
+    REFUSES("x = const f32[2] {1, 2}\ny = diagonal x", E_SHAPE, "at least 2 axes");
+    REFUSES("x = const f32[1,1,1] {1}\ny = diag x", E_SHAPE, "a vector or a matrix, found 3");
+    REFUSES(X23 "y = repeat x {repeats=-1}", E_ARGUMENT, "repeats");
+    REFUSES(X23 "a, y = meshgrid x, x", E_SHAPE, "expected a vector, found 2");
+    REFUSES("y = arange {stop=3, step=0}", E_ARGUMENT, "a step other than 0");
+    REFUSES("y = arange {stop=inf}", E_ARGUMENT, "finite");
+    REFUSES("y = linspace {start=0, stop=1, num=-1}", E_ARGUMENT, "num");
+    REFUSES(X23 "i = const i64[1] {2}\ny = index_select x, i", E_INDEX,
+            "index_select: index 2|size 2");
+    REFUSES(X23 "i = const i64[1] {-3}\ny = embedding i, x", E_INDEX, "embedding: index -3|size 2");
+    REFUSES(X23 "i = const i64[1,1] {0}\ny = index_select x, i", E_SHAPE,
+            "a vector of indices, found 2");
+    REFUSES("x = const i8[1] {1}\ny = masked_fill x, true, 300", E_DTYPE, "300");
+    REFUSES(X23 "m = const bool[2] {true, false}\ny = masked_fill x, m, 0", E_SHAPE, "the mask");
+    REFUSES(X23 "y = nonzero x", E_SHAPE, "nonzero|depends on the data|mask|topk");
+    REFUSES(X23 "y = unique x", E_SHAPE, "unique|depends on the data");
+    REFUSES(X23 "y = masked_select x, x", E_SHAPE, "masked_select|depends on the data");
+}
+
+static void products_and_losses(void) {
+    GIVES("a = const f32[2] {1, 2}\nb = const f32[1,2] {3, 4}\ny = outer a, b",
+          "f32[2,2] {3, 4, 6, 8}");
+    GIVES("a = const i8[2] {1, 2}\nb = const i16[0] {}\ny = outer a, b", "i16[2,0] {}");
+    GIVES("a = const f32[2,2] {1, 2, 3, 4}\nb = const f32[2] {1, 10}\ny = kron a, b",
+          "f32[2,4] {1, 10, 2, 20, 3, 30, 4, 40}");
+    GIVES("a = const i32[2] {1, 2}\nb = const i32[2,1] {1, 10}\ny = kron a, b",
+          "i32[2,2] {1, 2, 10, 20}");
+    GIVES("a = const f32[3] {1, 2, 3}\nb = const f32[3] {4, 5, 6}\ny = cross a, b",
+          "f32[3] {-3, 6, -3}");
+    GIVES(
+        "a = const f32[3,1] {1, 0, 0}\nb = const f32[3,2] {0, 0, 1, 0, 0, 1}\ny = cross a, b "
+        "{axis=0}",
+        "f32[3,2] {0, 0, 0, -1, 1, 0}");
+    REFUSES("a = const f32[2] {1, 2}\ny = cross a, a", E_SHAPE, "expected size 3, found 2");
+    REFUSES("a = const f32[1,1,1,1,1] {1}\ny = kron a, a", E_SHAPE, "at most 4 axes, found 5");
+#define AB "a = const f32[3] {1, 2, 5}\nb = const f32[3] {1, 0, 2}\n"
+    GIVES(AB "y = mse_loss a, b {reduction=\"none\"}", "f32[3] {0, 4, 9}");
+    GIVES(AB "y = mse_loss a, b {reduction=\"sum\"}", "f32[] {13}");
+    GIVES(AB "y = l1_loss a, b {reduction=\"none\"}", "f32[3] {0, 2, 3}");
+    GIVES("a = const f16[2,2] {200, 200, 0, 0}\ny = mse_loss a, 0.0",
+          "f16[] {20000}"); /* squares do not fit */
+    GIVES(AB "y = huber_loss a, b {delta=2, reduction=\"none\"}", "f32[3] {0, 2, 4}");
+    GIVES(AB "y = smooth_l1_loss a, b {beta=4, reduction=\"none\"}", "f32[3] {0, 0.5, 1.125}");
+    GIVES(AB "y = smooth_l1_loss a, b {beta=0, reduction=\"none\"}", "f32[3] {0, 2, 3}");
+    GIVES(
+        "p = const f32[3] {0.5, 0, 1}\nt = const f32[3] {1, 1, 1}\ny = binary_cross_entropy p, t "
+        "{reduction=\"none\"}",
+        "f32[3] {0x1.62e430p-1, 100, -0.0}");
+    GIVES(
+        "x = const f32[3] {0, 1000, -1000}\nt = const f32[3] {0.25, 1, 1}\n"
+        "y = binary_cross_entropy_with_logits x, t {reduction=\"none\"}",
+        "f32[3] {0x1.62e430p-1, 0, 1000}");
+    GIVES("x = const f32[2] {-1, 5}\nt = const f32[2] {1, 0}\ny = kl_div x, t {reduction=\"none\"}",
+          "f32[2] {1, 0}");
+    GIVES(X23 "l = const i64[2] {0, -1}\ny = nll_loss x, l {reduction=\"none\"}",
+          "f32[2] {-1, -6}");
+    GIVES(X23 "l = const i64[2] {0, -1}\ny = nll_loss x, l", "f32[] {-3.5}");
+    REFUSES(X23 "l = const i64[2] {0, 3}\ny = nll_loss x, l", E_INDEX, "nll_loss: index 3|size 3");
+    REFUSES(AB "y = mse_loss a, b {reduction=\"max\"}", E_ARGUMENT, "mean|sum|none");
+    REFUSES(X23 "a = const f32[2] {1, 2}\ny = mse_loss x, a", E_SHAPE, "broadcast");
+}
+
+/* A formula that needs itself would never end: the table has none, and such a table is noticed. */
+static void formulas_end(void) {
+    static const staxi_formula circle[] = {{STAX_OP_RELU6, "(maximum x 0)"},
+                                           {STAX_OP_MISH, "(mul x (selu x))"},
+                                           {STAX_OP_SELU, "(add (celu x) (relu6 x))"},
+                                           {STAX_OP_CELU, "(sub (mish x) 1)"}};
+    size_t n = sizeof staxi_formulas / sizeof staxi_formulas[0];
+    CHECK_INT(staxi_formula_circle(staxi_formulas, n), STAX_OP_NONE);
+    CHECK_INT(staxi_formula_circle(circle, 2), STAX_OP_NONE);
+    CHECK_INT(staxi_formula_circle(circle, 3), STAX_OP_NONE);
+    CHECK(staxi_formula_circle(circle, 4) != STAX_OP_NONE);
+    for (size_t k = 0; k < n; k++) {
+        CHECK(staxi_op_info(staxi_formulas[k].op)->cls != STAXI_CLASS_LATER);
+        for (size_t j = 0; j < k; j++) CHECK(staxi_formulas[j].op != staxi_formulas[k].op);
+    }
+}
+
 /* ---- compiled programs give the interpreter's bits, for small and large sizes ---- */
 
 static char *file_text(const char *path) {
@@ -917,7 +1128,7 @@ static char *file_text(const char *path) {
 }
 
 static void compiled(void) {
-    static const char *const files[] = {"masks_norms", "windows", "einsum_attention"};
+    static const char *const files[] = {"masks_norms", "windows", "einsum_attention", "functions"};
     for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
         char path[200];
         snprintf(path, sizeof path, "tests/corpus/good/%s.stax", files[k]);
@@ -965,6 +1176,11 @@ int main(int argc, char **argv) {
     RUN(einsums);
     RUN(einsum_rules);
     RUN(attentions);
+    RUN(activations);
+    RUN(number_parts);
+    RUN(more_movement);
+    RUN(products_and_losses);
+    RUN(formulas_end);
     RUN(compiled);
     stax_close(ctx);
     return HARNESS_END();

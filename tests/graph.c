@@ -531,6 +531,54 @@ static void test_later(void) {
     LATER(stax_reduce(&f.x, 1, stax_axes1(0), NULL, 1, NULL, NULL, out));
 }
 
+static void build_functions(stax_value x, stax_value i) {
+    stax_graph *g = x.graph;
+    stax_value out[2], xs[2];
+    xs[0] = xs[1] = i;
+    (void)stax_relu6(x);
+    (void)stax_hardtanh(x, -1, 1);
+    (void)stax_softsign(x);
+    (void)stax_tanhshrink(x);
+    (void)stax_softshrink(x, 0.5);
+    (void)stax_hardshrink(x, 0.5);
+    (void)stax_celu(x, 1);
+    (void)stax_logsigmoid(x);
+    (void)stax_threshold(x, 0, 1);
+    (void)stax_logit(x);
+    (void)stax_prelu(x, i);
+    (void)stax_glu(x, 0);
+    (void)stax_signbit(x);
+    (void)stax_nan_to_num(x, 0, INFINITY, -INFINITY);
+    (void)stax_frexp(x, out);
+    (void)stax_ldexp(out[0], out[1]);
+    (void)stax_nextafter(x, x);
+    (void)stax_isclose(x, i, 1e-5, 1e-8, true);
+    (void)stax_diagonal(x, 1, 0, 1);
+    (void)stax_diag(i, -1);
+    (void)stax_repeat(x, 2, STAX_NONE);
+    (void)stax_meshgrid(xs, 2, "ij", out);
+    (void)stax_arange(g, 0, 3, 1);
+    (void)stax_arange_as(g, 0, 3, 0.5, STAX_F64);
+    (void)stax_linspace(g, 0, 1, 3, true);
+    (void)stax_linspace_as(g, 0, 1, 3, false, STAX_I32);
+    (void)stax_index_select(x, i, 1);
+    (void)stax_embedding(i, x);
+    (void)stax_masked_fill(x, stax_isnan(x), stax_const(g, 0));
+    (void)stax_trace(x, 0, 0, 1);
+    (void)stax_trace_as(x, 0, 0, 1, STAX_F64);
+    (void)stax_outer(x, i);
+    (void)stax_kron(x, i);
+    (void)stax_cross(x, i, -1);
+    (void)stax_mse_loss(x, i, NULL);
+    (void)stax_l1_loss(x, i, "sum");
+    (void)stax_huber_loss(x, i, 1, "none");
+    (void)stax_smooth_l1_loss(x, i, 1, NULL);
+    (void)stax_binary_cross_entropy(x, x, NULL);
+    (void)stax_binary_cross_entropy_with_logits(x, x, NULL);
+    (void)stax_kl_div(x, x, NULL);
+    (void)stax_nll_loss(x, stax_slice(i, stax_shape1(1), stax_shape0(), stax_shape0()), -1, NULL);
+}
+
 /* The composites. x: f32[2,3], i: i32[3], k: u64[] */
 static void build_composites(stax_value x, stax_value i, stax_value k) {
     stax_value none = stax_none();
@@ -559,6 +607,7 @@ static void build_composites(stax_value x, stax_value i, stax_value k) {
     (void)stax_einsum(&x, 1, "ij->ji");
     (void)stax_einsum_as(&x, 1, "ij", STAX_F64);
     (void)stax_attention(x, x, x, none, true, 0);
+    build_functions(x, i);
     (void)stax_resize(x, stax_shape2(4, 2), "cubic", "asymmetric", NULL);
     (void)stax_resize(x, stax_shape2(4, 2), "nearest", "half_pixel", "round_half_down");
 }
