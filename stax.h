@@ -35143,7 +35143,8 @@ static void staxi_export_header(staxi_exporter *x) {
     staxi_putf(t,
                "   The workspace is aligned to %d bytes. 0 means done, else see %s_error_text. No "
                "memory is allocated;\n"
-               "   any number of threads may call at once, each with a workspace of its own. */\n",
+               "   any number of threads may call at once, each with a workspace of its own. Each "
+               "reduction along columns\n   takes 64 KiB of stack. */\n",
                STAX_ALIGN, n);
     staxi_putf(t,
                "#ifndef STAX_EXPORT_%s\n#define STAX_EXPORT_%s\n#include <stddef.h>\n#include "

@@ -77,7 +77,8 @@ static void feed_free(feed *f) {
 typedef void feed_filler(const void *user, int k, stax_dtype dtype, void *data, size_t n);
 
 /* symbols: the sizes. 0: a size has no value. Free it in any case. */
-static int feed_make_with(feed *f, const stax_graph *g, const int64_t *symbols, feed_filler *fill, const void *user) {
+static int feed_make_with(feed *f, const stax_graph *g, const int64_t *symbols, feed_filler *fill,
+                          const void *user) {
     memset(f, 0, sizeof *f);
     f->n_all = stax_graph_n_inputs(g);
     f->n_outputs = stax_graph_n_outputs(g);
