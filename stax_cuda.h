@@ -22,7 +22,8 @@
    MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
                  may mix both: host tensors are copied in and out, and the call waits for them. With
                  device tensors only, stax_cuda_run returns when the kernels are queued; a program
-                 that checks indices waits for its answer.
+                 that checks indices waits for its answer. stax_cuda_copy_async queues uploads and
+                 downloads between calls; stax_cuda_wait ends them all.
 
    THREADS       A stax_cuda may be used by one thread at a time; its calls wait for each other. */
 #ifndef STAX_CUDA_H
@@ -363,8 +364,9 @@ typedef struct staxi_cuda_unit {
     bool has_checks;
     bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
     /* of the kernel being printed, if it holds: elements a thread has (0: it does not) */
-    int held_each, held_group, held_threads;
-    bool held_partly, held_waits; /* not all threads have as many; others read what is stored */
+    int held_each, held_group, held_threads, held_blocks; /* blocks that run at once, at least */
+    int held_full;   /* of held_each, how many every thread has               */
+    bool held_waits; /* other threads read what is stored                      */
     staxi_cuda_segment segments[STAXI_CUDA_SEGMENTS];
     int n_segments, segment;
     staxi_cuda_held held[STAXI_CUDA_HELD];
@@ -617,6 +619,11 @@ static const char *const staxi_cuda_lines_warp[] = {
     "    for (int w = 16; w > 0; w /= 2) s = F::of(s, sx_swap(s, w));",
     "    return s;",
     "}",
+    "/* x, but the compiler does not know: conditions are asked again rather than kept in registers. */",
+    "SX_INLINE int sx_again(int x) {",
+    "    asm volatile(\"\" : \"+r\"(x));",
+    "    return x;",
+    "}",
     "/* The best element and where it is (at < 0: none yet). */",
     "template <class T, int MOST> struct sx_best {",
     "    T x;",
@@ -790,7 +797,7 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
     staxi_putf(u->t,
                u->held_each ? "\nextern \"C\" __global__ void __launch_bounds__(%d, %d) "
                             : "\nextern \"C\" __global__ void __launch_bounds__(%d) ",
-               threads, threads <= 640 ? 640 / threads : 1); /* 96 to 128 registers */
+               threads, u->held_blocks);
     staxi_putf(u->t, "stax_kernel_%U(const sx_args args) {\n    const sx_args *const sx = &args;\n",
                (uint64_t)number);
     staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
@@ -1651,7 +1658,10 @@ static bool staxi_cuda_held_shape(staxi_cuda_unit *u) {
             block = length < STAXI_BLOCK ? length : STAXI_BLOCK;
     u->held_each = (int)((block + u->held_group - 1) / u->held_group);
     u->held_threads = (int)blocks * u->held_group;
-    u->held_partly = (int64_t)u->held_threads * u->held_each != length;
+    u->held_full = (int)((length - (blocks - 1) * STAXI_BLOCK) / u->held_group);
+    /* threads of a multiprocessor, so that each has 96 registers; conditions and f64 need 128 */
+    int most = u->held_full < u->held_each || u->held_group != STAXI_LANES_F32 ? 512 : 640;
+    u->held_blocks = u->held_threads < most ? most / u->held_threads : 1;
     return true;
 }
 
@@ -1820,10 +1830,11 @@ static void staxi_cuda_held_arrays(staxi_cuda_unit *u) {
                "        const int block = (int)threadIdx.x / %d, k = block * 4096 + "
                "(int)threadIdx.x %% %d;\n",
                u->held_group, u->held_group);
-    if (u->held_partly) {
-        staxi_put(u->t, "        const int end = (int)sx_imin(");
+    if (u->held_full < u->held_each) {
+        staxi_put(u->t, "        const int mine = ((int)sx_imin(");
         staxi_emit_ix(&u->e, u->segments[0].axis.extent);
-        staxi_put(u->t, ", block * 4096 + 4096);\n");
+        staxi_putf(u->t, ", block * 4096 + 4096) - k + %d) / %d;\n", u->held_group - 1,
+                   u->held_group);
     }
     for (int k = 0; k < u->n_held; k++)
         if (u->held[k].is_kept)
@@ -1838,24 +1849,31 @@ static void staxi_cuda_held_pass(staxi_cuda_unit *u) {
     int number = u->segment++, each = u->held_each,
         chunk = each < STAXI_CUDA_CHUNK ? each : STAXI_CUDA_CHUNK;
     const staxi_cuda_segment s = u->segments[number];
-    char index[48], condition[64] = "";
+    char index[48];
+    const char *when;
+    staxi_text condition;
     staxi_cuda_near near_;
     memset(&near_, 0, sizeof near_);
+    staxi_text_init(&condition, u->a);
     staxi_cuda_near_of(u, &near_, s.list, s.axis.var, false);
     staxi_emit_hoists(e, s.list, staxi_var_bit(e, s.axis.var));
     staxi_format(index, sizeof index, "k + (c + j) * %U", (uint64_t)u->held_group);
-    if (u->held_partly)
-        staxi_format(condition, sizeof condition, " if (k + (c + j) * %U < end)",
-                     (uint64_t)u->held_group);
-    else if (each % chunk)
-        staxi_format(condition, sizeof condition, " if (c + j < %U)", (uint64_t)each);
+    if (u->held_full < each) {
+        staxi_line(e);
+        staxi_putf(u->t, "const int mine%d = sx_again(mine);\n", number);
+        staxi_putf(&condition, " if (c + j < %d || c + j < mine%d)", u->held_full, number);
+    } else if (each % chunk) {
+        staxi_putf(&condition, " if (c + j < %d)", each);
+    }
+    when = condition.data ? condition.data : "";
+    if (condition.failed) staxi_emit_no_memory(e);
     for (int h = 0; h < u->n_held; h++) {
         if (!u->held[h].is_kept || u->held[h].first != number ||
             staxi_cuda_is_row_area(u, u->held[h].buffer))
             continue;
         staxi_putf(u->t, "#pragma unroll\n");
         staxi_line(e);
-        staxi_putf(u->t, "for (int c = 0, j = 0; c < %d; c++)%s x%d[c] = b%U[(", each, condition, h,
+        staxi_putf(u->t, "for (int c = 0, j = 0; c < %d; c++)%s x%d[c] = b%U[(", each, when, h,
                    (uint64_t)u->held[h].buffer);
         staxi_emit_ix(e, u->held[h].step);
         staxi_putf(u->t, ") * (int64_t)(%s) + ", index);
@@ -1866,14 +1884,15 @@ static void staxi_cuda_held_pass(staxi_cuda_unit *u) {
     staxi_line(e);
     staxi_putf(u->t, "for (int c = 0; c < %d; c += %d) {\n", each, chunk);
     e->indent++;
-    staxi_cuda_batch_loads(u, s.axis.var, &near_, chunk, index, condition);
+    staxi_cuda_batch_loads(u, s.axis.var, &near_, chunk, index, when);
     staxi_putf(u->t, "#pragma unroll\n");
     staxi_line(e);
-    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", chunk, condition);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", chunk, when);
     e->indent++;
     staxi_cuda_element(u, s.list, s.axis.var, &near_, "j", index, "0");
     staxi_cuda_close(u, 2);
     staxi_cuda_near_free(u, &near_);
+    staxi_text_free(&condition);
 }
 
 /* A barrier a reduction, two if there are several blocks. */

@@ -83,7 +83,7 @@ static void kinds_of_kernels(void) {
         make_fn make;
     } rows[] = {{"row sum", "sx_tree<", row_sum},   {"column sum", "[16][32]", column_sum},
                 {"full sum", "sx_rule<", full_sum}, {"argmax", "best", row_argmax},
-                {"softmax", "x0[64];", softmax},      {"matmul", "chain", product},
+                {"softmax", "x0[64];", softmax},    {"matmul", "chain", product},
                 {"gather", "sx->second", gathered}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         stax_graph *g = stax_graph_new(context);

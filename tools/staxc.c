@@ -1049,7 +1049,7 @@ static int open_device(tool *t) {
     if (!wants_cuda(t) || t->cuda) return DONE;
     t->cuda = stax_cuda_open(t->ctx, 0);
     if (t->cuda) return DONE;
-    return fail(exit_code(stax_error_status(t->ctx)), "--device=cuda: %s", stax_error(t->ctx));
+    return fail(TOOLCHAIN_FAILED, "--device=cuda: %s", stax_error(t->ctx));
 }
 
 /* For the verbs whose subject is the CPU's program. */
