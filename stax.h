@@ -1128,13 +1128,14 @@ STAXDEF stax_status stax_program_status(const stax_program *p);
 /* A row-major view of the caller's memory. */
 STAXDEF stax_tensor stax_tensor_of(stax_dtype dtype, stax_shape shape, void *data);
 
-/* inputs: one for each input and state in order of declaration (params have no slot); outputs: one for
-   each output. Any number of threads may run one program. On an error outputs hold unspecified values.
-   Memory that overlaps gives what it would give apart, or STAX_E_ALIAS before anything is written; the
-   message says which bytes of which two tensors. Inputs may overlap each other. An output or a state may
-   be just the memory of an input (same shape and strides) where nothing reads that input after the first
-   kernel that writes there, and that kernel reads each element where it writes it (stax_interpret: always).
-   All other overlap with outputs, states or the workspace is an error. */
+/* inputs: one for each input and state in order of declaration (params have no slot); outputs: one
+   for each output. Any number of threads may run one program. On an error outputs hold unspecified
+   values. Memory that overlaps gives what it would give apart, or STAX_E_ALIAS before anything is
+   written; the message says which bytes of which two tensors. Inputs may overlap each other. An
+   output or a state may be just the memory of an input (same shape and strides) where nothing reads
+   that input after the first kernel that writes there, and that kernel reads each element where it
+   writes it (stax_interpret: always). All other overlap with outputs, states or the workspace is an
+   error. */
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs);
 /* The same in the caller's workspace (aligned to STAX_ALIGN): allocates nothing. A program with cond,
    while or loop takes its memory itself: it needs 0 bytes here, and may allocate. */
@@ -25342,6 +25343,22 @@ static void staxi_write_index(staxi_stages *p, const staxi_write *w, staxi_ix *i
     }
 }
 
+/* The loops in the order of the state's axes, so that neighbours are stored one after the other. */
+static void staxi_write_loops(staxi_stages *p, staxi_stage *st, int rank) {
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    bool taken[STAX_MAX_RANK] = {false, false, false, false, false, false, false, false};
+    int n = 0;
+    for (int d = 0; d <= rank; d++) /* in the end those that no axis depends on */
+        for (int a = 0; a < st->n_domain; a++) {
+            if (taken[a] ||
+                (d < rank && !staxi_ix_depends_on(&p->ix, st->store[d], st->axes[a].var)))
+                continue;
+            taken[a] = true;
+            axes[n++] = st->axes[a];
+        }
+    memcpy(st->axes, axes, (size_t)n * sizeof *axes);
+}
+
 /* The stage of write number i. It loops over the data alone; a stage that computes just this data
    stores it there itself. */
 static bool staxi_stage_write(staxi_stages *p, uint32_t i) {
@@ -25370,6 +25387,7 @@ static bool staxi_stage_write(staxi_stages *p, uint32_t i) {
     st->expr[0] = e;
     st->buffer = b;
     for (int d = 0; d < p->buffers[b].rank; d++) st->store[d] = at[d];
+    staxi_write_loops(p, st, p->buffers[b].rank);
     if (staxi_is_in_state(p, w->value) && class_ != STAXI_CLASS_SOURCE && !p->stage_of[w->value])
         p->stage_of[w->value] = w->stage;
     return e != 0;
