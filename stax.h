@@ -810,9 +810,10 @@ STAXDEF stax_value stax_while(const stax_value *init, int n, stax_graph *test, s
                               stax_value *results);  /* test(s...) -> bool[]; body(s...) -> s... */
 STAXDEF stax_value stax_loop (stax_value count, const stax_value *init, int n, stax_graph *body,
                               stax_value *results);  /* body(i: i64[], s...) -> s..., for i = 0 .. count - 1 */
-STAXDEF stax_value stax_map  (const stax_value *xs, int n, stax_graph *body, stax_value *results, int n_results);  /* * body(x...) for each entry of axis 0 */
-STAXDEF stax_value stax_scan (const stax_value *init, int carry, const stax_value *xs, int n, stax_graph *body,
-                              stax_value *results, int n_results);  /* * */
+STAXDEF stax_value stax_map  (const stax_value *xs, int n, stax_graph *body, stax_value *results,
+                              int n_results);  /* body(x...) -> y... for each entry of axis 0 of the xs; the ys are stacked along a new axis 0 */
+STAXDEF stax_value stax_scan (const stax_value *init, int carry, const stax_value *xs, int n, stax_graph *body, stax_value *results,
+                              int n_results);  /* body(carried..., x...) -> carried..., y... -> what is carried at the end, then the stacked ys */
 STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, const double *init, int n_init,
                                stax_graph *step, stax_graph *combine, stax_value *results);  /* * */
 #define stax_cond(c, then_, else_, results, n)               (stax_cond)(STAX_AT(c), (then_), (else_), (results), (n))
@@ -1057,8 +1058,8 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(COND,            "cond",            REGION,      1, 1, 0, "",                                                  cond,            basis,         "then() or else(), by a bool[]") \
     X(WHILE,           "while",           REGION,      1, STAXI_MANY, 0, "",                                         while,           basis,         "body(s...) as long as test(s...)") \
     X(LOOP,            "loop",            REGION,      1, STAXI_MANY, 0, "",                                         loop,            basis,         "body(i, s...) for i = 0 .. n - 1") \
-    X(MAP,             "map",             LATER,       1, STAXI_MANY, 0, "",                                         later,           later,         "body(x...) for each entry of axis 0") \
-    X(SCAN,            "scan",            LATER,       1, STAXI_MANY, 0, "carry:int!",                               later,           later,         "body(carried..., x...) for each entry of axis 0") \
+    X(MAP,             "map",             REGION,      1, STAXI_MANY, 0, "",                                                each,            basis,         "body(x...) for each entry of axis 0")\
+    X(SCAN,            "scan",            REGION,      1, STAXI_MANY, 0, "carry:int!",                                      each,            basis,         "body(carried..., x...) for each entry of axis 0")\
     X(NONZERO,         "nonzero",         LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
     X(UNIQUE,          "unique",          LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
     X(MASKED_SELECT,   "masked_select",   LATER,       2, 2, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
@@ -8598,6 +8599,7 @@ typedef enum staxi_op_class {
 #define STAXI_DTYPES_nll_loss         "floats, labels integers"
 #define STAXI_DTYPES_loss             "floats; integers, bool as f32"
 #define STAXI_DTYPES_unsized          "any"
+#define STAXI_DTYPES_each             "any but f8"
 #define STAXI_DTYPES_sum              "any but f8"
 #define STAXI_DTYPES_extreme          "any but f8"
 #define STAXI_DTYPES_mean             "floats; integers, bool as f32"
@@ -11638,6 +11640,69 @@ static bool staxi_infer_loop(staxi_infer *c) {
            staxi_carries(c, 0, 1, 1) && staxi_body_results(c, c->regions[0], c->n - 1, 1);
 }
 
+/* How many operands of a map or scan are carried from entry to entry; the others go through. */
+static int staxi_carried(stax_op op, const staxi_attr *attrs) {
+    return op == STAX_OP_SCAN ? (int)attrs[0].i : 0;
+}
+
+/* One entry of axis 0. */
+static staxi_type staxi_entry_type(const staxi_type *x) {
+    staxi_type entry = *x;
+    entry.rank = (uint8_t)(x->rank > 0 ? x->rank - 1 : 0);
+    for (int d = 0; d < entry.rank; d++) entry.dims[d] = x->dims[d + 1];
+    entry.weak = 0;
+    return entry;
+}
+
+/* map, scan */
+static bool staxi_infer_each(staxi_infer *c) {
+    const stax_graph *body = c->n_regions == 1 ? c->regions[0] : NULL;
+    int64_t most = c->op == STAX_OP_SCAN ? c->attrs[0].i : 0;
+    int carry = (int)most, n = body ? (int)body->n_outputs : 0;
+    if (!staxi_want_regions(c, 1, "body") || !staxi_region_check(c, 0, c->n, n)) return false;
+    if (most < 0 || most >= c->n || most > n)
+        return staxi_op_fail(
+            c, STAX_E_ARGUMENT, NULL,
+            STAXI_SAY("attribute carry: expected at most %d results, and less than %d operands, "
+                      "found %A"),
+            n, c->n, most);
+    if (n < 1 || n > 255)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("body: expected 1 to 255 results, found %d"), n);
+    if (!staxi_results_room(c, n)) return false;
+    for (int k = 0; k < carry; k++) {
+        const staxi_type *param = staxi_region_param(body, k);
+        const staxi_literal *l = staxi_in_literal(c, k);
+        if (l && param->rank == 0 ? !staxi_literal_check(c, l, (stax_dtype)param->dtype)
+                                  : !staxi_same_type(c, "body", "parameter", k, staxi_in(c, k), param))
+            return false;
+        if (!staxi_same_type(c, "body", "result", k, param, staxi_region_result(body, (size_t)k)))
+            return false;
+        c->out[k] = *param;
+    }
+    for (int k = carry; k < c->n; k++) {
+        const staxi_type *x = staxi_in(c, k);
+        staxi_type entry = staxi_entry_type(x);
+        if (x->rank < 1)
+            return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                                 STAXI_SAY("operand %d: expected at least 1 axis, found 0"), k);
+        if (!staxi_same_size(c, "the sizes of axis 0 differ", staxi_in(c, carry)->dims[0],
+                             x->dims[0], NULL) ||
+            !staxi_same_type(c, "body", "parameter", k, &entry, staxi_region_param(body, k)))
+            return false;
+    }
+    for (int k = carry; k < n; k++) {
+        const staxi_type *y = staxi_region_result(body, (size_t)k);
+        if (!staxi_rank_check(c, y->rank + 1)) return false;
+        c->out[k] = *y;
+        c->out[k].weak = 0;
+        c->out[k].rank = (uint8_t)(y->rank + 1);
+        c->out[k].dims[0] = staxi_in(c, carry)->dims[0];
+        for (int d = 0; d < y->rank; d++) c->out[k].dims[d + 1] = y->dims[d];
+    }
+    return true;
+}
+
 static bool staxi_infer_later(staxi_infer *c) {
     return staxi_op_fail(
         c, STAX_E_NOT_BUILT, NULL,
@@ -13960,6 +14025,34 @@ STAXDEF stax_value(stax_loop)(stax_value count, const stax_value *init, int n, s
                           n);
 }
 
+static bool staxi_build_results_fit(stax_graph *body, stax_op op, int n) {
+    stax_graph *outer = staxi_outer_of(body);
+    if (!outer || (int)body->n_outputs == n) return true;
+    staxi_graph_fail(outer, STAX_E_ARGUMENT, 0, STAXI_SAY("%s: body: expected %d results, found %d"),
+                     staxi_op_name(op), n, (int)body->n_outputs);
+    return false;
+}
+
+STAXDEF stax_value(stax_map)(const stax_value *xs, int n, stax_graph *body, stax_value *results,
+                             int n_results) {
+    (void)staxi_build_results_fit(body, STAX_OP_MAP, n_results); /* sticky */
+    return staxi_build_in(staxi_outer_of(body), STAX_OP_MAP, xs, xs ? n : 0, NULL, &body, 1,
+                          results, n_results);
+}
+
+STAXDEF stax_value(stax_scan)(const stax_value *init, int carry, const stax_value *xs, int n,
+                              stax_graph *body, stax_value *results, int n_results) {
+    stax_value in[256];
+    staxi_attr attr = staxi_attr_int(carry);
+    if (!init || carry < 0 || carry > 255) carry = 0;
+    if (!xs || n < 0 || n > 256 - carry) n = 0;
+    for (int k = 0; k < carry; k++) in[k] = init[k];
+    for (int k = 0; k < n; k++) in[carry + k] = xs[k];
+    (void)staxi_build_results_fit(body, STAX_OP_SCAN, n_results); /* sticky */
+    return staxi_build_in(staxi_outer_of(body), STAX_OP_SCAN, in, carry + n, &attr, &body, 1,
+                          results, n_results);
+}
+
 /* ---- ops of later versions: the op table refuses them ---------------------------------------- */
 
 static stax_value staxi_build_later(stax_op op, stax_value x, stax_value *results, int n) {
@@ -13973,14 +14066,6 @@ static stax_value staxi_first_of(const stax_value *xs, int n) {
 /* clang-format off */
 #define STAXI_LATER(name, ID, params, first) STAXDEF stax_value (stax_##name) params { return staxi_build_later(STAX_OP_##ID, first, NULL, 0); }
 #define STAXI_UNUSED(x) ((void)(x))
-STAXDEF stax_value (stax_map)(const stax_value *xs, int n, stax_graph *body, stax_value *results, int n_results) {
-    (void)body;
-    return staxi_build_later(STAX_OP_MAP, staxi_first_of(xs, n), results, n_results);
-}
-STAXDEF stax_value (stax_scan)(const stax_value *init, int carry, const stax_value *xs, int n, stax_graph *body, stax_value *results, int n_results) {
-    (void)body;
-    return staxi_build_later(STAX_OP_SCAN, staxi_first_of(carry > 0 ? init : xs, carry > 0 ? carry : n), results, n_results);
-}
 STAXDEF stax_value (stax_reduce)(const stax_value *xs, int n, stax_axes axes, const double *init, int n_init, stax_graph *step, stax_graph *combine, stax_value *results) {
     (void)axes; (void)init; (void)step; (void)combine;
     return staxi_build_later(STAX_OP_REDUCE, staxi_first_of(xs, n), results, n_init);
@@ -15096,8 +15181,8 @@ static bool staxi_parse_body(staxi_parser *p);
 static const char *staxi_block_names(stax_op op) {
     return op == STAX_OP_COND    ? "then else"
            : op == STAX_OP_WHILE ? "test body"
-           : op == STAX_OP_LOOP  ? "body"
-                                 : NULL;
+           : op == STAX_OP_LOOP || op == STAX_OP_MAP || op == STAX_OP_SCAN ? "body"
+                                                                           : NULL;
 }
 
 /* The place of a name in a list of words; -1: not there. */
@@ -15112,11 +15197,12 @@ static int staxi_word_index(const char *words, const char *name, size_t n) {
 
 /* The type of parameter k of a block: what the op passes to it. */
 static staxi_type staxi_block_param(const staxi_parser *p, const staxi_statement *s, int k) {
-    int operand = s->op == STAX_OP_LOOP ? k : s->op == STAX_OP_WHILE ? k : -1;
+    bool each = s->op == STAX_OP_MAP || s->op == STAX_OP_SCAN;
     staxi_type type = staxi_type_scalar(STAX_I64); /* the counter of a loop */
     if (s->op == STAX_OP_LOOP && k == 0) return type;
-    if (operand >= 0 && operand < s->n_operands)
-        type = p->g->outer->values[s->operands[operand]].type;
+    if (s->op != STAX_OP_COND && k < s->n_operands)
+        type = p->g->outer->values[s->operands[k]].type;
+    if (each && k < s->n_operands && k >= staxi_carried(s->op, s->attrs)) return staxi_entry_type(&type);
     type.weak = 0;
     return type;
 }
@@ -19188,15 +19274,15 @@ static bool staxi_expand_region_op(staxi_expander *e, const staxi_node *n, uint3
     for (uint32_t k = 0; k < n->n_sources; k++) {
         stax_dtype dtype = staxi_old_source_dtype(e, n, k);
         if (staxi_value_literal(e->from, n->sources[k])) { /* takes the dtype of the parameter */
-            bool counted = n->op == STAX_OP_LOOP;
-            if (n->op == STAX_OP_WHILE || (counted && k > 0)) {
-                dtype = (stax_dtype)staxi_region_param(n->regions[counted ? 0 : 1], (int)k)->dtype;
+            if (n->op != STAX_OP_COND && (n->op != STAX_OP_LOOP || k > 0)) {
+                const stax_graph *body = n->regions[n->op == STAX_OP_WHILE ? 1 : 0];
+                dtype = (stax_dtype)staxi_region_param(body, (int)k)->dtype;
             }
         }
         sources[k] = staxi_x_stored(e, n, k, dtype);
         if (!sources[k]) return false;
     }
-    first = staxi_node_add(e->to, (stax_op)n->op, sources, n->n_sources, NULL, regions,
+    first = staxi_node_add(e->to, (stax_op)n->op, sources, n->n_sources, n->attrs, regions,
                            n->n_regions, e->place);
     for (uint32_t k = 0; first && k < n->n_results; k++) results[k] = first + k;
     return first != 0;
@@ -21006,6 +21092,21 @@ static bool staxi_eval_cond(staxi_frame *f, const staxi_node *n, staxi_datum *re
     return staxi_region_run(f, n->regions[c ? 0 : 1], NULL, results);
 }
 
+/* The last state as results, copied where it is the operand itself. */
+static bool staxi_state_results(staxi_frame *f, const staxi_node *n, staxi_datum *state, size_t many,
+                                staxi_datum *results) {
+    for (size_t k = 0; k < many; k++) {
+        if (state[k].bytes == 0) {
+            if (!staxi_datum_new(f, n->first_value + (uint32_t)k, &results[k])) return false;
+            memcpy(results[k].data, state[k].data, staxi_datum_bytes(&results[k]));
+        } else {
+            results[k] = state[k];
+            memset(&state[k], 0, sizeof *state);
+        }
+    }
+    return true;
+}
+
 /* args and the next state take turns; loop gives its body the counter first. */
 static bool staxi_eval_loop(staxi_frame *f, const staxi_node *n, staxi_datum *results) {
     bool counted = n->op == STAX_OP_LOOP, ok = true;
@@ -21042,18 +21143,46 @@ static bool staxi_eval_loop(staxi_frame *f, const staxi_node *n, staxi_datum *re
         memset(next, 0, state * sizeof *next);
         i++;
     }
-    for (size_t k = 0; ok && k < state;
-         k++) { /* the last state, copied if it is the operand itself */
-        if (args[shift + k].bytes == 0) {
-            ok = staxi_datum_new(f, n->first_value + (uint32_t)k, &results[k]);
-            if (ok) memcpy(results[k].data, args[shift + k].data, staxi_datum_bytes(&results[k]));
-        } else {
-            results[k] = args[shift + k];
-            memset(&args[shift + k], 0, sizeof args[0]);
-        }
-    }
+    ok = ok && staxi_state_results(f, n, args + shift, state, results);
     staxi_data_drop(f, args + shift, state);
     staxi_data_drop(f, next, state);
+    staxi_free(f->a, args, bytes);
+    return ok;
+}
+
+/* map, scan: the entries of axis 0 one after the other, read and written where they lie. */
+static bool staxi_eval_each(staxi_frame *f, const staxi_node *n, staxi_datum *results) {
+    size_t carry = (size_t)staxi_carried((stax_op)n->op, n->attrs), n_in = n->n_sources,
+           n_out = n->n_results, bytes = (n_in + n_out) * sizeof(staxi_datum);
+    int64_t count = staxi_source(f, n, (uint32_t)carry)->dims[0];
+    staxi_datum *args = (staxi_datum *)staxi_alloc(f->a, bytes), *outs = args + n_in;
+    bool ok = true;
+    if (!args) return staxi_frame_fail(f, STAX_E_MEMORY);
+    memset(args, 0, bytes);
+    for (size_t k = 0; k < n_in; k++) {
+        args[k] = *staxi_source(f, n, (uint32_t)k);
+        args[k].bytes = 0; /* borrowed */
+        if (k < carry) continue;
+        args[k].rank--;
+        args[k].n = count ? args[k].n / count : 0;
+        for (int d = 0; d < args[k].rank; d++) args[k].dims[d] = args[k].dims[d + 1];
+    }
+    for (size_t k = carry; ok && k < n_out; k++)
+        ok = staxi_datum_new(f, n->first_value + (uint32_t)k, &results[k]);
+    for (int64_t i = 0; ok && i < count; i++) {
+        for (size_t k = carry; k < n_in; k++)
+            args[k].data = staxi_at(staxi_source(f, n, (uint32_t)k), i * args[k].n);
+        ok = staxi_region_run(f, n->regions[0], args, outs);
+        if (!ok) break;
+        for (size_t k = carry; k < n_out; k++)
+            memcpy(staxi_at(&results[k], i * outs[k].n), outs[k].data, staxi_datum_bytes(&outs[k]));
+        staxi_data_drop(f, args, carry);
+        memcpy(args, outs, carry * sizeof *outs);
+        staxi_data_drop(f, outs + carry, n_out - carry);
+        memset(outs, 0, n_out * sizeof *outs);
+    }
+    ok = ok && staxi_state_results(f, n, args, carry, results);
+    staxi_data_drop(f, args, carry);
     staxi_free(f->a, args, bytes);
     return ok;
 }
@@ -21136,6 +21265,7 @@ static bool staxi_eval_node(staxi_frame *f, uint32_t k, const staxi_datum *args)
     if (n->op == STAX_OP_INPUT) return staxi_eval_input(f, k, args);
     if (n->op == STAX_OP_COND) return staxi_eval_cond(f, n, r);
     if (n->op == STAX_OP_WHILE || n->op == STAX_OP_LOOP) return staxi_eval_loop(f, n, r);
+    if (n->op == STAX_OP_MAP || n->op == STAX_OP_SCAN) return staxi_eval_each(f, n, r);
     for (uint32_t i = 0; i < n->n_results; i++)
         if (!staxi_datum_new(f, n->first_value + i, r + i)) return false;
     return staxi_eval_basis(f, n, r);
@@ -25526,7 +25656,7 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
             s = staxi_stage_sort(p, v);
         else if (class_ == STAXI_CLASS_REGION)
             return staxi_stages_fail(p, STAX_E_NOT_BUILT,
-                                     n->op == STAX_OP_COND ? "cond" : "a loop");
+                                     n->op == STAX_OP_COND ? "cond" : "a loop, map or scan");
         else if ((r.hard[v] || r.soft[v]) && !staxi_is_in_state(p, v))
             s = staxi_stage_map(p, v, !r.hard[v]);
         else if (!p->write_of[v])
@@ -33666,7 +33796,7 @@ STAXDEF stax_status stax_rebind(stax_program *p, const char *name, const stax_te
 }
 
 /* ======================================================================================= >>steps
-   STEPS  programs whose graph has regions: cond, while, loop.
+   STEPS  programs whose graph has regions: cond, while, loop, map, scan.
    In:  a basis graph with regions.   Out: pieces without regions, each planned and compiled as a
    program of its own, and lists of steps that call them.
    Why: what depends on data is decided by the host, and everything between two decisions is
@@ -33680,7 +33810,8 @@ typedef enum staxi_step_kind {
     STAXI_STEP_COPY,
     STAXI_STEP_COND,
     STAXI_STEP_WHILE,
-    STAXI_STEP_LOOP
+    STAXI_STEP_LOOP,
+    STAXI_STEP_EACH /* map and scan */
 } staxi_step_kind;
 
 /* Cells 1.. are the inputs, then the outputs of the program, then all others. */
@@ -33701,6 +33832,8 @@ typedef struct staxi_step {
     uint32_t n;
     const uint32_t *cells; /* CALL: n buffers. COPY: from, to. Loops: n that come in, n of
                               this trip (at the end the results), n of the next trip       */
+    uint32_t n_entries;    /* EACH: tensors, and the entries of theirs that this trip reads */
+    const uint32_t *entries; /* or writes, in pairs; an entry has no memory of its own     */
 } staxi_step;
 
 typedef struct staxi_step_list {
@@ -33822,9 +33955,11 @@ static bool staxi_cut_cells(staxi_cutter *c, const uint32_t *targets) {
     const stax_graph *g = c->g;
     for (size_t k = 0; k < g->n_outputs; k++) {
         uint32_t v = g->outputs[k].value;
-        uint16_t op = g->nodes[g->values[v].node].op;
-        if (!c->cells[v] && op != STAX_OP_CONST && op != STAX_OP_WHILE && op != STAX_OP_LOOP)
-            c->cells[v] = targets[k];
+        const staxi_node *n = &g->nodes[g->values[v].node];
+        bool carried = n->op == STAX_OP_WHILE || n->op == STAX_OP_LOOP ||
+                       (n->op == STAX_OP_SCAN &&
+                        (int)(v - n->first_value) < staxi_carried(STAX_OP_SCAN, n->attrs));
+        if (!c->cells[v] && n->op != STAX_OP_CONST && !carried) c->cells[v] = targets[k];
     }
     for (uint32_t v = 1; v < g->n_values; v++) {
         const staxi_node *n = &g->nodes[g->values[v].node];
@@ -34017,11 +34152,49 @@ static bool staxi_cut_loop(staxi_cutter *c, const staxi_node *n, staxi_step *ste
                                                        cells + 2 * (size_t)state, &step->lists[1]);
 }
 
+/* What is carried has cells as in a loop; an entry's cell is moved along its tensor. */
+static bool staxi_cut_each(staxi_cutter *c, const staxi_node *n, staxi_step *step) {
+    uint32_t carry = (uint32_t)staxi_carried((stax_op)n->op, n->attrs), at = 0;
+    uint32_t n_in = n->n_sources, n_out = n->n_results;
+    uint32_t *cells = (uint32_t *)staxi_cut_room(c, 3 * (size_t)carry, sizeof *cells),
+             *args = (uint32_t *)staxi_cut_room(c, n_in, sizeof *args),
+             *targets = (uint32_t *)staxi_cut_room(c, n_out, sizeof *targets),
+             *entries = (uint32_t *)staxi_cut_room(c, 2 * (size_t)(n_in + n_out), sizeof *entries);
+    if (!cells || !args || !targets || !entries) return false;
+    for (uint32_t k = 0; k < n_in; k++) {
+        if (k < carry) {
+            cells[k] = c->cells[n->sources[k]];
+            cells[carry + k] = args[k] = c->cells[n->first_value + k];
+            continue;
+        }
+        entries[at++] = c->cells[n->sources[k]];
+        entries[at++] = args[k] = staxi_cell_add(c, staxi_region_param(n->regions[0], (int)k));
+        if (!args[k]) return false;
+    }
+    for (uint32_t k = 0; k < n_out; k++) {
+        const staxi_type *type = staxi_region_result(n->regions[0], k);
+        targets[k] = k < carry ? staxi_cell_own(c, type) : staxi_cell_add(c, type);
+        if (!targets[k]) return false;
+        if (k < carry) {
+            cells[2 * carry + k] = targets[k];
+            continue;
+        }
+        entries[at++] = c->cells[n->first_value + k];
+        entries[at++] = targets[k];
+    }
+    step->n = carry;
+    step->cells = cells;
+    step->n_entries = at / 2;
+    step->entries = entries;
+    return staxi_cut_region(c, n->regions[0], args, targets, &step->lists[1]);
+}
+
 static bool staxi_cut_control(staxi_cutter *c, const staxi_node *n) {
     bool ok = true;
     staxi_step *step = staxi_step_add(c, n->op == STAX_OP_COND    ? STAXI_STEP_COND
                                          : n->op == STAX_OP_WHILE ? STAXI_STEP_WHILE
-                                                                  : STAXI_STEP_LOOP);
+                                         : n->op == STAX_OP_LOOP  ? STAXI_STEP_LOOP
+                                                                  : STAXI_STEP_EACH);
     if (!step) return false;
     step->lists[0] = (uint32_t)c->s->n_lists;
     if (step->kind == STAXI_STEP_COND) {
@@ -34029,6 +34202,8 @@ static bool staxi_cut_control(staxi_cutter *c, const staxi_node *n) {
         for (int r = 0; r < 2 && ok; r++)
             ok = staxi_cut_region(c, n->regions[r], NULL, &c->cells[n->first_value],
                                   &step->lists[r]);
+    } else if (step->kind == STAXI_STEP_EACH) {
+        ok = staxi_cut_each(c, n, step);
     } else {
         ok = staxi_cut_loop(c, n, step);
     }
@@ -34130,8 +34305,9 @@ static void staxi_put_step_list(const stax_program *p, staxi_text *t, uint32_t l
 
 static void staxi_put_step(const stax_program *p, staxi_text *t, const staxi_step *step, int depth,
                            bool json) {
-    static const char *const names[] = {"call", "copy", "cond", "while", "loop"};
-    static const char *const parts[][2] = {{"then", "else"}, {"test", "body"}, {NULL, "body"}};
+    static const char *const names[] = {"call", "copy", "cond", "while", "loop", "each"};
+    static const char *const parts[][2] = {
+        {"then", "else"}, {"test", "body"}, {NULL, "body"}, {NULL, "body"}};
     for (int k = 0; k < depth && !json; k++) staxi_put(t, "  ");
     staxi_putf(t, json ? "{\"step\": \"%s\"" : "%s", names[step->kind]);
     if (step->kind == STAXI_STEP_CALL)
@@ -34275,17 +34451,34 @@ static stax_status staxi_run_piece(staxi_runner *r, const staxi_step *step) {
 
 static stax_status staxi_run_list(staxi_runner *r, uint32_t list);
 
+/* Entry i of every tensor that map or scan goes through; the first time also their sizes. */
+static stax_status staxi_run_entries(staxi_runner *r, const staxi_step *step, int64_t i) {
+    for (uint32_t k = 0; k < step->n_entries; k++) {
+        uint32_t whole = step->entries[2 * k], entry = step->entries[2 * k + 1];
+        stax_status s = i == 0 ? staxi_cell_bytes(r, entry, &r->bytes[entry]) : STAX_OK;
+        if (s != STAX_OK) return s;
+        r->mem[entry] = r->bytes[entry] ? (char *)r->mem[whole] + i * r->bytes[entry] : r->mem[whole];
+    }
+    return STAX_OK;
+}
+
 /* The cells of this trip and of the next one change places after each. */
 static stax_status staxi_run_loop(staxi_runner *r, const staxi_step *step) {
     stax_status s = STAX_OK;
-    bool counted = step->kind == STAXI_STEP_LOOP;
+    bool counted = step->kind != STAXI_STEP_WHILE;
     const uint32_t *now = step->cells + step->n, *next = now + step->n;
     int64_t count = 0;
-    if (counted) memcpy(&count, r->mem[step->cell], sizeof count);
+    if (step->kind == STAXI_STEP_LOOP) memcpy(&count, r->mem[step->cell], sizeof count);
+    if (step->kind == STAXI_STEP_EACH &&
+        !staxi_size_eval(&r->p->basis->sizes, r->s->cells[step->entries[0]].type->dims[0], r->sizes,
+                         &count))
+        return STAX_E_OVERFLOW;
     for (uint32_t k = 0; k < step->n; k++) staxi_run_copy(r, step->cells[k], now[k]);
     r->loops++;
     for (int64_t i = 0; !counted || i < count; i++) {
-        if (counted)
+        if (step->kind == STAXI_STEP_EACH)
+            s = staxi_run_entries(r, step, i);
+        else if (counted)
             memcpy(r->mem[step->counter], &i, sizeof i);
         else
             s = staxi_run_list(r, step->lists[0]);

@@ -2712,7 +2712,7 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
         staxi_put(&why, "CUDA: ");
         s = staxi_program_plan(host, &why);
         if (staxi_has_regions(host->basis))
-            staxi_put(&why, " (cond, loop and while run on the CPU)");
+            staxi_put(&why, " (cond, while, loop, map and scan run on the CPU)");
         if (s == STAX_OK) s = staxi_cuda_refuse(host, &why);
     }
     if (s == STAX_OK) {

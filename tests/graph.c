@@ -526,8 +526,6 @@ static void test_locations(void) {
 
 static void test_later(void) {
     stax_value r, out[2];
-    LATER(stax_map(&f.x, 1, stax_region(f.g, "body"), out, 1));
-    LATER(stax_scan(&f.x, 1, &f.x, 1, stax_region(f.g, "body"), out, 1));
     LATER(stax_reduce(&f.x, 1, stax_axes1(0), NULL, 1, NULL, NULL, out));
 }
 
@@ -822,6 +820,17 @@ static stax_graph *build_everything(void) {
     v = stax_input(r2, "a", STAX_F32, stax_shape2(2, 3));
     stax_output(r2, "n", stax_add(v, stax_const(r2, 1)));
     v = stax_while(&x, 1, r, r2, out);
+    r = stax_region(g, "body");
+    v = stax_input(r, "a", STAX_F32, stax_shape1(3));
+    stax_output(r, "m", stax_mul(v, v));
+    v = stax_map(&x, 1, r, out, 1);
+    r = stax_region(g, "body");
+    v = stax_input(r, "carried", STAX_F32, stax_shape0());
+    v2 = stax_input(r, "a", STAX_F32, stax_shape1(3));
+    stax_output(r, "next", stax_add(v, stax_sum(v2, stax_axes_all(), false)));
+    stax_output(r, "entry", v2);
+    xs[0] = stax_const(g, 0.5);
+    v = stax_scan(xs, 1, &x, 1, r, out, 2);
     stax_output(g, "x_again", x);
     stax_output(g, "s", s);
     stax_output(g, "literal", stax_const(g, 0.1));

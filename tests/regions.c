@@ -213,6 +213,59 @@ static void test_symbolic(void) {
     stax_graph_free(g);
 }
 
+/* map and scan: several operands, captures, other regions inside, results that are parameters,
+   sizes down to 0. */
+static const char each[] =
+    "sizes n: 0..\n"
+    "graph each(x: f32[n,7] strided, k: i32[n], w: f32[7,7], c: bool[], m: i64[]) {\n"
+    "  y, s, p = map x, k { body(a, i) {\n"
+    "      b = matmul w, a; j = cast i {dtype=f32}; d = add b, j; t = sum d; return d, t, a } }\n"
+    "  zero = const f32[7] {0, 0, 0, 0, 0, 0, 0}\n"
+    "  h, n1, o, q = scan zero, 1, x, y {carry=2, body(g: f32[7], r: i64[], a, b) {\n"
+    "      g2 = cond c { then() { v = mul g, 0.5; u = add v, a; return u } else() { u = sub b, g; return u } }\n"
+    "      r2 = loop m, r { body(i2, z) { z2 = add z, i2; return z2 } }\n"
+    "      return g2, r2, g, r2 } }\n"
+    "  e, f = scan h, x {carry=1, body(g, a) { l = map a { body(z) { z2 = maximum z, 0.25; return z2 } }\n"
+    "      g2 = add g, l; st = cumsum g2; return g2, st } }\n"
+    "  return y, s, p, h, n1, o, q, e, f\n}";
+
+static void test_each(void) {
+    static const char *const settings[] = {"c=0 m=3", "c=1 m=0", NULL};
+    stax_graph *g = parsed(each);
+    stax_program *p = g ? compiled(g) : NULL;
+    for (int64_t n = 0; p && n < 40; n = n * 2 + 1)
+        for (const char *const *s = settings; *s; s++) CHECK_INT(agree_once(g, p, n, *s), STAX_OK);
+    stax_program_free(p);
+    stax_graph_free(g);
+    agree(
+        "graph states(inout s: f32[4,3], x: f32[4,3], i: i32[4]) {\n"
+        "  y = map s, i { body(a, k) { b = gather a, k; return b } }\n"
+        "  l, z = scan 0.5, x {carry=1, body(c: f32[], a) { t = sum a; d = add c, t; return d, c } }\n"
+        "  u = map x { body(a) { r = neg a; return r } }; assign s, u; return y, l, z, s\n}",
+        1, plain);
+}
+
+static void refuses_each(const char *statement, const char *part) {
+    char text[400];
+    snprintf(text, sizeof text, "graph g(x: f32[4,3], y: f32[5], z: f32[]) { %s\n return q }", statement);
+    stax_graph *g = stax_parse(ctx, "regions", text);
+    if (!CHECK(g == NULL)) printf("%s\n", statement);
+    CHECK_HAS(stax_error(ctx), part);
+    stax_graph_free(g);
+}
+
+static void test_wrong_each(void) {
+    refuses_each("q = map x, y { body(a, b) { return a } }", "the sizes of axis 0 differ: expected 4, found 5");
+    refuses_each("q = map z { body(a) { return a } }", "operand 0: expected at least 1 axis, found 0");
+    refuses_each("q = map x { body(a: f32[4]) { return a } }", "body: parameter 0: expected f32[3], found f32[4]");
+    refuses_each("q = map x { body(a, b) { return a } }", "body: expected 1 parameters, found 2");
+    refuses_each("q = map x", "expected the regions body, found 0 regions");
+    refuses_each("q = scan x { body(a) { return a } }", "carry");
+    refuses_each("q = scan x {carry=1, body(a) { return a } }", "attribute carry: expected at most 1 results, and less than 1 operands, found 1");
+    refuses_each("q = scan z, x {carry=1, body(a, b) { return b } }", "body: result 0: expected f32[], found f32[3]");
+    refuses_each("q = scan 1.5, x {carry=1, body(a: i32[], b) { return a } }", "the literal 1.5 is not a value of i32");
+}
+
 static void test_random(void) {
     static const char *const settings[] = {"n=0", "n=6", NULL};
     agree(
@@ -332,10 +385,10 @@ static void test_unbound(void) {
 }
 
 /* Every allocation of compiling and running fails once, alone or with all after it. */
-static void test_memory(void) {
+static void memory_of(const char *text, int64_t least) {
     static feed a, b;
     int64_t live, at = 1, tries = 0;
-    stax_graph *g = parsed(nested);
+    stax_graph *g = parsed(text);
     stax_program *p = compiled(g); /* the C compiler's part is in the cache from here on */
     stax_program_free(p);
     if (!p || !make_feed(&a, g, 1, "n=2 m=3 p=1") || !make_feed(&b, g, 1, "n=2 m=3 p=1")) return;
@@ -358,13 +411,20 @@ static void test_memory(void) {
         }
         stax_program_free(p);
     }
-    CHECK(tries > 100);
+    CHECK(tries > least);
     feed_free(&a);
     feed_free(&b);
     stax_graph_free(g);
     g = parsed("graph warm(x: f32[3]) { return x }"); /* error messages are kept: a fixed number */
     stax_graph_free(g);
     CHECK(h.blocks <= live + 20);
+}
+
+static void test_memory(void) {
+    memory_of(nested, 100);
+    memory_of("graph small(x: f32[2,3], n: i64[], m: i64[], p: bool[]) {\n"
+              "  a, b, c = scan 0, x {carry=1, body(k: i64[], y) { k2 = add k, n; s = sum y; return k2, s, y } }\n"
+              "  return a, b, c\n}", 50);
 }
 
 /* ---- the rest -----------------------------------------------------------------------------------
@@ -400,6 +460,15 @@ static void test_reports(void) {
         check_report(p, STAX_REPORT_PLAN, "cond");
         check_report(p, STAX_REPORT_EXPLAIN_JSON, "\"step\": \"loop\", \"carried\": 1");
         check_report(p, STAX_REPORT_C, "int stax_call_1(");
+        stax_program_free(p);
+        stax_graph_free(g);
+        g = parsed(each);
+        p = compiled(g);
+        if (p) check_report(p, STAX_REPORT_EXPLAIN, "each, 2 carried values");
+        stax_program_free(p);
+        stax_graph_free(g);
+        g = parsed(nested);
+        p = compiled(g);
         CHECK_INT(stax_program_figures(p, NULL, &f), STAX_OK);
         CHECK(f.kernels > 3 && strcmp(f.origin, "interpreted") != 0);
     }
@@ -468,6 +537,8 @@ int main(int argc, char **argv) {
     RUN(test_captures);
     RUN(test_passed_through);
     RUN(test_symbolic);
+    RUN(test_each);
+    RUN(test_wrong_each);
     RUN(test_random);
     RUN(test_states);
     RUN(test_in_place);
