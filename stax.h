@@ -18289,9 +18289,9 @@ static bool staxi_expand_ldexp(staxi_expander *e, const staxi_node *n, uint32_t 
     x = staxi_x_expand(e, x, &shape);
     i = staxi_x_expand(e, i, &shape);
     for (int step = 0; step < 2 && dtype == STAX_F64; step++) {
-        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_number(e, 0x1p-969, STAX_F64),
+        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_number(e, 2.0041683600089728e-292, STAX_F64),
                             staxi_x_number(e, 1.0, STAX_F64));
-        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023, staxi_x_number(e, 0x1p1023, STAX_F64), by);
+        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023, staxi_x_number(e, 8.9884656743115795e307, STAX_F64), by);
         x = staxi_x_op2(e, STAX_OP_MUL, x, by);
         by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_int(e, -969, STAX_I64),
                             staxi_x_int(e, 0, STAX_I64));
@@ -18317,8 +18317,8 @@ static bool staxi_expand_frexp(staxi_expander *e, const staxi_node *n, uint32_t 
              small, plain;
     x = staxi_x_expand(e, x, &shape);
     small = staxi_x_with(e, STAX_OP_LT, staxi_x_op1(e, STAX_OP_ABS, x),
-                         staxi_x_number(e, 0x1p-1022, STAX_F64));
-    m = staxi_x_op3(e, STAX_OP_WHERE, small, staxi_x_times(e, x, 0x1p54), x);
+                         staxi_x_number(e, 2.2250738585072014e-308, STAX_F64));
+    m = staxi_x_op3(e, STAX_OP_WHERE, small, staxi_x_times(e, x, 1.8014398509481984e+16), x);
     m = staxi_x_bitcast(e, m, STAX_I64);
     i = staxi_x_with(e, STAX_OP_SHIFT_RIGHT, m, staxi_x_int(e, 52, STAX_I64));
     i = staxi_x_with(e, STAX_OP_BITWISE_AND, i, staxi_x_int(e, 0x7ff, STAX_I64));

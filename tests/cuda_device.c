@@ -3,7 +3,7 @@
        cuda_device [--count=N] [--seed=S] [--jobs=N] [--tables=0] [--wide=0] [--times=0] [--one]
 
    Every elementwise op and cast of every dtype on specials, reductions of sizes around the edges of
-   the sum rule, N random graphs (600) and N / 4 with long axes, spread over processes, because most
+   the sum rule, N random graphs (900) and N / 4 with long axes, spread over processes, because most
    of the time is NVRTC's. Then (--times) the table of times: medians of 30 by events, after three
    runs; and three figures of calls beside their bars. Skipped with the reason where there is no
    device. --one checks the graph of that seed alone and prints its source. */
@@ -27,7 +27,7 @@ typedef struct tally {
 static struct {
     int64_t count, seed, tables, wide, times, one;
     int jobs;
-} settings = {600, 1, 1, 1, 1, 0, 8};
+} settings = {900, 1, 1, 1, 1, 0, 8};
 
 /* ---- bits -------------------------------------------------------------------------------------
  */
@@ -116,9 +116,12 @@ static void check_recipe(stax_context *ctx, stax_cuda *cuda, const recipe *r, ta
         char why[600];
         snprintf(why, sizeof why, "%s", stax_error(ctx));
         stax_program *q = stax_compile(g, NULL);
-        printf("%s seed %llu: does not compile: %s\n", q ? "FAIL" : "left out",
-               (unsigned long long)r->seed, why);
-        if (q)
+        bool refused =
+            strstr(why, "on the CPU") != NULL; /* ops that GPUs do not have yet, by name */
+        if (!refused)
+            printf("%s seed %llu: does not compile: %s\n", q ? "FAIL" : "left out",
+                   (unsigned long long)r->seed, why);
+        if (q && !refused)
             t->not_compiled++;
         else
             t->left_out++;
@@ -376,7 +379,8 @@ static int check_all(void) {
     }
     printf(
         "calls with equal bits %lld, the same error %lld, different %lld; graphs that did not "
-        "compile %lld, left out (regions) %lld; processes that crashed %d\n",
+        "compile %lld, left out (regions, and ops that run on the CPU only) %lld; processes that "
+        "crashed %d\n",
         (long long)sum.equal, (long long)sum.same_error, (long long)sum.different,
         (long long)sum.not_compiled, (long long)sum.left_out, crashed);
     printf("%lld passed, %lld failed\n", (long long)(sum.equal + sum.same_error),

@@ -21,9 +21,9 @@ if ! grep -q '^skip cuda_device' "$B/cuda_device.txt"; then
         ./staxc run "$file" --device=cuda --check --seed=1 >"$B/cuda_run.txt" 2>&1
         case $? in
         0) passed=$((passed + 1)) ;;
-        1) if grep -q 'run on the CPU' "$B/cuda_run.txt"; then
+        1) if grep -q 'on the CPU' "$B/cuda_run.txt"; then
                skipped=$((skipped + 1))
-               echo "skip $file: $(grep 'run on the CPU' "$B/cuda_run.txt")"
+               echo "skip $file: $(grep 'on the CPU' "$B/cuda_run.txt")"
            else
                failed=$((failed + 1))
                echo "FAIL $file: $(head -n 3 "$B/cuda_run.txt")"
