@@ -479,6 +479,12 @@ STAXDEF stax_value stax_bitcast(stax_value x, stax_dtype dtype);            /* t
    wanted everywhere. The interpreter compiles the text too, so it needs a compiler. `derivative`: an expression for each
    operand, separated by ';', which may also use g, the gradient of the result; NULL: none. */
 STAXDEF stax_value stax_custom   (const stax_value *xs, int n, const char *text, const char *derivative);
+/* A C function of your own over whole tensors. The text is its body: it reads a, b, ... (row-major, with sizes a_shape,
+   b_shape, ...) and writes every element of out (sizes out_shape), whose shape is given; it may use nothing else but
+   Stax's own functions, as above. It runs on one thread, on the CPU, and nothing is fused into it. */
+STAXDEF stax_value stax_custom_call   (const stax_value *xs, int n, const char *text, stax_shape shape, const char *derivative);
+STAXDEF stax_value stax_custom_call_as(const stax_value *xs, int n, const char *text, stax_shape shape, const char *derivative,
+                                       stax_dtype dtype);
 STAXDEF stax_value stax_custom_as(const stax_value *xs, int n, const char *text, const char *derivative, stax_dtype dtype);
 #define stax_where(c, a, b)      (stax_where)(STAX_AT(c), (a), (b))
 #define stax_clip(x, min, max)   (stax_clip)(STAX_AT(x), (min), (max))
@@ -487,6 +493,8 @@ STAXDEF stax_value stax_custom_as(const stax_value *xs, int n, const char *text,
 #define stax_cast(x, dtype)      (stax_cast)(STAX_AT(x), (dtype))
 #define stax_bitcast(x, dtype)   (stax_bitcast)(STAX_AT(x), (dtype))
 #define stax_custom(xs, n, text, derivative) STAX_HERE((stax_custom)((xs), (n), (text), (derivative)))
+#define stax_custom_call(xs, n, text, shape, derivative) STAX_HERE((stax_custom_call)((xs), (n), (text), (shape), (derivative)))
+#define stax_custom_call_as(xs, n, text, shape, derivative, dtype) STAX_HERE((stax_custom_call_as)((xs), (n), (text), (shape), (derivative), (dtype)))
 #define stax_custom_as(xs, n, text, derivative, dtype) STAX_HERE((stax_custom_as)((xs), (n), (text), (derivative), (dtype)))
 
 /* ---- numbers and their parts, NumPy's functions --------------------------------------------------------------- */
@@ -946,6 +954,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(CAST,            "cast",            ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      cast,            basis,         "another dtype; float to integer saturates") \
     X(BITCAST,         "bitcast",         ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      bitcast,         basis,         "the same bits as another dtype") \
     X(CUSTOM,          "custom",          ELEMENTWISE, 1, 8, 1, "text:text! derivative:text dtype:dtype",            custom,          custom,        "C text of one's own over a, b, c, ...") \
+    X(CUSTOM_CALL,     "custom_call",     CALL,        1, 8, 1, "text:text! shape:sizes! derivative:text dtype:dtype", custom_call,   custom_call,   "a C function of one's own over whole tensors") \
     /* movement */                                                                                                                                                          \
     X(RESHAPE,         "reshape",         MOVEMENT,    1, 1, 1, "shape:sizes!",                                      reshape,         basis,         "the same elements; one size may be -1") \
     X(PERMUTE,         "permute",         MOVEMENT,    1, 1, 1, "axes:axes!",                                        permute,         basis,         "result axis k is operand axis axes[k]") \
@@ -8530,6 +8539,7 @@ typedef enum staxi_op_class {
     STAXI_CLASS_SCAN,
     STAXI_CLASS_SORT,
     STAXI_CLASS_SCATTER,
+    STAXI_CLASS_CALL,
     STAXI_CLASS_COMPOSITE,
     STAXI_CLASS_STATE,
     STAXI_CLASS_MARKER,
@@ -8600,6 +8610,7 @@ typedef enum staxi_op_class {
 #define STAXI_DTYPES_loss             "floats; integers, bool as f32"
 #define STAXI_DTYPES_unsized          "any"
 #define STAXI_DTYPES_each             "any but f8"
+#define STAXI_DTYPES_custom_call      "any but f8"
 #define STAXI_DTYPES_sum              "any but f8"
 #define STAXI_DTYPES_extreme          "any but f8"
 #define STAXI_DTYPES_mean             "floats; integers, bool as f32"
@@ -9679,7 +9690,8 @@ static size_t staxi_next_identifier(const char **c) {
 }
 
 static bool staxi_is_c_word(const char *c, size_t n) {
-    static const char *const words[] = {"if", "for", "while", "switch", "return", "sizeof"};
+    static const char *const words[] = {"if",     "else",   "for",  "while", "do",
+                                        "switch", "return", "case", "sizeof"};
     for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
         if (strlen(words[k]) == n && memcmp(words[k], c, n) == 0) return true;
     }
@@ -9699,9 +9711,9 @@ static bool staxi_want_own_functions(const staxi_infer *c, const char *text) {
     return true;
 }
 
-static bool staxi_infer_custom(staxi_infer *c) {
+/* The dtype of a custom op's result, and its text looked through. */
+static bool staxi_custom_check(staxi_infer *c, int dtype_slot, stax_dtype *out) {
     stax_dtype dtype = STAX_DTYPE_NONE;
-    staxi_type shape;
     for (int k = 0; k < c->n; k++) {
         stax_dtype own = staxi_in_dtype(c, k);
         if (!staxi_want_storage(c, own)) return false;
@@ -9710,9 +9722,21 @@ static bool staxi_infer_custom(staxi_infer *c) {
     if (dtype == STAX_DTYPE_NONE)
         return staxi_op_fail(c, STAX_E_DTYPE, NULL,
                              STAXI_SAY("at least one operand that is no literal is needed"));
-    dtype = staxi_dtype_or(c, 2, dtype);
-    return staxi_want_storage(c, dtype) && staxi_want_own_functions(c, c->attrs[0].text) &&
-           staxi_broadcast(c, 0, c->n, &shape) && staxi_result(c, dtype, &shape);
+    *out = staxi_dtype_or(c, dtype_slot, dtype);
+    return staxi_want_storage(c, *out) && staxi_want_own_functions(c, c->attrs[0].text);
+}
+
+static bool staxi_infer_custom(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_type shape;
+    return staxi_custom_check(c, 2, &dtype) && staxi_broadcast(c, 0, c->n, &shape) &&
+           staxi_result(c, dtype, &shape);
+}
+static bool staxi_infer_custom_call(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_type shape;
+    return staxi_custom_check(c, 3, &dtype) && staxi_shape_attr(c, 1, &shape) &&
+           staxi_result(c, dtype, &shape);
 }
 static bool staxi_infer_promote(staxi_infer *c) {
     stax_dtype dtype;
@@ -13193,6 +13217,26 @@ static stax_value staxi_build_custom(const stax_value *xs, int n, const char *te
     a[2] = dtype;
     return staxi_build(STAX_OP_CUSTOM, xs, xs ? n : 0, a);
 }
+static stax_value staxi_build_custom_call(const stax_value *xs, int n, const char *text,
+                                          const stax_shape *shape, const char *derivative,
+                                          staxi_attr dtype) {
+    staxi_attr a[4];
+    a[0] = staxi_attr_text(text);
+    a[1] = staxi_attr_sizes(shape);
+    a[2] = staxi_attr_text(derivative);
+    a[3] = dtype;
+    return staxi_build(STAX_OP_CUSTOM_CALL, xs, xs ? n : 0, a);
+}
+STAXDEF stax_value(stax_custom_call)(const stax_value *xs, int n, const char *text,
+                                     stax_shape shape, const char *derivative) {
+    return staxi_build_custom_call(xs, n, text, &shape, derivative,
+                                   staxi_attr_make(STAXI_ATTR_OMITTED, 0));
+}
+STAXDEF stax_value(stax_custom_call_as)(const stax_value *xs, int n, const char *text,
+                                        stax_shape shape, const char *derivative,
+                                        stax_dtype dtype) {
+    return staxi_build_custom_call(xs, n, text, &shape, derivative, staxi_attr_dtype(dtype));
+}
 STAXDEF stax_value(stax_custom)(const stax_value *xs, int n, const char *text,
                                 const char *derivative) {
     return staxi_build_custom(xs, n, text, derivative, staxi_attr_make(STAXI_ATTR_OMITTED, 0));
@@ -16412,6 +16456,8 @@ static stax_dtype staxi_common_of(const staxi_expander *e, const staxi_node *n) 
     return dtype;
 }
 
+static staxi_attr staxi_x_list(staxi_expander *e, const staxi_attr *old, int64_t *room);
+
 /* The dtype of the operands that are literals: that of the first operand that is none. */
 static stax_dtype staxi_custom_dtype(staxi_expander *e, const staxi_node *n) {
     for (uint32_t k = 0; k < n->n_sources; k++) {
@@ -16434,6 +16480,23 @@ static bool staxi_expand_custom(staxi_expander *e, const staxi_node *n, uint32_t
         v[k] = staxi_x_expand(e, v[k], &shape);
     }
     return staxi_x_finish(e, n, staxi_x_node(e, STAX_OP_CUSTOM, v, n->n_sources, attrs), results);
+}
+
+static bool staxi_expand_custom_call(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t v[STAXI_MAX_OPERANDS];
+    int64_t room[STAX_MAX_RANK];
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = n->attrs[0];
+    attrs[1] = staxi_x_list(e, &n->attrs[1], room);
+    attrs[3] = staxi_attr_dtype(staxi_compute_dtype(staxi_old_dtype(e, n)));
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        bool literal = staxi_value_literal(e->from, n->sources[k]) != NULL;
+        v[k] = staxi_x_operand(
+            e, n, k, literal ? staxi_custom_dtype(e, n) : staxi_old_source_dtype(e, n, k));
+    }
+    return staxi_x_finish(e, n, staxi_x_node(e, STAX_OP_CUSTOM_CALL, v, n->n_sources, attrs),
+                          results);
 }
 
 static bool staxi_expand_cast(staxi_expander *e, const staxi_node *n, uint32_t *results) {
@@ -20562,31 +20625,44 @@ static char *staxi_at(const staxi_datum *v, int64_t element) {
     return (char *)v->data + element * (int64_t)staxi_dtype_bytes(v->dtype);
 }
 
-/* The C text of a custom op means what the compiler says: a program of that one op, over n
- * elements. */
+static stax_shape staxi_datum_sizes(const staxi_datum *x) {
+    stax_shape shape = stax_shape0();
+    shape.rank = x->rank;
+    for (int d = 0; d < x->rank; d++) shape.dims[d] = x->dims[d];
+    return shape;
+}
+
+/* The C text of a custom op means what the compiler says: a program of that one op, elementwise
+   over n elements, so that one serves every shape. */
 static bool staxi_eval_custom(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
     stax_graph *g = stax_graph_new(f->ctx);
-    stax_value in[STAXI_MAX_OPERANDS];
+    stax_value in[STAXI_MAX_OPERANDS], v;
     stax_tensor data[STAXI_MAX_OPERANDS], out;
     stax_compile_options options;
     stax_program *p;
     stax_status s = STAX_E_MEMORY;
+    bool call = n->op == STAX_OP_CUSTOM_CALL;
+    stax_shape line = stax_shape1(r->n), shape = call ? staxi_datum_sizes(r) : line;
     memset(&options, 0, sizeof options);
     options.strict = true;
     if (!g) return staxi_frame_fail(f, s);
+    line.dims[0] = stax_symbol(g, "n", 0, INT64_MAX);
     for (uint32_t k = 0; k < n->n_sources; k++) {
         const staxi_datum *x = staxi_source(f, n, k);
         char name[2] = {(char)('a' + k), '\0'};
-        in[k] = stax_input(g, name, x->dtype, stax_shape1(stax_symbol(g, "n", 0, INT64_MAX)));
-        data[k] = stax_tensor_of(x->dtype, stax_shape1(r->n), x->data);
+        in[k] = stax_input(g, name, x->dtype, call ? staxi_datum_sizes(x) : line);
+        data[k] = stax_tensor_of(x->dtype, call ? staxi_datum_sizes(x) : shape, x->data);
     }
-    out = stax_tensor_of(r->dtype, stax_shape1(r->n), r->data);
-    stax_output(g, "r", (stax_custom_as)(in, (int)n->n_sources, n->attrs[0].text, NULL, r->dtype));
+    out = stax_tensor_of(r->dtype, shape, r->data);
+    v = call ? (stax_custom_call_as)(in, (int)n->n_sources, n->attrs[0].text, shape, NULL, r->dtype)
+             : (stax_custom_as)(in, (int)n->n_sources, n->attrs[0].text, NULL, r->dtype);
+    stax_output(g, "r", v);
     p = stax_compile(g, &options);
     s = p ? stax_run(p, data, &out) : STAX_E_COMPILER;
     if (s != STAX_OK) {
         staxi_put_place(f->why, f->g, n->place);
-        staxi_putf(f->why, "error: custom: its C text cannot be run: %s", stax_error(f->ctx));
+        staxi_putf(f->why, "error: %s: its C text cannot be run: %s", staxi_op_name((stax_op)n->op),
+                   stax_error(f->ctx));
     }
     stax_program_free(p);
     stax_graph_free(g);
@@ -21194,6 +21270,8 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
     switch (staxi_op_info((stax_op)n->op)->cls) {
         case STAXI_CLASS_ELEMENTWISE:
             return staxi_eval_elementwise(f, n, r);
+        case STAXI_CLASS_CALL:
+            return staxi_eval_custom(f, n, r);
         case STAXI_CLASS_REDUCE:
             return staxi_eval_reduce(f, n, r);
         case STAXI_CLASS_CONTRACT:
@@ -24091,6 +24169,7 @@ typedef enum staxi_stage_kind {
     STAXI_STAGE_CHECK,
     STAXI_STAGE_SCAN,   /* running values along a line                                        */
     STAXI_STAGE_SORT,   /* lines in order: values, or where they come from                    */
+    STAXI_STAGE_CALL,   /* a C function of the user over whole tensors                            */
     STAXI_STAGE_SCATTER /* updates of what another stage has stored, one after the other      */
 } staxi_stage_kind;
 
@@ -24687,7 +24766,7 @@ static staxi_expr staxi_lower_const(staxi_stages *p, uint32_t value, const staxi
     return staxi_ex_at(p, STAXI_EX_LOAD, t->dtype, p->buffer_of[value], ix, t->rank);
 }
 
-static staxi_expr staxi_lower_custom(staxi_stages *p, int dtype, const char *text,
+static staxi_expr staxi_lower_custom(staxi_stages *p, stax_op op, int dtype, const char *text,
                                      const staxi_expr *args, int n_args) {
     staxi_expr_node n;
     size_t k = 0;
@@ -24701,12 +24780,15 @@ static staxi_expr staxi_lower_custom(staxi_stages *p, int dtype, const char *tex
     }
     memset(&n, 0, sizeof n);
     n.kind = STAXI_EX_OP;
-    n.op = STAX_OP_CUSTOM;
+    n.op = (uint16_t)op;
     n.dtype = (uint8_t)dtype;
     n.n_args = (uint8_t)n_args;
     n.computed = staxi_dtype_is_float(dtype);
     n.ref = (uint32_t)k;
-    for (int i = 0; i < n_args; i++) n.args[i] = staxi_ex_canon(p, args[i]);
+    for (int i = 0; i < n_args; i++) {
+        n.args[i] = op == STAX_OP_CUSTOM ? staxi_ex_canon(p, args[i]) : args[i];
+        if (!n.args[i]) return 0;
+    }
     return staxi_ex_intern(p, &n);
 }
 
@@ -24722,8 +24804,8 @@ static staxi_expr staxi_lower_elementwise(staxi_stages *p, uint32_t value, const
     if (n->op == STAX_OP_CAST && p->exprs[args[0]].dtype == staxi_type_of(p, value)->dtype)
         return args[0];
     if (n->op == STAX_OP_CUSTOM)
-        return staxi_lower_custom(p, staxi_type_of(p, value)->dtype, n->attrs[0].text, args,
-                                  (int)n->n_sources);
+        return staxi_lower_custom(p, STAX_OP_CUSTOM, staxi_type_of(p, value)->dtype,
+                                  n->attrs[0].text, args, (int)n->n_sources);
     return staxi_ex_op(p, (stax_op)n->op, staxi_type_of(p, value)->dtype, args, (int)n->n_sources);
 }
 
@@ -25038,7 +25120,8 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
     }
     int class_ = staxi_class_of((stax_op)n->op);
     if (class_ == STAXI_CLASS_REDUCE || class_ == STAXI_CLASS_CONTRACT ||
-        class_ == STAXI_CLASS_SCAN || class_ == STAXI_CLASS_SORT || class_ == STAXI_CLASS_SCATTER) {
+        class_ == STAXI_CLASS_SCAN || class_ == STAXI_CLASS_SORT || class_ == STAXI_CLASS_SCATTER ||
+        class_ == STAXI_CLASS_CALL) {
         r->hard[v] = 1;
         cost = depth = 0;
     } else if (class_ == STAXI_CLASS_SOURCE) {
@@ -25544,11 +25627,51 @@ static bool staxi_output_buffers(staxi_stages *p) {
 }
 
 /* A stage for every output; an output that some stage already stores elsewhere is copied. */
+/* Element [0, 0, ...] of an operand that lies row-major in memory: of an input or constant where it
+   does, else of a stage that stores it. */
+static staxi_expr staxi_call_operand(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    const staxi_type *t = staxi_type_of(p, value);
+    staxi_ix zero[STAX_MAX_RANK];
+    uint32_t b = staxi_class_of((stax_op)n->op) == STAXI_CLASS_SOURCE ? p->buffer_of[value] : 0;
+    for (int d = 0; d < t->rank; d++) zero[d] = staxi_ix_const(&p->ix, 0);
+    if (b && n->op == STAX_OP_INPUT) {
+        staxi_ix stride = staxi_ix_const(&p->ix, 1);
+        for (int d = t->rank; d-- > 0 && b;) {
+            if (!staxi_is_one(p, p->buffers[b].dims[d]) && p->buffers[b].strides[d] != stride)
+                b = 0;
+            else
+                stride = staxi_ix_mul(&p->ix, stride, p->buffers[b].dims[d]);
+        }
+    }
+    if (b) return staxi_ex_at(p, STAXI_EX_LOAD, t->dtype, b, zero, t->rank);
+    if (!p->stage_of[value]) p->stage_of[value] = staxi_stage_map(p, value, false);
+    if (!p->stage_of[value]) return 0;
+    p->stages[p->stage_of[value]].soft = false;
+    return staxi_lower_use(p, p->stage_of[value], value, zero);
+}
+
+static uint32_t staxi_stage_call(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_expr args[STAXI_MAX_OPERANDS] = {0};
+    for (uint32_t k = 0; k < n->n_sources; k++) args[k] = staxi_call_operand(p, n->sources[k]);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_CALL, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    staxi_expr e = staxi_lower_custom(p, STAX_OP_CUSTOM_CALL, staxi_type_of(p, value)->dtype,
+                                      n->attrs[0].text, args, (int)n->n_sources);
+    for (int d = 0; d < staxi_type_of(p, value)->rank; d++)
+        p->stages[id].store[d] = staxi_ix_const(&p->ix, 0);
+    p->stages[id].expr[0] = e;
+    return e ? id : 0;
+}
+
 static bool staxi_stage_outputs(staxi_stages *p) {
     for (size_t k = 0; k < staxi_plain_outputs(p->graph); k++) {
         uint32_t v = p->graph->outputs[k].value, s = p->stage_of[v];
-        if (!s || p->stages[s].buffer) {
-            s = staxi_stage_map(p, v, false);
+        if (!s || p->stages[s].buffer || p->stages[s].kind == STAXI_STAGE_CALL) {
+            s = staxi_stage_map(p, v,
+                                false); /* a call's result lies row-major, an output may not */
             if (!s) return false;
             if (!p->stage_of[v]) p->stage_of[v] = s;
         }
@@ -25650,6 +25773,8 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
             s = staxi_stage_scan(p, v);
         else if (class_ == STAXI_CLASS_SCATTER)
             s = staxi_stage_scatter(p, v);
+        else if (class_ == STAXI_CLASS_CALL)
+            s = staxi_stage_call(p, v);
         else if (n->op == STAX_OP_TOPK && v == n->first_value && r.uses[v + 1])
             continue; /* found through the indices */
         else if (class_ == STAXI_CLASS_SORT)
@@ -25684,6 +25809,7 @@ typedef enum staxi_mode {
     STAXI_MODE_ROW,    /* a reduction whose contiguous axis is reduced: vectors along k    */
     STAXI_MODE_COLUMN, /* a reduction whose contiguous axis is kept: vectors across it     */
     STAXI_MODE_CHECK,
+    STAXI_MODE_CALL,
     STAXI_MODE_SCATTER /* loops over the updates                                           */
 } staxi_mode;
 
@@ -25861,6 +25987,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     staxi_stage *st = &p->stages[k];
     s->mode[k] = st->kind == STAXI_STAGE_CHECK     ? STAXI_MODE_CHECK
                  : st->kind == STAXI_STAGE_MAP     ? STAXI_MODE_MAP
+                 : st->kind == STAXI_STAGE_CALL    ? STAXI_MODE_CALL
                  : st->kind == STAXI_STAGE_SCATTER ? STAXI_MODE_SCATTER
                                                    : STAXI_MODE_ROW;
     if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
@@ -26156,8 +26283,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     *shared = 0;
     bool writes = staxi_stage_writes_state(p, k);
     if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared, seen);
-    if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || staxi_is_line(st) || K->alone ||
-        st->order == STAXI_ORDER_CHAIN)
+    if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
+        staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN)
         return "it runs alone";
     if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
         return "a state is written, and reductions read ahead";
@@ -26246,7 +26373,8 @@ static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
     K->has_reduce = st->kind == STAXI_STAGE_REDUCE;
     K->writes = staxi_stage_writes_state(s->p, k);
     K->alone = st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SCATTER ||
-               st->order == STAXI_ORDER_CHAIN || (K->writes && st->kind != STAXI_STAGE_MAP);
+               st->kind == STAXI_STAGE_CALL || st->order == STAXI_ORDER_CHAIN ||
+               (K->writes && st->kind != STAXI_STAGE_MAP);
     K->cost = s->cost[k];
     K->n_members = 1;
     s->p->stages[k].kernel = (uint32_t)s->n_kernels++;
@@ -26602,7 +26730,8 @@ typedef enum staxi_tree_kind {
     STAXI_TREE_STORE,
     STAXI_TREE_CHECK,
     STAXI_TREE_SCAN,
-    STAXI_TREE_SORT
+    STAXI_TREE_SORT,
+    STAXI_TREE_CALL
 } staxi_tree_kind;
 typedef enum staxi_mark { STAXI_MARK_SERIAL, STAXI_MARK_PARALLEL, STAXI_MARK_VECTOR } staxi_mark;
 
@@ -26855,7 +26984,8 @@ static bool staxi_normalise_segment(staxi_trees *t, uint32_t kernel, uint32_t se
                 return false;
         return true;
     }
-    if (g->mode == STAXI_MODE_CHECK || g->mode == STAXI_MODE_SCATTER) return true;
+    if (g->mode == STAXI_MODE_CHECK || g->mode == STAXI_MODE_SCATTER || g->mode == STAXI_MODE_CALL)
+        return true;
     for (int r = 0, at = 0; r < g->n_runs; r++, at++)
         while (g->run_axes[r] > 1) {
             if (!staxi_merge_pair(t, kernel, segment, g->loops, &g->n_loops, at)) return false;
@@ -26943,8 +27073,8 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         staxi_ix vec = staxi_segment_vector_var(g), c, rest;
         ++marks->now;
         if (st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SORT ||
-            st->kind == STAXI_STAGE_SCATTER || st->combine == STAXI_COMBINE_ARGMAX ||
-            st->combine == STAXI_COMBINE_ARGMIN)
+            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL ||
+            st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN)
             return false;
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
         if (st->kind == STAXI_STAGE_REDUCE && (st->dtype == STAX_BOOL || st->n_runs > 1))
@@ -27034,6 +27164,13 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
             t->nodes[n].ref = k;
             t->nodes[n].expr[0] = t->stage_expr[0][k];
             t->nodes[n].limit = st->limit;
+        } else if (st->kind == STAXI_STAGE_CALL) {
+            n = staxi_tree_add(t, STAXI_TREE_CALL);
+            if (!n) return false;
+            t->nodes[n].ref = k;
+            t->nodes[n].expr[0] = t->stage_expr[0][k];
+            staxi_tree_append(t, each, n);
+            continue; /* it stores by itself */
         } else if (level &&
                    staxi_has_reader_in_kernel(t->s, k)) { /* a register for later segments */
             n = staxi_tree_add(t, STAXI_TREE_LET);
@@ -27134,7 +27271,7 @@ static void staxi_mark_parallel(staxi_trees *t, staxi_kernel_tree *kt) {
         n = &t->nodes[n->child]; /* every slot works through all updates, but only in its part */
         if (n->kind != STAXI_TREE_LOOP) return;
     }
-    if (n->kind == STAXI_TREE_SORT) return;
+    if (n->kind == STAXI_TREE_SORT || n->kind == STAXI_TREE_CALL) return;
     if (n->next || n->kind == STAXI_TREE_LET || n->kind == STAXI_TREE_EVAL ||
         n->kind == STAXI_TREE_STORE)
         return;
@@ -28543,7 +28680,7 @@ static void staxi_emit_bitcast(staxi_emit *e, const staxi_expr_node *n) {
 
 /* One function for each text and dtypes: "sx_custom_PROGRAM_TEXT_RESULT_OPERANDS". */
 static void staxi_put_custom_name(staxi_emit *e, staxi_text *t, const staxi_expr_node *n) {
-    staxi_putf(t, "sx_custom_%d_%U_%s", e->program, (uint64_t)n->ref,
+    staxi_putf(t, "sx_%s_%d_%U_%s", staxi_op_name((stax_op)n->op), e->program, (uint64_t)n->ref,
                staxi_dtype_name((stax_dtype)n->dtype));
     for (int k = 0; k < n->n_args; k++)
         staxi_putf(t, "_%s", staxi_dtype_name((stax_dtype)e->p->exprs[n->args[k]].dtype));
@@ -28551,31 +28688,47 @@ static void staxi_put_custom_name(staxi_emit *e, staxi_text *t, const staxi_expr
 
 static bool staxi_same_custom(const staxi_stages *p, const staxi_expr_node *a,
                               const staxi_expr_node *b) {
-    bool same = b->kind == STAXI_EX_OP && b->op == STAX_OP_CUSTOM && a->ref == b->ref &&
-                a->dtype == b->dtype && a->n_args == b->n_args;
+    bool same = b->kind == STAXI_EX_OP &&
+                (b->op == STAX_OP_CUSTOM || b->op == STAX_OP_CUSTOM_CALL) && a->op == b->op &&
+                a->ref == b->ref && a->dtype == b->dtype && a->n_args == b->n_args;
     for (int k = 0; same && k < a->n_args; k++)
         same = p->exprs[a->args[k]].dtype == p->exprs[b->args[k]].dtype;
     return same;
 }
 
+/* The parameters of a custom op's function: scalars, or for a call pointers and shapes. */
+static void staxi_put_custom_parameters(staxi_emit *e, staxi_text *t, const staxi_expr_node *n) {
+    bool call = n->op == STAX_OP_CUSTOM_CALL;
+    staxi_putc(t, '(');
+    if (call) staxi_putf(t, "%s *out, const int64_t *out_shape, ", staxi_c_type(n->dtype));
+    for (int k = 0; k < n->n_args; k++) {
+        int dtype = e->p->exprs[n->args[k]].dtype;
+        const char *type = staxi_c_type(dtype);
+        if (k) staxi_put(t, ", ");
+        if (call)
+            staxi_putf(t, "const %s *%c, const int64_t *%c_shape", type, 'a' + k, 'a' + k);
+        else
+            staxi_putf(t, "%s %c", dtype == STAX_BOOL ? "int" : type, 'a' + k);
+    }
+    staxi_put(t, ") {\n");
+    if (call) staxi_put(t, "    (void)out; (void)out_shape;\n");
+    for (int k = 0; k < n->n_args; k++)
+        staxi_putf(t, call ? "    (void)%c; (void)%c_shape;\n" : "    (void)%c;\n", 'a' + k,
+                   'a' + k);
+}
+
 /* The user's text as a function. The compiler's messages count lines in that text. */
 static void staxi_put_custom(staxi_emit *e, staxi_text *t, const staxi_expr_node *n) {
     const char *c = e->p->customs[n->ref];
-    bool body = false;
-    staxi_putf(t, "SX_FUNCTION %s ", n->dtype == STAX_BOOL ? "int" : staxi_c_type(n->dtype));
+    bool call = n->op == STAX_OP_CUSTOM_CALL, body = call;
+    const char *result = n->dtype == STAX_BOOL ? "int" : staxi_c_type(n->dtype);
+    staxi_putf(t, "SX_FUNCTION %s ", call ? "void" : result);
     staxi_put_custom_name(e, t, n);
-    for (int k = 0; k < n->n_args; k++) {
-        int dtype = e->p->exprs[n->args[k]].dtype;
-        staxi_putf(t, "%s%s %c", k ? ", " : "(", dtype == STAX_BOOL ? "int" : staxi_c_type(dtype),
-                   'a' + k);
-    }
-    staxi_put(t, ") {\n");
-    for (int k = 0; k < n->n_args; k++) staxi_putf(t, "    (void)%c;\n", 'a' + k);
+    staxi_put_custom_parameters(e, t, n);
     for (size_t k; (k = staxi_next_identifier(&c)) > 0; c += k)
         body = body || (k == 6 && memcmp(c, "return", 6) == 0);
-    if (!body)
-        staxi_putf(t, "    return (%s)(\n", n->dtype == STAX_BOOL ? "int" : staxi_c_type(n->dtype));
-    staxi_put(t, "#line 1 \"text of custom\"\n");
+    if (!body) staxi_putf(t, "    return (%s)(\n", result);
+    staxi_putf(t, "#line 1 \"text of %s\"\n", staxi_op_name((stax_op)n->op));
     c = e->p->customs[n->ref];
     for (const char *from = c;; from = c) {
         size_t k = staxi_next_identifier(&c);
@@ -28599,19 +28752,48 @@ static void staxi_put_customs(staxi_emit *e, staxi_text *t) {
     }
 }
 
-/* Calls it. */
-static void staxi_emit_custom(staxi_emit *e, const staxi_expr_node *n) {
+static void staxi_need_custom(staxi_emit *e, const staxi_expr_node *n) {
     const char *c = e->p->customs[n->ref];
     for (size_t k; (k = staxi_next_identifier(&c)) > 0; c += k) {
         const staxi_scalar_fn *f = staxi_scalar_named(c, k);
         if (f) staxi_need(e, 0, f->name);
     }
+}
+
+/* Calls it: an operand. */
+static void staxi_emit_custom(staxi_emit *e, const staxi_expr_node *n) {
+    staxi_need_custom(e, n);
     staxi_put_custom_name(e, e->t, n);
     for (int k = 0; k < n->n_args; k++) {
         staxi_put(e->t, k ? ", " : "(");
         staxi_emit_operand(e, n->args[k]);
     }
     staxi_put(e->t, n->dtype == STAX_BOOL ? ") != 0" : ")");
+}
+
+/* Calls it: a statement. */
+static void staxi_emit_call(staxi_emit *e, const staxi_tree_node *tree) {
+    const staxi_stage *st = &e->p->stages[tree->ref];
+    const staxi_expr_node n = e->p->exprs[tree->expr[0]];
+    const staxi_node *node = staxi_producer(e->p, st->value);
+    staxi_need_custom(e, &n);
+    for (int k = -1; k < n.n_args; k++) {
+        uint32_t value = k < 0 ? st->value : node->sources[k];
+        int rank = staxi_type_of(e->p, value)->rank;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t shape%d[] = {", k + 1);
+        for (int d = 0; d < rank; d++) {
+            if (d) staxi_put(e->t, ", ");
+            staxi_emit_ix(e, staxi_dim(e->p, value, d));
+        }
+        staxi_put(e->t, rank ? "};\n" : "0};\n");
+    }
+    staxi_line(e);
+    staxi_put_custom_name(e, e->t, &n);
+    staxi_putf(e->t, "(b%U, shape0", (uint64_t)st->buffer);
+    for (int k = 0; k < n.n_args; k++)
+        staxi_putf(e->t, ", b%U, shape%d", (uint64_t)e->p->exprs[n.args[k]].ref, k + 1);
+    staxi_put(e->t, ");\n");
 }
 
 static void staxi_emit_op(staxi_emit *e, const staxi_expr_node *n) {
@@ -28814,7 +28996,8 @@ static bool staxi_node_may_be_empty(const staxi_emit *e, const staxi_tree_node *
 static void staxi_emit_hoist_list(staxi_emit *e, uint32_t list, uint64_t inner) {
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
-        for (int k = 0; k < 2; k++) staxi_emit_hoist(e, n->expr[k], inner);
+        for (int k = 0; k < 2 && n->kind != STAXI_TREE_CALL; k++)
+            staxi_emit_hoist(e, n->expr[k], inner);
         if (!staxi_node_may_be_empty(e, n)) staxi_emit_hoist_list(e, n->child, inner);
     }
 }
@@ -30178,6 +30361,9 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list) {
             case STAXI_TREE_SORT:
                 staxi_emit_sort(e, &n);
                 break;
+            case STAXI_TREE_CALL:
+                staxi_emit_call(e, &n);
+                break;
             default:
                 break;
         }
@@ -30214,6 +30400,7 @@ static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, s
         const staxi_tree_node *n = &e->trees->nodes[list];
         if (n->kind == STAXI_TREE_STORE) used[n->ref] |= 2;
         if (n->kind == STAXI_TREE_SORT) used[e->p->stages[n->ref].pairs] |= 2;
+        if (n->kind == STAXI_TREE_CALL) used[e->p->stages[n->ref].buffer] |= 2;
         for (int k = 0; k < 2; k++) staxi_collect_buffers_of(e, n->expr[k], used, marks);
         staxi_collect_buffers(e, n->child, used, marks);
         staxi_collect_buffers(e, n->after, used, marks);
@@ -34700,6 +34887,7 @@ static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_ker
             elements *= staxi_sizer_value(z, st->axes[d].extent);
             if (d + 1 == st->n_domain) domain = elements;
         }
+        if (st->kind == STAXI_STAGE_CALL) elements = domain = 1e300; /* whole tensors */
         if (st->buffer && p->stages.buffers[st->buffer].scope != STAXI_SCOPE_ROW)
             staxi_touch(z, written, st->buffer, domain);
         for (uint32_t l = s->first_load[k]; l < s->first_load[k + 1]; l++)
@@ -34708,6 +34896,7 @@ static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_ker
             const staxi_stage *w = &p->stages.stages[s->uses[u].ref];
             if (w->kernel != kernel) staxi_touch(z, read, w->buffer, elements);
         }
+        if (st->kind == STAXI_STAGE_CALL) continue; /* nobody knows */
         out->flops += elements * (p->schedule.cost[k] +
                                   (st->kind == STAXI_STAGE_REDUCE ? (st->expr[1] ? 2 : 1) : 0));
     }
@@ -34879,6 +35068,7 @@ static const char *staxi_stage_verb(const staxi_stage *s) {
            : s->kind == STAXI_STAGE_CHECK   ? "check"
            : s->kind == STAXI_STAGE_SORT    ? "sort"
            : s->kind == STAXI_STAGE_SCATTER ? "scatter"
+           : s->kind == STAXI_STAGE_CALL    ? "call"
                                             : names[s->combine];
 }
 
@@ -34976,6 +35166,10 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             if (n->mode != STAXI_MODE_COLUMN) break;
             staxi_put(t, " across ");
             staxi_put_axes(t, p, &n->axis, 1);
+            break;
+        case STAXI_TREE_CALL:
+            staxi_putf(t, "r%U = call ", (uint64_t)n->ref);
+            staxi_put_expr(t, p, n->expr[0], 0);
             break;
         case STAXI_TREE_ACCUM:
         case STAXI_TREE_LET:
@@ -35221,7 +35415,8 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         while (t.n < at + 104 && !t.failed) staxi_putc(&t, ' ');
         staxi_put(&t, r->doc);
         if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
-            r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION)
+            r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION ||
+            r->cls == STAXI_CLASS_CALL)
             staxi_put(&t, " (CPU)");
         staxi_put(&t, r->cls == STAXI_CLASS_LATER ? " (not built yet)\n" : "\n");
     }

@@ -125,6 +125,53 @@ static void half_precision(void) {
     stax_graph_free(g);
 }
 
+/* A running mean of each row: no op does it, and its operand is computed and strided. */
+static void whole_tensors(void) {
+    float x[N * ROWS], y[ROWS * N], want[ROWS * N];
+    stax_tensor in[1];
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value v = stax_input(g, "x", STAX_F32, stax_shape2(N, ROWS));
+    for (int i = 0; i < N * ROWS; i++) x[i] = element(i);
+    for (int r = 0; r < ROWS; r++) {
+        float sum = 0;
+        for (int i = 0; i < N; i++) {
+            sum += 2.0f * x[i * ROWS + r];
+            want[r * N + i] = -(sum / (float)(i + 1));
+        }
+    }
+    v = stax_mul(stax_transpose(v), stax_const(g, 2.0));
+    v = stax_custom_call(&v, 1,
+                         "for (int64_t r = 0; r < a_shape[0]; r++) {\n"
+                         "    float sum = 0;\n"
+                         "    for (int64_t i = 0; i < a_shape[1]; i++) {\n"
+                         "        sum += a[r * a_shape[1] + i];\n"
+                         "        out[r * a_shape[1] + i] = sum / (float)(i + 1);\n"
+                         "    }\n"
+                         "}",
+                         stax_shape2(ROWS, N), NULL);
+    stax_output(g, "y", stax_neg(v));
+    in[0] = stax_tensor_of(STAX_F32, stax_shape2(N, ROWS), x);
+    gives(g, in, stax_tensor_of(STAX_F32, stax_shape2(ROWS, N), y), want, sizeof want);
+    stax_graph_free(g);
+}
+
+/* A shape rule: sizes computed from symbols. */
+static void shape_rule(void) {
+    float x[7] = {1, 2, 3, 4, 5, 6, 7}, y[3], want[3] = {3, 7, 11};
+    stax_tensor in[1];
+    stax_graph *g = stax_graph_new(ctx);
+    int64_t n = stax_symbol(g, "n", 0, 100);
+    stax_value v = stax_input(g, "x", STAX_F32, stax_shape1(n));
+    stax_output(g, "y",
+                stax_custom_call(&v, 1,
+                                 "for (int64_t i = 0; i < out_shape[0]; i++)\n"
+                                 "    out[i] = a[2 * i] + a[2 * i + 1];",
+                                 stax_shape1(stax_size_floordiv(g, n, 2)), NULL));
+    in[0] = stax_tensor_of(STAX_F32, stax_shape1(7), x);
+    gives(g, in, stax_tensor_of(STAX_F32, stax_shape1(3), y), want, sizeof want);
+    stax_graph_free(g);
+}
+
 static void round_trip(void) {
     const char *text =
         "graph g(x: f32[3]) {\n  y: f32[3] = custom x {text=\"a + \\\"\\\"[0]\", "
@@ -196,6 +243,8 @@ int main(int argc, char **argv) {
     RUN(statements);
     RUN(fused);
     RUN(half_precision);
+    RUN(whole_tensors);
+    RUN(shape_rule);
     RUN(round_trip);
     RUN(wrong_use);
     RUN(compiler_messages);

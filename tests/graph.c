@@ -715,6 +715,7 @@ static stax_graph *build_everything(void) {
     v = stax_fma(x, x, x);
     v = stax_lerp(x, x, x);
     v = stax_custom(&x, 1, "a * 2", "2 * g");
+    v = stax_custom_call(&x, 1, "out[0] = a[0];", stax_shape1(1), NULL);
     v = stax_cast(x, STAX_F8E5M2);
     v = stax_bitcast(x, STAX_U32);
     v = stax_reshape(x, stax_shape1(-1));
