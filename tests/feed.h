@@ -250,6 +250,18 @@ static const char *const feed_graphs[] = {
     "graph empties(x: f32[0,3], y: f32[2,0]) {\n"
     "  a = sum x {axes=0}; b = matmul y, x; c = exp x; d = concat x, x; return a, b, c, d\n}",
     "graph passing(x: f32[3]) { return x, x }",
+    "sizes n: 5..3000\n"
+    "graph scans(x: f32[n,6], y: f64[2,n], h: f16[3,40], k: i16[n], b: bool[n]) {\n"
+    "  a = cumsum x {axis=0}; c = mul a, 2.0; d = cumprod y {axis=1, exclusive=true, reverse=true}; e = cumsum h {axis=1}\n"
+    "  f = cummax k {dtype=i8}; g = cumsum b {reverse=true}; l = logcumsumexp x {axis=1}; m = cummin x {axis=0, exclusive=true}\n"
+    "  return c, d, e, f, g, l, m\n}",
+    "sizes n: 5..3000\n"
+    "graph orders(x: f32[n,6], y: f64[2,n], h: bf16[3,40], k: i16[n]) {\n"
+    "  a = sort x {axis=0}; b = argsort y {descending=true}; c = sort h; v, i = topk y {k=3}; w = mul v, 2.0; d = argsort k\n"
+    "  e, f = kthvalue x {k=2, axis=0}; g = median x; l = sort k; m = searchsorted l, k; return a, b, c, w, i, d, e, f, g, m\n}",
+    "graph updates(x: f32[4,5], i: i32[7], u: f32[7,5], h: f16[3,4], k: u8[2,2], b: bool[3], c: bool[7]) {\n"
+    "  a = scatter x, i, u; d = scatter x, i, u {mode=\"add\"}; e = scatter h, k, 2 {axis=1, mode=\"mul\"}\n"
+    "  f = scatter b, i, c {mode=\"max\"}; g = scatter x, i, 0.5 {axis=1, mode=\"min\"}; return a, d, e, f, g\n}",
 };
 enum { FEED_GRAPHS = sizeof feed_graphs / sizeof feed_graphs[0] };
 
