@@ -9078,7 +9078,9 @@ static bool staxi_is_symbolic(const staxi_infer *c, staxi_ix ix) {
 static bool staxi_same_size(const staxi_infer *c, const char *what, staxi_ix expected,
                             staxi_ix found, const char *hint) {
     if (!staxi_ix_ok(c, expected) || !staxi_ix_ok(c, found)) return false;
-    if (expected == found) return true;
+    staxi_ix_interval e = staxi_ix_range(staxi_pool(c), expected),
+                      f = staxi_ix_range(staxi_pool(c), found);
+    if (expected == found || (e.lo == e.hi && f.lo == f.hi && e.lo == f.lo)) return true;
     if (staxi_is_symbolic(c, expected) || staxi_is_symbolic(c, found))
         return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("use one symbol for sizes that are equal"),
                              STAXI_SAY("%s: cannot prove equal: expected %I, found %I"), what,
@@ -17334,6 +17336,8 @@ static uint32_t staxi_x_beyond(staxi_expander *e, stax_op compare, uint32_t i, i
     return staxi_x_op3(e, STAX_OP_WHERE, c, staxi_x_like(e, yes, c), staxi_x_like(e, no, c));
 }
 
+static double staxi_power_of_two(int i) { return staxi_float64((uint64_t)(i + 1023) << 52); }
+
 /* x * 2^i in f64, where 2^i is made of bits. f64 itself may need three steps; -969 = 53 - 1022
    keeps the last one, which rounds, the only one that does. */
 static bool staxi_expand_ldexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
@@ -17344,9 +17348,11 @@ static bool staxi_expand_ldexp(staxi_expander *e, const staxi_node *n, uint32_t 
     x = staxi_x_expand(e, x, &shape);
     i = staxi_x_expand(e, i, &shape);
     for (int step = 0; step < 2 && dtype == STAX_F64; step++) {
-        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_number(e, 0x1p-969, STAX_F64),
+        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022,
+                            staxi_x_number(e, staxi_power_of_two(-969), STAX_F64),
                             staxi_x_number(e, 1.0, STAX_F64));
-        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023, staxi_x_number(e, 0x1p1023, STAX_F64), by);
+        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023,
+                            staxi_x_number(e, staxi_power_of_two(1023), STAX_F64), by);
         x = staxi_x_op2(e, STAX_OP_MUL, x, by);
         by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_int(e, -969, STAX_I64),
                             staxi_x_int(e, 0, STAX_I64));
@@ -17372,8 +17378,8 @@ static bool staxi_expand_frexp(staxi_expander *e, const staxi_node *n, uint32_t 
              small, plain;
     x = staxi_x_expand(e, x, &shape);
     small = staxi_x_with(e, STAX_OP_LT, staxi_x_op1(e, STAX_OP_ABS, x),
-                         staxi_x_number(e, 0x1p-1022, STAX_F64));
-    m = staxi_x_op3(e, STAX_OP_WHERE, small, staxi_x_times(e, x, 0x1p54), x);
+                         staxi_x_number(e, staxi_power_of_two(-1022), STAX_F64));
+    m = staxi_x_op3(e, STAX_OP_WHERE, small, staxi_x_times(e, x, staxi_power_of_two(54)), x);
     m = staxi_x_bitcast(e, m, STAX_I64);
     i = staxi_x_with(e, STAX_OP_SHIFT_RIGHT, m, staxi_x_int(e, 52, STAX_I64));
     i = staxi_x_with(e, STAX_OP_BITWISE_AND, i, staxi_x_int(e, 0x7ff, STAX_I64));

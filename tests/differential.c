@@ -450,15 +450,19 @@ static int64_t option(int argc, char **argv, const char *name, int64_t otherwise
 }
 
 static const char *const step_names[STEP_KINDS] = {
-    "input",      "param",           "state",       "literal",      "data",          "unary",
-    "binary",     "where",           "clip",        "fma",          "lerp",          "cast",
-    "bitcast",    "reshape",         "permute",     "transpose",    "expand",        "squeeze",
-    "unsqueeze",  "slice",           "flip",        "roll",         "pad",           "concat",
-    "stack",      "split",           "part",        "tile",         "unfold",        "iota",
-    "gather",     "take_along_axis", "reduce",      "var/std",      "argmax/argmin", "dot",
-    "matmul",     "linear",          "random_bits", "uniform",      "normal",        "softmax",
-    "layer_norm", "rms_norm",        "assign",      "assign_slice", "cond",          "loop",
-    "while"};
+    "input",     "param",   "state",         "literal",
+    "data",      "unary",   "binary",        "where",
+    "clip",      "fma",     "lerp",          "cast",
+    "bitcast",   "reshape", "permute",       "transpose",
+    "expand",    "squeeze", "unsqueeze",     "slice",
+    "flip",      "roll",    "pad",           "concat",
+    "stack",     "split",   "part",          "tile",
+    "unfold",    "iota",    "gather",        "take_along_axis",
+    "reduce",    "var/std", "argmax/argmin", "dot",
+    "matmul",    "linear",  "random_bits",   "uniform",
+    "normal",    "softmax", "layer_norm",    "rms_norm",
+    "composite", "assign",  "assign_slice",  "cond",
+    "loop",      "while"};
 
 int main(int argc, char **argv) {
     static recipe recipes[MAX_BATCH];
