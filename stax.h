@@ -17050,7 +17050,11 @@ static uint32_t staxi_x_batched_dot(staxi_expander *e, uint32_t a, uint32_t b, i
 
 /* 1 / sqrt(size), rounded from f64 */
 static uint32_t staxi_x_inverse_root_of_size(staxi_expander *e, staxi_ix size, stax_dtype dtype) {
-    uint32_t v = staxi_x_cast(e, staxi_x_size_value(e, size), STAX_F64);
+    int64_t known;
+    uint32_t v;
+    if (staxi_ix_is_const(&e->to->root->sizes, size, &known))
+        return staxi_x_number(e, 1.0 / staxi_sqrt_f64((double)known), dtype);
+    v = staxi_x_cast(e, staxi_x_size_value(e, size), STAX_F64);
     v = staxi_x_op2(e, STAX_OP_DIV, staxi_x_number(e, 1.0, STAX_F64),
                     staxi_x_op1(e, STAX_OP_SQRT, v));
     return staxi_x_cast(e, v, dtype);
@@ -18002,8 +18006,10 @@ static bool staxi_expand_pool(staxi_expander *e, const staxi_node *n, uint32_t *
 /* floor((number * a + plus) / b) for a vector of numbers; a and b are sizes */
 static uint32_t staxi_x_scaled(staxi_expander *e, uint32_t number, staxi_ix a, staxi_ix plus,
                                staxi_ix b) {
-    number = staxi_x_with(e, STAX_OP_MUL, number, staxi_x_size_value(e, a));
-    number = staxi_x_with(e, STAX_OP_ADD, number, staxi_x_size_value(e, plus));
+    if (!staxi_ix_equals(e->to, a, 1))
+        number = staxi_x_with(e, STAX_OP_MUL, number, staxi_x_size_value(e, a));
+    if (!staxi_ix_equals(e->to, plus, 0))
+        number = staxi_x_with(e, STAX_OP_ADD, number, staxi_x_size_value(e, plus));
     return staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, number, staxi_x_size_value(e, b));
 }
 
