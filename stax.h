@@ -29951,6 +29951,13 @@ STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
     return staxi_text_give(p->ctx, &t);
 }
 
+/* Spaces up to a column, at least one. */
+static void staxi_put_column(staxi_text *t, size_t column) {
+    do {
+        staxi_putc(t, ' ');
+    } while (t->n < column && !t->failed);
+}
+
 STAXDEF char *stax_ops_text(stax_context *ctx) {
     staxi_text t;
     staxi_text_init(&t, &ctx->allocator);
@@ -29959,15 +29966,15 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         if (r->cls == STAXI_CLASS_SOURCE) continue;
         size_t at = t.n;
         staxi_put(&t, r->name);
-        while (t.n < at + 18 && !t.failed) staxi_putc(&t, ' ');
+        staxi_put_column(&t, at + 18);
         staxi_putf(&t,
                    r->least == r->most ? "%d"
                    : r->most > 100     ? "%d.."
                                        : "%d..%d",
                    r->least, r->most);
-        while (t.n < at + 24 && !t.failed) staxi_putc(&t, ' ');
+        staxi_put_column(&t, at + 24);
         staxi_putf(&t, "{%s}", r->attrs);
-        while (t.n < at + 70 && !t.failed) staxi_putc(&t, ' ');
+        staxi_put_column(&t, at + 70);
         staxi_putf(&t, "%s%s\n", r->doc,
                    staxi_infer_fns[op] == staxi_infer_later ? " (not built yet)" : "");
     }
