@@ -9443,7 +9443,9 @@ static bool staxi_is_symbolic(const staxi_infer *c, staxi_ix ix) {
 static bool staxi_same_size(const staxi_infer *c, const char *what, staxi_ix expected,
                             staxi_ix found, const char *hint) {
     if (!staxi_ix_ok(c, expected) || !staxi_ix_ok(c, found)) return false;
-    if (expected == found) return true;
+    staxi_ix_interval e = staxi_ix_range(staxi_pool(c), expected),
+                      f = staxi_ix_range(staxi_pool(c), found);
+    if (expected == found || (e.lo == e.hi && f.lo == f.hi && e.lo == f.lo)) return true;
     if (staxi_is_symbolic(c, expected) || staxi_is_symbolic(c, found))
         return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("use one symbol for sizes that are equal"),
                              STAXI_SAY("%s: cannot prove equal: expected %I, found %I"), what,
@@ -18056,7 +18058,11 @@ static uint32_t staxi_x_batched_dot(staxi_expander *e, uint32_t a, uint32_t b, i
 
 /* 1 / sqrt(size), rounded from f64 */
 static uint32_t staxi_x_inverse_root_of_size(staxi_expander *e, staxi_ix size, stax_dtype dtype) {
-    uint32_t v = staxi_x_cast(e, staxi_x_size_value(e, size), STAX_F64);
+    int64_t known;
+    uint32_t v;
+    if (staxi_ix_is_const(&e->to->root->sizes, size, &known))
+        return staxi_x_number(e, 1.0 / staxi_sqrt_f64((double)known), dtype);
+    v = staxi_x_cast(e, staxi_x_size_value(e, size), STAX_F64);
     v = staxi_x_op2(e, STAX_OP_DIV, staxi_x_number(e, 1.0, STAX_F64),
                     staxi_x_op1(e, STAX_OP_SQRT, v));
     return staxi_x_cast(e, v, dtype);
@@ -18342,6 +18348,8 @@ static uint32_t staxi_x_beyond(staxi_expander *e, stax_op compare, uint32_t i, i
     return staxi_x_op3(e, STAX_OP_WHERE, c, staxi_x_like(e, yes, c), staxi_x_like(e, no, c));
 }
 
+static double staxi_power_of_two(int i) { return staxi_float64((uint64_t)(i + 1023) << 52); }
+
 /* x * 2^i in f64, where 2^i is made of bits. f64 itself may need three steps; -969 = 53 - 1022
    keeps the last one, which rounds, the only one that does. */
 static bool staxi_expand_ldexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
@@ -18352,9 +18360,11 @@ static bool staxi_expand_ldexp(staxi_expander *e, const staxi_node *n, uint32_t 
     x = staxi_x_expand(e, x, &shape);
     i = staxi_x_expand(e, i, &shape);
     for (int step = 0; step < 2 && dtype == STAX_F64; step++) {
-        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_number(e, 2.0041683600089728e-292, STAX_F64),
+        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022,
+                            staxi_x_number(e, staxi_power_of_two(-969), STAX_F64),
                             staxi_x_number(e, 1.0, STAX_F64));
-        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023, staxi_x_number(e, 8.9884656743115795e307, STAX_F64), by);
+        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023,
+                            staxi_x_number(e, staxi_power_of_two(1023), STAX_F64), by);
         x = staxi_x_op2(e, STAX_OP_MUL, x, by);
         by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_int(e, -969, STAX_I64),
                             staxi_x_int(e, 0, STAX_I64));
@@ -18380,8 +18390,8 @@ static bool staxi_expand_frexp(staxi_expander *e, const staxi_node *n, uint32_t 
              small, plain;
     x = staxi_x_expand(e, x, &shape);
     small = staxi_x_with(e, STAX_OP_LT, staxi_x_op1(e, STAX_OP_ABS, x),
-                         staxi_x_number(e, 2.2250738585072014e-308, STAX_F64));
-    m = staxi_x_op3(e, STAX_OP_WHERE, small, staxi_x_times(e, x, 1.8014398509481984e+16), x);
+                         staxi_x_number(e, staxi_power_of_two(-1022), STAX_F64));
+    m = staxi_x_op3(e, STAX_OP_WHERE, small, staxi_x_times(e, x, staxi_power_of_two(54)), x);
     m = staxi_x_bitcast(e, m, STAX_I64);
     i = staxi_x_with(e, STAX_OP_SHIFT_RIGHT, m, staxi_x_int(e, 52, STAX_I64));
     i = staxi_x_with(e, STAX_OP_BITWISE_AND, i, staxi_x_int(e, 0x7ff, STAX_I64));
@@ -19004,8 +19014,10 @@ static bool staxi_expand_pool(staxi_expander *e, const staxi_node *n, uint32_t *
 /* floor((number * a + plus) / b) for a vector of numbers; a and b are sizes */
 static uint32_t staxi_x_scaled(staxi_expander *e, uint32_t number, staxi_ix a, staxi_ix plus,
                                staxi_ix b) {
-    number = staxi_x_with(e, STAX_OP_MUL, number, staxi_x_size_value(e, a));
-    number = staxi_x_with(e, STAX_OP_ADD, number, staxi_x_size_value(e, plus));
+    if (!staxi_ix_equals(e->to, a, 1))
+        number = staxi_x_with(e, STAX_OP_MUL, number, staxi_x_size_value(e, a));
+    if (!staxi_ix_equals(e->to, plus, 0))
+        number = staxi_x_with(e, STAX_OP_ADD, number, staxi_x_size_value(e, plus));
     return staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, number, staxi_x_size_value(e, b));
 }
 
@@ -35394,6 +35406,13 @@ STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
     return staxi_text_give(p->ctx, &t);
 }
 
+/* Spaces up to a column, at least one. */
+static void staxi_put_column(staxi_text *t, size_t column) {
+    do {
+        staxi_putc(t, ' ');
+    } while (t->n < column && !t->failed);
+}
+
 STAXDEF char *stax_ops_text(stax_context *ctx) {
     staxi_text t;
     staxi_text_init(&t, &ctx->allocator);
@@ -35402,23 +35421,23 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         if (r->cls == STAXI_CLASS_SOURCE) continue;
         size_t at = t.n;
         staxi_put(&t, r->name);
-        while (t.n < at + 18 && !t.failed) staxi_putc(&t, ' ');
+        staxi_put_column(&t, at + 18);
         staxi_putf(&t,
                    r->least == r->most ? "%d"
                    : r->most > 100     ? "%d.."
                                        : "%d..%d",
                    r->least, r->most);
-        while (t.n < at + 24 && !t.failed) staxi_putc(&t, ' ');
+        staxi_put_column(&t, at + 24);
         staxi_putf(&t, "{%s}  ", r->attrs);
-        while (t.n < at + 70 && !t.failed) staxi_putc(&t, ' ');
+        staxi_put_column(&t, at + 70);
         staxi_putf(&t, "%s  ", r->dtypes);
-        while (t.n < at + 104 && !t.failed) staxi_putc(&t, ' ');
+        staxi_put_column(&t, at + 104);
         staxi_put(&t, r->doc);
         if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
             r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION ||
             r->cls == STAXI_CLASS_CALL)
             staxi_put(&t, " (CPU)");
-        staxi_put(&t, r->cls == STAXI_CLASS_LATER ? " (not built yet)\n" : "\n");
+        staxi_put(&t, staxi_infer_fns[op] == staxi_infer_later ? " (not built yet)\n" : "\n");
     }
     return staxi_text_give(ctx, &t);
 }
@@ -35452,7 +35471,7 @@ STAXDEF char *stax_promotion_text(stax_context *ctx) {
                             : staxi_dtype_name(staxi_mix_result(&b, false));
             }
             staxi_put(&t, j ? other : name);
-            while (t.n < at + 5 && j < STAX_BOOL + 3 && !t.failed) staxi_putc(&t, ' ');
+            if (j < STAX_BOOL + 3) staxi_put_column(&t, at + 5);
         }
         staxi_putc(&t, '\n');
     }

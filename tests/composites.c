@@ -1117,7 +1117,7 @@ static void formulas_end(void) {
     }
 }
 
-/* ---- compiled programs give the interpreter's bits, for small and large sizes ---- */
+/* ---- whole files: the corpus, and networks ---- */
 
 static char *file_text(const char *path) {
     FILE *f = fopen(path, "rb");
@@ -1127,16 +1127,32 @@ static char *file_text(const char *path) {
     return text;
 }
 
+static const char *const files[] = {"tests/corpus/good/masks_norms.stax",
+                                    "tests/corpus/good/windows.stax",
+                                    "tests/corpus/good/einsum_attention.stax",
+                                    "tests/corpus/good/functions.stax",
+                                    "examples/nets/mlp.stax",
+                                    "examples/nets/cnn.stax",
+                                    "examples/nets/lenet.stax",
+                                    "examples/nets/transformer.stax",
+                                    "examples/nets/unet.stax"};
+enum { N_FILES = sizeof files / sizeof files[0] };
+
+static stax_graph *file_graph(stax_context *c, const char *path) {
+    char *text = file_text(path);
+    stax_graph *g = stax_parse(c, path, text);
+    free(text);
+    return g;
+}
+
+/* Compiled programs give the interpreter's bits, for small and large sizes. */
 static void compiled(void) {
-    static const char *const files[] = {"masks_norms", "windows", "einsum_attention", "functions"};
-    for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
-        char path[200];
-        snprintf(path, sizeof path, "tests/corpus/good/%s.stax", files[k]);
-        char *text = file_text(path);
-        stax_graph *g = stax_parse(ctx, path, text);
+    for (size_t k = 0; k < N_FILES; k++) {
+        stax_graph *g = file_graph(ctx, files[k]);
         stax_program *p = g ? stax_compile(g, NULL) : NULL;
         if (!CHECK(p != NULL)) printf("   %s\n", stax_error(ctx));
-        for (int64_t size = 3; p && size < 400; size = size * 4 + 1) {
+        int64_t most = strncmp(files[k], "tests/", 6) == 0 ? 400 : 20; /* networks grow fast */
+        for (int64_t size = 3; p && size < most; size = size * 4 + 1) {
             feed a, b;
             if (!CHECK(feed_make(&a, g, size, 3) && feed_make(&b, g, size, 3))) continue;
             if (!CHECK_INT(stax_interpret(g, a.all, a.outputs), STAX_OK))
@@ -1151,10 +1167,66 @@ static void compiled(void) {
         if (p) CHECK_INT(stax_program_status(p), STAX_OK);
         stax_program_free(p);
         stax_graph_free(g);
-        free(text);
     }
     feed_unused();
     (void)feed_graphs;
+}
+
+/* An allocator that fails from a given call on. */
+typedef struct failing {
+    long calls, fail_at, live;
+} failing;
+
+static void *failing_alloc(size_t bytes, size_t align, void *user) {
+    failing *f = (failing *)user;
+    if (++f->calls >= f->fail_at && f->fail_at) return NULL;
+    char *raw = (char *)malloc(bytes + align + sizeof(void *));
+    if (!raw) return NULL;
+    char *p = (char *)(((uintptr_t)raw + sizeof(void *) + align - 1) & ~(uintptr_t)(align - 1));
+    ((void **)(void *)p)[-1] = raw;
+    f->live++;
+    return p;
+}
+
+static void failing_free(void *p, size_t bytes, void *user) {
+    (void)bytes;
+    if (!p) return;
+    ((failing *)user)->live--;
+    free(((void **)p)[-1]);
+}
+
+/* Decomposition without memory is a status. */
+static void without_memory(void) {
+    for (size_t k = 0; k < N_FILES; k++) {
+        failing f = {0, 0, 0};
+        stax_options o = stax_options_default();
+        o.allocator.alloc = failing_alloc;
+        o.allocator.free = failing_free;
+        o.allocator.user = &f;
+        stax_context *c = stax_open(&o);
+        stax_graph *g = file_graph(c, files[k]);
+        long before = f.calls, all, failures = 0;
+        stax_graph *basis = stax_rewritten(g);
+        CHECK(basis && stax_graph_status(basis) == STAX_OK);
+        stax_graph_free(basis);
+        all = f.calls - before;
+        for (long at = 1; at <= all; at++) {
+            long live = f.live;
+            f.fail_at = f.calls + at;
+            basis = stax_rewritten(g);
+            f.fail_at = 0;
+            if (!basis || stax_graph_status(basis) == STAX_E_MEMORY)
+                failures++;
+            else if (!CHECK(stax_graph_status(basis) == STAX_OK))
+                printf("   %s\n", stax_graph_error(basis));
+            stax_graph_free(basis);
+            CHECK_INT(f.live, live);
+        }
+        CHECK(failures > 0 && failures >= all / 2);
+        stax_graph_free(g);
+        stax_close(c);
+        CHECK_INT(f.live, 0);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -1182,6 +1254,7 @@ int main(int argc, char **argv) {
     RUN(products_and_losses);
     RUN(formulas_end);
     RUN(compiled);
+    RUN(without_memory);
     stax_close(ctx);
     return HARNESS_END();
 }

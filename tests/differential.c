@@ -458,7 +458,7 @@ static const char *const step_names[STEP_KINDS] = {
     "gather",     "take_along_axis", "scatter",     "scan",         "sort/argsort",  "topk",
     "kthvalue",   "median",          "searchsorted", "reduce",      "var/std",       "argmax/argmin",
     "dot",        "matmul",          "linear",      "random_bits",  "uniform",       "normal",
-    "softmax",    "layer_norm",      "rms_norm",    "assign",       "assign_slice",  "cond",
+    "softmax",    "layer_norm",      "rms_norm",    "composite",   "assign",       "assign_slice",  "cond",
     "loop",       "while"};
 
 int main(int argc, char **argv) {
