@@ -26113,8 +26113,17 @@ static uint32_t staxi_write_of_stage(const staxi_stages *p, uint32_t stage) {
     return 0;
 }
 
-/* Stages wait for each other: finds a circle and the choice that opens it. */
-static bool staxi_open_circle(staxi_schedule *s, uint8_t *placed) {
+/* Adds a choice; false: it had been made, so it cannot be what opens the circle. */
+static bool staxi_choose(staxi_schedule *s, uint32_t write, uint8_t choice) {
+    uint8_t *c = &s->choice[s->p->writes[write].value];
+    if (*c & choice) return false;
+    *c |= choice;
+    return s->again = true;
+}
+
+/* Stages wait for each other: finds a circle and the choice that opens it. The stage of the write
+   that it is about, 0: there is none. */
+static uint32_t staxi_open_circle(staxi_schedule *s, const uint8_t *placed) {
     const staxi_stages *p = s->p;
     uint32_t at = 1, apart = 0;
     int kind = 0;
@@ -26124,41 +26133,39 @@ static bool staxi_open_circle(staxi_schedule *s, uint8_t *placed) {
     for (uint32_t start = at, once = 1; once || at != start; once = 0) {
         at = staxi_blocked_by(s, at, placed, &kind);
         uint32_t i = kind == 2 ? 0 : staxi_write_of_stage(p, at);
-        uint8_t *choice = &s->choice[p->writes[i].value];
-        if (i && kind == 1 && !(*choice & STAXI_WRITE_COPY)) {
-            *choice |= STAXI_WRITE_COPY;
-            return s->again = true;
-        }
-        if (i && kind == 0 && !(*choice & STAXI_WRITE_APART)) apart = i;
+        if (i && kind == 1 && staxi_choose(s, i, STAXI_WRITE_COPY)) return at;
+        if (i && kind == 0) apart = i;
     }
-    if (!apart) return false;
-    s->choice[p->writes[apart].value] |= STAXI_WRITE_APART;
-    return s->again = true;
+    return apart && staxi_choose(s, apart, STAXI_WRITE_APART) ? p->writes[apart].stage : 0;
 }
 
 /* The rules above as edges, and all stages in an order that keeps them: theirs, where it does. */
 static bool staxi_writes_order(staxi_schedule *s) {
     staxi_stages *p = s->p;
-    uint32_t n = 0;
+    uint32_t n = 0, next;
     uint8_t *placed = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages + 1, 1);
     s->sequence = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
     if (!placed || !s->sequence) return false;
     for (uint32_t i = 1; i < p->n_writes; i++)
         if (!staxi_orders_of_write(s, i)) return false;
-    for (bool more = true; more;) {
-        more = false;
+    while (n + 1 < p->n_stages) {
+        next = 0;
         for (uint32_t k = 1; k < p->n_stages; k++) {
             int kind;
             if (placed[k] || staxi_blocked_by(s, k, placed, &kind)) continue;
-            s->sequence[n++] = k;
+            s->sequence[n++] = next = k;
             placed[k] = 1;
-            more = true;
         }
+        if (next) continue;
+        next = staxi_open_circle(s, placed); /* taken as placed, to open others at once */
+        if (!next)
+            return s->again ||
+                   staxi_stages_fail(p, STAX_E_INTERNAL,
+                                     "stages depend on each other in a circle") == STAX_OK;
+        s->sequence[n++] = next;
+        placed[next] = 1;
     }
-    if (n + 1 == p->n_stages) return true;
-    return staxi_open_circle(s, placed) ||
-           staxi_stages_fail(p, STAX_E_INTERNAL, "stages depend on each other in a circle") ==
-               STAX_OK;
+    return true;
 }
 
 /* ---- fusion ---- */
