@@ -1387,7 +1387,7 @@ STAXDEF char *stax_print_dot(const stax_graph *g);
 #error "stax: -ffast-math and -Ofast change the bits; compile the implementation without them"
 #endif
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
-#error "stax: a wider format rounds twice; x87: compile with -msse2 -mfpmath=sse; else: with -std=gnu99"
+#error "stax: a wider format rounds twice; compile with -msse2 -mfpmath=sse (x87) or -std=gnu99"
 #endif
 /* A host's compiler must not fuse our multiplications and additions, whatever its flags. */
 #if defined(__clang__)
@@ -27377,7 +27377,7 @@ static const char *const staxi_lines_base[] = {
     "#error \"stax: -ffast-math and -Ofast change the bits; compile this file without them\"",
     "#endif",
     "#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16",
-    "#error \"stax: a wider format rounds twice; x87: compile with -msse2 -mfpmath=sse; else: with -std=gnu99\"",
+    "#error \"stax: a wider format rounds twice; compile with -msse2 -mfpmath=sse (x87) or -std=gnu99\"",
     "#endif",
     "#if defined(__clang__)",
     "#pragma STDC FP_CONTRACT OFF",
