@@ -1147,8 +1147,9 @@ STAXDEF stax_tensor stax_tensor_of(stax_dtype dtype, stax_shape shape, void *dat
    writes it (stax_interpret: always). All other overlap with outputs, states or the workspace is an
    error. */
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs);
-/* The same in the caller's workspace (aligned to STAX_ALIGN): allocates nothing. A program with cond,
-   while or loop takes its memory itself: it needs 0 bytes here, and may allocate. */
+/* The same in the caller's workspace (aligned to STAX_ALIGN): allocates nothing. A program with
+   regions (cond, while, loop, map, scan) takes its memory itself: it needs 0 bytes here, and may
+   allocate. */
 STAXDEF stax_status stax_run_with(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs,
                                   void *workspace, size_t bytes);
 /* Exact bytes for these inputs; 0 also when the inputs are wrong. */
@@ -11699,8 +11700,9 @@ static bool staxi_infer_each(staxi_infer *c) {
     for (int k = 0; k < carry; k++) {
         const staxi_type *param = staxi_region_param(body, k);
         const staxi_literal *l = staxi_in_literal(c, k);
-        if (l && param->rank == 0 ? !staxi_literal_check(c, l, (stax_dtype)param->dtype)
-                                  : !staxi_same_type(c, "body", "parameter", k, staxi_in(c, k), param))
+        if (l && param->rank == 0
+                ? !staxi_literal_check(c, l, (stax_dtype)param->dtype)
+                : !staxi_same_type(c, "body", "parameter", k, staxi_in(c, k), param))
             return false;
         if (!staxi_same_type(c, "body", "result", k, param, staxi_region_result(body, (size_t)k)))
             return false;
@@ -14074,8 +14076,9 @@ STAXDEF stax_value(stax_loop)(stax_value count, const stax_value *init, int n, s
 static bool staxi_build_results_fit(stax_graph *body, stax_op op, int n) {
     stax_graph *outer = staxi_outer_of(body);
     if (!outer || (int)body->n_outputs == n) return true;
-    staxi_graph_fail(outer, STAX_E_ARGUMENT, 0, STAXI_SAY("%s: body: expected %d results, found %d"),
-                     staxi_op_name(op), n, (int)body->n_outputs);
+    staxi_graph_fail(outer, STAX_E_ARGUMENT, 0,
+                     STAXI_SAY("%s: body: expected %d results, found %d"), staxi_op_name(op), n,
+                     (int)body->n_outputs);
     return false;
 }
 
@@ -15225,8 +15228,8 @@ static bool staxi_parse_body(staxi_parser *p);
 
 /* The blocks of an op in the order of its regions; NULL: it has none. */
 static const char *staxi_block_names(stax_op op) {
-    return op == STAX_OP_COND    ? "then else"
-           : op == STAX_OP_WHILE ? "test body"
+    return op == STAX_OP_COND                                              ? "then else"
+           : op == STAX_OP_WHILE                                           ? "test body"
            : op == STAX_OP_LOOP || op == STAX_OP_MAP || op == STAX_OP_SCAN ? "body"
                                                                            : NULL;
 }
@@ -15246,9 +15249,9 @@ static staxi_type staxi_block_param(const staxi_parser *p, const staxi_statement
     bool each = s->op == STAX_OP_MAP || s->op == STAX_OP_SCAN;
     staxi_type type = staxi_type_scalar(STAX_I64); /* the counter of a loop */
     if (s->op == STAX_OP_LOOP && k == 0) return type;
-    if (s->op != STAX_OP_COND && k < s->n_operands)
-        type = p->g->outer->values[s->operands[k]].type;
-    if (each && k < s->n_operands && k >= staxi_carried(s->op, s->attrs)) return staxi_entry_type(&type);
+    if (s->op != STAX_OP_COND && k < s->n_operands) type = p->g->outer->values[s->operands[k]].type;
+    if (each && k < s->n_operands && k >= staxi_carried(s->op, s->attrs))
+        return staxi_entry_type(&type);
     type.weak = 0;
     return type;
 }
@@ -21181,8 +21184,8 @@ static bool staxi_eval_cond(staxi_frame *f, const staxi_node *n, staxi_datum *re
 }
 
 /* The last state as results, copied where it is the operand itself. */
-static bool staxi_state_results(staxi_frame *f, const staxi_node *n, staxi_datum *state, size_t many,
-                                staxi_datum *results) {
+static bool staxi_state_results(staxi_frame *f, const staxi_node *n, staxi_datum *state,
+                                size_t many, staxi_datum *results) {
     for (size_t k = 0; k < many; k++) {
         if (state[k].bytes == 0) {
             if (!staxi_datum_new(f, n->first_value + (uint32_t)k, &results[k])) return false;
@@ -27757,15 +27760,15 @@ static const char *const staxi_lines_sort[] = {
     "   gives the same. */",
     "SX_INLINE uint32_t sx_key16(uint32_t u, uint32_t infinity) {",
     "    const uint32_t m = u & 0x7fffu;",
-    "    return m > infinity ? 0xffffu : m == 0 ? 0x8000u : u & 0x8000u ? ~u & 0xffffu : u | 0x8000u;",
+    "    return m > infinity ? 0xffffu : m == 0 ? 0x8000u : u ^ (((0u - (u >> 15)) | 0x8000u) & 0xffffu);",
     "}",
     "SX_INLINE uint32_t sx_key32(uint32_t u) {",
     "    const uint32_t m = u & 0x7fffffffu;",
-    "    return m > 0x7f800000u ? 0xffffffffu : m == 0 ? 0x80000000u : u & 0x80000000u ? ~u : u | 0x80000000u;",
+    "    return m > 0x7f800000u ? 0xffffffffu : m == 0 ? 0x80000000u : u ^ ((0u - (u >> 31)) | 0x80000000u);",
     "}",
     "SX_INLINE uint64_t sx_key64(uint64_t u) {",
     "    const uint64_t m = u & 0x7fffffffffffffffull, sign = 0x8000000000000000ull;",
-    "    return m > 0x7ff0000000000000ull ? 0xffffffffffffffffull : m == 0 ? sign : u & sign ? ~u : u | sign;",
+    "    return m > 0x7ff0000000000000ull ? 0xffffffffffffffffull : m == 0 ? sign : u ^ ((0ull - (u >> 63)) | sign);",
     "}",
     "typedef uint64_t sx_narrow;",
     "typedef struct sx_wide { uint64_t key, index; } sx_wide;",
@@ -27836,12 +27839,15 @@ static const char *const staxi_lines_sort[] = {
     "        } \\",
     "        heap[i] = x; \\",
     "    } \\",
-    "    /* the first `many` in order: of few, a heap keeps those that are least so far, the largest of them on top */ \\",
-    "    SX_FUNCTION const T *T##_first(T *a, T *room, int64_t n, int64_t many) { \\",
-    "        if (many > n / 8) return T##_sorted(a, room, n); \\",
-    "        for (int64_t i = many / 2; i > 0; i--) T##_sink(a, i - 1, many); \\",
-    "        for (int64_t k = many; k < n; k++) if (LESS(a[k], a[0])) { a[0] = a[k]; T##_sink(a, 0, many); } \\",
-    "        return T##_sorted(a, room, many); \\",
+    "    /* the i-th of n comes: a heap keeps the first `many` of those so far, the largest of them on top */ \\",
+    "    SX_INLINE void T##_offer(T *heap, int64_t i, int64_t n, int64_t many, T x) { \\",
+    "        if (i < many) { \\",
+    "            heap[i] = x; \\",
+    "            if (i + 1 == many && many < n) for (i = many / 2; i > 0; i--) T##_sink(heap, i - 1, many); \\",
+    "        } else if (LESS(x, heap[0])) { \\",
+    "            heap[0] = x; \\",
+    "            T##_sink(heap, 0, many); \\",
+    "        } \\",
     "    }",
     NULL};
 /* clang-format on */
@@ -30300,6 +30306,15 @@ static void staxi_emit_sort(staxi_emit *e, const staxi_tree_node *n) {
     staxi_line(e);
     staxi_putf(e->t, "const %s *sorted;\n", pair);
     staxi_line(e);
+    staxi_put(e->t, "const int64_t all = ");
+    staxi_emit_ix(e, n->runs[1].extent);
+    if (!all) { /* few are kept in a heap, of many all */
+        staxi_put(e->t, ", many = ");
+        staxi_emit_ix(e, n->runs[0].extent);
+        staxi_put(e->t, ", kept = many > all / 8 ? all : many");
+    }
+    staxi_put(e->t, ";\n");
+    staxi_line(e);
     staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", from, from);
     staxi_emit_ix(e, n->runs[1].extent);
     staxi_putf(e->t, "; i%U++) {\n", from);
@@ -30307,19 +30322,16 @@ static void staxi_emit_sort(staxi_emit *e, const staxi_tree_node *n) {
     size_t scope = staxi_emit_scope_open(e);
     staxi_emit_value(e, n->expr[0]);
     staxi_line(e);
-    staxi_putf(e->t, "pairs[i%U] = %s_pair(", from, pair);
+    if (all)
+        staxi_putf(e->t, "pairs[i%U] = %s_pair(", from, pair);
+    else
+        staxi_putf(e->t, "%s_offer(pairs, i%U, all, kept, %s_pair(", pair, from, pair);
     staxi_emit_key(e, n->expr[0], st->descending);
-    staxi_putf(e->t, ", i%U);\n", from);
+    staxi_putf(e->t, all ? ", i%U);\n" : ", i%U));\n", from);
     staxi_emit_scope_close(e, scope);
     staxi_emit_line_close(e);
     staxi_line(e);
-    staxi_putf(e->t, "sorted = %s_%s(pairs, room, ", pair, all ? "sorted" : "first");
-    staxi_emit_ix(e, n->runs[1].extent);
-    if (!all) {
-        staxi_put(e->t, ", ");
-        staxi_emit_ix(e, n->runs[0].extent);
-    }
-    staxi_put(e->t, ");\n");
+    staxi_putf(e->t, "sorted = %s_sorted(pairs, room, %s);\n", pair, all ? "all" : "kept");
     staxi_line(e);
     staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", to, to);
     staxi_emit_ix(e, n->runs[0].extent);
@@ -34663,7 +34675,8 @@ static stax_status staxi_run_entries(staxi_runner *r, const staxi_step *step, in
         uint32_t whole = step->entries[2 * k], entry = step->entries[2 * k + 1];
         stax_status s = i == 0 ? staxi_cell_bytes(r, entry, &r->bytes[entry]) : STAX_OK;
         if (s != STAX_OK) return s;
-        r->mem[entry] = r->bytes[entry] ? (char *)r->mem[whole] + i * r->bytes[entry] : r->mem[whole];
+        r->mem[entry] =
+            r->bytes[entry] ? (char *)r->mem[whole] + i * r->bytes[entry] : r->mem[whole];
     }
     return STAX_OK;
 }
@@ -35832,7 +35845,8 @@ static stax_status staxi_export_check(const stax_program *p, const char *prefix,
         return STAX_E_ARGUMENT;
     }
     if (p->steps) {
-        staxi_put(why, "export: a graph with cond, while or loop cannot be exported yet");
+        staxi_put(why,
+                  "export: a graph with cond, while or loop, map or scan cannot be exported yet");
         return STAX_E_NOT_BUILT;
     }
     if (!p->planned || p->stages.status != STAX_OK) {
