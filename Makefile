@@ -3,6 +3,8 @@
 #   make demo      builds the tool and the examples, reads digits and filters a photograph
 #   make test      builds and runs all tests; the last line says "N passed, N failed"
 #   make staxc     the command-line tool
+#   make cross     exported programs on other architectures under emulators (Debian: installs what it needs
+#                  if it may); make test CROSS=1 does both
 #   make fuzz      fuzzers (tests/fuzz), make long: long tests (tests/long); see README.md
 #   make format    clang-format, where it is installed
 #   make clean
@@ -18,12 +20,13 @@ LDLIBS ?= -lm -ldl -lpthread
 B = build
 HEADERS = stax.h stax_cuda.h
 TEST_HEADERS = $(HEADERS) $(wildcard tests/*.h tests/*.inc)
-EXAMPLES = hello softmax digits_knn blur text_form export_demo
+EXAMPLES = hello softmax digits_knn blur text_form rewrite_rules export_demo
 EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(B)/examples/%)
 TESTS = $(notdir $(basename $(wildcard tests/*.c)))
 TEST_PROGRAMS = $(TESTS:%=$(B)/tests/%)
-TEST_SCRIPTS = $(filter-out tests/run.sh,$(wildcard tests/*.sh))
-FUZZERS = $(notdir $(basename $(wildcard tests/fuzz/*.c)))
+TEST_SCRIPTS = $(filter-out tests/run.sh,$(wildcard tests/*.sh)) $(if $(CROSS),$(CROSS_SCRIPT))
+CROSS_SCRIPT = tests/cross/cross.sh
+FUZZ_PROGRAMS = $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/*.c))
 LONG = $(notdir $(basename $(wildcard tests/long/*.c)))
 LONG_SCRIPTS = $(wildcard tests/long/*.sh)
 RUN = CC='$(CC)' CFLAGS='$(CFLAGS)' BUILD=$(B) sh tests/run.sh
@@ -45,32 +48,41 @@ examples: $(EXAMPLE_PROGRAMS)
 
 # A program that does not build is reported by run.sh as a failure, so make goes on here.
 test:
-	@-$(PARALLEL) staxc examples test-programs
-	@$(RUN) $(TEST_PROGRAMS) $(TEST_SCRIPTS)
+	@-$(PARALLEL) staxc examples test-programs $(if $(CROSS),$(B)/cross/driver)
+	@$(if $(CROSS),LIMIT=1500) $(RUN) $(TEST_PROGRAMS) $(FUZZ_PROGRAMS) $(TEST_SCRIPTS)
 
-test-programs: $(TEST_PROGRAMS)
+test-programs: $(TEST_PROGRAMS) $(FUZZ_PROGRAMS)
 
+cross:
+	@bash .ci/install $$(cat tests/cross/packages.txt)
+	@-$(PARALLEL) staxc $(B)/cross/driver
+	@LIMIT=1500 $(RUN) $(CROSS_SCRIPT)
+
+# FUZZ_SECONDS for the parser (`make test` gives it 10), FUZZ_GRAPHS for the compiler.
 fuzz:
-	@-$(PARALLEL) staxc $(FUZZERS:%=$(B)/fuzz/%)
-	@$(RUN) $(FUZZERS:%=$(B)/fuzz/%)
+	@-$(PARALLEL) $(B)/tests/differential $(FUZZ_PROGRAMS)
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} LIMIT=$${LIMIT:-36000} $(RUN) $(FUZZ_PROGRAMS) tests/fuzz/fuzz_graph.sh
 
 long:
 	@-$(PARALLEL) staxc examples $(LONG:%=$(B)/long/%)
 	@LIMIT=14400 $(RUN) $(LONG:%=$(B)/long/%) $(LONG_SCRIPTS)
 
 # The tool and the examples are complete programs: `cc -O2 -I. tools/staxc.c -o staxc -lm -ldl -lpthread` builds
-# one. Here the implementation is compiled once for all of them, and each is told that it is already done.
-staxc: tools/staxc.c $(B)/stax.o $(HEADERS)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -I. -DSTAX_IMPLEMENTATION_DONE tools/staxc.c $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
+# one. Here the implementation (stax_cuda.h's too: it is built on stax.h's private part) is compiled once for all of
+# them, and each is told that it is already done.
+DONE = -DSTAX_IMPLEMENTATION_DONE -DSTAX_CUDA_IMPLEMENTATION_DONE
 
-$(B)/stax.o: stax.h
+staxc: tools/staxc.c $(B)/stax.o $(HEADERS)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -I. $(DONE) tools/staxc.c $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
+
+$(B)/stax.o: $(HEADERS)
 	@mkdir -p $(B)
-	@printf '#define STAX_IMPLEMENTATION\n#include "stax.h"\n' > $(B)/stax.c
+	@printf '#define STAX_IMPLEMENTATION\n#include "stax_cuda.h"\n' > $(B)/stax.c
 	$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -c $(B)/stax.c -o $@
 
 $(B)/examples/%: examples/%.c $(B)/stax.o $(HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -I. -DSTAX_IMPLEMENTATION_DONE $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -I. $(DONE) $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
 
 # A test that defines STAX_IMPLEMENTATION sees the private parts; the others are linked as a user's program.
 define BUILD_TEST
@@ -82,6 +94,15 @@ endef
 
 $(B)/tests/%: tests/%.c $(B)/stax.o $(TEST_HEADERS)
 	$(BUILD_TEST)
+
+# The examples are parts of the driver, which catches their programs as they run.
+$(B)/cross/%_main.o: examples/%.c $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -DSTAX_IMPLEMENTATION_DONE -Dmain=$*_main -c $< -o $@
+
+$(B)/cross/driver: tests/export_driver.inc tests/cross/examples.inc $(EXAMPLES:%=$(B)/cross/%_main.o) $(B)/stax.o $(TEST_HEADERS)
+	$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -Itests -DEXPORT_EXAMPLES -x c $< -x none $(filter %.o,$^) \
+	    -Wl,--wrap=stax_compile,--wrap=stax_bind,--wrap=stax_run -o $@ $(LDFLAGS) $(LDLIBS)
 
 $(B)/fuzz/%: tests/fuzz/%.c $(B)/stax.o $(TEST_HEADERS)
 	$(BUILD_TEST)
@@ -97,4 +118,4 @@ format:
 clean:
 	rm -rf $(B) staxc staxc.exe
 
-.PHONY: all demo examples test test-programs fuzz long format clean
+.PHONY: all demo examples test test-programs cross fuzz long format clean

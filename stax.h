@@ -50,10 +50,11 @@
        STAX_NO_LOCATIONS   messages carry no caller's file and line
 
    CONTENTS      search for the tag:
-       public     >>types >>sizes >>graphs >>ops >>regions >>run >>cache
-       private    >>foundations >>platform >>scalars >>f32 >>f64 >>scalarops >>index >>graph
-                  >>decompose >>interpreter >>stages >>schedule >>loops >>emit >>toolchain >>program
-                  >>export
+       public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>query
+       private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
+                  >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>interpreter
+                  >>rewrite >>queries >>stages >>schedule >>loops >>prelude >>emit >>toolchain
+                  >>program >>steps >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -280,6 +281,7 @@ STAXDEF stax_value stax_none(void);                             /* an optional o
 STAXDEF stax_value stax_neg        (stax_value x);   /* -x; integers wrap                                        */
 STAXDEF stax_value stax_abs        (stax_value x);   /* |x|                                                      */
 STAXDEF stax_value stax_sign       (stax_value x);   /* -1, 0, 1; NaN stays NaN                                  */
+STAXDEF stax_value stax_quiet      (stax_value x);   /* x, but every NaN is the one quiet NaN                     */
 STAXDEF stax_value stax_floor      (stax_value x);   /* down; integers stay as they are (also in the next three) */
 STAXDEF stax_value stax_ceil       (stax_value x);   /* up                                                       */
 STAXDEF stax_value stax_round      (stax_value x);   /* nearest, half to even                                    */
@@ -323,6 +325,7 @@ STAXDEF stax_value stax_isfinite   (stax_value x);   /* bool                    
 #define stax_ceil(x)        (stax_ceil)(STAX_AT(x))
 #define stax_round(x)       (stax_round)(STAX_AT(x))
 #define stax_trunc(x)       (stax_trunc)(STAX_AT(x))
+#define stax_quiet(x)       (stax_quiet)(STAX_AT(x))
 #define stax_sqrt(x)        (stax_sqrt)(STAX_AT(x))
 #define stax_rsqrt(x)       (stax_rsqrt)(STAX_AT(x))
 #define stax_cbrt(x)        (stax_cbrt)(STAX_AT(x))
@@ -377,6 +380,31 @@ STAXDEF stax_value stax_hardswish  (stax_value x);                 /* x * hardsi
 #define stax_softplus(x)          (stax_softplus)(STAX_AT(x))
 #define stax_hardsigmoid(x)       (stax_hardsigmoid)(STAX_AT(x))
 #define stax_hardswish(x)         (stax_hardswish)(STAX_AT(x))
+
+STAXDEF stax_value stax_relu6      (stax_value x);                                  /* min(max(x, 0), 6)            */
+STAXDEF stax_value stax_hardtanh   (stax_value x, double min_val, double max_val);  /* min(max(x, min_val), max_val) */
+STAXDEF stax_value stax_softsign   (stax_value x);                                  /* x / (1 + |x|)                */
+STAXDEF stax_value stax_tanhshrink (stax_value x);                                  /* x - tanh(x)                  */
+STAXDEF stax_value stax_softshrink (stax_value x, double lambd);                    /* moved towards 0 by lambd     */
+STAXDEF stax_value stax_hardshrink (stax_value x, double lambd);                    /* |x| <= lambd ? 0 : x         */
+STAXDEF stax_value stax_celu       (stax_value x, double alpha);                    /* x > 0 ? x : alpha*(e^(x/alpha) - 1) */
+STAXDEF stax_value stax_logsigmoid (stax_value x);                                  /* log(sigmoid(x))              */
+STAXDEF stax_value stax_threshold  (stax_value x, double threshold, double value);  /* x > threshold ? x : value    */
+STAXDEF stax_value stax_logit      (stax_value x);                                  /* log(x / (1 - x))             */
+STAXDEF stax_value stax_prelu      (stax_value x, stax_value w);                    /* x > 0 ? x : w*x; w[C] is for axis 1 of x[N, C, ...] */
+STAXDEF stax_value stax_glu        (stax_value x, int64_t axis);                    /* a * sigmoid(b), a and b the halves of the axis */
+#define stax_relu6(x)                       (stax_relu6)(STAX_AT(x))
+#define stax_hardtanh(x, min_val, max_val)  (stax_hardtanh)(STAX_AT(x), (min_val), (max_val))
+#define stax_softsign(x)                    (stax_softsign)(STAX_AT(x))
+#define stax_tanhshrink(x)                  (stax_tanhshrink)(STAX_AT(x))
+#define stax_softshrink(x, lambd)           (stax_softshrink)(STAX_AT(x), (lambd))
+#define stax_hardshrink(x, lambd)           (stax_hardshrink)(STAX_AT(x), (lambd))
+#define stax_celu(x, alpha)                 (stax_celu)(STAX_AT(x), (alpha))
+#define stax_logsigmoid(x)                  (stax_logsigmoid)(STAX_AT(x))
+#define stax_threshold(x, threshold, value) (stax_threshold)(STAX_AT(x), (threshold), (value))
+#define stax_logit(x)                       (stax_logit)(STAX_AT(x))
+#define stax_prelu(x, w)                    (stax_prelu)(STAX_AT(x), (w))
+#define stax_glu(x, axis)                   (stax_glu)(STAX_AT(x), (axis))
 
 /* ---- binary: a[...], b[...] broadcast together ------------------------------------------------------------- */
 STAXDEF stax_value stax_add          (stax_value a, stax_value b);   /* a + b; or of bool                        */
@@ -443,12 +471,45 @@ STAXDEF stax_value stax_fma    (stax_value a, stax_value b, stax_value c);  /* a
 STAXDEF stax_value stax_lerp   (stax_value a, stax_value b, stax_value t);  /* a + t*(b - a)                     */
 STAXDEF stax_value stax_cast   (stax_value x, stax_dtype dtype);            /* float to integer saturates        */
 STAXDEF stax_value stax_bitcast(stax_value x, stax_dtype dtype);            /* the same bits; equal widths       */
+/* A C expression of your own over the elements of n <= 8 operands, called a, b, c, ... in it: "a*a / (1 + b)". They
+   broadcast and keep their dtypes (f16 and bf16 come as float, bool as int; a literal takes the dtype of the first that is none).
+   With the word `return` in it the text is the body of a function instead. It may call Stax's own functions by name and
+   dtype, exp_f32(a), and nothing else; it must not have effects. The result has the dtype of the first operand
+   (stax_custom_as: another), and the C compiler's rules hold inside: keep to what is defined there if the same bits are
+   wanted everywhere. The interpreter compiles the text too, so it needs a compiler. `derivative`: an expression for each
+   operand, separated by ';', which may also use g, the gradient of the result; NULL: none. */
+STAXDEF stax_value stax_custom   (const stax_value *xs, int n, const char *text, const char *derivative);
+/* A C function of your own over whole tensors. The text is its body: it reads a, b, ... (row-major, with sizes a_shape,
+   b_shape, ...) and writes every element of out (sizes out_shape), whose shape is given; it may use nothing else but
+   Stax's own functions, as above. It runs on one thread, on the CPU, and nothing is fused into it. */
+STAXDEF stax_value stax_custom_call   (const stax_value *xs, int n, const char *text, stax_shape shape, const char *derivative);
+STAXDEF stax_value stax_custom_call_as(const stax_value *xs, int n, const char *text, stax_shape shape, const char *derivative,
+                                       stax_dtype dtype);
+STAXDEF stax_value stax_custom_as(const stax_value *xs, int n, const char *text, const char *derivative, stax_dtype dtype);
 #define stax_where(c, a, b)      (stax_where)(STAX_AT(c), (a), (b))
 #define stax_clip(x, min, max)   (stax_clip)(STAX_AT(x), (min), (max))
 #define stax_fma(a, b, c)        (stax_fma)(STAX_AT(a), (b), (c))
 #define stax_lerp(a, b, t)       (stax_lerp)(STAX_AT(a), (b), (t))
 #define stax_cast(x, dtype)      (stax_cast)(STAX_AT(x), (dtype))
 #define stax_bitcast(x, dtype)   (stax_bitcast)(STAX_AT(x), (dtype))
+#define stax_custom(xs, n, text, derivative) STAX_HERE((stax_custom)((xs), (n), (text), (derivative)))
+#define stax_custom_call(xs, n, text, shape, derivative) STAX_HERE((stax_custom_call)((xs), (n), (text), (shape), (derivative)))
+#define stax_custom_call_as(xs, n, text, shape, derivative, dtype) STAX_HERE((stax_custom_call_as)((xs), (n), (text), (shape), (derivative), (dtype)))
+#define stax_custom_as(xs, n, text, derivative, dtype) STAX_HERE((stax_custom_as)((xs), (n), (text), (derivative), (dtype)))
+
+/* ---- numbers and their parts, NumPy's functions --------------------------------------------------------------- */
+STAXDEF stax_value stax_signbit   (stax_value x);                     /* bool; of -0.0 and NaN too                  */
+STAXDEF stax_value stax_nan_to_num(stax_value x, double nan, double posinf, double neginf);  /* infinite: the largest, smallest number */
+STAXDEF stax_value stax_frexp     (stax_value x, stax_value *results); /* mantissa (1/2 <= |m| < 1), exponent (i32) */
+STAXDEF stax_value stax_ldexp     (stax_value x, stax_value i);       /* x * 2^i, rounded once                      */
+STAXDEF stax_value stax_nextafter (stax_value a, stax_value b);       /* the next number from a towards b           */
+STAXDEF stax_value stax_isclose   (stax_value a, stax_value b, double rtol, double atol, bool equal_nan);  /* |a - b| <= atol + rtol*|b| */
+#define stax_signbit(x)                               (stax_signbit)(STAX_AT(x))
+#define stax_nan_to_num(x, nan, posinf, neginf)       (stax_nan_to_num)(STAX_AT(x), (nan), (posinf), (neginf))
+#define stax_frexp(x, results)                        (stax_frexp)(STAX_AT(x), (results))
+#define stax_ldexp(x, i)                              (stax_ldexp)(STAX_AT(x), (i))
+#define stax_nextafter(a, b)                          (stax_nextafter)(STAX_AT(a), (b))
+#define stax_isclose(a, b, rtol, atol, equal_nan)     (stax_isclose)(STAX_AT(a), (b), (rtol), (atol), (equal_nan))
 
 /* ---- movement: every dtype, bits are kept. Lists with an entry an axis are a stax_shape --------------------- */
 STAXDEF stax_value stax_reshape  (stax_value x, stax_shape shape);     /* as many elements; one size may be -1    */
@@ -458,6 +519,7 @@ STAXDEF stax_value stax_expand   (stax_value x, stax_shape shape);     /* broadc
 STAXDEF stax_value stax_squeeze  (stax_value x, stax_axes axes);       /* drops axes of size 1                    */
 STAXDEF stax_value stax_unsqueeze(stax_value x, stax_axes axes);       /* new axes of size 1, numbered afterwards */
 STAXDEF stax_value stax_slice    (stax_value x, stax_shape starts, stax_shape stops, stax_shape steps);  /* Python's rules; STAX_NONE */
+STAXDEF stax_value stax_slice_scatter(stax_value x, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);  /* x with v in the place of that slice; x itself stays */
 STAXDEF stax_value stax_flip     (stax_value x, stax_axes axes);       /* reversed                                */
 STAXDEF stax_value stax_roll     (stax_value x, stax_shape shifts, stax_axes axes);    /* moved, wrapping around  */
 STAXDEF stax_value stax_pad      (stax_value x, stax_shape low, stax_shape high, double value, const char *mode);  /* negative widths crop */
@@ -466,7 +528,7 @@ STAXDEF stax_value stax_stack    (const stax_value *xs, int n, int64_t axis);   
 STAXDEF stax_value stax_split    (stax_value x, const int64_t *sizes, int n, int64_t axis, stax_value *results);
 STAXDEF stax_value stax_tile     (stax_value x, stax_shape repeats);                   /* repeated along each axis */
 STAXDEF stax_value stax_unfold   (stax_value x, int64_t axis, int64_t size, int64_t step);  /* [.., N, ..] -> [.., windows, .., size] */
-STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);          /* * drops the axis        */
+STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);          /* drops the axis          */
 #define stax_reshape(x, shape)                  (stax_reshape)(STAX_AT(x), (shape))
 #define stax_permute(x, axes)                   (stax_permute)(STAX_AT(x), (axes))
 #define stax_transpose(x)                       (stax_transpose)(STAX_AT(x))
@@ -474,6 +536,7 @@ STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);   
 #define stax_squeeze(x, axes)                   (stax_squeeze)(STAX_AT(x), (axes))
 #define stax_unsqueeze(x, axes)                 (stax_unsqueeze)(STAX_AT(x), (axes))
 #define stax_slice(x, starts, stops, steps)     (stax_slice)(STAX_AT(x), (starts), (stops), (steps))
+#define stax_slice_scatter(x, v, starts, stops, steps) (stax_slice_scatter)(STAX_AT(x), (v), (starts), (stops), (steps))
 #define stax_flip(x, axes)                      (stax_flip)(STAX_AT(x), (axes))
 #define stax_roll(x, shifts, axes)              (stax_roll)(STAX_AT(x), (shifts), (axes))
 #define stax_pad(x, low, high, value, mode)     (stax_pad)(STAX_AT(x), (low), (high), (value), (mode))
@@ -484,6 +547,15 @@ STAXDEF stax_value stax_select   (stax_value x, int64_t axis, int64_t index);   
 #define stax_unfold(x, axis, size, step)        (stax_unfold)(STAX_AT(x), (axis), (size), (step))
 #define stax_select(x, axis, index)             (stax_select)(STAX_AT(x), (axis), (index))
 
+STAXDEF stax_value stax_diagonal(stax_value x, int64_t offset, int64_t axis1, int64_t axis2);  /* NumPy's: a new last axis */
+STAXDEF stax_value stax_diag    (stax_value x, int64_t k);      /* matrix -> diagonal k; vector -> matrix with it */
+STAXDEF stax_value stax_repeat  (stax_value x, int64_t repeats, int64_t axis);  /* entries repeated; STAX_NONE: flattened */
+STAXDEF stax_value stax_meshgrid(const stax_value *xs, int n, const char *indexing, stax_value *results);  /* "xy" (NULL) or "ij" */
+#define stax_diagonal(x, offset, axis1, axis2)  (stax_diagonal)(STAX_AT(x), (offset), (axis1), (axis2))
+#define stax_diag(x, k)                         (stax_diag)(STAX_AT(x), (k))
+#define stax_repeat(x, repeats, axis)           (stax_repeat)(STAX_AT(x), (repeats), (axis))
+#define stax_meshgrid(xs, n, indexing, results) STAX_HERE((stax_meshgrid)((xs), (n), (indexing), (results)))
+
 /* ---- index: integer indices, negative ones count from the end; out of range is an error -------------------- */
 STAXDEF stax_value stax_iota           (stax_graph *g, stax_shape shape, int64_t axis);                    /* 0, 1, 2, ... along an axis, i64  */
 STAXDEF stax_value stax_iota_as        (stax_graph *g, stax_shape shape, int64_t axis, stax_dtype dtype);
@@ -493,10 +565,10 @@ STAXDEF stax_value stax_take_along_axis(stax_value x, stax_value i, int64_t axis
 STAXDEF stax_value stax_take_along_axis_mode(stax_value x, stax_value i, int64_t axis, const char *mode);
 STAXDEF stax_value stax_scatter        (stax_value x, stax_value i, stax_value u, int64_t axis, const char *mode);  /* x[A,N,B], i[I], u[A,I,B]: x with x[i[k]] op= u[k] in the order of k; mode NULL or
                                             "set" (the last one stays), "add", "min", "max", "mul"; u broadcasts, its dtype is x's */
-STAXDEF stax_value stax_one_hot        (stax_value i, int64_t size);                                       /* * [...] -> [..., size]           */
+STAXDEF stax_value stax_one_hot        (stax_value i, int64_t size);                                       /* 1 at the index: [...] -> [..., size]       */
 STAXDEF stax_value stax_one_hot_as     (stax_value i, int64_t size, stax_dtype dtype);
-STAXDEF stax_value stax_tril           (stax_value x, int64_t k);                                          /* * zero above diagonal k          */
-STAXDEF stax_value stax_triu           (stax_value x, int64_t k);                                          /* * zero below diagonal k          */
+STAXDEF stax_value stax_tril           (stax_value x, int64_t k);                                          /* zero above diagonal k of the last two axes */
+STAXDEF stax_value stax_triu           (stax_value x, int64_t k);                                          /* zero below diagonal k                      */
 #define stax_iota(g, shape, axis)                     STAX_HERE((stax_iota)((g), (shape), (axis)))
 #define stax_iota_as(g, shape, axis, dtype)           STAX_HERE((stax_iota_as)((g), (shape), (axis), (dtype)))
 #define stax_gather(x, i, axis)                       (stax_gather)(STAX_AT(x), (i), (axis))
@@ -508,6 +580,21 @@ STAXDEF stax_value stax_triu           (stax_value x, int64_t k);               
 #define stax_one_hot_as(i, size, dtype)               (stax_one_hot_as)(STAX_AT(i), (size), (dtype))
 #define stax_tril(x, k)                               (stax_tril)(STAX_AT(x), (k))
 #define stax_triu(x, k)                               (stax_triu)(STAX_AT(x), (k))
+
+STAXDEF stax_value stax_arange      (stax_graph *g, double start, double stop, double step);   /* i64 where all are whole numbers, else f32 */
+STAXDEF stax_value stax_arange_as   (stax_graph *g, double start, double stop, double step, stax_dtype dtype);
+STAXDEF stax_value stax_linspace    (stax_graph *g, double start, double stop, int64_t num, bool endpoint);  /* f32 */
+STAXDEF stax_value stax_linspace_as (stax_graph *g, double start, double stop, int64_t num, bool endpoint, stax_dtype dtype);
+STAXDEF stax_value stax_index_select(stax_value x, stax_value i, int64_t axis);              /* gather by a vector   */
+STAXDEF stax_value stax_embedding   (stax_value i, stax_value w);                            /* i[...], w[N, D] -> [..., D] */
+STAXDEF stax_value stax_masked_fill (stax_value x, stax_value mask, stax_value value);       /* mask ? value : x     */
+#define stax_arange(g, start, stop, step)                 STAX_HERE((stax_arange)((g), (start), (stop), (step)))
+#define stax_arange_as(g, start, stop, step, dtype)       STAX_HERE((stax_arange_as)((g), (start), (stop), (step), (dtype)))
+#define stax_linspace(g, start, stop, num, end)           STAX_HERE((stax_linspace)((g), (start), (stop), (num), (end)))
+#define stax_linspace_as(g, start, stop, num, end, dtype) STAX_HERE((stax_linspace_as)((g), (start), (stop), (num), (end), (dtype)))
+#define stax_index_select(x, i, axis)                     (stax_index_select)(STAX_AT(x), (i), (axis))
+#define stax_embedding(i, w)                              (stax_embedding)(STAX_AT(i), (w))
+#define stax_masked_fill(x, mask, value)                  (stax_masked_fill)(STAX_AT(x), (mask), (value))
 
 /* ---- reduce: over `axes` (all of them with stax_axes_all()), which vanish or, with keepdims, become 1 ------- */
 STAXDEF stax_value stax_sum      (stax_value x, stax_axes axes, bool keepdims);   /* bool, signed -> i64, unsigned -> u64 */
@@ -528,7 +615,7 @@ STAXDEF stax_value stax_any_as      (stax_value x, stax_axes axes, bool keepdims
 STAXDEF stax_value stax_logsumexp_as(stax_value x, stax_axes axes, bool keepdims, stax_dtype dtype);
 STAXDEF stax_value stax_var      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* squares' sum / (count - correction) */
 STAXDEF stax_value stax_std      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* sqrt(var) */
-STAXDEF stax_value stax_norm     (stax_value x, double ord, stax_axes axes, bool keepdims);         /* *         */
+STAXDEF stax_value stax_norm     (stax_value x, double ord, stax_axes axes, bool keepdims);         /* sum(|x|^ord)^(1/ord); inf, -inf: extreme |x|; 0: how many */
 STAXDEF stax_value stax_argmax   (stax_value x, int64_t axis, bool keepdims);     /* first largest, i64; STAX_NONE: of all elements */
 STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);     /* first smallest              */
 #define stax_sum(x, axes, keepdims)                 (stax_sum)(STAX_AT(x), (axes), (keepdims))
@@ -552,6 +639,11 @@ STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);   
 #define stax_norm(x, ord, axes, keepdims)           (stax_norm)(STAX_AT(x), (ord), (axes), (keepdims))
 #define stax_argmax(x, axis, keepdims)              (stax_argmax)(STAX_AT(x), (axis), (keepdims))
 #define stax_argmin(x, axis, keepdims)              (stax_argmin)(STAX_AT(x), (axis), (keepdims))
+
+STAXDEF stax_value stax_trace_of (stax_value x, int64_t offset, int64_t axis1, int64_t axis2);  /* sum of a diagonal, dtypes as sum; stax_trace(x, ...) is short for it */
+STAXDEF stax_value stax_trace_as (stax_value x, int64_t offset, int64_t axis1, int64_t axis2, stax_dtype dtype);
+#define stax_trace(x, offset, axis1, axis2)           (stax_trace_of)(STAX_AT(x), (offset), (axis1), (axis2))
+#define stax_trace_as(x, offset, axis1, axis2, dtype) (stax_trace_as)(STAX_AT(x), (offset), (axis1), (axis2), (dtype))
 
 /* ---- scan and order: x[..., N, ...] -> the same shape. axis STAX_NONE: the only axis of x. exclusive: without the
    element itself, so the first is 0, 1, the least, the largest or -inf; reverse: from the end. Floats are added in
@@ -600,7 +692,7 @@ STAXDEF stax_value stax_dot      (stax_value a, stax_value b, stax_axes lhs_cont
                                   stax_axes rhs_batch);                            /* -> [batch..., free of a..., free of b...] */
 STAXDEF stax_value stax_dot_as   (stax_value a, stax_value b, stax_axes lhs_contract, stax_axes rhs_contract, stax_axes lhs_batch,
                                   stax_axes rhs_batch, stax_dtype dtype);
-STAXDEF stax_value stax_einsum   (const stax_value *xs, int n, const char *equation);        /* * "bij,jk->bik" */
+STAXDEF stax_value stax_einsum   (const stax_value *xs, int n, const char *equation);        /* "bij,jk->bik", "ii", "...i,i->..."; NumPy's rules, the product from left to right */
 STAXDEF stax_value stax_einsum_as(const stax_value *xs, int n, const char *equation, stax_dtype dtype);
 STAXDEF stax_value stax_linear   (stax_value x, stax_value w, stax_value b);       /* x[..., IN], w[OUT, IN], b[OUT] or none -> [..., OUT] */
 STAXDEF stax_value stax_linear_as(stax_value x, stax_value w, stax_value b, stax_dtype dtype);
@@ -613,30 +705,41 @@ STAXDEF stax_value stax_linear_as(stax_value x, stax_value w, stax_value b, stax
 #define stax_linear(x, w, b)                   (stax_linear)(STAX_AT(x), (w), (b))
 #define stax_linear_as(x, w, b, dtype)         (stax_linear_as)(STAX_AT(x), (w), (b), (dtype))
 
+STAXDEF stax_value stax_outer(stax_value a, stax_value b);                         /* a[i] * b[j], both flattened      */
+STAXDEF stax_value stax_kron (stax_value a, stax_value b);                         /* Kronecker product, up to 4 axes  */
+STAXDEF stax_value stax_cross(stax_value a, stax_value b, int64_t axis);           /* along an axis of size 3          */
+#define stax_outer(a, b)                       (stax_outer)(STAX_AT(a), (b))
+#define stax_kron(a, b)                        (stax_kron)(STAX_AT(a), (b))
+#define stax_cross(a, b, axis)                 (stax_cross)(STAX_AT(a), (b), (axis))
+
 /* ---- networks: scale g and shift b are optional. Spatial lists: one entry a spatial axis -------------------- */
 STAXDEF stax_value stax_softmax    (stax_value x, int64_t axis);                   /* e^x / sum(e^x) along the axis */
 STAXDEF stax_value stax_log_softmax(stax_value x, int64_t axis);                   /* x - logsumexp(x)              */
 STAXDEF stax_value stax_layer_norm (stax_value x, stax_value g, stax_value b, stax_axes axes, double eps);  /* (x - mean) / sqrt(var + eps) * g + b */
 STAXDEF stax_value stax_rms_norm   (stax_value x, stax_value g, stax_axes axes, double eps);                /* x / sqrt(mean(x^2) + eps) * g        */
-STAXDEF stax_value stax_group_norm (stax_value x, stax_value g, stax_value b, int64_t groups, double eps);  /* * x[N, C, ...]                       */
-STAXDEF stax_value stax_batch_norm (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps);  /* * x[N, C, ...]      */
+STAXDEF stax_value stax_group_norm (stax_value x, stax_value g, stax_value b, int64_t groups, double eps);  /* x[N, C, ...], g[C], b[C]: over C/groups channels and all that follows */
+STAXDEF stax_value stax_batch_norm (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps);  /* x[N, C, ...], the others [C] */
 /* padding: "valid" (NULL), "same", or pairs as text, "[[1,1],[0,2]]" */
 STAXDEF stax_value stax_conv       (stax_value x, stax_value w, stax_value b, stax_shape stride,
-                                    const char *padding, stax_shape dilation, int64_t groups);  /* * x[N, C, S...], w[O, C/groups, K...] */
+                                    const char *padding, stax_shape dilation, int64_t groups);  /* x[N, C, S...], w[O, C/groups, K...], b[O] */
 STAXDEF stax_value stax_conv_as    (stax_value x, stax_value w, stax_value b, stax_shape stride,
                                     const char *padding, stax_shape dilation, int64_t groups, stax_dtype dtype);
 STAXDEF stax_value stax_conv_transpose(stax_value x, stax_value w, stax_value b, stax_shape stride,
                                        const char *padding, stax_shape dilation, int64_t groups,
-                                       stax_shape output_padding);  /* * w[C, O/groups, K...] */
+                                       stax_shape output_padding);  /* x[N, C, S...], w[C, O/groups, K...]; padding crops */
 STAXDEF stax_value stax_max_pool   (stax_value x, stax_shape size, stax_shape stride, const char *padding,
-                                    bool ceil_mode);  /* * over the last axes */
+                                    bool ceil_mode);  /* over the last axes; stride stax_shape0(): size */
 STAXDEF stax_value stax_avg_pool   (stax_value x, stax_shape size, stax_shape stride, const char *padding,
-                                    bool ceil_mode, bool count_include_pad);  /* *                    */
+                                    bool ceil_mode, bool count_include_pad);  /* sum / count; padding counts only if asked */
+STAXDEF stax_value stax_lp_pool    (stax_value x, stax_shape size, stax_shape stride, const char *padding,
+                                    bool ceil_mode, double ord);  /* sum(|x|^ord)^(1/ord) */
+STAXDEF stax_value stax_adaptive_max_pool(stax_value x, stax_shape size);  /* windows i*n/size .. (i+1)*n/size of the last axes; */
+STAXDEF stax_value stax_adaptive_avg_pool(stax_value x, stax_shape size);  /* STAX_NONE keeps an axis */
 STAXDEF stax_value stax_resize     (stax_value x, stax_shape shape, const char *mode, const char *coordinates,
-                                    const char *rounding);  /* *                    */
-STAXDEF stax_value stax_cross_entropy(stax_value logits, stax_value labels, int64_t axis);                      /* * a loss for each label */
+                                    const char *rounding);  /* NULL: "nearest", "half_pixel", "auto" (the pixel that holds the point) */
+STAXDEF stax_value stax_cross_entropy(stax_value logits, stax_value labels, int64_t axis);                      /* labels: integers [x without the axis], or probabilities like x */
 STAXDEF stax_value stax_attention  (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal,
-                                    double scale);  /* * q[..., L, D], k[..., S, D], v[..., S, E]; scale 0: 1/sqrt(D) */
+                                    double scale);  /* q[..., L, D], k[..., S, D], v[..., S, E] -> [..., L, E]; mask: bool or added; scale 0: 1/sqrt(D) */
 #define stax_softmax(x, axis)                        (stax_softmax)(STAX_AT(x), (axis))
 #define stax_log_softmax(x, axis)                    (stax_log_softmax)(STAX_AT(x), (axis))
 #define stax_layer_norm(x, g, b, axes, eps)          (stax_layer_norm)(STAX_AT(x), (g), (b), (axes), (eps))
@@ -648,9 +751,30 @@ STAXDEF stax_value stax_attention  (stax_value q, stax_value k, stax_value v, st
 #define stax_conv_transpose(x, w, b, stride, padding, dilation, groups, more) (stax_conv_transpose)(STAX_AT(x), (w), (b), (stride), (padding), (dilation), (groups), (more))
 #define stax_max_pool(x, size, stride, padding, ceil_mode)                    (stax_max_pool)(STAX_AT(x), (size), (stride), (padding), (ceil_mode))
 #define stax_avg_pool(x, size, stride, padding, ceil_mode, include_pad)       (stax_avg_pool)(STAX_AT(x), (size), (stride), (padding), (ceil_mode), (include_pad))
+#define stax_lp_pool(x, size, stride, padding, ceil_mode, ord)                (stax_lp_pool)(STAX_AT(x), (size), (stride), (padding), (ceil_mode), (ord))
+#define stax_adaptive_max_pool(x, size)                                       (stax_adaptive_max_pool)(STAX_AT(x), (size))
+#define stax_adaptive_avg_pool(x, size)                                       (stax_adaptive_avg_pool)(STAX_AT(x), (size))
 #define stax_resize(x, shape, mode, coordinates, rounding)                    (stax_resize)(STAX_AT(x), (shape), (mode), (coordinates), (rounding))
 #define stax_cross_entropy(logits, labels, axis)     (stax_cross_entropy)(STAX_AT(logits), (labels), (axis))
 #define stax_attention(q, k, v, mask, causal, scale) (stax_attention)(STAX_AT(q), (k), (v), (mask), (causal), (scale))
+
+/* losses: x is the prediction, y the target; reduction "mean" (NULL), "sum" or "none" */
+STAXDEF stax_value stax_nll_loss      (stax_value x, stax_value labels, int64_t axis, const char *reduction);  /* -x[label] along the axis */
+STAXDEF stax_value stax_mse_loss      (stax_value x, stax_value y, const char *reduction);                     /* (x - y)^2                */
+STAXDEF stax_value stax_l1_loss       (stax_value x, stax_value y, const char *reduction);                     /* |x - y|                  */
+STAXDEF stax_value stax_huber_loss    (stax_value x, stax_value y, double delta, const char *reduction);       /* d^2/2 up to d = delta, then delta*(d - delta/2) */
+STAXDEF stax_value stax_smooth_l1_loss(stax_value x, stax_value y, double beta, const char *reduction);        /* d^2/(2 beta) below d = beta, then d - beta/2 */
+STAXDEF stax_value stax_binary_cross_entropy(stax_value x, stax_value y, const char *reduction);               /* x: probabilities         */
+STAXDEF stax_value stax_binary_cross_entropy_with_logits(stax_value x, stax_value y, const char *reduction);
+STAXDEF stax_value stax_kl_div        (stax_value x, stax_value y, const char *reduction);                     /* y*(log y - x), x: logarithms */
+#define stax_nll_loss(x, labels, axis, reduction)                  (stax_nll_loss)(STAX_AT(x), (labels), (axis), (reduction))
+#define stax_mse_loss(x, y, reduction)                             (stax_mse_loss)(STAX_AT(x), (y), (reduction))
+#define stax_l1_loss(x, y, reduction)                              (stax_l1_loss)(STAX_AT(x), (y), (reduction))
+#define stax_huber_loss(x, y, delta, reduction)                    (stax_huber_loss)(STAX_AT(x), (y), (delta), (reduction))
+#define stax_smooth_l1_loss(x, y, beta, reduction)                 (stax_smooth_l1_loss)(STAX_AT(x), (y), (beta), (reduction))
+#define stax_binary_cross_entropy(x, y, reduction)                 (stax_binary_cross_entropy)(STAX_AT(x), (y), (reduction))
+#define stax_binary_cross_entropy_with_logits(x, y, reduction)     (stax_binary_cross_entropy_with_logits)(STAX_AT(x), (y), (reduction))
+#define stax_kl_div(x, y, reduction)                               (stax_kl_div)(STAX_AT(x), (y), (reduction))
 
 /* ---- random: Philox4x32-10. key is u64[] or u32[2]; the same key gives the same numbers --------------------- */
 STAXDEF stax_value stax_random_bits   (stax_value key, stax_shape shape);                                        /* u32 */
@@ -659,7 +783,7 @@ STAXDEF stax_value stax_uniform       (stax_value key, stax_shape shape, double 
 STAXDEF stax_value stax_uniform_as    (stax_value key, stax_shape shape, double low, double high, stax_dtype dtype);
 STAXDEF stax_value stax_normal        (stax_value key, stax_shape shape);                                        /* f32, mean 0, variance 1 */
 STAXDEF stax_value stax_normal_as     (stax_value key, stax_shape shape, stax_dtype dtype);
-STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p);  /* * 0 with probability p, else x/(1-p) */
+STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p);  /* 0 with probability p, else x/(1-p) */
 #define stax_random_bits(key, shape)               (stax_random_bits)(STAX_AT(key), (shape))
 #define stax_random_bits_as(key, shape, dtype)     (stax_random_bits_as)(STAX_AT(key), (shape), (dtype))
 #define stax_uniform(key, shape, low, high)        (stax_uniform)(STAX_AT(key), (shape), (low), (high))
@@ -669,8 +793,12 @@ STAXDEF stax_value stax_dropout       (stax_value x, stax_value key, double p); 
 #define stax_dropout(x, key, p)                    (stax_dropout)(STAX_AT(x), (key), (p))
 
 /* ---- state and markers -------------------------------------------------------------------------------------- */
-STAXDEF void       stax_assign       (stax_value p, stax_value v);   /* p: a state, or a slice of one; v broadcasts, its dtype must be p's */
-STAXDEF void       stax_assign_slice (stax_value p, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);
+/* p: a state, or a view of one by slice, select, permute, transpose, reshape, squeeze, unsqueeze, flip. Writes
+   through the view into the state's newest contents; every value made before keeps the old contents, what is made
+   from the state's value afterwards sees the new ones. v broadcasts; its dtype must be p's. Compiled programs store in
+   place, only the elements that change, and copy only what would be overwritten before it is read (STAX_REPORT_PLAN). */
+STAXDEF void       stax_assign       (stax_value p, stax_value v);
+STAXDEF void       stax_assign_slice (stax_value p, stax_value v, stax_shape starts, stax_shape stops, stax_shape steps);  /* through that slice of p */
 STAXDEF stax_value stax_stop_gradient(stax_value x);                 /* x; no gradient flows through      */
 STAXDEF stax_value stax_checkpoint   (stax_value x);                 /* x; recomputed in the reverse pass */
 STAXDEF stax_value stax_barrier      (stax_value x);                 /* x; nothing is fused across        */
@@ -711,6 +839,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
             attributes "name:kind=default" ("!": required; the order here is the order of the C arguments),
             infer -> staxi_infer_<infer> (chapter 4), expand -> staxi_expand_<expand> (chapter 6), meaning.
    kinds    int float bool dtype axis axes; number (keeps its kind: promotion sees it); text=first|others;
+            pairs=word|others (a word, or a list [[low, high], ...]);
             sizes (a list, handles and `none` allowed); regions are in the infer function. `order` is a field of every
             REDUCE and CONTRACT op and not listed. */
 #define STAXI_MANY 0x7fffffff
@@ -721,6 +850,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     /* unary */                                                                                                                                                             \
     X(NEG,             "neg",             ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "-x")                      \
     X(ABS,             "abs",             ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "|x|")                     \
+    X(QUIET,           "quiet",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "x, with every NaN the one quiet NaN") \
     X(SIGN,            "sign",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "-1, 0 or 1; NaN stays NaN") \
     X(FLOOR,           "floor",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the next integer down")   \
     X(CEIL,            "ceil",            ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the next integer up")     \
@@ -729,8 +859,8 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SQRT,            "sqrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "square root")             \
     X(RSQRT,           "rsqrt",           ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "1 / sqrt(x)")             \
     X(CBRT,            "cbrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "cube root")               \
-    X(RECIPROCAL,      "reciprocal",      ELEMENTWISE, 1, 1, 1, "",                                                  float,           reciprocal,    "1 / x")                   \
-    X(SQUARE,          "square",          ELEMENTWISE, 1, 1, 1, "",                                                  number,          square,        "x * x")                   \
+    X(RECIPROCAL,      "reciprocal",      ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "1 / x")                   \
+    X(SQUARE,          "square",          ELEMENTWISE, 1, 1, 1, "",                                                  number,          formula,       "x * x")                   \
     X(EXP,             "exp",             ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "e^x")                     \
     X(EXP2,            "exp2",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "2^x")                     \
     X(EXPM1,           "expm1",           ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "e^x - 1")                 \
@@ -758,17 +888,32 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(ISNAN,           "isnan",           ELEMENTWISE, 1, 1, 1, "",                                                  predicate,       basis,         "is x NaN")                \
     X(ISINF,           "isinf",           ELEMENTWISE, 1, 1, 1, "",                                                  predicate,       basis,         "is x an infinity")        \
     X(ISFINITE,        "isfinite",        ELEMENTWISE, 1, 1, 1, "",                                                  predicate,       basis,         "is x neither NaN nor an infinity") \
+    X(SIGNBIT,         "signbit",         COMPOSITE,   1, 1, 1, "",                                                   predicate,       signbit,       "is the sign bit set") \
+    X(NAN_TO_NUM,      "nan_to_num",      COMPOSITE,   1, 1, 1, "nan:float=0 posinf:float neginf:float",              same,            nan_to_num,    "NaN and infinities replaced; omitted: the largest and smallest number") \
+    X(FREXP,           "frexp",           COMPOSITE,   1, 1, 2, "",                                                   frexp,           frexp,         "m, e with x = m * 2^e, 1/2 <= |m| < 1, e i32") \
     /* activations */                                                                                                                                                       \
     X(RELU,            "relu",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "max(x, 0)")               \
-    X(LEAKY_RELU,      "leaky_relu",      ELEMENTWISE, 1, 1, 1, "alpha:float=0.01",                                  float,           leaky_relu,    "x > 0 ? x : alpha*x")     \
-    X(ELU,             "elu",             ELEMENTWISE, 1, 1, 1, "alpha:float=1",                                     float,           elu,           "x > 0 ? x : alpha*(e^x - 1)") \
-    X(SELU,            "selu",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           selu,          "elu, self-normalising")   \
+    X(LEAKY_RELU,      "leaky_relu",      ELEMENTWISE, 1, 1, 1, "alpha:float=0.01",                                  float,           formula,       "x > 0 ? x : alpha*x")     \
+    X(ELU,             "elu",             ELEMENTWISE, 1, 1, 1, "alpha:float=1",                                     float,           formula,       "x > 0 ? x : alpha*(e^x - 1)") \
+    X(SELU,            "selu",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "elu, self-normalising")   \
     X(GELU,            "gelu",            ELEMENTWISE, 1, 1, 1, "approximate:text=none|tanh",                        float,           gelu,          "x * Phi(x)")              \
     X(SILU,            "silu",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "x * sigmoid(x)")          \
-    X(MISH,            "mish",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           mish,          "x * tanh(softplus(x))")   \
+    X(MISH,            "mish",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "x * tanh(softplus(x))")   \
     X(SOFTPLUS,        "softplus",        ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "log(1 + e^x)")            \
-    X(HARDSIGMOID,     "hardsigmoid",     ELEMENTWISE, 1, 1, 1, "",                                                  float,           hardsigmoid,   "clip(x/6 + 1/2, 0, 1)")   \
-    X(HARDSWISH,       "hardswish",       ELEMENTWISE, 1, 1, 1, "",                                                  float,           hardswish,     "x * hardsigmoid(x)")      \
+    X(HARDSIGMOID,     "hardsigmoid",     ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "clip(x/6 + 1/2, 0, 1)")   \
+    X(HARDSWISH,       "hardswish",       ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "x * hardsigmoid(x)")      \
+    X(RELU6,           "relu6",           ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "minimum(maximum(x, 0), 6)") \
+    X(HARDTANH,        "hardtanh",        ELEMENTWISE, 1, 1, 1, "min_val:float=-1 max_val:float=1",                   float,           formula,       "minimum(maximum(x, min_val), max_val)") \
+    X(SOFTSIGN,        "softsign",        ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "x / (1 + |x|)") \
+    X(TANHSHRINK,      "tanhshrink",      ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "x - tanh(x)") \
+    X(SOFTSHRINK,      "softshrink",      ELEMENTWISE, 1, 1, 1, "lambd:float=0.5",                                    float,           formula,       "|x| <= lambd ? 0 : x - copysign(lambd, x)") \
+    X(HARDSHRINK,      "hardshrink",      ELEMENTWISE, 1, 1, 1, "lambd:float=0.5",                                    float,           formula,       "|x| <= lambd ? 0 : x") \
+    X(CELU,            "celu",            ELEMENTWISE, 1, 1, 1, "alpha:float=1",                                      float,           formula,       "x > 0 ? x : alpha*(e^(x/alpha) - 1)") \
+    X(LOGSIGMOID,      "logsigmoid",      ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "log(sigmoid(x))") \
+    X(THRESHOLD,       "threshold",       ELEMENTWISE, 1, 1, 1, "threshold:float! value:float!",                      float,           formula,       "x > threshold ? x : value") \
+    X(LOGIT,           "logit",           ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "log(x) - log(1 - x)") \
+    X(PRELU,           "prelu",           COMPOSITE,   2, 2, 1, "",                                                   prelu,           prelu,         "x > 0 ? x : w*x; w[C] stands on axis 1") \
+    X(GLU,             "glu",             COMPOSITE,   1, 1, 1, "axis:axis=-1",                                       glu,             glu,           "first half of the axis * sigmoid(second half)") \
     /* binary */                                                                                                                                                            \
     X(ADD,             "add",             ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "a + b; or of bool")       \
     X(SUB,             "sub",             ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a - b")                   \
@@ -783,7 +928,9 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(ATAN2,           "atan2",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "the angle of (b, a)")     \
     X(HYPOT,           "hypot",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "sqrt(a^2 + b^2)")         \
     X(COPYSIGN,        "copysign",        ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "|a| with the sign of b")  \
-    X(LOGADDEXP,       "logaddexp",       ELEMENTWISE, 2, 2, 1, "",                                                  float,           logaddexp,     "log(e^a + e^b)")          \
+    X(NEXTAFTER,       "nextafter",       COMPOSITE,   2, 2, 1, "",                                                   float,           nextafter,     "the next number from a towards b") \
+    X(LDEXP,           "ldexp",           COMPOSITE,   2, 2, 1, "",                                                   ldexp,           ldexp,         "x * 2^i, rounded once") \
+    X(LOGADDEXP,       "logaddexp",       ELEMENTWISE, 2, 2, 1, "",                                                  float,           formula,       "log(e^a + e^b)")          \
     X(EQ,              "eq",              ELEMENTWISE, 2, 2, 1, "",                                                  compare,         basis,         "a == b")                  \
     X(NE,              "ne",              ELEMENTWISE, 2, 2, 1, "",                                                  compare,         basis,         "a != b")                  \
     X(LT,              "lt",              ELEMENTWISE, 2, 2, 1, "",                                                  compare,         basis,         "a < b")                   \
@@ -793,6 +940,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(LOGICAL_AND,     "logical_and",     ELEMENTWISE, 2, 2, 1, "",                                                  predicate,       basis,         "a != 0 and b != 0")       \
     X(LOGICAL_OR,      "logical_or",      ELEMENTWISE, 2, 2, 1, "",                                                  predicate,       basis,         "a != 0 or b != 0")        \
     X(LOGICAL_XOR,     "logical_xor",     ELEMENTWISE, 2, 2, 1, "",                                                  predicate,       basis,         "one of a, b is not 0")    \
+    X(ISCLOSE,         "isclose",         COMPOSITE,   2, 2, 1, "rtol:float=1e-5 atol:float=1e-8 equal_nan:bool=false", compare,         isclose,       "|a - b| <= atol + rtol*|b|, or equal; integers count as f64") \
     X(BITWISE_AND,     "bitwise_and",     ELEMENTWISE, 2, 2, 1, "",                                                  bits,            basis,         "a & b")                   \
     X(BITWISE_OR,      "bitwise_or",      ELEMENTWISE, 2, 2, 1, "",                                                  bits,            basis,         "a | b")                   \
     X(BITWISE_XOR,     "bitwise_xor",     ELEMENTWISE, 2, 2, 1, "",                                                  bits,            basis,         "a ^ b")                   \
@@ -802,9 +950,11 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(WHERE,           "where",           ELEMENTWISE, 3, 3, 1, "",                                                  where,           basis,         "c ? a : b")               \
     X(CLIP,            "clip",            ELEMENTWISE, 1, 1, 1, "min:number max:number",                             clip,            clip,          "minimum(maximum(x, min), max)") \
     X(FMA,             "fma",             ELEMENTWISE, 3, 3, 1, "",                                                  promote,         basis,         "a*b + c, rounded once")   \
-    X(LERP,            "lerp",            ELEMENTWISE, 3, 3, 1, "",                                                  float,           lerp,          "a + t*(b - a)")           \
+    X(LERP,            "lerp",            ELEMENTWISE, 3, 3, 1, "",                                                  float,           formula,       "a + t*(b - a)")           \
     X(CAST,            "cast",            ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      cast,            basis,         "another dtype; float to integer saturates") \
     X(BITCAST,         "bitcast",         ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      bitcast,         basis,         "the same bits as another dtype") \
+    X(CUSTOM,          "custom",          ELEMENTWISE, 1, 8, 1, "text:text! derivative:text dtype:dtype",            custom,          custom,        "C text of one's own over a, b, c, ...") \
+    X(CUSTOM_CALL,     "custom_call",     CALL,        1, 8, 1, "text:text! shape:sizes! derivative:text dtype:dtype", custom_call,   custom_call,   "a C function of one's own over whole tensors") \
     /* movement */                                                                                                                                                          \
     X(RESHAPE,         "reshape",         MOVEMENT,    1, 1, 1, "shape:sizes!",                                      reshape,         basis,         "the same elements; one size may be -1") \
     X(PERMUTE,         "permute",         MOVEMENT,    1, 1, 1, "axes:axes!",                                        permute,         basis,         "result axis k is operand axis axes[k]") \
@@ -813,6 +963,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SQUEEZE,         "squeeze",         MOVEMENT,    1, 1, 1, "axes:axes",                                         squeeze,         reshape_to,    "without axes of size 1")  \
     X(UNSQUEEZE,       "unsqueeze",       MOVEMENT,    1, 1, 1, "axes:axes!",                                        unsqueeze,       reshape_to,    "with new axes of size 1") \
     X(SLICE,           "slice",           MOVEMENT,    1, 1, 1, "starts:sizes stops:sizes steps:sizes",              slice,           basis,         "start:stop:step on each axis, Python's rules") \
+    X(SLICE_SCATTER,   "slice_scatter",   MOVEMENT,    2, 2, 1, "starts:sizes stops:sizes steps:sizes",              assign,          slice_scatter, "x with its slice replaced by v") \
     X(FLIP,            "flip",            MOVEMENT,    1, 1, 1, "axes:axes",                                         flip,            flip,          "axes reversed")           \
     X(ROLL,            "roll",            MOVEMENT,    1, 1, 1, "shifts:sizes! axes:axes",                           roll,            roll,          "moved along axes, wrapping around") \
     X(PAD,             "pad",             MOVEMENT,    1, 1, 1, "low:sizes high:sizes value:number=0 mode:text=constant|reflect|edge|wrap", pad, pad, "more elements around; negative widths crop") \
@@ -821,15 +972,24 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SPLIT,           "split",           MOVEMENT,    1, 1, 0, "sizes:sizes! axis:axis=0",                          split,           split,         "parts along an axis")     \
     X(TILE,            "tile",            MOVEMENT,    1, 1, 1, "repeats:sizes!",                                    tile,            tile,          "repeated along each axis") \
     X(UNFOLD,          "unfold",          MOVEMENT,    1, 1, 1, "axis:axis! size:int! step:int=1",                   unfold,          basis,         "sliding windows, as a new last axis") \
-    X(SELECT,          "select",          LATER,       1, 1, 1, "axis:axis! index:int!",                             later,           later,         "one entry of an axis, which vanishes") \
+    X(SELECT,          "select",          MOVEMENT,    1, 1, 1, "axis:axis! index:int!",                             select,          select,        "one entry of an axis, which vanishes") \
+    X(DIAGONAL,        "diagonal",        MOVEMENT,    1, 1, 1, "offset:int=0 axis1:axis=0 axis2:axis=1",             diagonal,        diagonal,      "elements with index i, i + offset on two axes, as a last axis") \
+    X(DIAG,            "diag",            MOVEMENT,    1, 1, 1, "k:int=0",                                            diag,            diag,          "the diagonal k of a matrix, or a matrix with this diagonal") \
+    X(REPEAT,          "repeat",          MOVEMENT,    1, 1, 1, "repeats:int! axis:axis",                             repeat,          repeat,        "each entry of the axis repeated") \
+    X(MESHGRID,        "meshgrid",        MOVEMENT,    1, 8, 0, "indexing:text=xy|ij",                                meshgrid,        meshgrid,      "vectors as coordinates of a grid, one result each") \
     /* index */                                                                                                                                                             \
     X(IOTA,            "iota",            INDEX,       0, 0, 1, "shape:sizes! axis:axis dtype:dtype=i64",            iota,            basis,         "0, 1, 2, ... along an axis") \
+    X(ARANGE,          "arange",          INDEX,       0, 0, 1, "start:number=0 stop:number! step:number=1 dtype:dtype", arange,          arange,        "start, start + step, ... before stop") \
+    X(LINSPACE,        "linspace",        INDEX,       0, 0, 1, "start:float! stop:float! num:int=50 endpoint:bool=true dtype:dtype=f32", linspace,        linspace,      "num numbers from start to stop") \
     X(GATHER,          "gather",          INDEX,       2, 2, 1, "axis:axis=0 mode:text=error|clip|wrap",             gather,          basis,         "NumPy's take(x, i, axis)") \
     X(TAKE_ALONG_AXIS, "take_along_axis", INDEX,       2, 2, 1, "axis:axis=-1 mode:text=error|clip|wrap",            take_along_axis, basis,         "an index for each place along the axis") \
+    X(INDEX_SELECT,    "index_select",    INDEX,       2, 2, 1, "axis:axis=0",                                        index_select,    index_select,  "entries i of an axis; i is a vector") \
+    X(EMBEDDING,       "embedding",       INDEX,       2, 2, 1, "",                                                   embedding,       embedding,     "rows i of w: i[...], w[N, D] -> [..., D]") \
+    X(MASKED_FILL,     "masked_fill",     COMPOSITE,   3, 3, 1, "",                                                   masked_fill,     masked_fill,   "mask ? value : x") \
     X(SCATTER,         "scatter",         SCATTER,     3, 3, 1, "axis:axis=0 mode:text=set|add|min|max|mul",       scatter,         basis,         "x with x[i[k]] op= u[k] along the axis")\
-    X(ONE_HOT,         "one_hot",         LATER,       1, 1, 1, "size:int! dtype:dtype=f32",                         later,           later,         "1 at the index, 0 elsewhere, in a new last axis") \
-    X(TRIL,            "tril",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 above diagonal k")      \
-    X(TRIU,            "triu",            LATER,       1, 1, 1, "k:int=0",                                           later,           later,         "0 below diagonal k")      \
+    X(ONE_HOT,         "one_hot",         INDEX,       1, 1, 1, "size:int! dtype:dtype=f32",                         one_hot,         one_hot,       "1 at the index, 0 elsewhere, in a new last axis") \
+    X(TRIL,            "tril",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 above diagonal k")      \
+    X(TRIU,            "triu",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 below diagonal k")      \
     /* reduce */                                                                                                                                                            \
     X(SUM,             "sum",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "sum over axes; integers widen to 64 bits") \
     X(PROD,            "prod",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "product over axes; integers widen to 64 bits") \
@@ -841,7 +1001,8 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(LOGSUMEXP,       "logsumexp",       REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         mean,            logsumexp,     "log(sum(e^x))")           \
     X(VAR,             "var",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sum((x - mean)^2) / (count - correction)") \
     X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var)")               \
-    X(NORM,            "norm",            LATER,       1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         later,           later,         "vector norm")             \
+    X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0") \
+    X(TRACE,           "trace",           COMPOSITE,   1, 1, 1, "offset:int=0 axis1:axis=0 axis2:axis=1 dtype:dtype", trace,           trace,         "sum of a diagonal") \
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
     X(ARGMIN,          "argmin",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first smallest is, i64") \
     /* scan, order */                                                                                                                                                       \
@@ -860,30 +1021,44 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     /* contraction */                                                                                                                                                       \
     X(MATMUL,          "matmul",          CONTRACT,    2, 2, 1, "dtype:dtype",                                       matmul,          matmul,        "[..., M, K] x [..., K, N] -> [..., M, N]") \
     X(DOT,             "dot",             CONTRACT,    2, 2, 1, "lhs_contract:axes rhs_contract:axes lhs_batch:axes rhs_batch:axes dtype:dtype", dot, basis, "general contraction: batch, free of a, free of b") \
-    X(EINSUM,          "einsum",          LATER,       1, 26, 1, "equation:text! dtype:dtype",                       later,           later,         "Einstein summation")      \
+    X(EINSUM,          "einsum",          COMPOSITE,   1, 26, 1, "equation:text! dtype:dtype",                       einsum,          einsum,        "Einstein summation, from left to right") \
     X(LINEAR,          "linear",          CONTRACT,    2, 3, 1, "dtype:dtype",                                       linear,          linear,        "x[..., IN], w[OUT, IN], b[OUT] -> [..., OUT]") \
+    X(OUTER,           "outer",           COMPOSITE,   2, 2, 1, "",                                                   outer,           outer,         "a[i] * b[j] of the flattened operands") \
+    X(KRON,            "kron",            COMPOSITE,   2, 2, 1, "",                                                   kron,            kron,          "Kronecker product") \
+    X(CROSS,           "cross",           COMPOSITE,   2, 2, 1, "axis:axis=-1",                                       cross,           cross,         "cross product along an axis of size 3") \
     /* networks */                                                                                                                                                          \
     X(SOFTMAX,         "softmax",         COMPOSITE,   1, 1, 1, "axis:axis=-1",                                      softmax,         softmax,       "e^x / sum(e^x) along the axis") \
     X(LOG_SOFTMAX,     "log_softmax",     COMPOSITE,   1, 1, 1, "axis:axis=-1",                                      softmax,         softmax,       "log(softmax(x))")         \
     X(LAYER_NORM,      "layer_norm",      COMPOSITE,   1, 3, 1, "axes:axes=-1 eps:float=1e-5",                       layer_norm,      layer_norm,    "(x - mean) / sqrt(var + eps) * g + b") \
     X(RMS_NORM,        "rms_norm",        COMPOSITE,   1, 2, 1, "axes:axes=-1 eps:float=1e-5",                       layer_norm,      rms_norm,      "x / sqrt(mean(x^2) + eps) * g") \
-    X(GROUP_NORM,      "group_norm",      LATER,       1, 3, 1, "groups:int! eps:float=1e-5",                        later,           later,         "layer_norm of groups of channels") \
-    X(BATCH_NORM,      "batch_norm",      LATER,       3, 5, 1, "eps:float=1e-5",                                    later,           later,         "(x - mean) / sqrt(var + eps) * g + b by channel") \
-    X(CONV,            "conv",            LATER,       2, 3, 1, "stride:sizes padding:text=valid dilation:sizes groups:int=1 dtype:dtype", later, later, "convolution over the axes after N, C") \
-    X(CONV_TRANSPOSE,  "conv_transpose",  LATER,       2, 3, 1, "stride:sizes padding:text=valid dilation:sizes groups:int=1 output_padding:sizes dtype:dtype", later, later, "its transpose") \
-    X(MAX_POOL,        "max_pool",        LATER,       1, 1, 1, "size:sizes! stride:sizes padding:text=valid ceil_mode:bool=false", later, later,    "largest of each window")  \
-    X(AVG_POOL,        "avg_pool",        LATER,       1, 1, 1, "size:sizes! stride:sizes padding:text=valid ceil_mode:bool=false count_include_pad:bool=false", later, later, "mean of each window") \
-    X(RESIZE,          "resize",          LATER,       1, 1, 1, "shape:sizes! mode:text=nearest|linear|cubic coordinates:text=half_pixel|align_corners|asymmetric rounding:text=floor|round_half_down|ceil", later, later, "resampled to a shape") \
-    X(CROSS_ENTROPY,   "cross_entropy",   LATER,       2, 2, 1, "axis:axis=-1",                                      later,           later,         "logsumexp(x) - x[label] along the axis") \
-    X(ATTENTION,       "attention",       LATER,       3, 4, 1, "causal:bool=false scale:float",                     later,           later,         "softmax(q k^T * scale + mask) v") \
+    X(GROUP_NORM,      "group_norm",      COMPOSITE,   1, 3, 1, "groups:int! eps:float=1e-5",                        group_norm,      group_norm,    "layer_norm of groups of channels") \
+    X(BATCH_NORM,      "batch_norm",      COMPOSITE,   3, 5, 1, "eps:float=1e-5",                                    batch_norm,      batch_norm,    "(x - mean) / sqrt(var + eps) * g + b by channel") \
+    X(CONV,            "conv",            COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid|same dilation:sizes groups:int=1 dtype:dtype", conv, conv, "convolution over the axes after N, C") \
+    X(CONV_TRANSPOSE,  "conv_transpose",  COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid dilation:sizes groups:int=1 output_padding:sizes dtype:dtype", conv_transpose, conv_transpose, "its transpose") \
+    X(MAX_POOL,        "max_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false", pool, pool, "largest of each window")  \
+    X(AVG_POOL,        "avg_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false count_include_pad:bool=false", pool, pool, "mean of each window") \
+    X(LP_POOL,         "lp_pool",         COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false ord:float=2", pool, pool, "norm of each window") \
+    X(ADAPTIVE_MAX_POOL, "adaptive_max_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "largest of `size` windows that cover each axis") \
+    X(ADAPTIVE_AVG_POOL, "adaptive_avg_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "mean of `size` windows that cover each axis") \
+    X(RESIZE,          "resize",          COMPOSITE,   1, 1, 1, "shape:sizes! mode:text=nearest|linear|cubic coordinates:text=half_pixel|align_corners|asymmetric rounding:text=auto|floor|round_half_down|ceil", resize, resize, "resampled to a shape") \
+    X(CROSS_ENTROPY,   "cross_entropy",   COMPOSITE,   2, 2, 1, "axis:axis=-1",                                      cross_entropy,   cross_entropy, "logsumexp(x) - x[label] along the axis; of probabilities: -sum(p * log_softmax(x))") \
+    X(NLL_LOSS,        "nll_loss",        COMPOSITE,   2, 2, 1, "axis:axis=-1 reduction:text=mean|sum|none",          nll_loss,        nll_loss,      "-x[label] along the axis") \
+    X(MSE_LOSS,        "mse_loss",        COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "(x - y)^2") \
+    X(L1_LOSS,         "l1_loss",         COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "|x - y|") \
+    X(HUBER_LOSS,      "huber_loss",      COMPOSITE,   2, 2, 1, "delta:float=1 reduction:text=mean|sum|none",         loss,            loss,          "d = |x - y|; d <= delta ? d^2/2 : delta*(d - delta/2)") \
+    X(SMOOTH_L1_LOSS,  "smooth_l1_loss",  COMPOSITE,   2, 2, 1, "beta:float=1 reduction:text=mean|sum|none",          loss,            loss,          "d = |x - y|; d < beta ? d^2/(2*beta) : d - beta/2") \
+    X(BINARY_CROSS_ENTROPY,"binary_cross_entropy",COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "-(y*log(x) + (1 - y)*log(1 - x)), each logarithm at least -100") \
+    X(BINARY_CROSS_ENTROPY_WITH_LOGITS,"binary_cross_entropy_with_logits",COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "softplus(x) - x*y") \
+    X(KL_DIV,          "kl_div",          COMPOSITE,   2, 2, 1, "reduction:text=mean|sum|none",                       loss,            loss,          "y == 0 ? 0 : y*(log(y) - x), x are logarithms") \
+    X(ATTENTION,       "attention",       COMPOSITE,   3, 4, 1, "causal:bool=false scale:float",                     attention,       attention,     "softmax(q k^T * scale + mask) v") \
     /* random */                                                                                                                                                            \
     X(RANDOM_BITS,     "random_bits",     RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=u32",                      random,          basis,         "Philox4x32-10 of a key u64[] or u32[2]") \
     X(UNIFORM,         "uniform",         RANDOM,      1, 1, 1, "shape:sizes! low:float=0 high:float=1 dtype:dtype=f32", random,      basis,         "low <= r < high")         \
     X(NORMAL,          "normal",          RANDOM,      1, 1, 1, "shape:sizes! dtype:dtype=f32",                      random,          basis,         "mean 0, variance 1")      \
-    X(DROPOUT,         "dropout",         LATER,       2, 2, 1, "p:float!",                                          later,           later,         "0 with probability p, else x / (1 - p)") \
+    X(DROPOUT,         "dropout",         COMPOSITE,   2, 2, 1, "p:float!",                                          dropout,         dropout,       "0 with probability p, else x / (1 - p)") \
     /* state: the result is the new contents, which has no name of its own in the text */                                                                                   \
-    X(ASSIGN,          "assign",          STATE,       2, 2, 1, "",                                                  assign,          basis,         "overwrites an inout parameter") \
-    X(ASSIGN_SLICE,    "assign_slice",    STATE,       2, 2, 1, "starts:sizes stops:sizes steps:sizes",              assign,          basis,         "overwrites a part of an inout parameter") \
+    X(ASSIGN,          "assign",          STATE,       2, 3, 1, "",                                                  assign,          assign,        "overwrites an inout parameter, or what a view of it shows") \
+    X(ASSIGN_SLICE,    "assign_slice",    STATE,       2, 3, 1, "starts:sizes stops:sizes steps:sizes",              assign,          assign,        "the same through a slice") \
     /* markers */                                                                                                                                                           \
     X(STOP_GRADIENT,   "stop_gradient",   MARKER,      1, 1, 1, "",                                                  marker,          identity,      "x; no gradient flows through") \
     X(CHECKPOINT,      "checkpoint",      MARKER,      1, 1, 1, "",                                                  marker,          identity,      "x; recomputed in the reverse pass") \
@@ -894,6 +1069,9 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(LOOP,            "loop",            REGION,      1, STAXI_MANY, 0, "",                                         loop,            basis,         "body(i, s...) for i = 0 .. n - 1") \
     X(MAP,             "map",             REGION,      1, STAXI_MANY, 0, "",                                                each,            basis,         "body(x...) for each entry of axis 0")\
     X(SCAN,            "scan",            REGION,      1, STAXI_MANY, 0, "carry:int!",                                      each,            basis,         "body(carried..., x...) for each entry of axis 0")\
+    X(NONZERO,         "nonzero",         LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
+    X(UNIQUE,          "unique",          LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
+    X(MASKED_SELECT,   "masked_select",   LATER,       2, 2, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
     X(REDUCE,          "reduce",          LATER,       1, STAXI_MANY, 0, "axes:axes init:sizes!",                    later,           later,         "a reduction with a monoid of one's own")
 /* clang-format on */
 
@@ -960,8 +1138,14 @@ STAXDEF stax_status stax_program_status(const stax_program *p);
 /* A row-major view of the caller's memory. */
 STAXDEF stax_tensor stax_tensor_of(stax_dtype dtype, stax_shape shape, void *data);
 
-/* inputs: one for each input and state in order of declaration (params have no slot); outputs: one for
-   each output. Any number of threads may run one program. On an error outputs hold unspecified values. */
+/* inputs: one for each input and state in order of declaration (params have no slot); outputs: one
+   for each output. Any number of threads may run one program. On an error outputs hold unspecified
+   values. Memory that overlaps gives what it would give apart, or STAX_E_ALIAS before anything is
+   written; the message says which bytes of which two tensors. Inputs may overlap each other. An
+   output or a state may be just the memory of an input (same shape and strides) where nothing reads
+   that input after the first kernel that writes there, and that kernel reads each element where it
+   writes it (stax_interpret: always). All other overlap with outputs, states or the workspace is an
+   error. */
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs);
 /* The same in the caller's workspace (aligned to STAX_ALIGN): allocates nothing. A program with
    regions (cond, while, loop, map, scan) takes its memory itself: it needs 0 bytes here, and may
@@ -997,7 +1181,8 @@ typedef struct stax_figures {
 STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs, stax_figures *out);
 
 typedef struct stax_export_options {
-    bool weights_in_file;                  /* PREFIX.bin instead of arrays in PREFIX.c             */
+    bool weights_in_file;                  /* PREFIX.bin, in this machine's byte order, instead of
+                                              arrays in PREFIX.c                                   */
     bool is_static;                        /* functions are static, for inclusion in one file      */
 } stax_export_options;
 /* Writes DIR/PREFIX.c and DIR/PREFIX.h: standalone, they need nothing of ours. */
@@ -1008,8 +1193,12 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
 typedef enum stax_sum_mode { STAX_SUM_SEQUENTIAL, STAX_SUM_16, STAX_SUM_1024, STAX_SUM_TREE, STAX_SUM_STAX } stax_sum_mode;
 STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode);
 
-/* The op table as text: one line an op with operands, attributes, dtypes, meaning. Free with stax_free. */
+/* The op table as text: one line an op with operands, attributes, dtypes, meaning; "(CPU)": not yet
+   on GPUs. Free with stax_free. */
 STAXDEF char *stax_ops_text(stax_context *ctx);
+/* The dtype of `add` for every pair of operands, tensors and literals, as a table; "-": an error.
+ * Free with stax_free. */
+STAXDEF char *stax_promotion_text(stax_context *ctx);
 
 /* ---- declared now, built later: each gives STAX_E_NOT_BUILT ---- */
 typedef struct stax_jit stax_jit;
@@ -1027,6 +1216,81 @@ STAXDEF int64_t stax_item_int(stax_value v);
 STAXDEF double stax_item_float(stax_value v);
 STAXDEF int64_t stax_size(stax_value v, int axis);
 STAXDEF void stax_assume(stax_value v);
+
+/* ======================================================================================= >>rules
+   REWRITING  a graph made simpler by rules, each an identity that holds for every input, bit for
+   bit. stax_compile does it with the built-in sets; stax_rewrite does it to a graph of yours,
+   with rule sets of your own if you like. The graph given is not changed.
+
+   A pattern is an op and its operands: "mul (neg a) (neg b)". Operands are patterns in parentheses,
+   numbers (met by constants that have this value everywhere, to the bit: 0 is not -0.0), names (met
+   by anything, the same name by the same value), and names after # (met by any such constant). Of a
+   commutative op the operands may stand in either order. "*" alone is met by every op. A
+   replacement is written the same way: an op that is also the pattern's outermost op gets its
+   attributes, others get defaults; an op of constants is computed at once.
+   A rule fires only where the replacement has the dtype and the shape of what it replaces, and only
+   where no operand is lost that can fail when the program runs (an index out of range).
+
+   Termination (P 4.1): every value has a weight, a linear form of the weights of its operands:
+       weight(op(a, b, ...)) = own(op) + factor(op) * (weight(a) + weight(b) + ...)
+   A firing must lower the weight of the value it replaces, so the weight of all outputs together, a
+   natural number, falls with each. This is checked at every firing; a rule that does not is an
+   error that names it. Movement weighs 2 (slice with factor 3, permute with 2: they go down),
+   casts 2, simple arithmetic 4 to 12, other functions 16, activations and composites 64 with
+   factor 8; stax_rule_set.weights changes that. */
+
+typedef struct stax_match stax_match;
+typedef struct stax_rule {
+    const char *name;
+    const char *pattern;
+    const char *replacement;                      /* NULL: `build` makes it                         */
+    bool (*when)(const stax_match *match);        /* NULL: wherever the pattern is met              */
+    stax_value (*build)(const stax_match *match); /* by the functions of >>ops, from matched values */
+                                                  /* alone; stax_none(): not here, after all     
+                                                       */
+} stax_rule;
+typedef struct stax_rule_set {
+    const char *name;
+    const stax_rule *rules;                /* earlier rules are tried first                        */
+    int n_rules;
+    const char *weights;                   /* "sigmoid=100 mul=12*2": own weights, * factors; NULL */
+} stax_rule_set;
+
+/* What a name of the pattern met (with its #); NULL: the value that would be replaced. */
+STAXDEF stax_value stax_matched(const stax_match *match, const char *name);
+/* About any value of a graph. */
+STAXDEF const char *stax_value_op(stax_value v);      /* the op that gives it; "none"               */
+STAXDEF stax_dtype stax_value_dtype(stax_value v);
+STAXDEF stax_shape stax_value_shape(stax_value v);
+STAXDEF bool stax_value_number(stax_value v, double *out); /* is it this number everywhere?         */
+
+/* The zeroed struct means the built-in rules alone, and no trace. */
+typedef struct stax_rewrite_options {
+    const stax_rule_set *sets;             /* tried before the built-in ones                       */
+    int n_sets;
+    bool no_builtin;
+    bool basis;                            /* first written in basis ops, as stax_compile does it  */
+    struct { stax_log_fn func; void *user; } trace; /* a line for each firing: rule, place, node   */
+} stax_rewrite_options;
+/* A new graph: free it with stax_graph_free. NULL: stax_error(ctx). Equal computations are
+   merged and what no output or state needs is left out. Takes time in proportion to the nodes,
+   and no stack. With STAX_DEBUG=rewrite in the environment the trace goes to the log, or to
+   stderr without one. */
+STAXDEF stax_graph *stax_rewrite(const stax_graph *g, const stax_rewrite_options *options);
+/* The graph that stax_compile lowers: in the few basis ops that the interpreter and the compiler
+   know (composite ops, broadcasts and promotions are written out), rewritten by the built-in
+   rules. */
+STAXDEF stax_graph *stax_rewritten(const stax_graph *g);
+
+/* How often each rule fired on the way to a graph that stax_rewrite or stax_rewritten made. The
+   first is "merge" of set "common": values found to be computed twice. False: there is no rule
+   k. */
+typedef struct stax_rule_figures {
+    const char *set, *rule;
+    int64_t fired;
+} stax_rule_figures;
+STAXDEF int stax_graph_n_rules(const stax_graph *g);
+STAXDEF bool stax_graph_rule(const stax_graph *g, int k, stax_rule_figures *out);
 
 /* ======================================================================================= >>cache
    CACHE  compiled kernels, kept on disk under the SHA-256 of all that made them. Deleting files or
@@ -1102,9 +1366,6 @@ STAXDEF const char *stax_dtype_name(stax_dtype dtype);                /* "f32"; 
 STAXDEF size_t stax_dtype_bytes(stax_dtype dtype);                    /* of one element               */
 STAXDEF stax_dtype stax_dtype_named(const char *name);                /* STAX_DTYPE_NONE: unknown     */
 
-/* The same graph in the few basis ops that the interpreter and the compiler know: composite ops,
-   broadcasts and promotions are written out. A new graph: free it with stax_graph_free. */
-STAXDEF stax_graph *stax_rewritten(const stax_graph *g);
 /* The graph in the DOT language of Graphviz; NULL without memory; free by stax_free. */
 STAXDEF char *stax_print_dot(const stax_graph *g);
 
@@ -1127,7 +1388,7 @@ STAXDEF char *stax_print_dot(const stax_graph *g);
 #error "stax: -ffast-math and -Ofast change the bits; compile the implementation without them"
 #endif
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
-#error "stax: x87 arithmetic rounds twice; compile with -msse2 -mfpmath=sse"
+#error "stax: a wider format rounds twice; compile with -msse2 -mfpmath=sse (x87) or -std=gnu99"
 #endif
 /* A host's compiler must not fuse our multiplications and additions, whatever its flags. */
 #if defined(__clang__)
@@ -5315,11 +5576,12 @@ STAXI_SCALAR_FN(sx_f64, fma_f64, (sx_f64 a, sx_f64 b, sx_f64 c),
 )
 
 /* ---- functions of two numbers, one lane at a time ---- */
+/* Q(z) less the 16 bits nearest to its first coefficient, 1/5 */
 STAXI_FN(sx_f64, pow_q_f64, (sx_f64 z),
     sx_f64 z2 = z * z;
     sx_f64 z4 = z2 * z2;
     sx_f64 z8 = z4 * z4;
-    sx_f64 p0 = 0.14285714285713444 * z + 0.20000000000000001;
+    sx_f64 p0 = 0.14285714285713444 * z - 7.629394531138978e-07;
     sx_f64 p1 = 0.090909090530151032 * z + 0.11111111111358234;
     sx_f64 p2 = 0.066664799770906752 * z + 0.076923110922891363;
     sx_f64 p3 = 0.051394841752970072 * z + 0.058886333064183893;
@@ -5328,8 +5590,9 @@ STAXI_FN(sx_f64, pow_q_f64, (sx_f64 z),
     p0 = p2 * z4 + p0;
     return 0.060144780936234155 * z8 + p0;
 )
-/* log a for pow, to about 68 bits: a = 2^k m, s = (m - 1) / (m + 1), log m = 2 s (1 + s^2 / 3 + s^4
-   Q(s^2)); all but Q in two parts. a is positive and finite. */
+/* log a for pow, to 67 bits: a = 2^k m, s = (m - 1) / (m + 1), log m = 2 s (1 + s^2 / 3 + s^4
+   Q(s^2)), all in two parts; s^4 / 5 is exact but for the tail, from 18 bits of s^2 and 16 of 1/5.
+   a is positive and finite. */
 STAXI_SCALAR_FN(sx_f64, pow_log_f64, (sx_f64 a, sx_f64 *tail),
     sx_f64 k = 4503599627371519.0;
     if (a < 2.2250738585072014e-308) {
@@ -5343,10 +5606,13 @@ STAXI_SCALAR_FN(sx_f64, pow_log_f64, (sx_f64 a, sx_f64 *tail),
     sx_f64 s = f / d, p = s * d;
     sx_f64 sl = (((f - p) - sx_(product_tail_f64)(s, d, p)) - s * dl) / d;
     sx_f64 z = s * s, zl = sx_(product_tail_f64)(s, s, z) + 2.0 * s * sl;
-    sx_f64 q = z * z * sx_(pow_q_f64)(z);
+    sx_f64 zh = sx_float64(sx_bits64(z) & 0xfffffff800000000u);
+    sx_f64 q = zh * zh * 0.20000076293945312;
+    sx_f64 ql = ((z - zh) * (z + zh) + 2.0 * z * zl) * 0.20000076293945312;
+    ql = ql + z * z * sx_(pow_q_f64)(z);
     sx_f64 t = z * 0.33333333333333331;
     sx_f64 tl = zl * 0.33333333333333331 + z * 1.8503717077085941e-17;
-    tl = sx_(product_tail_f64)(z, 0.33333333333333331, t) + tl;
+    tl = sx_(product_tail_f64)(z, 0.33333333333333331, t) + tl + ql;
     sx_f64 w = t + q, wl = ((t - w) + q) + tl;
     t = s * w;
     tl = sx_(product_tail_f64)(s, w, t) + (sl * w + s * wl);
@@ -5359,7 +5625,7 @@ STAXI_SCALAR_FN(sx_f64, pow_log_f64, (sx_f64 a, sx_f64 *tail),
     *tail = (r - h) + l;
     return h;
 )
-/* pow, special cases as in C99, annex F: pow(x, 0) = pow(1, y) = 1 even for NaN. 0.95 ulp */
+/* pow, special cases as in C99, annex F: pow(x, 0) = pow(1, y) = 1 even for NaN. 0.97 ulp */
 STAXI_SCALAR_FN(sx_f64, pow_f64, (sx_f64 x, sx_f64 y),
     const sx_f64 inf = sx_float64(0x7ff0000000000000u);
     sx_f64 a = sx_float64(sx_bits64(x) & 0x7fffffffffffffffu);
@@ -5418,7 +5684,7 @@ STAXI_SCALAR_FN(sx_f64, hypot_f64, (sx_f64 x, sx_f64 y),
     s = s + (((v - p) - sx_(product_tail_f64)(s, s, p)) + vl) / (2.0 * s);
     return s * (1.0 / scale);
 )
-/* atan2: y / x in two parts, reduced as in atan. 0.8 ulp */
+/* atan2: y / x in two parts, reduced as in atan. 0.93 ulp */
 STAXI_SCALAR_FN(sx_f64, atan2_f64, (sx_f64 y, sx_f64 x),
     const sx_f64 inf = sx_float64(0x7ff0000000000000u);
     sx_u64 sign = sx_bits64(y) & 0x8000000000000000u;
@@ -5511,8 +5777,8 @@ STAXI_SCALAR_FN(sx_f64, floor_divide_f64, (sx_f64 x, sx_f64 y),
 )
 /* clang-format on */
 
-/* =======================================================================================
-   >>scalarops SCALAR OPS  the simple elementwise ops, the casts, random numbers; and the table of
+/* =================================================================================== >>scalarops
+   SCALAR OPS  the simple elementwise ops, the casts, random numbers; and the table of
    all scalar functions. In:  a basis op and a dtype.   Out: its function: text for kernels, loop
    for the interpreter. Floats are texts in the vector vocabulary for f32 and f64. Integers are
    plain C: all arithmetic that may wrap is unsigned, what C leaves undefined (x / 0, INT_MIN / -1,
@@ -5529,6 +5795,9 @@ STAXI_FN(sx_f64, canon_f64, (sx_f64 x),
     return sx_sel64(sx_ne64(x, x), sx_float64(sx_ku64(0x7ff8000000000000u)), x); )
 #define sx_canon32(x) sx_(canon_f32)(x)
 #define sx_canon64(x) sx_(canon_f64)(x)
+/* the op: itself nothing, but what it gives counts as computed */
+STAXI_FN(sx_f32, quiet_f32, (sx_f32 x), return x; )
+STAXI_FN(sx_f64, quiet_f64, (sx_f64 x), return x; )
 
 /* ---- fused multiply-add ----
    The instruction where the compiler is sure to use it, else our exact emulation; never libm's. */
@@ -5886,6 +6155,7 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
     X(d, D, GELU, gelu, UNARY, V, V, NULL)                                                        \
     X(d, D, SILU, silu, UNARY, V, V, NULL)                                                        \
     X(d, D, SOFTPLUS, softplus, UNARY, V, V, NULL)                                                \
+    X(d, D, QUIET, quiet, UNARY, V, V, "$a")                                                      \
     X(d, D, RELU, relu, UNARY, V, V, NULL)                                                        \
     X(d, D, ISNAN, isnan, TEST1, V, V, NULL)                                                      \
     X(d, D, ISINF, isinf, TEST1, V, V, NULL)                                                      \
@@ -5975,13 +6245,15 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
     STAXI_BOOL_OPS(X, b8, BOOL)
 
 /* Random ops, by the dtype of the result. The operands are the key (u64) and the position (i64). */
+#define STAXI_RANDOM_INTS(X, d, D) X(d, D, RANDOM_BITS, random_bits, RANDOM, L, L, NULL)
+#define STAXI_RANDOM_FLOATS(X, d, D)                                                              \
+    X(d, D, UNIFORM, uniform, RANDOM, L, L, NULL)                                                 \
+    X(d, D, NORMAL, normal, RANDOM, L, L, NULL)
 #define STAXI_RANDOM_ROWS(X)                                                                      \
-    X(u32, U32, RANDOM_BITS, random_bits, RANDOM, L, L, NULL)                                     \
-    X(u64, U64, RANDOM_BITS, random_bits, RANDOM, L, L, NULL)                                     \
-    X(f32, F32, UNIFORM, uniform, RANDOM, L, L, NULL)                                             \
-    X(f64, F64, UNIFORM, uniform, RANDOM, L, L, NULL)                                             \
-    X(f32, F32, NORMAL, normal, RANDOM, L, L, NULL)                                               \
-    X(f64, F64, NORMAL, normal, RANDOM, L, L, NULL)
+    STAXI_RANDOM_INTS(X, u32, U32)                                                                \
+    STAXI_RANDOM_INTS(X, u64, U64)                                                                \
+    STAXI_RANDOM_FLOATS(X, f32, F32)                                                              \
+    STAXI_RANDOM_FLOATS(X, f64, F64)
 
 /* result, its dtype, operand, its dtype, form */
 #define STAXI_CAST_ROWS(X)                                                                        \
@@ -6006,6 +6278,22 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
     X(u64, U64, b8, BOOL, L) X(b8, BOOL, f32, F32, V) X(f32, F32, b8, BOOL, V)                    \
     X(b8, BOOL, f64, F64, V) X(f64, F64, b8, BOOL, V) STAXI_INT_PAIRS(X)
 /* clang-format on */
+
+typedef enum staxi_form {
+    STAXI_FORM_VECTOR, /* a text in the vector vocabulary        */
+    STAXI_FORM_SCALAR  /* a text for width 1: called lane by lane */
+} staxi_form;
+typedef struct staxi_scalar_fn staxi_scalar_fn;
+struct staxi_scalar_fn {
+    stax_op op; /* STAX_OP_CAST, STAX_OP_BITCAST too */
+    stax_dtype operand, result;
+    int arity;
+    staxi_form form;
+    const char *name;  /* "exp_f32": sx_(exp_f32) in texts            */
+    const char *text;  /* its definition                               */
+    const char *infix; /* "$a + $b", or NULL                           */
+    void (*loop)(const staxi_scalar_fn *f, void *out, const void *const *in, int64_t n);
+};
 
 /* Loops over contiguous arrays: what the interpreter runs. KEEP settles NaN, and narrows to the
  * type in memory. */
@@ -6039,26 +6327,29 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
 #define STAXI_KEEP_bf16(x) ((uint16_t)(x))
 #define STAXI_KEEP_f8e4m3(x) ((uint8_t)(x))
 #define STAXI_KEEP_f8e5m2(x) ((uint8_t)(x))
-#define STAXI_LOOP1(fn, R, KEEP, A)                                                               \
-    static void staxi_loop_##fn(void *out, const void *const *in, int64_t n) {                    \
-        const A *a = (const A *)in[0];                                                            \
-        R *r = (R *)out;                                                                          \
-        for (int64_t i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(a[i]));                            \
+#define STAXI_LOOP1(fn, R, KEEP, A)                            \
+    {                                                          \
+        const A *a = (const A *)in[0];                         \
+        R *r = (R *)out;                                       \
+        for (i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(a[i])); \
+        return;                                                \
     }
-#define STAXI_LOOP2(fn, R, KEEP, A)                                                               \
-    static void staxi_loop_##fn(void *out, const void *const *in, int64_t n) {                    \
-        const A *a = (const A *)in[0];                                                            \
-        const A *b = (const A *)in[1];                                                            \
-        R *r = (R *)out;                                                                          \
-        for (int64_t i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(a[i], b[i]));                      \
+#define STAXI_LOOP2(fn, R, KEEP, A)                                  \
+    {                                                                \
+        const A *a = (const A *)in[0];                               \
+        const A *b = (const A *)in[1];                               \
+        R *r = (R *)out;                                             \
+        for (i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(a[i], b[i])); \
+        return;                                                      \
     }
-#define STAXI_LOOP3(fn, R, KEEP, C, A)                                                            \
-    static void staxi_loop_##fn(void *out, const void *const *in, int64_t n) {                    \
-        const C *c = (const C *)in[0];                                                            \
-        const A *a = (const A *)in[1];                                                            \
-        const A *b = (const A *)in[2];                                                            \
-        R *r = (R *)out;                                                                          \
-        for (int64_t i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(c[i], a[i], b[i]));                \
+#define STAXI_LOOP3(fn, R, KEEP, C, A)                                     \
+    {                                                                      \
+        const C *c = (const C *)in[0];                                     \
+        const A *a = (const A *)in[1];                                     \
+        const A *b = (const A *)in[2];                                     \
+        R *r = (R *)out;                                                   \
+        for (i = 0; i < n; i++) r[i] = KEEP(staxi_##fn(c[i], a[i], b[i])); \
+        return;                                                            \
     }
 #define STAXI_LOOP_UNARY(fn, d) STAXI_LOOP1(fn, STAXI_MEM_##d, STAXI_KEEP_##d, STAXI_MEM_##d)
 #define STAXI_LOOP_BINARY(fn, d) STAXI_LOOP2(fn, STAXI_MEM_##d, STAXI_KEEP_##d, STAXI_MEM_##d)
@@ -6069,34 +6360,45 @@ STAXI_FN(sx_f64, f64_bits_of_i64, (sx_i64 a), return sx_float64(sx_u64_of_i64(a)
 #define STAXI_LOOP_TEST1(fn, d) STAXI_LOOP1(fn, uint8_t, STAXI_KEEP_b8, STAXI_MEM_##d)
 #define STAXI_LOOP_TEST2(fn, d) STAXI_LOOP2(fn, uint8_t, STAXI_KEEP_b8, STAXI_MEM_##d)
 /* in: the key, and the position of the first element */
-#define STAXI_LOOP_RANDOM(fn, d)                                                                  \
-    static void staxi_loop_##fn(void *out, const void *const *in, int64_t n) {                    \
-        uint64_t key = *(const uint64_t *)in[0];                                                  \
-        uint64_t first = *(const uint64_t *)in[1];                                                \
-        STAXI_MEM_##d *r = (STAXI_MEM_##d *)out;                                                  \
-        for (int64_t i = 0; i < n; i++) r[i] = staxi_##fn(key, first + (uint64_t)i);              \
+#define STAXI_LOOP_RANDOM(fn, d)                                             \
+    {                                                                        \
+        uint64_t key = *(const uint64_t *)in[0];                             \
+        uint64_t first = *(const uint64_t *)in[1];                           \
+        STAXI_MEM_##d *r = (STAXI_MEM_##d *)out;                             \
+        for (i = 0; i < n; i++) r[i] = staxi_##fn(key, first + (uint64_t)i); \
+        return;                                                              \
     }
-#define STAXI_OP_LOOP(d, D, OP, name, kind, form32, form64, infix) STAXI_LOOP_##kind(name##_##d, d)
-#define STAXI_CAST_LOOP(t, T, f, F, form)                                                         \
-    STAXI_LOOP1(t##_of_##f, STAXI_MEM_##t, STAXI_KEEP_##t, STAXI_MEM_##f)
-STAXI_SCALAR_ROWS(STAXI_OP_LOOP)
-STAXI_RANDOM_ROWS(STAXI_OP_LOOP)
-STAXI_CAST_ROWS(STAXI_CAST_LOOP)
-
-typedef enum staxi_form {
-    STAXI_FORM_VECTOR, /* a text in the vector vocabulary        */
-    STAXI_FORM_SCALAR  /* a text for width 1: called lane by lane */
-} staxi_form;
-typedef struct staxi_scalar_fn {
-    stax_op op; /* STAX_OP_CAST, STAX_OP_BITCAST too */
-    stax_dtype operand, result;
-    int arity;
-    staxi_form form;
-    const char *name;  /* "exp_f32": sx_(exp_f32) in texts            */
-    const char *text;  /* its definition                               */
-    const char *infix; /* "$a + $b", or NULL                           */
-    void (*loop)(void *out, const void *const *in, int64_t n);
-} staxi_scalar_fn;
+/* One function for each table rather than one for each row: compilers spend their time by function.
+ */
+#define STAXI_OP_CASE(d, D, OP, name, kind, form32, form64, infix) \
+    case STAX_OP_##OP:                                             \
+        STAXI_LOOP_##kind(name##_##d, d)
+#define STAXI_CAST_CASE(t, T, f, F, form)       \
+    case STAX_##T *STAX_DTYPE_COUNT + STAX_##F: \
+        STAXI_LOOP1(t##_of_##f, STAXI_MEM_##t, STAXI_KEEP_##t, STAXI_MEM_##f)
+#define STAXI_LOOPS(d, key, cases)                                                          \
+    static void staxi_loops_##d(const staxi_scalar_fn *f, void *out, const void *const *in, \
+                                int64_t n) {                                                \
+        int64_t i;                                                                          \
+        switch (key) { cases default : return; }                                            \
+    }
+STAXI_LOOPS(f32, f->op,
+            STAXI_FLOAT_OPS(STAXI_OP_CASE, f32, F32) STAXI_RANDOM_FLOATS(STAXI_OP_CASE, f32, F32))
+STAXI_LOOPS(f64, f->op,
+            STAXI_FLOAT_OPS(STAXI_OP_CASE, f64, F64) STAXI_RANDOM_FLOATS(STAXI_OP_CASE, f64, F64))
+STAXI_LOOPS(i64, f->op, STAXI_INT_OPS(STAXI_OP_CASE, i64, I64))
+STAXI_LOOPS(i32, f->op, STAXI_INT_OPS(STAXI_OP_CASE, i32, I32))
+STAXI_LOOPS(i16, f->op, STAXI_INT_OPS(STAXI_OP_CASE, i16, I16))
+STAXI_LOOPS(i8, f->op, STAXI_INT_OPS(STAXI_OP_CASE, i8, I8))
+STAXI_LOOPS(u64, f->op,
+            STAXI_INT_OPS(STAXI_OP_CASE, u64, U64) STAXI_RANDOM_INTS(STAXI_OP_CASE, u64, U64))
+STAXI_LOOPS(u32, f->op,
+            STAXI_INT_OPS(STAXI_OP_CASE, u32, U32) STAXI_RANDOM_INTS(STAXI_OP_CASE, u32, U32))
+STAXI_LOOPS(u16, f->op, STAXI_INT_OPS(STAXI_OP_CASE, u16, U16))
+STAXI_LOOPS(u8, f->op, STAXI_INT_OPS(STAXI_OP_CASE, u8, U8))
+STAXI_LOOPS(b8, f->op, STAXI_BOOL_OPS(STAXI_OP_CASE, b8, BOOL))
+STAXI_LOOPS(cast, (int)f->result *STAX_DTYPE_COUNT + (int)f->operand,
+            STAXI_CAST_ROWS(STAXI_CAST_CASE))
 
 #define STAXI_ARITY_UNARY 1
 #define STAXI_ARITY_BINARY 2
@@ -6126,37 +6428,37 @@ typedef struct staxi_scalar_fn {
 #define STAXI_FORM_u16(form32, form64) STAXI_FORM_##form32
 #define STAXI_FORM_u32(form32, form64) STAXI_FORM_##form32
 #define STAXI_FORM_u64(form32, form64) STAXI_FORM_##form32
-#define STAXI_OP_ENTRY(d, D, OP, name, kind, form32, form64, infix)                               \
-    {STAX_OP_##OP,                                                                                \
-     STAX_##D,                                                                                    \
-     STAXI_GIVES_##kind(D),                                                                       \
-     STAXI_ARITY_##kind,                                                                          \
-     STAXI_FORM_##d(form32, form64),                                                              \
-     #name "_" #d,                                                                                \
-     staxi_text_##name##_##d,                                                                     \
-     infix,                                                                                       \
-     staxi_loop_##name##_##d},
+#define STAXI_OP_ENTRY(d, D, OP, name, kind, form32, form64, infix) \
+    {STAX_OP_##OP,                                                  \
+     STAX_##D,                                                      \
+     STAXI_GIVES_##kind(D),                                         \
+     STAXI_ARITY_##kind,                                            \
+     STAXI_FORM_##d(form32, form64),                                \
+     #name "_" #d,                                                  \
+     staxi_text_##name##_##d,                                       \
+     infix,                                                         \
+     staxi_loops_##d},
 /* a mask of 64-bit lanes: the same bytes in memory, so no loop of its own */
-#define STAXI_MASK64_ENTRY(d, D, OP, name, kind, form32, form64, infix)                           \
-    {STAX_OP_##OP,                                                                                \
-     STAX_BOOL,                                                                                   \
-     STAX_BOOL,                                                                                   \
-     STAXI_ARITY_##kind,                                                                          \
-     STAXI_FORM_VECTOR,                                                                           \
-     #name "_" #d,                                                                                \
-     staxi_text_##name##_##d,                                                                     \
-     infix,                                                                                       \
-     staxi_loop_##name##_b8},
-#define STAXI_CAST_ENTRY(t, T, f, F, form)                                                        \
-    {STAX_OP_CAST,                                                                                \
-     STAX_##F,                                                                                    \
-     STAX_##T,                                                                                    \
-     1,                                                                                           \
-     STAXI_FORM_##form,                                                                           \
-     #t "_of_" #f,                                                                                \
-     staxi_text_##t##_of_##f,                                                                     \
-     NULL,                                                                                        \
-     staxi_loop_##t##_of_##f},
+#define STAXI_MASK64_ENTRY(d, D, OP, name, kind, form32, form64, infix) \
+    {STAX_OP_##OP,                                                      \
+     STAX_BOOL,                                                         \
+     STAX_BOOL,                                                         \
+     STAXI_ARITY_##kind,                                                \
+     STAXI_FORM_VECTOR,                                                 \
+     #name "_" #d,                                                      \
+     staxi_text_##name##_##d,                                           \
+     infix,                                                             \
+     staxi_loops_b8},
+#define STAXI_CAST_ENTRY(t, T, f, F, form) \
+    {STAX_OP_CAST,                         \
+     STAX_##F,                             \
+     STAX_##T,                             \
+     1,                                    \
+     STAXI_FORM_##form,                    \
+     #t "_of_" #f,                         \
+     staxi_text_##t##_of_##f,              \
+     NULL,                                 \
+     staxi_loops_cast},
 static const staxi_scalar_fn staxi_scalar_fns[] = {STAXI_SCALAR_ROWS(STAXI_OP_ENTRY)
                                                        STAXI_RANDOM_ROWS(STAXI_OP_ENTRY)};
 static const staxi_scalar_fn staxi_mask64_fns[] = {STAXI_BOOL_OPS(STAXI_MASK64_ENTRY, b64, BOOL)};
@@ -6168,6 +6470,14 @@ static const staxi_scalar_fn *staxi_scalar_find(stax_op op, stax_dtype operand) 
     for (size_t i = 0; i < sizeof staxi_scalar_fns / sizeof staxi_scalar_fns[0]; i++) {
         const staxi_scalar_fn *f = &staxi_scalar_fns[i];
         if (f->op == op && f->operand == operand) return f;
+    }
+    return NULL;
+}
+/* The function called "exp_f32", say; NULL: there is none. */
+static const staxi_scalar_fn *staxi_scalar_named(const char *name, size_t n) {
+    for (size_t i = 0; i < sizeof staxi_scalar_fns / sizeof staxi_scalar_fns[0]; i++) {
+        const staxi_scalar_fn *f = &staxi_scalar_fns[i];
+        if (strlen(f->name) == n && memcmp(f->name, name, n) == 0) return f;
     }
     return NULL;
 }
@@ -8052,6 +8362,7 @@ typedef struct staxi_value_info {
 
 typedef struct staxi_node {
     uint16_t op;                           /* stax_op                                              */
+    uint16_t origin;                       /* basis graph: the user's op that this is a part of    */
     uint8_t n_results, n_regions;
     uint32_t n_sources;
     uint32_t first_value;                  /* results are values first_value .. + n_results - 1    */
@@ -8081,6 +8392,15 @@ typedef struct staxi_output {
 
 typedef struct staxi_symbol { const char *name; int64_t lo, hi; staxi_ix ix; } staxi_symbol;
 
+/* A place is a file's number and a line; in a parsed file, the number of a spot. */
+typedef struct staxi_file {
+    const char *name;
+    bool parsed;
+} staxi_file;
+typedef struct staxi_spot {
+    int line, column;
+} staxi_spot;
+
 struct stax_graph {
     stax_context *ctx;
     stax_graph *root, *outer;              /* regions: the outermost and the enclosing graph       */
@@ -8092,9 +8412,13 @@ struct stax_graph {
     staxi_input *inputs;    size_t n_inputs, cap_inputs;       /* in order of declaration; captures of regions too */
     staxi_output *outputs;  size_t n_outputs, cap_outputs;
     staxi_symbol *symbols;  size_t n_symbols, cap_symbols;     /* root only                        */
-    const char **files;     size_t n_files, cap_files;         /* root only: interned file names   */
+    staxi_file *files;
+    size_t n_files, cap_files; /* root only: interned file names   */
+    staxi_spot *spots;
+    size_t n_spots, cap_spots;             /* root only: of parsed statements  */
     bool unfused;                          /* option contraction="unfused"                         */
     bool no_signed_zeros;                  /* option signed_zeros=false                            */
+    stax_rule_figures *fired; size_t n_fired;                  /* root only: of the rules that made it */
     stax_status status;                    /* root only: the first offence, sticky                 */
     char *message;
     size_t message_bytes;
@@ -8216,6 +8540,7 @@ typedef enum staxi_op_class {
     STAXI_CLASS_SCAN,
     STAXI_CLASS_SORT,
     STAXI_CLASS_SCATTER,
+    STAXI_CLASS_CALL,
     STAXI_CLASS_COMPOSITE,
     STAXI_CLASS_STATE,
     STAXI_CLASS_MARKER,
@@ -8223,17 +8548,125 @@ typedef enum staxi_op_class {
     STAXI_CLASS_LATER
 } staxi_op_class;
 
+/* What each rule of inference takes, for `staxc ops`. A rule without a line here does not compile.
+ */
+/* clang-format off */
+#define STAXI_DTYPES_given            "any"
+#define STAXI_DTYPES_number           "numbers"
+#define STAXI_DTYPES_same             "any but f8"
+#define STAXI_DTYPES_float            "floats; integers, bool as f32"
+#define STAXI_DTYPES_predicate        "any but f8; gives bool"
+#define STAXI_DTYPES_bits             "integers, bool"
+#define STAXI_DTYPES_promote          "any but f8"
+#define STAXI_DTYPES_promote_numbers  "numbers"
+#define STAXI_DTYPES_compare          "any but f8; gives bool"
+#define STAXI_DTYPES_shift            "integers"
+#define STAXI_DTYPES_where            "bool, then any"
+#define STAXI_DTYPES_clip             "numbers"
+#define STAXI_DTYPES_cast             "any"
+#define STAXI_DTYPES_bitcast          "any of one width"
+#define STAXI_DTYPES_custom           "any but f8"
+#define STAXI_DTYPES_reshape          "any"
+#define STAXI_DTYPES_permute          "any"
+#define STAXI_DTYPES_transpose        "any"
+#define STAXI_DTYPES_expand           "any"
+#define STAXI_DTYPES_squeeze          "any"
+#define STAXI_DTYPES_unsqueeze        "any"
+#define STAXI_DTYPES_slice            "any"
+#define STAXI_DTYPES_assign           "any"
+#define STAXI_DTYPES_flip             "any"
+#define STAXI_DTYPES_roll             "any"
+#define STAXI_DTYPES_pad              "any"
+#define STAXI_DTYPES_concat           "any"
+#define STAXI_DTYPES_stack            "any"
+#define STAXI_DTYPES_split            "any"
+#define STAXI_DTYPES_tile             "any"
+#define STAXI_DTYPES_unfold           "any"
+#define STAXI_DTYPES_select           "any"
+#define STAXI_DTYPES_iota             "gives numbers"
+#define STAXI_DTYPES_gather           "any, indices integers"
+#define STAXI_DTYPES_take_along_axis  "any, indices integers"
+#define STAXI_DTYPES_scatter          "any, indices integers"
+#define STAXI_DTYPES_one_hot          "indices integers"
+#define STAXI_DTYPES_triangle         "any"
+#define STAXI_DTYPES_scan             "any but f8"
+#define STAXI_DTYPES_frexp            "floats; integers, bool as f32"
+#define STAXI_DTYPES_prelu            "floats; integers, bool as f32"
+#define STAXI_DTYPES_glu              "floats; integers, bool as f32"
+#define STAXI_DTYPES_ldexp            "floats, i integers"
+#define STAXI_DTYPES_diagonal         "any"
+#define STAXI_DTYPES_diag             "any"
+#define STAXI_DTYPES_repeat           "any"
+#define STAXI_DTYPES_meshgrid         "any"
+#define STAXI_DTYPES_arange           "gives numbers"
+#define STAXI_DTYPES_linspace         "gives floats"
+#define STAXI_DTYPES_index_select     "any, indices integers"
+#define STAXI_DTYPES_embedding        "any, indices integers"
+#define STAXI_DTYPES_masked_fill      "any, mask bool"
+#define STAXI_DTYPES_trace            "any but f8"
+#define STAXI_DTYPES_outer            "any but f8"
+#define STAXI_DTYPES_kron             "any but f8"
+#define STAXI_DTYPES_cross            "any but f8"
+#define STAXI_DTYPES_nll_loss         "floats, labels integers"
+#define STAXI_DTYPES_loss             "floats; integers, bool as f32"
+#define STAXI_DTYPES_unsized          "any"
+#define STAXI_DTYPES_each             "any but f8"
+#define STAXI_DTYPES_custom_call      "any but f8"
+#define STAXI_DTYPES_sum              "any but f8"
+#define STAXI_DTYPES_extreme          "any but f8"
+#define STAXI_DTYPES_mean             "floats; integers, bool as f32"
+#define STAXI_DTYPES_truth            "any but f8; gives bool"
+#define STAXI_DTYPES_variance         "floats; integers, bool as f32"
+#define STAXI_DTYPES_norm             "floats; integers, bool as f32"
+#define STAXI_DTYPES_arg              "any but f8; gives i64"
+#define STAXI_DTYPES_sort             "any but f8"
+#define STAXI_DTYPES_topk             "any but f8"
+#define STAXI_DTYPES_kthvalue         "any but f8"
+#define STAXI_DTYPES_median           "any but f8"
+#define STAXI_DTYPES_searchsorted     "any but f8; gives i64"
+#define STAXI_DTYPES_matmul           "any but f8"
+#define STAXI_DTYPES_dot              "any but f8"
+#define STAXI_DTYPES_einsum           "any but f8"
+#define STAXI_DTYPES_linear           "any but f8"
+#define STAXI_DTYPES_softmax          "floats; integers, bool as f32"
+#define STAXI_DTYPES_layer_norm       "floats; integers, bool as f32"
+#define STAXI_DTYPES_group_norm       "floats; integers, bool as f32"
+#define STAXI_DTYPES_batch_norm       "floats; integers, bool as f32"
+#define STAXI_DTYPES_conv             "any but f8"
+#define STAXI_DTYPES_conv_transpose   "any but f8"
+#define STAXI_DTYPES_pool             "any but f8"
+#define STAXI_DTYPES_adaptive_pool    "any but f8"
+#define STAXI_DTYPES_resize           "any"
+#define STAXI_DTYPES_cross_entropy    "floats, labels integers"
+#define STAXI_DTYPES_attention        "floats; integers, bool as f32"
+#define STAXI_DTYPES_random           "key u64[] or u32[2]"
+#define STAXI_DTYPES_dropout          "floats, key u64[] or u32[2]"
+#define STAXI_DTYPES_marker           "any"
+#define STAXI_DTYPES_cond             "bool, then any"
+#define STAXI_DTYPES_while            "any"
+#define STAXI_DTYPES_loop             "i64, then any"
+#define STAXI_DTYPES_later            "any"
+/* clang-format on */
+
 typedef struct staxi_op_row {
     const char *name;
     staxi_op_class cls;
     int least, most, n_results; /* operands; results, 0: as many as the node says */
-    const char *attrs, *doc;
+    const char *attrs, *dtypes, *doc;
 } staxi_op_row;
 
 #define STAXI_OP_ROW(id, name, cls, least, most, results, attrs, infer, expand, doc) \
-    {name, STAXI_CLASS_##cls, least, most, results, attrs, STAXI_SAY(doc)},
+    {                                                                                \
+        name,                                                                        \
+        STAXI_CLASS_##cls,                                                           \
+        least,                                                                       \
+        most,                                                                        \
+        results,                                                                     \
+        attrs,                                                                       \
+        STAXI_SAY(STAXI_DTYPES_##infer),                                             \
+        STAXI_SAY(doc)},
 static const staxi_op_row staxi_op_rows[STAX_OP_COUNT] = {
-    {"none", STAXI_CLASS_LATER, 0, 0, 0, "", ""}, STAXI_OPS(STAXI_OP_ROW)};
+    {"none", STAXI_CLASS_LATER, 0, 0, 0, "", "", ""}, STAXI_OPS(STAXI_OP_ROW)};
 #undef STAXI_OP_ROW
 
 static const staxi_op_row *staxi_op_info(stax_op op) { return &staxi_op_rows[op]; }
@@ -8261,6 +8694,7 @@ typedef enum staxi_schema_kind {
     STAXI_IS_AXIS,
     STAXI_IS_AXES,
     STAXI_IS_NUMBER,
+    STAXI_IS_PAIRS,
     STAXI_IS_SIZES
 } staxi_schema_kind;
 
@@ -8273,7 +8707,7 @@ typedef struct staxi_schema {
 
 static staxi_schema_kind staxi_schema_kind_of(const char *s) {
     static const char *const kinds[] = {"int",  "float", "bool",   "dtype", "text",
-                                        "axis", "axes",  "number", "sizes"};
+                                        "axis", "axes",  "number", "pairs", "sizes"};
     int k = 0;
     while (k < STAXI_IS_SIZES && strncmp(s, kinds[k], strlen(kinds[k])) != 0) k++;
     return (staxi_schema_kind)k;
@@ -8317,7 +8751,9 @@ static int staxi_schema_find(stax_op op, const char *name, size_t n) {
 /* ---- attribute values ------------------------------------------------------------------------ */
 
 #define STAXI_MAX_ATTRS 8
+#define STAXI_MAX_OPERANDS 8 /* of an elementwise op */
 #define STAXI_ALL_AXES (-1) /* as the length of a list of axes */
+#define STAXI_PAIRS 2       /* `i` of a LIST that is written [[a, b], ...] */
 
 static staxi_attr staxi_attr_none(void) {
     staxi_attr a;
@@ -8437,6 +8873,7 @@ static void staxi_put_type(staxi_text *t, const stax_graph *g, const staxi_type 
 /* ---- messages -------------------------------------------------------------------------------- */
 
 #define STAXI_LINE_BITS 20 /* of a place; the other 12 are the file's number */
+#define STAXI_LINE_MOST ((1u << STAXI_LINE_BITS) - 1)
 #define STAXI_MAX_DEPTH 64 /* regions inside regions */
 
 /* staxi_putf, and: %T a type, %I an index expression, %A a size of the public interface,
@@ -8471,34 +8908,75 @@ static void staxi_put_message(staxi_text *t, const stax_graph *g, const char *fo
 }
 
 static void staxi_put_place(staxi_text *t, const stax_graph *g, uint32_t place) {
-    uint32_t file = place >> STAXI_LINE_BITS;
-    if (file == 0 || file > g->root->n_files) return;
-    staxi_putf(t, "%s:%d: ", g->root->files[file - 1],
-               (int)(place & ((1u << STAXI_LINE_BITS) - 1)));
+    const stax_graph *root = g->root;
+    uint32_t file = place >> STAXI_LINE_BITS, at = place & STAXI_LINE_MOST;
+    if (file == 0 || file > root->n_files) return;
+    if (!root->files[file - 1].parsed)
+        staxi_putf(t, "%s:%d: ", root->files[file - 1].name, (int)at);
+    else if (at < root->n_spots)
+        staxi_putf(t, "%s:%d:%d: ", root->files[file - 1].name, root->spots[at].line,
+                   root->spots[at].column);
+    else
+        staxi_putf(t, "%s: ", root->files[file - 1].name);
 }
 
-/* The interned place of a line; 0 when there is no more room for file names. */
 static void *staxi_graph_grow(stax_graph *g, void *items, size_t n, size_t *cap, size_t item_bytes);
 
-static uint32_t staxi_place(stax_graph *g, const char *file, int line) {
+/* The number of a file, from 1; 0 when there is no more room for names. */
+static uint32_t staxi_file_number(stax_graph *g, const char *name, bool parsed) {
     stax_graph *root = g->root;
-    const uint32_t most = (1u << STAXI_LINE_BITS) - 1;
     size_t k = root->n_files;
+    char *copy;
     void *files;
-    if (!file || line < 0) return 0;
-    while (k > 0 && strcmp(root->files[k - 1], file) != 0) k--;
-    if (k == 0) {
-        char *copy;
-        if (root->n_files >= (1u << (32 - STAXI_LINE_BITS)) - 1) return 0;
-        copy = staxi_arena_text(&root->arena, file, strlen(file));
-        files = staxi_graph_grow(root, (void *)root->files, root->n_files, &root->cap_files,
-                                 sizeof *root->files);
-        if (!copy || !files) return 0;
-        root->files = (const char **)files;
-        root->files[root->n_files] = copy;
-        k = ++root->n_files;
+    while (k > 0 && (root->files[k - 1].parsed != parsed || strcmp(root->files[k - 1].name, name)))
+        k--;
+    if (k > 0) return (uint32_t)k;
+    if (root->n_files >= (1u << (32 - STAXI_LINE_BITS)) - 1) return 0;
+    copy = staxi_arena_text(&root->arena, name, strlen(name));
+    files =
+        staxi_graph_grow(root, root->files, root->n_files, &root->cap_files, sizeof *root->files);
+    if (!copy || !files) return 0;
+    root->files = (staxi_file *)files;
+    root->files[root->n_files].name = copy;
+    root->files[root->n_files].parsed = parsed;
+    return (uint32_t)++root->n_files;
+}
+
+/* The interned place of a line in C; 0: unknown. */
+static uint32_t staxi_place(stax_graph *g, const char *file, int line) {
+    uint32_t k = file && line >= 0 ? staxi_file_number(g, file, false) : 0;
+    if (k == 0) return 0;
+    return k << STAXI_LINE_BITS |
+           ((uint32_t)line < STAXI_LINE_MOST ? (uint32_t)line : STAXI_LINE_MOST);
+}
+
+static bool staxi_spot_add(stax_graph *root, int line, int column) {
+    void *spots =
+        staxi_graph_grow(root, root->spots, root->n_spots, &root->cap_spots, sizeof *root->spots);
+    if (!spots) return false;
+    root->spots = (staxi_spot *)spots;
+    root->spots[root->n_spots].line = line;
+    root->spots[root->n_spots++].column = column;
+    return true;
+}
+
+/* The interned place of a statement in a text; past 2^20 statements only the file is known. */
+static uint32_t staxi_place_parsed(stax_graph *g, const char *file, int line, int column) {
+    stax_graph *root = g->root;
+    uint32_t k = staxi_file_number(g, file, true) << STAXI_LINE_BITS;
+    if (root->n_spots >= STAXI_LINE_MOST) return k | STAXI_LINE_MOST;
+    return staxi_spot_add(root, line, column) ? k | (uint32_t)(root->n_spots - 1) : 0;
+}
+
+/* So that places of one graph are places of another, still empty. False: out of memory. */
+static bool staxi_places_copy(stax_graph *to, const stax_graph *from) {
+    for (size_t k = 0; k < from->n_files; k++) {
+        if (!staxi_file_number(to, from->files[k].name, from->files[k].parsed)) return false;
     }
-    return (uint32_t)k << STAXI_LINE_BITS | ((uint32_t)line < most ? (uint32_t)line : most);
+    for (size_t k = 0; k < from->n_spots; k++) {
+        if (!staxi_spot_add(to, from->spots[k].line, from->spots[k].column)) return false;
+    }
+    return true;
 }
 
 /* Takes the text as the graph's message (none without memory: the code is enough then). */
@@ -8677,7 +9155,7 @@ static void staxi_store_bits(void *p, size_t bytes, uint64_t bits) {
 static void staxi_store_float(float x, stax_dtype dtype, void *out) {
     const staxi_scalar_fn *cast = staxi_cast_find(STAX_F32, dtype);
     const void *in = &x;
-    if (cast) cast->loop(out, &in, 1);
+    if (cast) cast->loop(cast, out, &in, 1);
 }
 
 /* The literal as one element of the dtype; false: it does not fit. */
@@ -8728,12 +9206,22 @@ static const staxi_literal *staxi_in_literal(const staxi_infer *c, int k) {
     return staxi_value_literal(c->g, c->sources[k]);
 }
 
+static bool staxi_is_assign(int op) { return op == STAX_OP_ASSIGN || op == STAX_OP_ASSIGN_SLICE; }
+
+/* Operand k as the text has it, 0 behind the last; an assignment shows its view, not contents. */
+static uint32_t staxi_shown(int op, const uint32_t *sources, uint32_t n, uint32_t k) {
+    if (staxi_is_assign(op) && n > 2) return k == 0 ? sources[2] : k == 1 ? sources[1] : 0;
+    return k < n ? sources[k] : 0;
+}
+
 /* "matmul(x: f32[32,784], 2.0)" */
 static void staxi_put_call(staxi_text *t, const staxi_infer *c) {
+    uint32_t operand;
     staxi_putf(t, "%s(", staxi_op_name(c->op));
-    for (int k = 0; k < c->n; k++) {
-        const staxi_value_info *v = &c->g->values[c->sources[k]];
-        const staxi_literal *l = staxi_in_literal(c, k);
+    for (uint32_t k = 0; (operand = staxi_shown((int)c->op, c->sources, (uint32_t)c->n, k)) != 0;
+         k++) {
+        const staxi_value_info *v = &c->g->values[operand];
+        const staxi_literal *l = staxi_value_literal(c->g, operand);
         if (k > 0) staxi_put(t, ", ");
         if (l) {
             staxi_put_literal(t, l);
@@ -8822,6 +9310,8 @@ static bool staxi_type_check(staxi_infer *c, const staxi_type *type) {
     return staxi_op_fail(c, STAX_E_OVERFLOW, NULL,
                          STAXI_SAY("%T has more bytes than 63 bits count"), type);
 }
+
+static double staxi_infinity(void) { return staxi_float64(UINT64_C(0x7ff0000000000000)); }
 
 static bool staxi_rank_check(const staxi_infer *c, int rank) {
     if (rank <= STAX_MAX_RANK) return true;
@@ -8954,7 +9444,9 @@ static bool staxi_is_symbolic(const staxi_infer *c, staxi_ix ix) {
 static bool staxi_same_size(const staxi_infer *c, const char *what, staxi_ix expected,
                             staxi_ix found, const char *hint) {
     if (!staxi_ix_ok(c, expected) || !staxi_ix_ok(c, found)) return false;
-    if (expected == found) return true;
+    staxi_ix_interval e = staxi_ix_range(staxi_pool(c), expected),
+                      f = staxi_ix_range(staxi_pool(c), found);
+    if (expected == found || (e.lo == e.hi && f.lo == f.hi && e.lo == f.lo)) return true;
     if (staxi_is_symbolic(c, expected) || staxi_is_symbolic(c, found))
         return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("use one symbol for sizes that are equal"),
                              STAXI_SAY("%s: cannot prove equal: expected %I, found %I"), what,
@@ -9031,6 +9523,19 @@ static bool staxi_attr_fail(const staxi_infer *c, int slot, const char *expected
     staxi_schema_at(c->op, slot, &s);
     return staxi_op_fail(c, STAX_E_ARGUMENT, NULL, STAXI_SAY("attribute %N: expected %s, found %s"),
                          s.name, (int)s.n_name, expected, kinds[found->kind]);
+}
+
+static bool staxi_attr_is_plain(const staxi_attr *a) {
+    return a->kind == STAXI_ATTR_INT && a->n == 0 && !staxi_size_is_handle(a->i);
+}
+
+static bool staxi_plain_attr(const staxi_infer *c, int slot) {
+    staxi_schema s;
+    if (staxi_attr_is_plain(&c->attrs[slot])) return true;
+    staxi_schema_at(c->op, slot, &s);
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                         STAXI_SAY("attribute %N: expected a number, found a size symbol"), s.name,
+                         (int)s.n_name);
 }
 
 /* Puts a normalised list into a slot; keeps the old memory when nothing changed. */
@@ -9163,6 +9668,79 @@ static bool staxi_infer_predicate(staxi_infer *c) {
     return staxi_broadcast(c, 0, c->n, &shape) && staxi_result(c, STAX_BOOL, &shape);
 }
 
+static bool staxi_want_storage(const staxi_infer *c, stax_dtype dtype) {
+    return staxi_want(c, staxi_dtype_class(dtype) != STAXI_F8, "a dtype to compute in", dtype);
+}
+
+static bool staxi_is_word_char(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* The next identifier of a C text at or after *c, outside numbers; 0: there is none. */
+static size_t staxi_next_identifier(const char **c) {
+    const char *s = *c;
+    size_t n = 0;
+    for (;;) {
+        bool digits = false;
+        while (*s && !staxi_is_word_char(*s)) s++;
+        digits = *s >= '0' && *s <= '9';
+        for (n = 0; staxi_is_word_char(s[n]) || (digits && s[n] == '.');) n++;
+        if (n == 0 || !digits) break;
+        s += n;
+    }
+    *c = s;
+    return n;
+}
+
+static bool staxi_is_c_word(const char *c, size_t n) {
+    static const char *const words[] = {"if",     "else",   "for",  "while", "do",
+                                        "switch", "return", "case", "sizeof"};
+    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
+        if (strlen(words[k]) == n && memcmp(words[k], c, n) == 0) return true;
+    }
+    return false;
+}
+
+/* The functions that a text calls are ours: others would have other bits elsewhere, or no code. */
+static bool staxi_want_own_functions(const staxi_infer *c, const char *text) {
+    for (size_t n; (n = staxi_next_identifier(&text)) > 0; text += n) {
+        const char *next = text + n;
+        while (*next == ' ') next++;
+        if (*next != '(' || staxi_is_c_word(text, n) || staxi_scalar_named(text, n)) continue;
+        return staxi_op_fail(c, STAX_E_NAME,
+                             STAXI_SAY("call functions by name and dtype, exp_f32(a) for example"),
+                             STAXI_SAY("no function %N in Stax"), text, (int)n);
+    }
+    return true;
+}
+
+/* The dtype of a custom op's result, and its text looked through. */
+static bool staxi_custom_check(staxi_infer *c, int dtype_slot, stax_dtype *out) {
+    stax_dtype dtype = STAX_DTYPE_NONE;
+    for (int k = 0; k < c->n; k++) {
+        stax_dtype own = staxi_in_dtype(c, k);
+        if (!staxi_want_storage(c, own)) return false;
+        if (dtype == STAX_DTYPE_NONE && !staxi_in(c, k)->weak) dtype = own;
+    }
+    if (dtype == STAX_DTYPE_NONE)
+        return staxi_op_fail(c, STAX_E_DTYPE, NULL,
+                             STAXI_SAY("at least one operand that is no literal is needed"));
+    *out = staxi_dtype_or(c, dtype_slot, dtype);
+    return staxi_want_storage(c, *out) && staxi_want_own_functions(c, c->attrs[0].text);
+}
+
+static bool staxi_infer_custom(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_type shape;
+    return staxi_custom_check(c, 2, &dtype) && staxi_broadcast(c, 0, c->n, &shape) &&
+           staxi_result(c, dtype, &shape);
+}
+static bool staxi_infer_custom_call(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_type shape;
+    return staxi_custom_check(c, 3, &dtype) && staxi_shape_attr(c, 1, &shape) &&
+           staxi_result(c, dtype, &shape);
+}
 static bool staxi_infer_promote(staxi_infer *c) {
     stax_dtype dtype;
     staxi_type shape;
@@ -9233,6 +9811,47 @@ static bool staxi_infer_bitcast(staxi_infer *c) {
             from == STAX_BOOL ? 1 : (int)staxi_dtype_bytes(from) * 8,
             to == STAX_BOOL ? 1 : (int)staxi_dtype_bytes(to) * 8);
     return staxi_result(c, to, staxi_in(c, 0));
+}
+
+/* x of a float dtype, the exponent of integers */
+static bool staxi_infer_ldexp(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_type shape;
+    return staxi_common_dtype(c, 0, 1, true, &dtype) &&
+           staxi_want(c, staxi_is_integer(staxi_in_dtype(c, 1)), "integer exponents",
+                      staxi_in_dtype(c, 1)) &&
+           staxi_broadcast(c, 0, 2, &shape) && staxi_result(c, dtype, &shape);
+}
+
+static bool staxi_infer_frexp(staxi_infer *c) {
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_results_room(c, 2)) return false;
+    c->out[0] = c->out[1] = *staxi_in(c, 0);
+    c->out[0].dtype = (uint8_t)dtype;
+    c->out[1].dtype = STAX_I32;
+    c->out[0].weak = c->out[1].weak = 0;
+    return true;
+}
+
+/* mask ? value : x in the shape of x; the value does not change the dtype of x. */
+static bool staxi_infer_masked_fill(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype;
+    return staxi_want(c, staxi_in_dtype(c, 1) == STAX_BOOL, "a bool mask", staxi_in_dtype(c, 1)) &&
+           staxi_common_dtype(c, 0, 1, false, &dtype) && staxi_literals_fit(c, 2, 1, dtype) &&
+           staxi_fits_into(c, 1, x, "the mask") && staxi_fits_into(c, 2, x, "the value") &&
+           staxi_result(c, dtype, x);
+}
+
+/* w: one number, or one for each entry of axis 1 (axis 0 of a vector) */
+static bool staxi_infer_prelu(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0), *w = staxi_in(c, 1);
+    staxi_type line = *w;
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 2, true, &dtype)) return false;
+    line.rank = x->rank > 0;
+    line.dims[0] = x->dims[x->rank > 1];
+    return staxi_fits_into(c, 1, &line, "w") && staxi_result(c, dtype, x);
 }
 
 static bool staxi_infer_marker(staxi_infer *c) { return staxi_infer_same(c); }
@@ -9576,6 +10195,160 @@ static bool staxi_infer_unfold(staxi_infer *c) {
     return staxi_result(c, (stax_dtype)x->dtype, &out);
 }
 
+/* The index must lie within the axis, for every value of the symbols. */
+static bool staxi_infer_select(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_ix index = staxi_size_ix(c->g, c->attrs[1].i), size, room;
+    staxi_type out = *x;
+    int axis = 0;
+    if (!staxi_axis(c, 0, x->rank, &axis)) return false;
+    size = x->dims[axis];
+    bool from_end = staxi_ix_range(pool, index).hi < 0;
+    room = from_end ? staxi_ix_add(pool, size, index)
+                    : staxi_ix_sub(pool, staxi_ix_sub(pool, size, index), staxi_ix_const(pool, 1));
+    if (!staxi_ix_ok(c, room)) return false;
+    bool inside =
+        staxi_ix_range(pool, room).lo >= 0 && (from_end || staxi_ix_range(pool, index).lo >= 0);
+    if (!inside && (staxi_is_symbolic(c, size) || staxi_is_symbolic(c, index)))
+        return staxi_op_fail(c, STAX_E_INDEX, STAXI_SAY("give the symbol a range, or use gather"),
+                             STAXI_SAY("cannot prove that index %A lies within axis %d of size %I"),
+                             c->attrs[1].i, axis, size);
+    if (!inside)
+        return staxi_op_fail(c, STAX_E_INDEX, NULL,
+                             STAXI_SAY("index %A is out of range for axis %d of size %I"),
+                             c->attrs[1].i, axis, size);
+    out.rank--;
+    for (int d = axis; d < out.rank; d++) out.dims[d] = x->dims[d + 1];
+    return staxi_result(c, (stax_dtype)x->dtype, &out);
+}
+
+/* Axes in two slots, which must differ. */
+static bool staxi_two_axes(staxi_infer *c, int slot, int *axis1, int *axis2) {
+    int rank = staxi_in(c, 0)->rank;
+    if (!staxi_axis(c, slot, rank, axis1) || !staxi_axis(c, slot + 1, rank, axis2)) return false;
+    if (*axis1 != *axis2) return true;
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL, STAXI_SAY("axis %d is given twice"), *axis1);
+}
+
+/* Length of the diagonal `offset` of an n x m matrix. */
+static staxi_ix staxi_diagonal_length(staxi_ix_pool *pool, staxi_ix n, staxi_ix m, int64_t offset) {
+    staxi_ix cut = staxi_ix_const(pool, offset < 0 ? -offset : offset);
+    if (offset < 0) n = staxi_ix_sub(pool, n, cut);
+    if (offset > 0) m = staxi_ix_sub(pool, m, cut);
+    return staxi_ix_max(pool, staxi_ix_const(pool, 0), staxi_ix_min(pool, n, m));
+}
+
+static bool staxi_offset_ok(const staxi_infer *c, int slot) {
+    int64_t k = c->attrs[slot].i;
+    if (!staxi_plain_attr(c, slot)) return false;
+    if (k >= -INT32_MAX && k <= INT32_MAX) return true;
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL, STAXI_SAY("diagonal %D is too far away"), k);
+}
+
+/* The shape without two axes, and the length of their diagonal. */
+static bool staxi_diagonal_type(staxi_infer *c, staxi_type *out, staxi_ix *length) {
+    const staxi_type *x = staxi_in(c, 0);
+    int a = 0, b = 0;
+    if (x->rank < 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("expected at least 2 axes, found %d"),
+                             (int)x->rank);
+    if (!staxi_offset_ok(c, 0) || !staxi_two_axes(c, 1, &a, &b)) return false;
+    *length = staxi_diagonal_length(staxi_pool(c), x->dims[a], x->dims[b], c->attrs[0].i);
+    *out = *x;
+    out->rank = 0;
+    for (int d = 0; d < x->rank; d++)
+        if (d != a && d != b) out->dims[out->rank++] = x->dims[d];
+    return staxi_ix_ok(c, *length);
+}
+
+static bool staxi_infer_diagonal(staxi_infer *c) {
+    staxi_type out;
+    staxi_ix length = 0;
+    if (!staxi_diagonal_type(c, &out, &length)) return false;
+    out.dims[out.rank++] = length;
+    return staxi_result(c, staxi_in_dtype(c, 0), &out);
+}
+
+/* The diagonal of a matrix, or a matrix with the vector on its diagonal. */
+static bool staxi_infer_diag(staxi_infer *c) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_type out = *staxi_in(c, 0);
+    int64_t k = c->attrs[0].i;
+    if (!staxi_offset_ok(c, 0)) return false;
+    if (out.rank != 1 && out.rank != 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("stax_diagonal takes more axes"),
+                             STAXI_SAY("expected a vector or a matrix, found %d axes"),
+                             (int)out.rank);
+    if (out.rank == 2) {
+        out.dims[0] = staxi_diagonal_length(pool, out.dims[0], out.dims[1], k);
+        out.rank = 1;
+    } else {
+        out.dims[0] = staxi_ix_add(pool, out.dims[0], staxi_ix_const(pool, k < 0 ? -k : k));
+        out.dims[1] = out.dims[0];
+        out.rank = 2;
+    }
+    return staxi_result(c, (stax_dtype)out.dtype, &out);
+}
+
+/* Without an axis: of the flattened tensor. */
+static bool staxi_infer_repeat(staxi_infer *c) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_type out = *staxi_in(c, 0);
+    staxi_ix times = staxi_size_ix(c->g, c->attrs[0].i);
+    int axis = 0;
+    if (staxi_ix_range(pool, times).lo < 0)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute repeats: expected a number >= 0, found %A"),
+                             c->attrs[0].i);
+    if (!staxi_attr_given(&c->attrs[1])) {
+        out.dims[0] = staxi_count_elements(c, out.dims, out.rank);
+        out.rank = 1;
+    } else if (!staxi_axis(c, 1, out.rank, &axis)) {
+        return false;
+    }
+    out.dims[axis] = staxi_ix_mul(pool, out.dims[axis], times);
+    return staxi_result(c, (stax_dtype)out.dtype, &out);
+}
+
+/* Vectors x0, x1, ... -> [n0, n1, ...] each; "xy": the first two axes exchanged. */
+static bool staxi_infer_meshgrid(staxi_infer *c) {
+    staxi_type grid = staxi_type_scalar(STAX_DTYPE_NONE);
+    bool xy = strcmp(c->attrs[0].text, "xy") == 0 && c->n > 1;
+    grid.rank = (uint8_t)c->n;
+    for (int k = 0; k < c->n; k++) {
+        const staxi_type *x = staxi_in(c, k);
+        if (x->rank > 1)
+            return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                                 STAXI_SAY("operand %d: expected a vector, found %d axes"), k,
+                                 (int)x->rank);
+        grid.dims[xy && k < 2 ? 1 - k : k] =
+            x->rank ? x->dims[0] : staxi_ix_const(staxi_pool(c), 1);
+    }
+    if (!staxi_results_room(c, c->n)) return false;
+    for (int k = 0; k < c->n; k++) {
+        c->out[k] = grid;
+        c->out[k].dtype = staxi_in(c, k)->dtype;
+    }
+    return true;
+}
+
+static bool staxi_infer_glu(staxi_infer *c) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_ix two = staxi_ix_const(pool, 2);
+    staxi_type out = *staxi_in(c, 0);
+    stax_dtype dtype;
+    int axis = 0;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_axis(c, 0, out.rank, &axis))
+        return false;
+    if (!staxi_ix_equals(c->g, staxi_ix_mod(pool, out.dims[axis], two), 0))
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                             STAXI_SAY("axis %d: expected an even size, found %I"), axis,
+                             out.dims[axis]);
+    out.dims[axis] = staxi_ix_floordiv(pool, out.dims[axis], two);
+    return staxi_result(c, dtype, &out);
+}
+
 /* ---- rules: index ---------------------------------------------------------------------------- */
 
 static bool staxi_infer_iota(staxi_infer *c) {
@@ -9634,6 +10407,91 @@ static bool staxi_infer_take_along_axis(staxi_infer *c) {
     return staxi_result(c, dtype, &x);
 }
 
+static bool staxi_infer_index_select(staxi_infer *c) {
+    if (staxi_in(c, 1)->rank > 1)
+        return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("gather takes indices of any shape"),
+                             STAXI_SAY("expected a vector of indices, found %d axes"),
+                             (int)staxi_in(c, 1)->rank);
+    return staxi_infer_gather(c);
+}
+
+/* i[...], w[N, D] -> [..., D] */
+static bool staxi_infer_embedding(staxi_infer *c) {
+    const staxi_type *i = staxi_in(c, 0), *w = staxi_in(c, 1);
+    staxi_type out = *i;
+    if (!staxi_want_indices(c, 0) || !staxi_rank_check(c, i->rank + 1)) return false;
+    if (w->rank != 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("expected w[N, D], found %d axes"),
+                             (int)w->rank);
+    out.dims[out.rank++] = w->dims[1];
+    return staxi_result(c, (stax_dtype)w->dtype, &out);
+}
+
+static double staxi_attr_number_value(const staxi_attr *a) {
+    staxi_literal l = staxi_literal_of(a);
+    return l.kind == STAXI_ATTR_FLOAT ? l.real
+           : l.above                  ? (double)(uint64_t)l.integer
+                                      : (double)l.integer;
+}
+
+/* start, start + step, ... before stop: ceil((stop - start) / step) numbers */
+static bool staxi_infer_arange(staxi_infer *c) {
+    double start = staxi_attr_number_value(&c->attrs[0]),
+           stop = staxi_attr_number_value(&c->attrs[1]);
+    double step = staxi_attr_number_value(&c->attrs[2]), count;
+    bool whole = true;
+    for (int k = 0; k < 3; k++) whole = whole && c->attrs[k].kind == STAXI_ATTR_INT;
+    stax_dtype dtype = staxi_dtype_or(c, 3, whole ? STAX_I64 : STAX_F32);
+    staxi_type out = staxi_type_scalar(dtype);
+    count = staxi_ceil_f64((stop - start) / step);
+    if (!(step != 0) || !(count < 1e15) || !(count > -1e300) ||
+        !(start - start == 0 && step - step == 0))
+        return staxi_op_fail(
+            c, STAX_E_ARGUMENT, NULL,
+            STAXI_SAY("expected finite numbers, a step other than 0, and not too many"));
+    out.rank = 1;
+    out.dims[0] = staxi_ix_const(staxi_pool(c), count > 0 ? (int64_t)count : 0);
+    return staxi_want(c, staxi_is_float(dtype) || staxi_is_integer(dtype), "a number dtype",
+                      dtype) &&
+           staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_linspace(staxi_infer *c) {
+    stax_dtype dtype = (stax_dtype)c->attrs[4].i;
+    staxi_type out = staxi_type_scalar(dtype);
+    staxi_ix num = staxi_size_ix(c->g, c->attrs[2].i);
+    if (staxi_ix_range(staxi_pool(c), num).lo < 0)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute num: expected a number >= 0, found %A"),
+                             c->attrs[2].i);
+    out.rank = 1;
+    out.dims[0] = num;
+    return staxi_want(c, staxi_is_float(dtype) || staxi_is_integer(dtype), "a number dtype",
+                      dtype) &&
+           staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_one_hot(staxi_infer *c) {
+    staxi_type out = *staxi_in(c, 0);
+    staxi_ix size = staxi_size_ix(c->g, c->attrs[0].i);
+    if (!staxi_want_indices(c, 0) || !staxi_rank_check(c, out.rank + 1)) return false;
+    if (!staxi_size_is_handle(c->attrs[0].i) && c->attrs[0].i < 0)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                             STAXI_SAY("attribute size: expected a size >= 0, found %A"),
+                             c->attrs[0].i);
+    out.dims[out.rank++] = size;
+    return staxi_result(c, (stax_dtype)c->attrs[1].i, &out);
+}
+
+/* tril, triu */
+static bool staxi_infer_triangle(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    if (x->rank < 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("expected at least 2 axes, found %d"),
+                             (int)x->rank);
+    return staxi_plain_attr(c, 0) && staxi_infer_same(c);
+}
+
 /* ---- rules: reductions ----------------------------------------------------------------------- */
 
 /* The shape without the axes of the mask, or with size 1 there. */
@@ -9656,10 +10514,6 @@ static bool staxi_infer_reduction(staxi_infer *c, int keepdims_slot, stax_dtype 
     if (!staxi_axes(c, 0, x->rank, false, mask)) return false;
     staxi_reduced_shape(c, x, *mask, c->attrs[keepdims_slot].i != 0, &out);
     return staxi_result(c, dtype, &out);
-}
-
-static bool staxi_want_storage(const staxi_infer *c, stax_dtype dtype) {
-    return staxi_want(c, staxi_dtype_class(dtype) != STAXI_F8, "a dtype to compute in", dtype);
 }
 
 /* Integers widen to 64 bits of their signedness. */
@@ -9717,6 +10571,34 @@ static bool staxi_infer_variance(staxi_infer *c) {
     stax_dtype in = staxi_in_dtype(c, 0);
     uint32_t mask;
     return staxi_infer_reduction(c, 2, staxi_is_float(in) ? in : STAX_F32, &mask);
+}
+
+/* Axes in slot 1; the smallest magnitude of nothing has no value. */
+static bool staxi_infer_norm(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    double ord = c->attrs[0].f;
+    stax_dtype dtype;
+    uint32_t mask;
+    staxi_type out;
+    if (ord != ord)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute ord: expected a number, found nan"));
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_axes(c, 1, x->rank, false, &mask))
+        return false;
+    if (ord == -staxi_infinity() && !staxi_extreme_exists(c, mask)) return false;
+    staxi_reduced_shape(c, x, mask, c->attrs[2].i != 0, &out);
+    return staxi_result(c, dtype, &out);
+}
+
+/* A diagonal summed, with the dtypes of sum. */
+static bool staxi_infer_trace(staxi_infer *c) {
+    stax_dtype in = staxi_in_dtype(c, 0), dtype;
+    staxi_type out;
+    staxi_ix length = 0;
+    dtype = staxi_is_float(in) ? in : staxi_dtype_class(in) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
+    dtype = staxi_dtype_or(c, 3, dtype);
+    return staxi_want_storage(c, dtype) && staxi_diagonal_type(c, &out, &length) &&
+           staxi_result(c, dtype, &out);
 }
 
 /* argmax, argmin: over one axis, or over the flattened tensor. */
@@ -9927,6 +10809,152 @@ static bool staxi_infer_linear(staxi_infer *c) {
     return (c->n < 3 || staxi_fits_into(c, 2, &out, "the bias")) && staxi_result(c, dtype, &out);
 }
 
+/* An equation read: which index each axis stands for. Indices: A-Z 0 .. 25, a-z 26 .. 51, axes of
+   the ellipsis 52 .. 59, the last one 59. */
+enum { STAXI_EINSUM_MOST = 26, STAXI_EINSUM_DOTS = 52, STAXI_EINSUM_INDICES = 60 };
+typedef struct staxi_einsum {
+    int n, n_out;
+    uint8_t rank[STAXI_EINSUM_MOST], axis[STAXI_EINSUM_MOST][STAX_MAX_RANK];
+    uint8_t out[STAX_MAX_RANK];
+} staxi_einsum;
+
+static int staxi_einsum_index(char c) {
+    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? 26 + c - 'a' : -1;
+}
+
+/* One term: letters and at most one "..." for `dots` axes. Gives the number of axes, -1 when the
+   term is wrong, more than STAX_MAX_RANK when it is too long. `has_dots` tells whether there was an
+   ellipsis. */
+static int staxi_einsum_term(const char **s, int dots, uint8_t *axis, bool *has_dots) {
+    int n = 0;
+    *has_dots = false;
+    for (; **s && **s != ',' && **s != '-'; ++*s) {
+        if (**s == ' ') continue;
+        if (strncmp(*s, "...", 3) == 0 && !*has_dots) {
+            *has_dots = true;
+            for (int k = 0; k < dots && n <= STAX_MAX_RANK; k++, n++)
+                if (n < STAX_MAX_RANK) axis[n] = (uint8_t)(STAXI_EINSUM_INDICES - dots + k);
+            *s += 2;
+        } else if (staxi_einsum_index(**s) < 0) {
+            return -1;
+        } else {
+            if (n < STAX_MAX_RANK) axis[n] = (uint8_t)staxi_einsum_index(**s);
+            n += n <= STAX_MAX_RANK;
+        }
+    }
+    return n;
+}
+
+/* Letters of a term, without the ellipsis. */
+static int staxi_einsum_letters(const char *s) {
+    int n = 0;
+    for (; *s && *s != ',' && *s != '-'; s++) n += staxi_einsum_index(*s) >= 0;
+    return n;
+}
+
+/* Reads the equation for operands of these ranks. NULL: done; else what is wrong. */
+static const char *staxi_einsum_read(const char *s, const int *rank, int n, staxi_einsum *out) {
+    int count[STAXI_EINSUM_INDICES], dots = 0;
+    bool has_dots = false, any_dots = false;
+    memset(out, 0, sizeof *out);
+    memset(count, 0, sizeof count);
+    if (n > STAXI_EINSUM_MOST) return STAXI_SAY("there are too many operands");
+    out->n = n;
+    for (int k = 0; k < n; k++) {
+        int more, axes;
+        if (k && *s++ != ',') return STAXI_SAY("it has fewer terms than operands");
+        more = rank[k] - staxi_einsum_letters(s);
+        axes = staxi_einsum_term(&s, more > 0 ? more : 0, out->axis[k], &has_dots);
+        if (axes < 0) return STAXI_SAY("expected letters and at most one ... in a term");
+        if (axes != rank[k])
+            return STAXI_SAY("a term has not as many indices as its operand has axes");
+        if (has_dots && more > dots) dots = more;
+        any_dots = any_dots || has_dots;
+        out->rank[k] = (uint8_t)axes;
+        for (int d = 0; d < axes; d++) count[out->axis[k][d]]++;
+    }
+    if (*s == ',') return STAXI_SAY("it has more terms than operands");
+    if (!*s) { /* the ellipsis, then what appears once, in order of the letters */
+        for (int k = 0; k < dots && out->n_out < STAX_MAX_RANK; k++)
+            out->out[out->n_out++] = (uint8_t)(STAXI_EINSUM_INDICES - dots + k);
+        for (int k = 0; k < STAXI_EINSUM_DOTS; k++) {
+            if (count[k] != 1) continue;
+            if (out->n_out == STAX_MAX_RANK) return STAXI_SAY("the result has too many axes");
+            out->out[out->n_out++] = (uint8_t)k;
+        }
+        return NULL;
+    }
+    if (s[0] != '-' || s[1] != '>') return STAXI_SAY("expected -> before the result's term");
+    s += 2;
+    out->n_out = staxi_einsum_term(&s, dots, out->out, &has_dots);
+    if (out->n_out < 0 || *s)
+        return STAXI_SAY("expected letters and at most one ... in the result's term");
+    if (out->n_out > STAX_MAX_RANK) return STAXI_SAY("the result has too many axes");
+    if (dots && !has_dots) return STAXI_SAY("the result's term lacks the ... of its operands");
+    if (has_dots && !any_dots) return STAXI_SAY("the result's term has a ... that no operand has");
+    for (int d = 0; d < out->n_out; d++) {
+        if (!count[out->out[d]]) return STAXI_SAY("the result has an index that no operand has");
+        for (int j = 0; j < d; j++)
+            if (out->out[j] == out->out[d]) return STAXI_SAY("the result has an index twice");
+    }
+    return NULL;
+}
+
+static uint64_t staxi_einsum_mask(const uint8_t *axis, int n) {
+    uint64_t mask = 0;
+    for (int d = 0; d < n; d++) mask |= UINT64_C(1) << axis[d];
+    return mask;
+}
+
+/* The indices that operands k .. n - 1 and the result have. */
+static uint64_t staxi_einsum_needed(const staxi_einsum *q, int k) {
+    uint64_t mask = staxi_einsum_mask(q->out, q->n_out);
+    for (; k < q->n; k++) mask |= staxi_einsum_mask(q->axis[k], q->rank[k]);
+    return mask;
+}
+
+static bool staxi_einsum_fail(const staxi_infer *c, const char *what) {
+    return staxi_op_fail(c, STAX_E_ARGUMENT, NULL, STAXI_SAY("equation \"%s\": %s"),
+                         c->attrs[0].text, what);
+}
+
+static bool staxi_infer_einsum(staxi_infer *c) {
+    int rank[STAXI_EINSUM_MOST];
+    staxi_ix size[STAXI_EINSUM_INDICES];
+    staxi_type out = staxi_type_scalar(STAX_DTYPE_NONE);
+    stax_dtype dtype;
+    staxi_einsum q;
+    if (!staxi_contraction_dtype(c, 1, &dtype)) return false;
+    for (int k = 0; k < c->n; k++) rank[k] = staxi_in(c, k)->rank;
+    const char *wrong = staxi_einsum_read(c->attrs[0].text, rank, c->n, &q);
+    if (wrong) return staxi_einsum_fail(c, wrong);
+    memset(size, 0, sizeof size);
+    for (int k = 0; k < q.n; k++) {
+        for (int d = 0; d < q.rank[k]; d++) {
+            staxi_ix *s = &size[q.axis[k][d]], dim = staxi_in(c, k)->dims[d];
+            bool twice = memchr(q.axis[k], q.axis[k][d], (size_t)d) != NULL;
+            if (*s == 0 || (!twice && staxi_is_one_size(c, *s))) {
+                *s = dim;
+            } else if ((twice || !staxi_is_one_size(c, dim)) &&
+                       !staxi_same_size(c, "sizes of one index", *s, dim, NULL)) {
+                return false;
+            }
+        }
+    }
+    uint64_t have = staxi_einsum_mask(q.axis[0], q.rank[0]);
+    for (int k = 1; k < q.n; k++) {
+        int axes = 0;
+        have = (have | staxi_einsum_mask(q.axis[k], q.rank[k])) & staxi_einsum_needed(&q, k + 1);
+        for (int i = 0; i < STAXI_EINSUM_INDICES; i++) axes += (int)(have >> i & 1);
+        if (axes > STAX_MAX_RANK)
+            return staxi_einsum_fail(
+                c, STAXI_SAY("the product of the first operands has too many axes"));
+    }
+    out.rank = (uint8_t)q.n_out;
+    for (int d = 0; d < q.n_out; d++) out.dims[d] = size[q.out[d]];
+    return staxi_result(c, dtype, &out);
+}
+
 /* ---- rules: networks, random ----------------------------------------------------------------- */
 
 static bool staxi_infer_softmax(staxi_infer *c) {
@@ -9934,14 +10962,13 @@ static bool staxi_infer_softmax(staxi_infer *c) {
     return staxi_axis(c, 0, staxi_in(c, 0)->rank, &axis) && staxi_infer_float(c);
 }
 
-/* Scale and shift: either one entry for each place of the normalised axes, or broadcast to x. */
-static bool staxi_norm_operand(const staxi_infer *c, int k) {
+/* Scale, shift, ...: either one entry for each place of the axes, or broadcast to x. */
+static bool staxi_norm_operand(const staxi_infer *c, int k, const int64_t *axes, int n,
+                               const char *what) {
     const staxi_type *x = staxi_in(c, 0), *g = staxi_in(c, k);
-    const staxi_attr *axes = &c->attrs[0];
-    const char *what = k == 1 ? "the scale" : "the shift";
-    if (g->rank == 0 || g->rank != axes->n) return staxi_fits_into(c, k, x, what);
+    if (g->rank == 0 || g->rank != n) return staxi_fits_into(c, k, x, what);
     for (int d = 0; d < g->rank; d++) {
-        staxi_ix to = x->dims[axes->list[d]];
+        staxi_ix to = x->dims[axes[d]];
         if (g->dims[d] == to || staxi_is_one_size(c, g->dims[d])) continue;
         return staxi_op_fail(
             c, STAX_E_SHAPE, NULL,
@@ -9960,23 +10987,524 @@ static bool staxi_infer_layer_norm(staxi_infer *c) {
     if (!staxi_common_dtype(c, 0, c->n, true, &dtype)) return false;
     if (!staxi_axes(c, 0, staxi_in(c, 0)->rank, false, &mask)) return false;
     for (int k = 1; k < c->n; k++) {
-        if (!staxi_norm_operand(c, k)) return false;
+        if (!staxi_norm_operand(c, k, c->attrs[0].list, c->attrs[0].n,
+                                k == 1 ? "the scale" : "the shift"))
+            return false;
     }
+    return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+static const int64_t staxi_channel_axis = 1;
+
+static bool staxi_want_channels(const staxi_infer *c, int least, const char *form) {
+    if (staxi_in(c, 0)->rank >= least) return true;
+    return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                         STAXI_SAY("expected %s, at least %d axes, found %d"), form, least,
+                         (int)staxi_in(c, 0)->rank);
+}
+
+/* The channels, axis 1 of x, must divide into groups. */
+static bool staxi_groups_ok(const staxi_infer *c, int slot, staxi_ix channels) {
+    int64_t groups = c->attrs[slot].i;
+    if (!staxi_plain_attr(c, slot)) return false;
+    if (groups >= 1 &&
+        staxi_ix_equals(
+            c->g, staxi_ix_mod(staxi_pool(c), channels, staxi_ix_const(staxi_pool(c), groups)), 0))
+        return true;
+    return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                         STAXI_SAY("%I channels cannot be divided into %D groups"), channels,
+                         groups);
+}
+
+static bool staxi_infer_group_norm(staxi_infer *c) {
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, c->n, true, &dtype) ||
+        !staxi_want_channels(c, 2, "x[N, C, ...]") ||
+        !staxi_groups_ok(c, 0, staxi_in(c, 0)->dims[1]))
+        return false;
+    for (int k = 1; k < c->n; k++) {
+        if (!staxi_norm_operand(c, k, &staxi_channel_axis, 1, k == 1 ? "the scale" : "the shift"))
+            return false;
+    }
+    return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+static bool staxi_infer_batch_norm(staxi_infer *c) {
+    static const char *const what[] = {"x", "the mean", "the variance", "the scale", "the shift"};
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, c->n, true, &dtype) || !staxi_want_channels(c, 2, "x[N, C, ...]"))
+        return false;
+    for (int k = 1; k < c->n; k++) {
+        if (!staxi_norm_operand(c, k, &staxi_channel_axis, 1, what[k])) return false;
+    }
+    return staxi_result(c, dtype, staxi_in(c, 0));
+}
+
+/* Keys come in blocks of so many; more blocks than this are refused. */
+enum { STAXI_KV_BLOCK = 128, STAXI_KV_BLOCKS = 256 };
+
+/* q[..., L, D], k[..., S, D], v[..., S, E]; the mask broadcasts to [..., L, S] */
+static bool staxi_infer_attention(staxi_infer *c) {
+    const staxi_type *q = staxi_in(c, 0), *k = staxi_in(c, 1), *v = staxi_in(c, 2);
+    staxi_type out = staxi_type_scalar(STAX_DTYPE_NONE);
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 3, true, &dtype)) return false;
+    if (q->rank < 2 || k->rank < 2 || v->rank < 2)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE, NULL,
+            STAXI_SAY(
+                "expected q[..., L, D], k[..., S, D], v[..., S, E], found %d, %d and %d axes"),
+            (int)q->rank, (int)k->rank, (int)v->rank);
+    if (!staxi_same_size(c, "the last sizes of q and k", q->dims[q->rank - 1], k->dims[k->rank - 1],
+                         NULL) ||
+        !staxi_same_size(c, "the number of keys and values", k->dims[k->rank - 2],
+                         v->dims[v->rank - 2], NULL))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        staxi_type batch = *staxi_in(c, i);
+        batch.rank = (uint8_t)(batch.rank - 2);
+        if (!staxi_broadcast_with(c, &out, &batch)) return false;
+    }
+    staxi_ix keys = k->dims[k->rank - 2];
+    int64_t most = (int64_t)STAXI_KV_BLOCK * STAXI_KV_BLOCKS;
+    if (staxi_ix_range(staxi_pool(c), keys).hi > most)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE,
+            staxi_is_symbolic(c, keys) ? STAXI_SAY("give the symbol a range") : NULL,
+            STAXI_SAY("the number of keys, %I, may be too large: expected at most %D"), keys, most);
+    out.dims[out.rank++] = q->dims[q->rank - 2];
+    out.dims[out.rank++] = keys;
+    if (c->n > 3 && !staxi_fits_into(c, 3, &out, "the mask")) return false;
+    out.dims[out.rank - 1] = v->dims[v->rank - 1];
+    return staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_outer(staxi_infer *c) {
+    staxi_type out = staxi_type_scalar(STAX_DTYPE_NONE);
+    stax_dtype dtype;
+    out.rank = 2;
+    for (int k = 0; k < 2; k++) {
+        out.dims[k] = staxi_count_elements(c, staxi_in(c, k)->dims, staxi_in(c, k)->rank);
+        if (!staxi_ix_ok(c, out.dims[k])) return false;
+    }
+    return staxi_common_dtype(c, 0, 2, false, &dtype) && staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_kron(staxi_infer *c) {
+    const staxi_type *a = staxi_in(c, 0), *b = staxi_in(c, 1);
+    staxi_type out = a->rank > b->rank ? *a : *b;
+    stax_dtype dtype;
+    if (out.rank > STAX_MAX_RANK / 2)
+        return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("expected at most %d axes, found %d"),
+                             STAX_MAX_RANK / 2, (int)out.rank);
+    for (int d = 1; d <= out.rank; d++) {
+        staxi_ix one = staxi_ix_const(staxi_pool(c), 1);
+        out.dims[out.rank - d] =
+            staxi_ix_mul(staxi_pool(c), d <= a->rank ? a->dims[a->rank - d] : one,
+                         d <= b->rank ? b->dims[b->rank - d] : one);
+    }
+    return staxi_common_dtype(c, 0, 2, false, &dtype) && staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_cross(staxi_infer *c) {
+    int axis = 0;
+    if (!staxi_infer_promote_numbers(c) || !staxi_axis(c, 0, c->out->rank, &axis)) return false;
+    if (staxi_ix_equals(c->g, c->out->dims[axis], 3)) return true;
+    return staxi_op_fail(c, STAX_E_SHAPE, NULL, STAXI_SAY("axis %d: expected size 3, found %I"),
+                         axis, c->out->dims[axis]);
+}
+
+/* ---- rules: windows ---- */
+
+/* Windows over n axes: window j of an axis covers the places j * stride + k * dilation - low of the
+   data, k < kernel. Outside the data there is padding. */
+typedef struct staxi_windows {
+    int n;
+    bool same, ceil;
+    int64_t stride[STAX_MAX_RANK], dilation[STAX_MAX_RANK];
+    staxi_ix in[STAX_MAX_RANK], kernel[STAX_MAX_RANK]; /* sizes of the data and of a window */
+    staxi_ix low[STAX_MAX_RANK], high[STAX_MAX_RANK];  /* padding                           */
+    staxi_ix span[STAX_MAX_RANK], room[STAX_MAX_RANK]; /* from the first to the last place of a
+                                                          window; how far a window can move  */
+    staxi_ix out[STAX_MAX_RANK];                       /* number of windows                  */
+    staxi_ix reach[STAX_MAX_RANK];                     /* high padding that windows look at  */
+} staxi_windows;
+
+static staxi_ix staxi_ix_ceildiv(staxi_ix_pool *pool, staxi_ix a, int64_t n) {
+    staxi_ix up = staxi_ix_add(pool, a, staxi_ix_const(pool, n - 1));
+    return staxi_ix_floordiv(pool, up, staxi_ix_const(pool, n));
+}
+
+/* dilation * (kernel - 1) + 1 */
+static staxi_ix staxi_window_span(staxi_ix_pool *pool, staxi_ix kernel, int64_t dilation) {
+    staxi_ix one = staxi_ix_const(pool, 1);
+    return staxi_ix_add(
+        pool, one,
+        staxi_ix_mul(pool, staxi_ix_const(pool, dilation), staxi_ix_sub(pool, kernel, one)));
+}
+
+/* Fills in what follows from sizes, stride, dilation and padding. "same": as many windows as
+   strides fit into the data, the odd place of padding at the end. Rounding up drops a last window
+   that would begin behind the data. */
+static void staxi_windows_settle(staxi_ix_pool *pool, staxi_windows *w) {
+    staxi_ix zero = staxi_ix_const(pool, 0), one = staxi_ix_const(pool, 1);
+    for (int k = 0; k < w->n; k++) {
+        int64_t stride = w->stride[k];
+        staxi_ix by = staxi_ix_const(pool, stride), total, begin;
+        w->span[k] = staxi_window_span(pool, w->kernel[k], w->dilation[k]);
+        if (w->same) {
+            total = staxi_ix_sub(pool, staxi_ix_ceildiv(pool, w->in[k], stride), one);
+            total = staxi_ix_add(pool, staxi_ix_mul(pool, total, by), w->span[k]);
+            total = staxi_ix_max(pool, staxi_ix_sub(pool, total, w->in[k]), zero);
+            w->low[k] = staxi_ix_floordiv(pool, total, staxi_ix_const(pool, 2));
+            w->high[k] = staxi_ix_sub(pool, total, w->low[k]);
+        }
+        begin = staxi_ix_add(pool, w->in[k], w->low[k]);
+        w->room[k] = staxi_ix_sub(pool, staxi_ix_add(pool, begin, w->high[k]), w->span[k]);
+        w->reach[k] = w->high[k];
+        w->out[k] = staxi_ix_add(pool, one, staxi_ix_floordiv(pool, w->room[k], by));
+        if (!w->ceil) continue;
+        w->out[k] = staxi_ix_add(pool, one, staxi_ix_ceildiv(pool, w->room[k], stride));
+        total = staxi_ix_max(pool, staxi_ix_sub(pool, w->out[k], one),
+                             staxi_ix_ceildiv(pool, begin, stride));
+        w->out[k] = staxi_ix_min(pool, w->out[k], total);
+        total = staxi_ix_mul(pool, staxi_ix_sub(pool, w->out[k], one), by);
+        total = staxi_ix_sub(pool, staxi_ix_add(pool, total, w->span[k]), begin);
+        w->reach[k] = staxi_ix_max(pool, total, zero);
+    }
+}
+
+/* A list of plain numbers >= 1, one a spatial axis. */
+static bool staxi_strides(staxi_infer *c, int slot, int n, int64_t *out) {
+    staxi_schema s;
+    int count;
+    staxi_schema_at(c->op, slot, &s);
+    if (!staxi_list(c, slot, n, 1, out, &count)) return false;
+    for (int k = 0; k < n; k++) {
+        if (!staxi_size_is_handle(out[k]) && out[k] >= 1 && out[k] <= INT32_MAX) continue;
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute %N: expected numbers >= 1, found %A"), s.name,
+                             (int)s.n_name, out[k]);
+    }
+    return true;
+}
+
+/* The padding in a slot: a word, or a pair of sizes >= 0 for each axis. */
+static bool staxi_padding(staxi_infer *c, int slot, staxi_windows *w) {
+    const staxi_attr *a = &c->attrs[slot];
+    w->same = a->kind == STAXI_ATTR_TEXT && strcmp(a->text, "same") == 0;
+    for (int k = 0; k < w->n; k++) w->low[k] = w->high[k] = staxi_ix_const(staxi_pool(c), 0);
+    if (a->kind == STAXI_ATTR_TEXT) return true;
+    if (a->n != 2 * w->n)
+        return staxi_op_fail(
+            c, STAX_E_ARGUMENT, NULL,
+            STAXI_SAY("attribute padding: expected %d pairs [low, high], found %d"), w->n,
+            a->n / 2);
+    for (int k = 0; k < w->n; k++) {
+        w->low[k] = staxi_size_ix(c->g, a->list[2 * k]);
+        w->high[k] = staxi_size_ix(c->g, a->list[2 * k + 1]);
+        if (staxi_ix_range(staxi_pool(c), w->low[k]).lo < 0 ||
+            staxi_ix_range(staxi_pool(c), w->high[k]).lo < 0)
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY("attribute padding: expected sizes >= 0, found [%A, %A]"), a->list[2 * k],
+                a->list[2 * k + 1]);
+    }
+    return true;
+}
+
+static bool staxi_kernel_ok(const staxi_infer *c, const staxi_windows *w) {
+    for (int k = 0; k < w->n; k++) {
+        if (staxi_ix_range(staxi_pool(c), w->kernel[k]).lo < 1)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE, NULL,
+                STAXI_SAY("spatial axis %d: expected a window of size >= 1, found %I"), k,
+                w->kernel[k]);
+    }
+    return true;
+}
+
+/* Every window must fit into the padded data. */
+static bool staxi_windows_fit(const staxi_infer *c, staxi_windows *w) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    staxi_windows_settle(pool, w);
+    for (int k = 0; k < w->n; k++) {
+        if (!staxi_ix_ok(c, w->room[k]) || !staxi_ix_ok(c, w->out[k]) ||
+            !staxi_ix_ok(c, w->reach[k]))
+            return false;
+        if (staxi_ix_range(pool, w->room[k]).lo < 0)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE,
+                staxi_is_symbolic(c, w->room[k]) ? STAXI_SAY("give the symbol a range") : NULL,
+                STAXI_SAY(
+                    "spatial axis %d: a window that spans %I does not fit the padded size %I"),
+                k, w->span[k], staxi_ix_add(pool, w->room[k], w->span[k]));
+    }
+    return true;
+}
+
+/* x[N, C, S...] and a kernel with as many axes: sizes of the windows, and that the channels fit. */
+static bool staxi_conv_operands(staxi_infer *c, staxi_windows *w) {
+    const staxi_type *x = staxi_in(c, 0), *k = staxi_in(c, 1);
+    bool transposed = c->op == STAX_OP_CONV_TRANSPOSE;
+    staxi_ix_pool *pool = staxi_pool(c);
+    memset(w, 0, sizeof *w);
+    if (x->rank < 3 || k->rank != x->rank || x->rank > 5)
+        return staxi_op_fail(
+            c, STAX_E_SHAPE, NULL,
+            STAXI_SAY(
+                "expected x[N, C, S...] and w[%s, K...] with 1 to 3 spatial axes, found %d and %d "
+                "axes"),
+            transposed ? "C, O/groups" : "O, C/groups", (int)x->rank, (int)k->rank);
+    w->n = x->rank - 2;
+    for (int d = 0; d < w->n; d++) {
+        w->in[d] = x->dims[d + 2];
+        w->kernel[d] = k->dims[d + 2];
+    }
+    if (!staxi_groups_ok(c, 3, transposed ? x->dims[1] : k->dims[0])) return false;
+    staxi_ix groups = staxi_ix_const(pool, c->attrs[3].i);
+    if (!staxi_same_size(c, "the channels of x and w", x->dims[1],
+                         transposed ? k->dims[0] : staxi_ix_mul(pool, k->dims[1], groups), NULL))
+        return false;
+    return staxi_kernel_ok(c, w) && staxi_strides(c, 0, w->n, w->stride) &&
+           staxi_strides(c, 2, w->n, w->dilation) && staxi_padding(c, 1, w);
+}
+
+/* [N, O, out...]; the bias has an entry for each O, or one for all. */
+static bool staxi_conv_result(staxi_infer *c, stax_dtype dtype, staxi_ix channels,
+                              const staxi_ix *spatial, int n) {
+    staxi_type out = *staxi_in(c, 0), line = staxi_type_scalar(dtype);
+    line.rank = 1;
+    line.dims[0] = out.dims[1] = channels;
+    for (int k = 0; k < n; k++) out.dims[k + 2] = spatial[k];
+    return (c->n < 3 || staxi_fits_into(c, 2, &line, "the bias")) && staxi_result(c, dtype, &out);
+}
+
+static bool staxi_infer_conv(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_windows w;
+    return staxi_contraction_dtype(c, 4, &dtype) && staxi_conv_operands(c, &w) &&
+           staxi_windows_fit(c, &w) &&
+           staxi_conv_result(c, dtype, staxi_in(c, 1)->dims[0], w.out, w.n);
+}
+
+/* What conv_transpose gives before its padding crops: (in - 1) * stride + span + more. */
+static staxi_ix staxi_transposed_size(staxi_ix_pool *pool, const staxi_windows *w, int k,
+                                      int64_t more) {
+    staxi_ix one = staxi_ix_const(pool, 1), size;
+    int64_t in = 1;
+    if (staxi_ix_is_const(pool, w->in[k], &in) && in == 0) return staxi_ix_const(pool, more);
+    size =
+        staxi_ix_mul(pool, staxi_ix_sub(pool, w->in[k], one), staxi_ix_const(pool, w->stride[k]));
+    size = staxi_ix_add(pool, size, staxi_window_span(pool, w->kernel[k], w->dilation[k]));
+    return staxi_ix_add(pool, size, staxi_ix_const(pool, more));
+}
+
+static bool staxi_infer_conv_transpose(staxi_infer *c) {
+    staxi_ix_pool *pool = staxi_pool(c);
+    int64_t more[STAX_MAX_RANK];
+    stax_dtype dtype;
+    staxi_windows w;
+    int n;
+    if (!staxi_contraction_dtype(c, 5, &dtype) || !staxi_conv_operands(c, &w) ||
+        !staxi_list(c, 4, w.n, 0, more, &n))
+        return false;
+    for (int k = 0; k < w.n; k++) {
+        int64_t limit = w.stride[k] > w.dilation[k] ? w.stride[k] : w.dilation[k];
+        if (staxi_size_is_handle(more[k]) || more[k] < 0 || more[k] >= limit)
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY(
+                    "attribute output_padding: expected numbers >= 0 and below the stride or the "
+                    "dilation, %D, found %A"),
+                limit, more[k]);
+        if (staxi_ix_range(pool, w.in[k]).lo < 1 && staxi_is_symbolic(c, w.in[k]))
+            return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("give the symbol a range from 1 on"),
+                                 STAXI_SAY("spatial axis %d: size %I may be 0"), k, w.in[k]);
+        w.out[k] = staxi_transposed_size(pool, &w, k, more[k]);
+        w.out[k] = staxi_ix_sub(pool, w.out[k], staxi_ix_add(pool, w.low[k], w.high[k]));
+        if (!staxi_ix_ok(c, w.out[k])) return false;
+        if (staxi_ix_range(pool, w.out[k]).lo < 0)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE,
+                staxi_is_symbolic(c, w.out[k]) ? STAXI_SAY("give the symbol a range") : NULL,
+                STAXI_SAY("spatial axis %d: the padding crops more than the result: size %I"), k,
+                w.out[k]);
+    }
+    return staxi_conv_result(
+        c, dtype, staxi_ix_mul(pool, staxi_in(c, 1)->dims[1], staxi_ix_const(pool, c->attrs[3].i)),
+        w.out, w.n);
+}
+
+/* A window over the last axes: its sizes in slot 0; one number stands for all axes after N, C. */
+static bool staxi_pool_axes(staxi_infer *c, int64_t *size, int *n) {
+    const staxi_type *x = staxi_in(c, 0);
+    bool one = c->attrs[0].kind == STAXI_ATTR_INT;
+    if (!staxi_list(c, 0, one ? (x->rank > 3 ? x->rank - 2 : 1) : -1, STAX_NONE, size, n))
+        return false;
+    if (*n >= 1 && *n <= x->rank) return true;
+    return staxi_op_fail(
+        c, STAX_E_ARGUMENT, NULL,
+        STAXI_SAY("attribute size: expected 1 to %d entries, one a last axis, found %d"),
+        (int)x->rank, *n);
+}
+
+static bool staxi_infer_pool(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype = (stax_dtype)x->dtype;
+    int64_t size[STAX_MAX_RANK];
+    staxi_type out = *x;
+    staxi_windows w;
+    int n;
+    memset(&w, 0, sizeof w);
+    if (c->op != STAX_OP_MAX_POOL && !staxi_common_dtype(c, 0, 1, true, &dtype)) return false;
+    if (c->op == STAX_OP_LP_POOL && !(c->attrs[4].f > 0 && c->attrs[4].f < staxi_infinity()))
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute ord: expected a number > 0"));
+    if (!staxi_pool_axes(c, size, &n)) return false;
+    w.n = n;
+    w.ceil = c->attrs[3].i != 0;
+    if (!staxi_rank_check(c, x->rank + n)) return false;
+    for (int k = 0; k < n; k++) {
+        if (size[k] == STAX_NONE)
+            return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                                 STAXI_SAY("attribute size: expected a size, found none"));
+        w.dilation[k] = 1;
+        w.in[k] = x->dims[x->rank - n + k];
+        w.kernel[k] = staxi_size_ix(c->g, size[k]);
+    }
+    if (!staxi_kernel_ok(c, &w)) return false;
+    if (!staxi_attr_given(&c->attrs[1]) && !staxi_set_list(c, 1, size, n)) return false;
+    if (!staxi_strides(c, 1, n, w.stride) || !staxi_padding(c, 2, &w) || !staxi_windows_fit(c, &w))
+        return false;
+    for (int k = 0; k < n; k++) out.dims[x->rank - n + k] = w.out[k];
+    return staxi_result(c, dtype, &out);
+}
+
+/* `none` keeps an axis. */
+static bool staxi_infer_adaptive_pool(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype = (stax_dtype)x->dtype;
+    int64_t size[STAX_MAX_RANK];
+    staxi_type out = *x;
+    int n;
+    if (c->op == STAX_OP_ADAPTIVE_AVG_POOL && !staxi_common_dtype(c, 0, 1, true, &dtype))
+        return false;
+    if (!staxi_pool_axes(c, size, &n) || !staxi_rank_check(c, x->rank + n)) return false;
+    for (int k = 0; k < n; k++) {
+        int d = x->rank - n + k;
+        if (size[k] == STAX_NONE) continue;
+        out.dims[d] = staxi_size_ix(c->g, size[k]);
+        if (!staxi_size_is_handle(size[k]) && size[k] < 0)
+            return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                                 STAXI_SAY("attribute size: expected sizes >= 0, found %A"),
+                                 size[k]);
+        if (staxi_ix_range(staxi_pool(c), x->dims[d]).lo < 1)
+            return staxi_op_fail(
+                c, STAX_E_SHAPE,
+                staxi_is_symbolic(c, x->dims[d]) ? STAXI_SAY("give the symbol a range from 1 on")
+                                                 : NULL,
+                STAXI_SAY("axis %d of size %I: a window needs at least one element"), d,
+                x->dims[d]);
+    }
+    return staxi_result(c, dtype, &out);
+}
+
+/* nearest copies bits; the others compute in a float. */
+static bool staxi_infer_resize(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0);
+    stax_dtype dtype = (stax_dtype)x->dtype;
+    staxi_type out = *x;
+    if (strcmp(c->attrs[1].text, "nearest") != 0 && !staxi_common_dtype(c, 0, 1, true, &dtype))
+        return false;
+    if (!staxi_shape_attr(c, 0, &out)) return false;
+    if (out.rank != x->rank)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute shape: expected all %d sizes, found %d"),
+                             (int)x->rank, (int)out.rank);
+    for (int d = 0; d < x->rank; d++) {
+        if (out.dims[d] == x->dims[d] || staxi_ix_range(staxi_pool(c), x->dims[d]).lo >= 1)
+            continue;
+        return staxi_op_fail(
+            c, STAX_E_SHAPE,
+            staxi_is_symbolic(c, x->dims[d]) ? STAXI_SAY("give the symbol a range from 1 on")
+                                             : NULL,
+            STAXI_SAY("axis %d of size %I is or may be empty: there is nothing to take"), d,
+            x->dims[d]);
+    }
+    return staxi_result(c, dtype, &out);
+}
+
+/* Labels are integers, one for each place without the axis, or probabilities of x's shape. */
+static bool staxi_infer_cross_entropy(staxi_infer *c) {
+    const staxi_type *x = staxi_in(c, 0), *labels = staxi_in(c, 1);
+    stax_dtype dtype;
+    staxi_type out;
+    int axis = 0;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_axis(c, 0, x->rank, &axis))
+        return false;
+    staxi_reduced_shape(c, x, 1u << axis, false, &out);
+    bool chances = staxi_is_float((stax_dtype)labels->dtype);
+    const staxi_type *want = chances ? x : &out;
+    if (!chances && !staxi_want_indices(c, 1)) return false;
+    if (labels->rank != want->rank)
+        return staxi_op_fail(c, STAX_E_SHAPE,
+                             STAXI_SAY("integer labels have no entry for the axis"),
+                             STAXI_SAY("the labels: expected %d axes, found %d"), (int)want->rank,
+                             (int)labels->rank);
+    for (int d = 0; d < want->rank; d++) {
+        if (!staxi_same_size(c, "a size of the labels", want->dims[d], labels->dims[d], NULL))
+            return false;
+    }
+    return staxi_result(c, dtype, &out);
+}
+
+/* A loss in its last slot's reduction. */
+static bool staxi_reduced_loss(staxi_infer *c, stax_dtype dtype, const staxi_type *shape) {
+    const char *reduction = c->attrs[staxi_schema_count(c->op) - 1].text;
+    staxi_type scalar = staxi_type_scalar(dtype);
+    return staxi_result(c, dtype, strcmp(reduction, "none") == 0 ? shape : &scalar);
+}
+
+static bool staxi_infer_loss(staxi_infer *c) {
+    stax_dtype dtype;
+    staxi_type shape;
+    return staxi_common_dtype(c, 0, 2, true, &dtype) && staxi_broadcast(c, 0, 2, &shape) &&
+           staxi_reduced_loss(c, dtype, &shape);
+}
+
+static bool staxi_infer_nll_loss(staxi_infer *c) {
+    staxi_type shape;
+    if (!staxi_want_indices(c, 1) || !staxi_infer_cross_entropy(c)) return false;
+    shape = *c->out;
+    return staxi_reduced_loss(c, (stax_dtype)shape.dtype, &shape);
+}
+
+static bool staxi_want_key(const staxi_infer *c, int k) {
+    const staxi_type *key = staxi_in(c, k);
+    const staxi_literal *l = staxi_in_literal(c, k);
+    bool words = key->dtype == STAX_U32 && key->rank == 1 && staxi_ix_equals(c->g, key->dims[0], 2);
+    if (l ? staxi_literal_fits(l, STAX_U64) : words || (key->dtype == STAX_U64 && key->rank == 0))
+        return true;
+    return staxi_op_fail(c, STAX_E_DTYPE, NULL,
+                         STAXI_SAY("expected a key u64[] or u32[2], found %T"), key);
+}
+
+static bool staxi_infer_dropout(staxi_infer *c) {
+    stax_dtype dtype;
+    if (!staxi_common_dtype(c, 0, 1, true, &dtype) || !staxi_want_key(c, 1)) return false;
+    if (!(c->attrs[0].f >= 0 && c->attrs[0].f <= 1))
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute p: expected a probability from 0 to 1"));
     return staxi_result(c, dtype, staxi_in(c, 0));
 }
 
 /* random_bits, uniform, normal: the shape in slot 0, the dtype in the last */
 static bool staxi_infer_random(staxi_infer *c) {
-    const staxi_type *key = staxi_in(c, 0);
-    const staxi_literal *l = staxi_in_literal(c, 0);
     stax_dtype dtype = (stax_dtype)c->attrs[staxi_schema_count(c->op) - 1].i;
     bool bits = c->op == STAX_OP_RANDOM_BITS;
-    bool words = key->dtype == STAX_U32 && key->rank == 1 && staxi_ix_equals(c->g, key->dims[0], 2);
     staxi_type out = staxi_type_scalar(dtype);
-    if (l ? !staxi_literal_fits(l, STAX_U64) : !words && (key->dtype != STAX_U64 || key->rank != 0))
-        return staxi_op_fail(c, STAX_E_DTYPE, NULL,
-                             STAXI_SAY("expected a key u64[] or u32[2], found %T"), key);
-    return staxi_shape_attr(c, 0, &out) &&
+    return staxi_want_key(c, 0) && staxi_shape_attr(c, 0, &out) &&
            staxi_want(c, bits ? staxi_is_integer(dtype) : staxi_is_float(dtype),
                       bits ? "an integer dtype" : "a float dtype", dtype) &&
            staxi_result(c, dtype, &out);
@@ -9984,12 +11512,14 @@ static bool staxi_infer_random(staxi_infer *c) {
 
 /* ---- rules: state and regions ---------------------------------------------------------------- */
 
-/* Operands: the newest contents, the value. Nothing is converted; the value broadcasts. */
+/* Operands: the newest contents, the value, and for a state the view that is written through, of
+   which only the form matters. Nothing is converted; the value broadcasts. slice_scatter is the
+   same on a value, and gives a new one. */
 static bool staxi_infer_assign(staxi_infer *c) {
-    const staxi_type *p = staxi_in(c, 0);
+    const staxi_type *p = staxi_in(c, 0), *view = staxi_in(c, c->n > 2 ? 2 : 0);
     const staxi_literal *l = staxi_in_literal(c, 1);
-    staxi_type room = *p;
-    if (c->op == STAX_OP_ASSIGN_SLICE && !staxi_slice_type(c, p, &room)) return false;
+    staxi_type room = *view;
+    if (c->op != STAX_OP_ASSIGN && !staxi_slice_type(c, view, &room)) return false;
     if (l && !staxi_literal_check(c, l, (stax_dtype)p->dtype)) return false;
     if (!l && staxi_in(c, 1)->dtype != p->dtype)
         return staxi_op_fail(c, STAX_E_DTYPE, STAXI_SAY("stax_cast the value"),
@@ -10209,6 +11739,19 @@ static bool staxi_infer_later(staxi_infer *c) {
         STAX_VERSION_MAJOR, STAX_VERSION_MINOR, STAX_VERSION_PATCH);
 }
 
+/* Ops whose result has a size that only the data know: there is no such value here, but always a
+   way around it. */
+static bool staxi_infer_unsized(staxi_infer *c) {
+    return staxi_op_fail(
+        c, STAX_E_SHAPE,
+        STAXI_SAY(
+            "keep the shape and use a mask (where, masked_fill), count with sum, or take a fixed "
+            "number with topk or sort"),
+        STAXI_SAY(
+            "the size of the result depends on the data: expected ops whose sizes follow from "
+            "the sizes of their operands"));
+}
+
 typedef bool (*staxi_infer_fn)(staxi_infer *c);
 #define STAXI_INFER_FN(id, name, cls, least, most, results, attrs, infer, expand, doc) \
     staxi_infer_##infer,
@@ -10235,6 +11778,7 @@ static bool staxi_attr_default(staxi_infer *c, const staxi_schema *s, staxi_attr
             *out = staxi_attr_dtype(staxi_dtype_find(s->fallback, s->n_fallback));
             break;
         case STAXI_IS_TEXT:
+        case STAXI_IS_PAIRS:
             *out = staxi_attr_text(
                 staxi_arena_text(&c->g->root->arena, s->fallback, strcspn(s->fallback, "| ")));
             return out->text ? true : staxi_no_graph_memory(c->g, c->place);
@@ -10253,7 +11797,7 @@ static bool staxi_attr_default(staxi_infer *c, const staxi_schema *s, staxi_attr
 static bool staxi_text_allowed(const staxi_schema *s, const char *text) {
     const char *at = s->fallback, *end = s->fallback + s->n_fallback;
     size_t n = strlen(text);
-    if (!memchr(at, '|', s->n_fallback)) return true;
+    if (s->kind == STAXI_IS_TEXT && !memchr(at, '|', s->n_fallback)) return true;
     while (at < end) {
         const char *bar = (const char *)memchr(at, '|', (size_t)(end - at));
         size_t word = (size_t)((bar ? bar : end) - at);
@@ -10263,8 +11807,41 @@ static bool staxi_text_allowed(const staxi_schema *s, const char *text) {
     return false;
 }
 
-static bool staxi_attr_is_plain(const staxi_attr *a) {
-    return a->kind == STAXI_ATTR_INT && a->n == 0 && !staxi_size_is_handle(a->i);
+static bool staxi_eat(const char **s, char c) {
+    while (**s == ' ') ++*s;
+    if (**s != c) return false;
+    ++*s;
+    return true;
+}
+
+/* A number of at most 18 digits. */
+static bool staxi_eat_number(const char **s, int64_t *out) {
+    bool negative = staxi_eat(s, '-');
+    int digits = 0;
+    *out = 0;
+    while (**s == ' ') ++*s;
+    for (; **s >= '0' && **s <= '9' && digits < 18; ++*s, digits++) *out = *out * 10 + (**s - '0');
+    if (negative) *out = -*out;
+    return digits > 0;
+}
+
+/* Pairs in a text, "[[1,1],[0,2]]", as a list. */
+static bool staxi_pairs_read(staxi_infer *c, int slot) {
+    int64_t list[2 * STAX_MAX_RANK];
+    const char *s = c->attrs[slot].text;
+    int n = 0;
+    bool ok = staxi_eat(&s, '['), more = ok && !staxi_eat(&s, ']');
+    while (ok && more) {
+        ok = n < 2 * STAX_MAX_RANK && staxi_eat(&s, '[') && staxi_eat_number(&s, &list[n]) &&
+             staxi_eat(&s, ',') && staxi_eat_number(&s, &list[n + 1]) && staxi_eat(&s, ']');
+        n += 2;
+        more = ok && staxi_eat(&s, ',');
+        if (ok && !more) ok = staxi_eat(&s, ']');
+    }
+    if (!ok || *s) return staxi_attr_fail(c, slot, "pairs [[low, high], ...]", &c->attrs[slot]);
+    if (!staxi_set_list(c, slot, list, n)) return false;
+    c->attrs[slot].i = STAXI_PAIRS;
+    return true;
 }
 
 /* Checks the kind of one attribute and brings it to the form that the rules expect. */
@@ -10301,10 +11878,21 @@ static bool staxi_attr_check(staxi_infer *c, int slot, const staxi_schema *s) {
                 int64_t axis = a->i;
                 return staxi_set_list(c, slot, &axis, 1);
             }
-            return a->kind == STAXI_ATTR_LIST ? true
-                                              : staxi_attr_fail(c, slot, "a list of axes", a);
+            return a->kind == STAXI_ATTR_LIST && a->i != STAXI_PAIRS
+                       ? true
+                       : staxi_attr_fail(c, slot, "a list of axes", a);
+        case STAXI_IS_PAIRS:
+            if (a->kind == STAXI_ATTR_TEXT && a->text[0] == '[') return staxi_pairs_read(c, slot);
+            if (a->kind == STAXI_ATTR_TEXT && staxi_text_allowed(s, a->text)) return true;
+            if (a->kind == STAXI_ATTR_LIST && (a->i == STAXI_PAIRS || a->n == 0)) return true;
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY("attribute %N: expected pairs [[low, high], ...] or one of %N"), s->name,
+                (int)s->n_name, s->fallback, (int)s->n_fallback);
         default:
-            if (a->kind == STAXI_ATTR_LIST || (a->kind == STAXI_ATTR_INT && a->n == 0)) return true;
+            if ((a->kind == STAXI_ATTR_LIST && a->i != STAXI_PAIRS) ||
+                (a->kind == STAXI_ATTR_INT && a->n == 0))
+                return true;
             return staxi_attr_fail(c, slot, "a list of sizes", a);
     }
 }
@@ -10430,7 +12018,7 @@ static bool staxi_operands_check(staxi_infer *c) {
     bool f8_ok = row->cls == STAXI_CLASS_MOVEMENT || row->cls == STAXI_CLASS_MARKER ||
                  row->cls == STAXI_CLASS_STATE || row->cls == STAXI_CLASS_REGION ||
                  c->op == STAX_OP_CAST || c->op == STAX_OP_BITCAST;
-    if (row->cls == STAXI_CLASS_LATER) return staxi_infer_later(c);
+    if (row->cls == STAXI_CLASS_LATER) return staxi_infer_fns[c->op](c);
     if (c->n < row->least || c->n > row->most) {
         if (row->least == row->most)
             return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
@@ -10528,10 +12116,6 @@ static uint32_t staxi_const_add(stax_graph *g, const staxi_type *type, const voi
 }
 
 /* ---- names, inputs, captures, outputs -------------------------------------------------------- */
-
-static bool staxi_is_word_char(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
 
 static bool staxi_is_reserved(const char *s, size_t n) {
     static const char *const words[] = {"true", "false", "nan", "inf", "none", "return"};
@@ -10702,12 +12286,59 @@ static void staxi_state_set(stax_graph *g, staxi_input *state, uint32_t contents
     state->current = contents;
 }
 
-/* assign and assign_slice: `target` is contents of a state, or for assign a slice taken from one. */
+/* Ops that show every element of their operand at most once: one can write through them. */
+static bool staxi_is_view_op(uint16_t op) {
+    switch (op) {
+        case STAX_OP_SLICE:
+        case STAX_OP_SELECT:
+        case STAX_OP_PERMUTE:
+        case STAX_OP_TRANSPOSE:
+        case STAX_OP_RESHAPE:
+        case STAX_OP_SQUEEZE:
+        case STAX_OP_UNSQUEEZE:
+        case STAX_OP_FLIP:
+            return true;
+        default:
+            return false;
+    }
+}
+
+/* The value that a view shows parts of (the value itself where it is no view). */
+static uint32_t staxi_view_root(const stax_graph *g, uint32_t value) {
+    const staxi_node *n = &g->nodes[g->values[value].node];
+    while (staxi_is_view_op(n->op)) {
+        value = n->sources[0];
+        n = &g->nodes[g->values[value].node];
+    }
+    return value;
+}
+
+static bool staxi_assign_refuse(staxi_infer *c, uint32_t target) {
+    stax_graph *g = c->g;
+    const char *op = staxi_op_name((stax_op)g->nodes[g->values[target].node].op);
+    const char *views = STAXI_SAY(
+        "slice select permute transpose reshape squeeze unsqueeze flip of an inout parameter");
+    bool shows_state = false;
+    if (g->values[target].type.weak) op = "literal";
+    if (staxi_op_info((stax_op)g->nodes[g->values[target].node].op)->cls == STAXI_CLASS_MOVEMENT)
+        shows_state =
+            staxi_value_state(g, staxi_view_root(g, g->nodes[g->values[target].node].sources[0]));
+    if (shows_state)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, views,
+                             STAXI_SAY("%s gives no view: its elements are not each an element of "
+                                       "their own of the inout parameter"),
+                             op);
+    return staxi_op_fail(c, STAX_E_ARGUMENT, views,
+                         STAXI_SAY("expected an inout parameter or a view of one as the first "
+                                   "operand, found the result of %s"),
+                         op);
+}
+
+/* assign and assign_slice: `target` is contents of a state (of any time), or a view of them. */
 static bool staxi_assign_add(stax_graph *g, stax_op op, uint32_t target, uint32_t value,
                              const staxi_attr *attrs, uint32_t place) {
-    const staxi_node *view;
     staxi_input *state;
-    uint32_t sources[2], contents;
+    uint32_t sources[3], contents, root;
     staxi_infer c = staxi_call(g, op, place);
     if (g->root->status != STAX_OK || target == 0 || value == 0) return false;
     sources[0] = target;
@@ -10718,29 +12349,12 @@ static bool staxi_assign_add(stax_graph *g, stax_op op, uint32_t target, uint32_
         return staxi_op_fail(&c, STAX_E_ARGUMENT,
                              STAXI_SAY("give the new contents as a result of the region"),
                              STAXI_SAY("assignment inside a region is not allowed"));
-    view = &g->nodes[g->values[target].node];
-    state = staxi_value_state(g, target);
-    if (!state && staxi_op_info((stax_op)view->op)->cls == STAXI_CLASS_MOVEMENT &&
-        view->n_sources == 1) {
-        staxi_input *below = staxi_value_state(g, view->sources[0]);
-        bool slice = view->op == STAX_OP_SLICE && op == STAX_OP_ASSIGN;
-        if (below && !slice)
-            return staxi_op_fail(&c, STAX_E_NOT_BUILT,
-                                 STAXI_SAY("assign the state or a slice of it"),
-                                 STAXI_SAY("assignment through %s is not built yet"),
-                                 staxi_op_name((stax_op)view->op));
-        if (below) {
-            state = below;
-            op = STAX_OP_ASSIGN_SLICE;
-            attrs = view->attrs;
-        }
-    }
-    if (!state)
-        return staxi_op_fail(
-            &c, STAX_E_ARGUMENT, NULL,
-            STAXI_SAY("expected an inout parameter or a slice of one as the first operand"));
+    root = staxi_view_root(g, target);
+    state = staxi_value_state(g, root);
+    if (!state) return staxi_assign_refuse(&c, root);
     sources[0] = state->current;
-    contents = staxi_node_add(g, op, sources, 2, attrs, NULL, 0, place);
+    sources[2] = target;
+    contents = staxi_node_add(g, op, sources, root == target ? 2 : 3, attrs, NULL, 0, place);
     if (contents == 0) return false;
     staxi_state_set(g, state, contents);
     return true;
@@ -11505,7 +13119,7 @@ static staxi_attr staxi_attr_number(stax_value x, double number) {
 STAXI_BUILD_UNARY(neg, NEG)               STAXI_BUILD_UNARY(abs, ABS)                 STAXI_BUILD_UNARY(sign, SIGN)
 STAXI_BUILD_UNARY(floor, FLOOR)           STAXI_BUILD_UNARY(ceil, CEIL)               STAXI_BUILD_UNARY(round, ROUND)
 STAXI_BUILD_UNARY(trunc, TRUNC)           STAXI_BUILD_UNARY(sqrt, SQRT)               STAXI_BUILD_UNARY(rsqrt, RSQRT)
-STAXI_BUILD_UNARY(cbrt, CBRT)
+STAXI_BUILD_UNARY(cbrt, CBRT)             STAXI_BUILD_UNARY(quiet, QUIET)
 STAXI_BUILD_UNARY(reciprocal, RECIPROCAL) STAXI_BUILD_UNARY(square, SQUARE)           STAXI_BUILD_UNARY(exp, EXP)
 STAXI_BUILD_UNARY(exp2, EXP2)             STAXI_BUILD_UNARY(expm1, EXPM1)             STAXI_BUILD_UNARY(log, LOG)
 STAXI_BUILD_UNARY(log2, LOG2)             STAXI_BUILD_UNARY(log10, LOG10)             STAXI_BUILD_UNARY(log1p, LOG1P)
@@ -11520,6 +13134,8 @@ STAXI_BUILD_UNARY(relu, RELU)             STAXI_BUILD_UNARY(selu, SELU)         
 STAXI_BUILD_UNARY(mish, MISH)             STAXI_BUILD_UNARY(softplus, SOFTPLUS)       STAXI_BUILD_UNARY(hardsigmoid, HARDSIGMOID)
 STAXI_BUILD_UNARY(hardswish, HARDSWISH)   STAXI_BUILD_UNARY(transpose, TRANSPOSE)     STAXI_BUILD_UNARY(stop_gradient, STOP_GRADIENT)
 STAXI_BUILD_UNARY(checkpoint, CHECKPOINT) STAXI_BUILD_UNARY(barrier, BARRIER)
+STAXI_BUILD_UNARY(relu6, RELU6)           STAXI_BUILD_UNARY(softsign, SOFTSIGN)       STAXI_BUILD_UNARY(tanhshrink, TANHSHRINK)
+STAXI_BUILD_UNARY(logsigmoid, LOGSIGMOID) STAXI_BUILD_UNARY(logit, LOGIT)             STAXI_BUILD_UNARY(signbit, SIGNBIT)
 STAXI_BUILD_BINARY(add, ADD)              STAXI_BUILD_BINARY(sub, SUB)                STAXI_BUILD_BINARY(mul, MUL)
 STAXI_BUILD_BINARY(div, DIV)              STAXI_BUILD_BINARY(floor_divide, FLOOR_DIVIDE) STAXI_BUILD_BINARY(remainder, REMAINDER)
 STAXI_BUILD_BINARY(fmod, FMOD)            STAXI_BUILD_BINARY(pow, POW)                STAXI_BUILD_BINARY(maximum, MAXIMUM)
@@ -11529,7 +13145,9 @@ STAXI_BUILD_BINARY(ne, NE)                STAXI_BUILD_BINARY(lt, LT)            
 STAXI_BUILD_BINARY(gt, GT)                STAXI_BUILD_BINARY(ge, GE)                  STAXI_BUILD_BINARY(logical_and, LOGICAL_AND)
 STAXI_BUILD_BINARY(logical_or, LOGICAL_OR) STAXI_BUILD_BINARY(logical_xor, LOGICAL_XOR) STAXI_BUILD_BINARY(bitwise_and, BITWISE_AND)
 STAXI_BUILD_BINARY(bitwise_or, BITWISE_OR) STAXI_BUILD_BINARY(bitwise_xor, BITWISE_XOR) STAXI_BUILD_BINARY(shift_left, SHIFT_LEFT)
-STAXI_BUILD_BINARY(shift_right, SHIFT_RIGHT)
+STAXI_BUILD_BINARY(shift_right, SHIFT_RIGHT) STAXI_BUILD_BINARY(prelu, PRELU)         STAXI_BUILD_BINARY(ldexp, LDEXP)
+STAXI_BUILD_BINARY(nextafter, NEXTAFTER)  STAXI_BUILD_BINARY(embedding, EMBEDDING)    STAXI_BUILD_BINARY(outer, OUTER)
+STAXI_BUILD_BINARY(kron, KRON)
 #undef STAXI_BUILD_UNARY
 #undef STAXI_BUILD_BINARY
     /* clang-format on */
@@ -11545,10 +13163,91 @@ STAXDEF stax_value(stax_leaky_relu)(stax_value x, double alpha) {
 STAXDEF stax_value(stax_elu)(stax_value x, double alpha) {
     return staxi_build_alpha(STAX_OP_ELU, x, alpha);
 }
+STAXDEF stax_value(stax_celu)(stax_value x, double alpha) {
+    return staxi_build_alpha(STAX_OP_CELU, x, alpha);
+}
+STAXDEF stax_value(stax_softshrink)(stax_value x, double lambd) {
+    return staxi_build_alpha(STAX_OP_SOFTSHRINK, x, lambd);
+}
+STAXDEF stax_value(stax_hardshrink)(stax_value x, double lambd) {
+    return staxi_build_alpha(STAX_OP_HARDSHRINK, x, lambd);
+}
+
+static stax_value staxi_build_floats(stax_op op, stax_value x, double a, double b) {
+    staxi_attr attrs[2];
+    attrs[0] = staxi_attr_float(a);
+    attrs[1] = staxi_attr_float(b);
+    return staxi_build1(op, x, attrs);
+}
+
+STAXDEF stax_value(stax_hardtanh)(stax_value x, double min_val, double max_val) {
+    return staxi_build_floats(STAX_OP_HARDTANH, x, min_val, max_val);
+}
+STAXDEF stax_value(stax_threshold)(stax_value x, double threshold, double value) {
+    return staxi_build_floats(STAX_OP_THRESHOLD, x, threshold, value);
+}
+
+STAXDEF stax_value(stax_nan_to_num)(stax_value x, double nan, double posinf, double neginf) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_float(nan);
+    a[1] = posinf == staxi_infinity() ? staxi_attr_none() : staxi_attr_float(posinf);
+    a[2] = neginf == -staxi_infinity() ? staxi_attr_none() : staxi_attr_float(neginf);
+    return staxi_build1(STAX_OP_NAN_TO_NUM, x, a);
+}
+
+STAXDEF stax_value(stax_frexp)(stax_value x, stax_value *results) {
+    return staxi_build_in(NULL, STAX_OP_FREXP, &x, 1, NULL, NULL, 0, results, 2);
+}
+
+STAXDEF stax_value(stax_isclose)(stax_value a, stax_value b, double rtol, double atol,
+                                 bool equal_nan) {
+    staxi_attr attrs[3];
+    attrs[0] = staxi_attr_float(rtol);
+    attrs[1] = staxi_attr_float(atol);
+    attrs[2] = staxi_attr_bool(equal_nan);
+    return staxi_build2(STAX_OP_ISCLOSE, a, b, attrs);
+}
 
 STAXDEF stax_value(stax_gelu)(stax_value x, const char *approximate) {
     staxi_attr a = staxi_attr_text(approximate);
     return staxi_build1(STAX_OP_GELU, x, &a);
+}
+
+static stax_value staxi_build_custom(const stax_value *xs, int n, const char *text,
+                                     const char *derivative, staxi_attr dtype) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_text(text);
+    a[1] = staxi_attr_text(derivative);
+    a[2] = dtype;
+    return staxi_build(STAX_OP_CUSTOM, xs, xs ? n : 0, a);
+}
+static stax_value staxi_build_custom_call(const stax_value *xs, int n, const char *text,
+                                          const stax_shape *shape, const char *derivative,
+                                          staxi_attr dtype) {
+    staxi_attr a[4];
+    a[0] = staxi_attr_text(text);
+    a[1] = staxi_attr_sizes(shape);
+    a[2] = staxi_attr_text(derivative);
+    a[3] = dtype;
+    return staxi_build(STAX_OP_CUSTOM_CALL, xs, xs ? n : 0, a);
+}
+STAXDEF stax_value(stax_custom_call)(const stax_value *xs, int n, const char *text,
+                                     stax_shape shape, const char *derivative) {
+    return staxi_build_custom_call(xs, n, text, &shape, derivative,
+                                   staxi_attr_make(STAXI_ATTR_OMITTED, 0));
+}
+STAXDEF stax_value(stax_custom_call_as)(const stax_value *xs, int n, const char *text,
+                                        stax_shape shape, const char *derivative,
+                                        stax_dtype dtype) {
+    return staxi_build_custom_call(xs, n, text, &shape, derivative, staxi_attr_dtype(dtype));
+}
+STAXDEF stax_value(stax_custom)(const stax_value *xs, int n, const char *text,
+                                const char *derivative) {
+    return staxi_build_custom(xs, n, text, derivative, staxi_attr_make(STAXI_ATTR_OMITTED, 0));
+}
+STAXDEF stax_value(stax_custom_as)(const stax_value *xs, int n, const char *text,
+                                   const char *derivative, stax_dtype dtype) {
+    return staxi_build_custom(xs, n, text, derivative, staxi_attr_dtype(dtype));
 }
 
 STAXDEF stax_value(stax_where)(stax_value c, stax_value a, stax_value b) {
@@ -11624,6 +13323,15 @@ STAXDEF stax_value(stax_slice)(stax_value x, stax_shape starts, stax_shape stops
     return staxi_build1(STAX_OP_SLICE, x, a);
 }
 
+STAXDEF stax_value(stax_slice_scatter)(stax_value x, stax_value v, stax_shape starts,
+                                       stax_shape stops, stax_shape steps) {
+    staxi_attr a[3];
+    a[0] = staxi_attr_sizes_or_none(&starts);
+    a[1] = staxi_attr_sizes_or_none(&stops);
+    a[2] = staxi_attr_sizes_or_none(&steps);
+    return staxi_build2(STAX_OP_SLICE_SCATTER, x, v, a);
+}
+
 STAXDEF stax_value(stax_roll)(stax_value x, stax_shape shifts, stax_axes axes) {
     int64_t list[STAX_MAX_RANK];
     staxi_attr a[2];
@@ -11668,6 +13376,47 @@ STAXDEF stax_value(stax_unfold)(stax_value x, int64_t axis, int64_t size, int64_
     a[1] = staxi_attr_int(size);
     a[2] = staxi_attr_int(step);
     return staxi_build1(STAX_OP_UNFOLD, x, a);
+}
+
+STAXDEF stax_value(stax_select)(stax_value x, int64_t axis, int64_t index) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_int(index);
+    return staxi_build1(STAX_OP_SELECT, x, a);
+}
+
+static stax_value staxi_build_diagonal(stax_op op, stax_value x, int64_t offset, int64_t axis1,
+                                       int64_t axis2, staxi_attr dtype) {
+    staxi_attr a[4];
+    a[0] = staxi_attr_int(offset);
+    a[1] = staxi_attr_axis(axis1);
+    a[2] = staxi_attr_axis(axis2);
+    a[3] = dtype;
+    return staxi_build1(op, x, a);
+}
+
+STAXDEF stax_value(stax_diagonal)(stax_value x, int64_t offset, int64_t axis1, int64_t axis2) {
+    return staxi_build_diagonal(STAX_OP_DIAGONAL, x, offset, axis1, axis2, staxi_attr_none());
+}
+STAXDEF stax_value(stax_trace_of)(stax_value x, int64_t offset, int64_t axis1, int64_t axis2) {
+    return staxi_build_diagonal(STAX_OP_TRACE, x, offset, axis1, axis2, staxi_attr_none());
+}
+STAXDEF stax_value(stax_trace_as)(stax_value x, int64_t offset, int64_t axis1, int64_t axis2,
+                                  stax_dtype dtype) {
+    return staxi_build_diagonal(STAX_OP_TRACE, x, offset, axis1, axis2, staxi_attr_dtype(dtype));
+}
+
+STAXDEF stax_value(stax_repeat)(stax_value x, int64_t repeats, int64_t axis) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_int(repeats);
+    a[1] = staxi_attr_axis(axis);
+    return staxi_build1(STAX_OP_REPEAT, x, a);
+}
+
+STAXDEF stax_value(stax_meshgrid)(const stax_value *xs, int n, const char *indexing,
+                                  stax_value *results) {
+    staxi_attr a = staxi_attr_text(indexing);
+    return staxi_build_in(NULL, STAX_OP_MESHGRID, xs, xs ? n : 0, &a, NULL, 0, results, n);
 }
 
 /* ---- index ----------------------------------------------------------------------------------- */
@@ -11718,6 +13467,85 @@ STAXDEF stax_value(stax_scatter)(stax_value x, stax_value i, stax_value u, int64
     return staxi_build3(STAX_OP_SCATTER, x, i, u, a);
 }
 
+STAXDEF stax_value(stax_one_hot_as)(stax_value i, int64_t size, stax_dtype dtype) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_int(size);
+    a[1] = staxi_attr_dtype(dtype);
+    return staxi_build1(STAX_OP_ONE_HOT, i, a);
+}
+
+STAXDEF stax_value(stax_one_hot)(stax_value i, int64_t size) {
+    return (stax_one_hot_as)(i, size, STAX_F32);
+}
+
+static stax_value staxi_build_int(stax_op op, stax_value x, int64_t number) {
+    staxi_attr a = staxi_attr_int(number);
+    return staxi_build1(op, x, &a);
+}
+
+STAXDEF stax_value(stax_tril)(stax_value x, int64_t k) {
+    return staxi_build_int(STAX_OP_TRIL, x, k);
+}
+STAXDEF stax_value(stax_triu)(stax_value x, int64_t k) {
+    return staxi_build_int(STAX_OP_TRIU, x, k);
+}
+
+STAXDEF stax_value(stax_diag)(stax_value x, int64_t k) {
+    return staxi_build_int(STAX_OP_DIAG, x, k);
+}
+
+/* Whole numbers are integers, which decides the dtype. */
+static stax_value staxi_build_arange(stax_graph *g, double start, double stop, double step,
+                                     staxi_attr dtype) {
+    double numbers[3];
+    staxi_attr a[4];
+    if (!g) return stax_none();
+    numbers[0] = start;
+    numbers[1] = stop;
+    numbers[2] = step;
+    for (int k = 0; k < 3; k++) {
+        bool whole = numbers[k] > -9007199254740992.0 && numbers[k] < 9007199254740992.0 &&
+                     (double)(int64_t)numbers[k] == numbers[k];
+        a[k] = whole ? staxi_attr_int((int64_t)numbers[k]) : staxi_attr_float(numbers[k]);
+    }
+    a[3] = dtype;
+    return staxi_build_in(g, STAX_OP_ARANGE, NULL, 0, a, NULL, 0, NULL, 0);
+}
+
+STAXDEF stax_value(stax_arange)(stax_graph *g, double start, double stop, double step) {
+    return staxi_build_arange(g, start, stop, step, staxi_attr_none());
+}
+STAXDEF stax_value(stax_arange_as)(stax_graph *g, double start, double stop, double step,
+                                   stax_dtype dtype) {
+    return staxi_build_arange(g, start, stop, step, staxi_attr_dtype(dtype));
+}
+
+STAXDEF stax_value(stax_linspace_as)(stax_graph *g, double start, double stop, int64_t num,
+                                     bool endpoint, stax_dtype dtype) {
+    staxi_attr a[5];
+    if (!g) return stax_none();
+    a[0] = staxi_attr_float(start);
+    a[1] = staxi_attr_float(stop);
+    a[2] = staxi_attr_int(num);
+    a[3] = staxi_attr_bool(endpoint);
+    a[4] = staxi_attr_dtype(dtype);
+    return staxi_build_in(g, STAX_OP_LINSPACE, NULL, 0, a, NULL, 0, NULL, 0);
+}
+
+STAXDEF stax_value(stax_linspace)(stax_graph *g, double start, double stop, int64_t num,
+                                  bool endpoint) {
+    return (stax_linspace_as)(g, start, stop, num, endpoint, STAX_F32);
+}
+
+STAXDEF stax_value(stax_index_select)(stax_value x, stax_value i, int64_t axis) {
+    staxi_attr a = staxi_attr_axis(axis);
+    return staxi_build2(STAX_OP_INDEX_SELECT, x, i, &a);
+}
+
+STAXDEF stax_value(stax_masked_fill)(stax_value x, stax_value mask, stax_value value) {
+    return staxi_build3(STAX_OP_MASKED_FILL, x, mask, value, NULL);
+}
+
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
 /* dtype STAX_DTYPE_NONE: omitted */
@@ -11765,6 +13593,15 @@ STAXDEF stax_value(stax_var)(stax_value x, stax_axes axes, double correction, bo
 
 STAXDEF stax_value(stax_std)(stax_value x, stax_axes axes, double correction, bool keepdims) {
     return staxi_build_variance(STAX_OP_STD, x, axes, correction, keepdims);
+}
+
+STAXDEF stax_value(stax_norm)(stax_value x, double ord, stax_axes axes, bool keepdims) {
+    int64_t list[STAX_MAX_RANK];
+    staxi_attr a[3];
+    a[0] = staxi_attr_float(ord);
+    a[1] = staxi_attr_axes(&axes, list);
+    a[2] = staxi_attr_bool(keepdims);
+    return staxi_build1(STAX_OP_NORM, x, a);
 }
 
 static stax_value staxi_build_arg(stax_op op, stax_value x, int64_t axis, bool keepdims) {
@@ -11903,6 +13740,23 @@ STAXDEF stax_value(stax_dot_as)(stax_value a, stax_value b, stax_axes lhs_contra
     return staxi_build_dot(a, b, axes, &d);
 }
 
+static stax_value staxi_build_einsum(const stax_value *xs, int n, const char *equation,
+                                     staxi_attr dtype) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_text(equation);
+    a[1] = dtype;
+    return staxi_build(STAX_OP_EINSUM, xs, xs ? n : 0, a);
+}
+
+STAXDEF stax_value(stax_einsum)(const stax_value *xs, int n, const char *equation) {
+    return staxi_build_einsum(xs, n, equation, staxi_attr_none());
+}
+
+STAXDEF stax_value(stax_einsum_as)(const stax_value *xs, int n, const char *equation,
+                                   stax_dtype dtype) {
+    return staxi_build_einsum(xs, n, equation, staxi_attr_dtype(dtype));
+}
+
 STAXDEF stax_value(stax_linear)(stax_value x, stax_value w, stax_value b) {
     return staxi_build3(STAX_OP_LINEAR, x, w, b, NULL);
 }
@@ -11927,14 +13781,169 @@ STAXDEF stax_value(stax_log_softmax)(stax_value x, int64_t axis) {
 }
 
 /* A shift without a scale: the scale 1.0 changes no bit. */
+static stax_value staxi_scale_beside(stax_value x, stax_value g, stax_value b) {
+    return !g.graph && b.graph && x.graph ? (stax_const)(x.graph, 1.0) : g;
+}
+
 STAXDEF stax_value(stax_layer_norm)(stax_value x, stax_value g, stax_value b, stax_axes axes,
                                     double eps) {
     int64_t list[STAX_MAX_RANK];
     staxi_attr a[2];
     a[0] = staxi_attr_axes(&axes, list);
     a[1] = staxi_attr_float(eps);
-    if (!g.graph && b.graph && x.graph) g = (stax_const)(x.graph, 1.0);
-    return staxi_build3(STAX_OP_LAYER_NORM, x, g, b, a);
+    return staxi_build3(STAX_OP_LAYER_NORM, x, staxi_scale_beside(x, g, b), b, a);
+}
+
+STAXDEF stax_value(stax_group_norm)(stax_value x, stax_value g, stax_value b, int64_t groups,
+                                    double eps) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_int(groups);
+    a[1] = staxi_attr_float(eps);
+    return staxi_build3(STAX_OP_GROUP_NORM, x, staxi_scale_beside(x, g, b), b, a);
+}
+
+STAXDEF stax_value(stax_batch_norm)(stax_value x, stax_value mean, stax_value var, stax_value g,
+                                    stax_value b, double eps) {
+    staxi_attr a = staxi_attr_float(eps);
+    stax_value in[5];
+    in[0] = x;
+    in[1] = mean;
+    in[2] = var;
+    in[3] = staxi_scale_beside(x, g, b);
+    in[4] = b;
+    return staxi_build(STAX_OP_BATCH_NORM, in, 5, &a);
+}
+
+STAXDEF stax_value(stax_glu)(stax_value x, int64_t axis) {
+    return staxi_build_axis(STAX_OP_GLU, x, axis);
+}
+
+STAXDEF stax_value(stax_cross)(stax_value a, stax_value b, int64_t axis) {
+    staxi_attr attr = staxi_attr_axis(axis);
+    return staxi_build2(STAX_OP_CROSS, a, b, &attr);
+}
+
+STAXDEF stax_value(stax_nll_loss)(stax_value x, stax_value labels, int64_t axis,
+                                  const char *reduction) {
+    staxi_attr a[2];
+    a[0] = staxi_attr_axis(axis);
+    a[1] = staxi_attr_text(reduction);
+    return staxi_build2(STAX_OP_NLL_LOSS, x, labels, a);
+}
+
+#define STAXI_BUILD_LOSS(name, ID)                                                       \
+    STAXDEF stax_value(stax_##name)(stax_value x, stax_value y, const char *reduction) { \
+        staxi_attr a = staxi_attr_text(reduction);                                       \
+        return staxi_build2(STAX_OP_##ID, x, y, &a);                                     \
+    }
+#define STAXI_BUILD_LOSS_AT(name, ID)                                      \
+    STAXDEF stax_value(stax_##name)(stax_value x, stax_value y, double at, \
+                                    const char *reduction) {               \
+        staxi_attr a[2];                                                   \
+        a[0] = staxi_attr_float(at);                                       \
+        a[1] = staxi_attr_text(reduction);                                 \
+        return staxi_build2(STAX_OP_##ID, x, y, a);                        \
+    }
+STAXI_BUILD_LOSS(mse_loss, MSE_LOSS)
+STAXI_BUILD_LOSS(l1_loss, L1_LOSS)
+STAXI_BUILD_LOSS(binary_cross_entropy, BINARY_CROSS_ENTROPY)
+STAXI_BUILD_LOSS(binary_cross_entropy_with_logits, BINARY_CROSS_ENTROPY_WITH_LOGITS)
+STAXI_BUILD_LOSS(kl_div, KL_DIV)
+STAXI_BUILD_LOSS_AT(huber_loss, HUBER_LOSS)
+STAXI_BUILD_LOSS_AT(smooth_l1_loss, SMOOTH_L1_LOSS)
+#undef STAXI_BUILD_LOSS
+#undef STAXI_BUILD_LOSS_AT
+
+static stax_value staxi_build_conv(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                                   const char *padding, stax_shape dilation, int64_t groups,
+                                   staxi_attr dtype) {
+    staxi_attr a[5];
+    a[0] = staxi_attr_sizes_or_none(&stride);
+    a[1] = staxi_attr_text(padding);
+    a[2] = staxi_attr_sizes_or_none(&dilation);
+    a[3] = staxi_attr_int(groups);
+    a[4] = dtype;
+    return staxi_build3(STAX_OP_CONV, x, w, b, a);
+}
+
+STAXDEF stax_value(stax_conv)(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                              const char *padding, stax_shape dilation, int64_t groups) {
+    return staxi_build_conv(x, w, b, stride, padding, dilation, groups, staxi_attr_none());
+}
+
+STAXDEF stax_value(stax_conv_as)(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                                 const char *padding, stax_shape dilation, int64_t groups,
+                                 stax_dtype dtype) {
+    return staxi_build_conv(x, w, b, stride, padding, dilation, groups, staxi_attr_dtype(dtype));
+}
+
+STAXDEF stax_value(stax_conv_transpose)(stax_value x, stax_value w, stax_value b, stax_shape stride,
+                                        const char *padding, stax_shape dilation, int64_t groups,
+                                        stax_shape output_padding) {
+    staxi_attr a[6];
+    a[0] = staxi_attr_sizes_or_none(&stride);
+    a[1] = staxi_attr_text(padding);
+    a[2] = staxi_attr_sizes_or_none(&dilation);
+    a[3] = staxi_attr_int(groups);
+    a[4] = staxi_attr_sizes_or_none(&output_padding);
+    a[5] = staxi_attr_none();
+    return staxi_build3(STAX_OP_CONV_TRANSPOSE, x, w, b, a);
+}
+
+static stax_value staxi_build_pool(stax_op op, stax_value x, stax_shape size, stax_shape stride,
+                                   const char *padding, bool ceil_mode, staxi_attr last) {
+    staxi_attr a[5];
+    a[0] = staxi_attr_sizes(&size);
+    a[1] = staxi_attr_sizes_or_none(&stride);
+    a[2] = staxi_attr_text(padding);
+    a[3] = staxi_attr_bool(ceil_mode);
+    a[4] = last;
+    return staxi_build1(op, x, a);
+}
+
+STAXDEF stax_value(stax_max_pool)(stax_value x, stax_shape size, stax_shape stride,
+                                  const char *padding, bool ceil_mode) {
+    return staxi_build_pool(STAX_OP_MAX_POOL, x, size, stride, padding, ceil_mode,
+                            staxi_attr_none());
+}
+
+STAXDEF stax_value(stax_avg_pool)(stax_value x, stax_shape size, stax_shape stride,
+                                  const char *padding, bool ceil_mode, bool count_include_pad) {
+    return staxi_build_pool(STAX_OP_AVG_POOL, x, size, stride, padding, ceil_mode,
+                            staxi_attr_bool(count_include_pad));
+}
+
+STAXDEF stax_value(stax_lp_pool)(stax_value x, stax_shape size, stax_shape stride,
+                                 const char *padding, bool ceil_mode, double ord) {
+    return staxi_build_pool(STAX_OP_LP_POOL, x, size, stride, padding, ceil_mode,
+                            staxi_attr_float(ord));
+}
+
+STAXDEF stax_value(stax_adaptive_max_pool)(stax_value x, stax_shape size) {
+    return staxi_build_sizes(STAX_OP_ADAPTIVE_MAX_POOL, x, size);
+}
+STAXDEF stax_value(stax_adaptive_avg_pool)(stax_value x, stax_shape size) {
+    return staxi_build_sizes(STAX_OP_ADAPTIVE_AVG_POOL, x, size);
+}
+
+STAXDEF stax_value(stax_resize)(stax_value x, stax_shape shape, const char *mode,
+                                const char *coordinates, const char *rounding) {
+    staxi_attr a[4];
+    a[0] = staxi_attr_sizes(&shape);
+    a[1] = staxi_attr_text(mode);
+    a[2] = staxi_attr_text(coordinates);
+    a[3] = staxi_attr_text(rounding);
+    return staxi_build1(STAX_OP_RESIZE, x, a);
+}
+
+STAXDEF stax_value(stax_cross_entropy)(stax_value logits, stax_value labels, int64_t axis) {
+    staxi_attr a = staxi_attr_axis(axis);
+    return staxi_build2(STAX_OP_CROSS_ENTROPY, logits, labels, &a);
+}
+
+STAXDEF stax_value(stax_dropout)(stax_value x, stax_value key, double p) {
+    staxi_attr a = staxi_attr_float(p);
+    return staxi_build2(STAX_OP_DROPOUT, x, key, &a);
 }
 
 STAXDEF stax_value(stax_rms_norm)(stax_value x, stax_value g, stax_axes axes, double eps) {
@@ -11943,6 +13952,19 @@ STAXDEF stax_value(stax_rms_norm)(stax_value x, stax_value g, stax_axes axes, do
     a[0] = staxi_attr_axes(&axes, list);
     a[1] = staxi_attr_float(eps);
     return staxi_build2(STAX_OP_RMS_NORM, x, g, a);
+}
+
+STAXDEF stax_value(stax_attention)(stax_value q, stax_value k, stax_value v, stax_value mask,
+                                   bool causal, double scale) {
+    staxi_attr a[2];
+    stax_value in[4];
+    a[0] = staxi_attr_bool(causal);
+    a[1] = scale == 0 ? staxi_attr_none() : staxi_attr_float(scale);
+    in[0] = q;
+    in[1] = k;
+    in[2] = v;
+    in[3] = mask;
+    return staxi_build(STAX_OP_ATTENTION, in, 4, a);
 }
 
 static stax_value staxi_build_random(stax_op op, stax_value key, stax_shape shape,
@@ -12093,25 +14115,6 @@ static stax_value staxi_first_of(const stax_value *xs, int n) {
 /* clang-format off */
 #define STAXI_LATER(name, ID, params, first) STAXDEF stax_value (stax_##name) params { return staxi_build_later(STAX_OP_##ID, first, NULL, 0); }
 #define STAXI_UNUSED(x) ((void)(x))
-STAXI_LATER(select, SELECT, (stax_value x, int64_t axis, int64_t index), (STAXI_UNUSED(axis), STAXI_UNUSED(index), x))
-STAXI_LATER(one_hot, ONE_HOT, (stax_value i, int64_t size), (STAXI_UNUSED(size), i))
-STAXI_LATER(one_hot_as, ONE_HOT, (stax_value i, int64_t size, stax_dtype dtype), (STAXI_UNUSED(size), STAXI_UNUSED(dtype), i))
-STAXI_LATER(tril, TRIL, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
-STAXI_LATER(triu, TRIU, (stax_value x, int64_t k), (STAXI_UNUSED(k), x))
-STAXI_LATER(norm, NORM, (stax_value x, double ord, stax_axes axes, bool keepdims), (STAXI_UNUSED(ord), STAXI_UNUSED(axes), STAXI_UNUSED(keepdims), x))
-STAXI_LATER(einsum, EINSUM, (const stax_value *xs, int n, const char *equation), (STAXI_UNUSED(equation), staxi_first_of(xs, n)))
-STAXI_LATER(einsum_as, EINSUM, (const stax_value *xs, int n, const char *equation, stax_dtype dtype), (STAXI_UNUSED(equation), STAXI_UNUSED(dtype), staxi_first_of(xs, n)))
-STAXI_LATER(group_norm, GROUP_NORM, (stax_value x, stax_value g, stax_value b, int64_t groups, double eps), (STAXI_UNUSED(g), STAXI_UNUSED(b), STAXI_UNUSED(groups), STAXI_UNUSED(eps), x))
-STAXI_LATER(batch_norm, BATCH_NORM, (stax_value x, stax_value mean, stax_value var, stax_value g, stax_value b, double eps), (STAXI_UNUSED(mean), STAXI_UNUSED(var), STAXI_UNUSED(g), STAXI_UNUSED(b), STAXI_UNUSED(eps), x))
-STAXI_LATER(conv, CONV, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), x))
-STAXI_LATER(conv_as, CONV, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups, stax_dtype dtype), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), STAXI_UNUSED(dtype), x))
-STAXI_LATER(conv_transpose, CONV_TRANSPOSE, (stax_value x, stax_value w, stax_value b, stax_shape stride, const char *padding, stax_shape dilation, int64_t groups, stax_shape output_padding), (STAXI_UNUSED(w), STAXI_UNUSED(b), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(dilation), STAXI_UNUSED(groups), STAXI_UNUSED(output_padding), x))
-STAXI_LATER(max_pool, MAX_POOL, (stax_value x, stax_shape size, stax_shape stride, const char *padding, bool ceil_mode), (STAXI_UNUSED(size), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(ceil_mode), x))
-STAXI_LATER(avg_pool, AVG_POOL, (stax_value x, stax_shape size, stax_shape stride, const char *padding, bool ceil_mode, bool count_include_pad), (STAXI_UNUSED(size), STAXI_UNUSED(stride), STAXI_UNUSED(padding), STAXI_UNUSED(ceil_mode), STAXI_UNUSED(count_include_pad), x))
-STAXI_LATER(resize, RESIZE, (stax_value x, stax_shape shape, const char *mode, const char *coordinates, const char *rounding), (STAXI_UNUSED(shape), STAXI_UNUSED(mode), STAXI_UNUSED(coordinates), STAXI_UNUSED(rounding), x))
-STAXI_LATER(cross_entropy, CROSS_ENTROPY, (stax_value logits, stax_value labels, int64_t axis), (STAXI_UNUSED(labels), STAXI_UNUSED(axis), logits))
-STAXI_LATER(attention, ATTENTION, (stax_value q, stax_value k, stax_value v, stax_value mask, bool causal, double scale), (STAXI_UNUSED(k), STAXI_UNUSED(v), STAXI_UNUSED(mask), STAXI_UNUSED(causal), STAXI_UNUSED(scale), q))
-STAXI_LATER(dropout, DROPOUT, (stax_value x, stax_value key, double p), (STAXI_UNUSED(key), STAXI_UNUSED(p), x))
 STAXDEF stax_value (stax_reduce)(const stax_value *xs, int n, stax_axes axes, const double *init, int n_init, stax_graph *step, stax_graph *combine, stax_value *results) {
     (void)axes; (void)init; (void)step; (void)combine;
     return staxi_build_later(STAX_OP_REDUCE, staxi_first_of(xs, n), results, n_init);
@@ -12185,8 +14188,6 @@ static void staxi_scope_invent(staxi_printer *p, staxi_scope *s, uint32_t value,
     if (!name) p->failed = true;
 }
 
-static bool staxi_is_assign(int op) { return op == STAX_OP_ASSIGN || op == STAX_OP_ASSIGN_SLICE; }
-
 /* Names for all values of a graph: captures first, then inputs, outputs, given names, the rest. */
 static bool staxi_scope_open(staxi_printer *p, staxi_scope *s, const stax_graph *g,
                              const staxi_scope *outer) {
@@ -12238,7 +14239,7 @@ static double staxi_load_float(const void *p, stax_dtype dtype) {
         return d;
     }
     if (dtype == STAX_F32) memcpy(&f, p, sizeof f);
-    if (dtype != STAX_F32 && cast) cast->loop(&f, &p, 1);
+    if (dtype != STAX_F32 && cast) cast->loop(cast, &f, &p, 1);
     return (double)f;
 }
 
@@ -12309,7 +14310,15 @@ static void staxi_put_attr(staxi_text *t, const stax_graph *g, const staxi_attr 
             staxi_put_string(t, a->text);
             break;
         case STAXI_ATTR_LIST:
-            staxi_put_sizes(t, g, a->list, a->n);
+            if (a->i != STAXI_PAIRS) {
+                staxi_put_sizes(t, g, a->list, a->n);
+                break;
+            }
+            for (int k = 0; k < a->n; k += 2) {
+                staxi_put(t, k ? ", " : "[");
+                staxi_put_sizes(t, g, a->list + k, 2);
+            }
+            staxi_putc(t, ']');
             break;
         case STAXI_ATTR_INT:
             if (!a->n) {
@@ -12350,9 +14359,11 @@ static bool staxi_attr_is_default(const stax_graph *g, const staxi_node *n, cons
             return a->i == (int64_t)f;
         case STAXI_IS_NUMBER:
             return a->kind == STAXI_ATTR_INT && a->i == (int64_t)f;
-        case STAXI_IS_TEXT: {
+        case STAXI_IS_TEXT:
+        case STAXI_IS_PAIRS: {
             size_t first = strcspn(s->fallback, "| ");
-            return strlen(a->text) == first && memcmp(a->text, s->fallback, first) == 0;
+            return a->kind == STAXI_ATTR_TEXT && strlen(a->text) == first &&
+                   memcmp(a->text, s->fallback, first) == 0;
         }
         default:
             return false; /* an axis is always shown */
@@ -12431,6 +14442,7 @@ static void staxi_put_regions(staxi_printer *p, const staxi_scope *s, const stax
 static void staxi_put_node(staxi_printer *p, const staxi_scope *s, const staxi_node *n, int level) {
     const stax_graph *g = s->g;
     staxi_text *t = p->t;
+    uint32_t operand;
     int shown;
     staxi_put_indent(t, level);
     for (int k = 0; k < n->n_results && !staxi_is_assign(n->op); k++) {
@@ -12447,11 +14459,11 @@ static void staxi_put_node(staxi_printer *p, const staxi_scope *s, const staxi_n
         return;
     }
     staxi_put(t, staxi_op_name((stax_op)n->op));
-    for (uint32_t k = 0; k < n->n_sources; k++) {
-        const staxi_literal *l = staxi_value_literal(g, n->sources[k]);
+    for (uint32_t k = 0; (operand = staxi_shown(n->op, n->sources, n->n_sources, k)) != 0; k++) {
+        const staxi_literal *l = staxi_value_literal(g, operand);
         staxi_put(t, k ? ", " : " ");
         if (l) staxi_put_literal(t, l);
-        if (!l) staxi_put(t, s->names[n->sources[k]]);
+        if (!l) staxi_put(t, s->names[operand]);
     }
     shown = staxi_put_attrs(t, g, n);
     if (n->n_regions > 0)
@@ -13116,10 +15128,34 @@ static bool staxi_unquote(staxi_parser *p, const staxi_token *t, staxi_attr *out
     return true;
 }
 
+/* "[1, 2], [0, n]]" behind the first bracket of pairs */
+static bool staxi_want_pairs(staxi_parser *p, staxi_attr *out) {
+    int n = 0;
+    while (staxi_take(p, "[")) {
+        for (int k = 0; k < 2; k++, n++) {
+            if (!staxi_grow(p->a, (void **)&p->list, &p->cap_list, (size_t)n + 1, sizeof *p->list))
+                return staxi_parse_no_memory(p);
+            staxi_skip_lines(p);
+            if (!staxi_want_size(p, &p->list[n])) return false;
+            staxi_skip_lines(p);
+            if (!staxi_want_mark(p, k ? "]" : ",")) return false;
+        }
+        staxi_skip_lines(p);
+        if (!staxi_take_comma(p)) break;
+        staxi_skip_lines(p);
+    }
+    *out = staxi_attr_list(
+        (const int64_t *)staxi_graph_copy(p->g, p->list, (size_t)n * sizeof *p->list, 8), n);
+    if (!out->list) return staxi_parse_no_memory(p);
+    out->i = STAXI_PAIRS;
+    return staxi_want_mark(p, "]");
+}
+
 /* "[1, n-1, none]" behind its bracket */
 static bool staxi_want_list(staxi_parser *p, staxi_attr *out) {
     int n = 0;
     staxi_skip_lines(p);
+    if (staxi_at_mark(p, "[")) return staxi_want_pairs(p, out);
     while (!staxi_at_mark(p, "]")) {
         if (!staxi_grow(p->a, (void **)&p->list, &p->cap_list, (size_t)n + 1, sizeof *p->list))
             return staxi_parse_no_memory(p);
@@ -13507,7 +15543,7 @@ static bool staxi_parse_statement(staxi_parser *p) {
     bool ok =
         (assign || staxi_parse_results(p, &names, &cap, &n)) && staxi_parse_call(p, &s, &first);
     if (ok) {
-        place = staxi_place(p->g, p->file, s.op_at.line);
+        place = staxi_place_parsed(p->g, p->file, s.op_at.line, s.op_at.column);
         p->g->nodes[p->g->n_nodes - 1].place = place;
         ok = assign || staxi_bind_results(p, &s, names, n, first);
     }
@@ -13794,15 +15830,15 @@ STAXDEF stax_graph *stax_parse(stax_context *ctx, const char *file_name, const c
     return stax_parse_named(ctx, file_name, text, NULL);
 }
 
-/* =======================================================================================
-   >>decompose DECOMPOSITION  every op in terms of the basis ops (rule P 4.3: each step goes to ops
+/* =================================================================================== >>decompose
+   DECOMPOSITION  every op in terms of the basis ops (rule P 4.3: each step goes to ops
    lower in the table). In:  a graph as the user built it.   Out: a new graph of basis ops alone,
    for the interpreter and for lowering. Basis ops are plain: elementwise operands have one shape
    and one dtype that is computed in (f16 and bf16 become casts around f32 ops), broadcasting is an
    expand, reductions have no keepdims, contractions are dots. The order of every sum is settled
    here, on the graph as built. Composites state their formula where they are built: it is their
    definition, rounding for rounding. f16 and bf16 composites are computed in f32 and rounded once.
-   To add a composite: one function staxi_expand_<name>, named in the op's row. */
+   To add a composite: a formula, or one function staxi_expand_<name>, named in the op's row. */
 
 static stax_op staxi_bool_op(stax_op op);
 
@@ -13837,6 +15873,11 @@ typedef struct staxi_contraction {
     int n_batch, batch[2][STAX_MAX_RANK];
     int n_free[2], free[2][STAX_MAX_RANK];
 } staxi_contraction;
+
+/* The op that the user wrote, for messages. */
+static const char *staxi_written_op_name(const staxi_node *n) {
+    return staxi_op_name((stax_op)(n->origin ? n->origin : n->op));
+}
 
 static int staxi_basis_axis(const stax_graph *g, const staxi_node *n) {
     (void)g;
@@ -14154,16 +16195,21 @@ typedef struct staxi_expander {
     stax_graph *to;
     uint32_t *map; /* old value -> new one; literals are made where they are used */
     uint32_t place;
+    uint16_t origin; /* the op being expanded */
 } staxi_expander;
 
 typedef bool (*staxi_expand_fn)(staxi_expander *e, const staxi_node *n, uint32_t *results);
+static const staxi_expand_fn *staxi_expand_table(void);
 
 static uint32_t staxi_x_node(staxi_expander *e, stax_op op, const uint32_t *sources, uint32_t n,
                              const staxi_attr *attrs) {
+    uint32_t v;
     for (uint32_t k = 0; k < n; k++) {
         if (!sources[k]) return 0;
     }
-    return staxi_node_add(e->to, op, sources, n, attrs, NULL, 0, e->place);
+    v = staxi_node_add(e->to, op, sources, n, attrs, NULL, 0, e->place);
+    if (v) e->to->nodes[e->to->values[v].node].origin = e->origin;
+    return v;
 }
 
 static const staxi_type *staxi_x_type(const staxi_expander *e, uint32_t v) {
@@ -14296,9 +16342,10 @@ static uint32_t staxi_x_literal(staxi_expander *e, const staxi_literal *l, stax_
                                 stax_dtype compute) {
     uint64_t room = 0, wide = 0;
     const void *in = &room;
+    const staxi_scalar_fn *cast = staxi_cast_find(dtype, compute);
     if (!staxi_literal_store(l, dtype, &room)) return 0;
     if (dtype == compute) return staxi_x_scalar(e, dtype, &room);
-    staxi_cast_find(dtype, compute)->loop(&wide, &in, 1);
+    cast->loop(cast, &wide, &in, 1);
     return staxi_x_scalar(e, compute, &wide);
 }
 
@@ -14395,7 +16442,8 @@ static bool staxi_is_class_test(stax_op op) {
 /* Which integer and bool operands are already what the op gives? */
 static bool staxi_is_identity_on(stax_op op, stax_dtype dtype) {
     if (staxi_is_float(dtype)) return false;
-    if (op == STAX_OP_FLOOR || op == STAX_OP_CEIL || op == STAX_OP_ROUND || op == STAX_OP_TRUNC)
+    if (op == STAX_OP_FLOOR || op == STAX_OP_CEIL || op == STAX_OP_ROUND || op == STAX_OP_TRUNC ||
+        op == STAX_OP_QUIET)
         return true;
     return op == STAX_OP_ABS && (dtype == STAX_BOOL || staxi_dtype_class(dtype) == STAXI_UNSIGNED);
 }
@@ -14411,6 +16459,49 @@ static stax_dtype staxi_common_of(const staxi_expander *e, const staxi_node *n) 
     c.n = (int)n->n_sources;
     staxi_common_dtype(&c, 0, c.n, false, &dtype);
     return dtype;
+}
+
+static staxi_attr staxi_x_list(staxi_expander *e, const staxi_attr *old, int64_t *room);
+
+/* The dtype of the operands that are literals: that of the first operand that is none. */
+static stax_dtype staxi_custom_dtype(staxi_expander *e, const staxi_node *n) {
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        if (!staxi_value_literal(e->from, n->sources[k])) return staxi_old_source_dtype(e, n, k);
+    }
+    return STAX_F32;
+}
+
+static bool staxi_expand_custom(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t v[STAXI_MAX_OPERANDS];
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    staxi_type shape = staxi_x_result(e, n);
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = n->attrs[0];
+    attrs[2] = staxi_attr_dtype(staxi_compute_dtype(staxi_old_dtype(e, n)));
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        bool literal = staxi_value_literal(e->from, n->sources[k]) != NULL;
+        v[k] = staxi_x_operand(
+            e, n, k, literal ? staxi_custom_dtype(e, n) : staxi_old_source_dtype(e, n, k));
+        v[k] = staxi_x_expand(e, v[k], &shape);
+    }
+    return staxi_x_finish(e, n, staxi_x_node(e, STAX_OP_CUSTOM, v, n->n_sources, attrs), results);
+}
+
+static bool staxi_expand_custom_call(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t v[STAXI_MAX_OPERANDS];
+    int64_t room[STAX_MAX_RANK];
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = n->attrs[0];
+    attrs[1] = staxi_x_list(e, &n->attrs[1], room);
+    attrs[3] = staxi_attr_dtype(staxi_compute_dtype(staxi_old_dtype(e, n)));
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        bool literal = staxi_value_literal(e->from, n->sources[k]) != NULL;
+        v[k] = staxi_x_operand(
+            e, n, k, literal ? staxi_custom_dtype(e, n) : staxi_old_source_dtype(e, n, k));
+    }
+    return staxi_x_finish(e, n, staxi_x_node(e, STAX_OP_CUSTOM_CALL, v, n->n_sources, attrs),
+                          results);
 }
 
 static bool staxi_expand_cast(staxi_expander *e, const staxi_node *n, uint32_t *results) {
@@ -14467,42 +16558,214 @@ static uint32_t staxi_x_first(staxi_expander *e, const staxi_node *n) {
     return staxi_x_expand(e, staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), &shape);
 }
 
-/* x > 0 ? x : below */
-static uint32_t staxi_x_positive_or(staxi_expander *e, uint32_t x, uint32_t below) {
-    uint32_t zero = x ? staxi_x_like(e, staxi_x_number(e, 0.0, staxi_x_dtype(e, x)), x) : 0;
-    return staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_GT, x, zero), x, below);
+/* ---- formulas: composites of scalars, one line each. (op argument ...); x, y, z are the operands,
+   other words attributes. An argument's op may itself be one of the table (P 4.3: the depth is well
+   founded, which staxi_formula_circle checks). ---- */
+
+typedef struct staxi_formula {
+    stax_op op;
+    const char *text;
+} staxi_formula;
+
+/* clang-format off */
+static const staxi_formula staxi_formulas[] = {
+    {STAX_OP_RECIPROCAL,  "(div 1 x)"},
+    {STAX_OP_SQUARE,      "(mul x x)"},
+    {STAX_OP_LERP,        "(add x (mul z (sub y x)))"},
+    /* equal infinities have no difference */
+    {STAX_OP_LOGADDEXP,   "(where (eq x y) (add x 0.69314718055994531) (add (maximum x y) (log1p (exp (neg (abs (sub x y)))))))"},
+    {STAX_OP_LEAKY_RELU,  "(where (gt x 0) x (mul x alpha))"},
+    {STAX_OP_ELU,         "(where (gt x 0) x (mul (expm1 x) alpha))"},
+    {STAX_OP_SELU,        "(mul (where (gt x 0) x (mul (expm1 x) 1.6732632423543772)) 1.0507009873554805)"},
+    {STAX_OP_CELU,        "(where (gt x 0) x (mul (expm1 (div x alpha)) alpha))"},
+    {STAX_OP_MISH,        "(mul x (tanh (softplus x)))"},
+    /* x + 3 is exact where it matters, next to -3 */
+    {STAX_OP_HARDSIGMOID, "(div (minimum (maximum (add x 3) 0) 6) 6)"},
+    {STAX_OP_HARDSWISH,   "(mul x (hardsigmoid x))"},
+    {STAX_OP_RELU6,       "(minimum (maximum x 0) 6)"},
+    {STAX_OP_HARDTANH,    "(minimum (maximum x min_val) max_val)"},
+    {STAX_OP_SOFTSIGN,    "(div x (add 1 (abs x)))"},
+    {STAX_OP_TANHSHRINK,  "(sub x (tanh x))"},
+    {STAX_OP_SOFTSHRINK,  "(where (le (abs x) lambd) 0 (sub x (copysign lambd x)))"},
+    {STAX_OP_HARDSHRINK,  "(where (le (abs x) lambd) 0 x)"},
+    {STAX_OP_LOGSIGMOID,  "(neg (softplus (neg x)))"},
+    {STAX_OP_THRESHOLD,   "(where (le x threshold) value x)"},
+    {STAX_OP_LOGIT,       "(sub (log x) (log1p (neg x)))"},
+    {STAX_OP_PRELU,       "(where (gt x 0) x (mul y x))"},
+    {STAX_OP_GLU,         "(mul x (sigmoid y))"},
+    {STAX_OP_MSE_LOSS,    "(square (sub x y))"},
+    {STAX_OP_L1_LOSS,     "(abs (sub x y))"},
+    {STAX_OP_HUBER_LOSS,  "(where (le (l1_loss x y) delta) (mul 0.5 (mse_loss x y)) (mul delta (sub (l1_loss x y) (mul 0.5 delta))))"},
+    {STAX_OP_SMOOTH_L1_LOSS, "(where (lt (l1_loss x y) beta) (div (mul 0.5 (mse_loss x y)) beta) (sub (l1_loss x y) (mul 0.5 beta)))"},
+    {STAX_OP_BINARY_CROSS_ENTROPY, "(sub (mul (sub y 1) (maximum (log1p (neg x)) -100)) (mul y (maximum (log x) -100)))"},
+    {STAX_OP_BINARY_CROSS_ENTROPY_WITH_LOGITS, "(sub (softplus x) (mul x y))"},
+    {STAX_OP_KL_DIV,      "(where (eq y 0) 0 (mul y (sub (log y) x)))"},
+};
+/* clang-format on */
+
+/* NULL: the op has no formula. */
+static const char *staxi_formula_of(const staxi_formula *table, size_t n, stax_op op) {
+    for (size_t k = 0; k < n; k++)
+        if (table[k].op == op) return table[k].text;
+    return NULL;
 }
 
-static bool staxi_expand_reciprocal(staxi_expander *e, const staxi_node *n,
-                                    uint32_t *results) { /* 1 / x */
-    uint32_t x = staxi_x_first(e, n);
-    uint32_t one = x ? staxi_x_number(e, 1.0, staxi_x_dtype(e, x)) : 0;
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_DIV, staxi_x_like(e, one, x), x), results);
+/* An op of the table that leads back to itself, or STAX_OP_NONE: every op has a depth, which is
+   above those of the ops in its formula. */
+static stax_op staxi_formula_circle(const staxi_formula *table, size_t n) {
+    size_t depth[STAX_OP_COUNT];
+    bool grows = true;
+    memset(depth, 0, sizeof depth);
+    for (size_t round = 0; grows; round++) {
+        grows = false;
+        for (size_t k = 0; k < n; k++) {
+            for (const char *s = strchr(table[k].text, '('); s; s = strchr(s + 1, '(')) {
+                stax_op inner = staxi_op_find(s + 1, strcspn(s + 1, " )"));
+                if (!staxi_formula_of(table, n, inner) || depth[inner] < depth[table[k].op])
+                    continue;
+                if (round > n) return table[k].op;
+                depth[table[k].op] = depth[inner] + 1;
+                grows = true;
+            }
+        }
+    }
+    return STAX_OP_NONE;
 }
 
-static bool staxi_expand_square(staxi_expander *e, const staxi_node *n,
-                                uint32_t *results) { /* x * x */
-    uint32_t x = staxi_x_first(e, n);
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_MUL, x, x), results);
+typedef struct staxi_formula_call {
+    stax_op op;
+    const staxi_type *shape; /* of the result, and of every operand */
+    stax_dtype dtype;        /* computed in                         */
+    const uint32_t *operands;
+    const staxi_attr *attrs; /* NULL: the defaults                  */
+    const struct staxi_formula_call *up;
+} staxi_formula_call;
+
+static uint32_t staxi_x_formula(staxi_expander *e, const staxi_formula_call *call);
+
+static uint32_t staxi_x_formula_fail(staxi_expander *e, const staxi_formula_call *call,
+                                     const char *what) {
+    staxi_graph_fail(e->to, STAX_E_INTERNAL, e->place, STAXI_SAY("the formula of %s %s"),
+                     staxi_op_name(call->op), what);
+    return 0;
 }
 
-static bool staxi_expand_leaky_relu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n); /* x > 0 ? x : alpha * x */
-    return staxi_x_finish(e, n, staxi_x_positive_or(e, x, staxi_x_times(e, x, n->attrs[0].f)),
-                          results);
+/* An operand, a number, or an attribute. */
+static uint32_t staxi_x_formula_word(staxi_expander *e, const staxi_formula_call *call,
+                                     const char *s, size_t n) {
+    double number = 0;
+    int slot;
+    staxi_schema schema;
+    if (n == 1 && *s >= 'x' && *s <= 'z') return call->operands[*s - 'x'];
+    if (*s == '-' || (*s >= '0' && *s <= '9')) {
+        staxi_read_f64(s, n, &number, NULL);
+        return staxi_x_number(e, number, call->dtype);
+    }
+    slot = staxi_schema_find(call->op, s, n);
+    if (slot < 0) return staxi_x_formula_fail(e, call, STAXI_SAY("has an unknown word"));
+    staxi_schema_at(call->op, slot, &schema);
+    if (call->attrs)
+        number = call->attrs[slot].f;
+    else
+        staxi_read_f64(schema.fallback, schema.n_fallback, &number, NULL);
+    return staxi_x_number(e, number, call->dtype);
 }
 
-static bool staxi_expand_elu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n); /* x > 0 ? x : alpha * expm1(x) */
-    uint32_t below = staxi_x_times(e, staxi_x_op1(e, STAX_OP_EXPM1, x), n->attrs[0].f);
-    return staxi_x_finish(e, n, staxi_x_positive_or(e, x, below), results);
+/* An op of the formula with its arguments: scalars stay scalars among themselves. */
+static uint32_t staxi_x_formula_apply(staxi_expander *e, const staxi_formula_call *call, stax_op op,
+                                      uint32_t *args, uint32_t n) {
+    size_t count = sizeof staxi_formulas / sizeof staxi_formulas[0];
+    staxi_formula_call inner;
+    staxi_attr none[STAXI_MAX_ATTRS];
+    bool scalars = true;
+    for (uint32_t k = 0; k < n; k++) {
+        if (!args[k]) return 0;
+        scalars = scalars && staxi_x_type(e, args[k])->rank == 0;
+    }
+    for (uint32_t k = 0; k < n && !scalars; k++) args[k] = staxi_x_expand(e, args[k], call->shape);
+    memset(none, 0, sizeof none);
+    if (!staxi_formula_of(staxi_formulas, count, op)) return staxi_x_node(e, op, args, n, none);
+    for (const staxi_formula_call *c = call; c; c = c->up)
+        if (c->op == op) return staxi_x_formula_fail(e, c, STAXI_SAY("leads back to itself"));
+    inner = *call;
+    inner.op = op;
+    inner.operands = args;
+    inner.attrs = NULL;
+    inner.up = call;
+    return staxi_x_formula(e, &inner);
 }
 
-static bool staxi_expand_selu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n); /* 1.0507 * (x > 0 ? x : 1.6733 * expm1(x)) */
-    uint32_t below = staxi_x_times(e, staxi_x_op1(e, STAX_OP_EXPM1, x), 1.6732632423543772);
-    return staxi_x_finish(
-        e, n, staxi_x_times(e, staxi_x_positive_or(e, x, below), 1.0507009873554805), results);
+static uint32_t staxi_x_formula_read(staxi_expander *e, const staxi_formula_call *call,
+                                     const char **s) {
+    uint32_t args[3] = {0, 0, 0}, n = 0;
+    const char *word;
+    size_t length;
+    while (**s == ' ') ++*s;
+    bool opens = **s == '(';
+    *s += opens;
+    word = *s;
+    length = strcspn(word, " ()");
+    *s += length;
+    if (!opens) return staxi_x_formula_word(e, call, word, length);
+    for (;;) {
+        while (**s == ' ') ++*s;
+        if (**s == ')' || **s == '\0' || n == 3) break;
+        args[n] = staxi_x_formula_read(e, call, s);
+        if (!args[n++]) return 0;
+    }
+    if (**s != ')') return staxi_x_formula_fail(e, call, STAXI_SAY("lacks a )"));
+    ++*s;
+    return staxi_x_formula_apply(e, call, staxi_op_find(word, length), args, n);
+}
+
+static uint32_t staxi_x_formula(staxi_expander *e, const staxi_formula_call *call) {
+    size_t count = sizeof staxi_formulas / sizeof staxi_formulas[0];
+    const char *s = staxi_formula_of(staxi_formulas, count, call->op);
+    return s ? staxi_x_formula_read(e, call, &s) : 0;
+}
+
+/* The formula of a node on values of one shape in the dtype computed in. */
+static uint32_t staxi_x_formula_on(staxi_expander *e, const staxi_node *n,
+                                   const uint32_t *operands) {
+    staxi_formula_call call;
+    staxi_type shape;
+    if (!operands[0]) return 0;
+    memset(&call, 0, sizeof call);
+    shape = *staxi_x_type(e, operands[0]);
+    call.op = (stax_op)n->op;
+    call.shape = &shape;
+    call.dtype = staxi_x_dtype(e, operands[0]);
+    call.operands = operands;
+    call.attrs = n->attrs;
+    return staxi_x_formula(e, &call);
+}
+
+/* The first `count` operands, broadcast to a shape, in the dtype of the result as it is computed
+ * in. */
+static void staxi_x_operands(staxi_expander *e, const staxi_node *n, const staxi_type *shape,
+                             uint32_t count, uint32_t *out) {
+    for (uint32_t k = 0; k < count; k++)
+        out[k] = staxi_x_expand(e, staxi_x_operand(e, n, k, staxi_old_dtype(e, n)), shape);
+}
+
+static bool staxi_expand_formula(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t v[3] = {0, 0, 0};
+    staxi_type shape = staxi_x_result(e, n);
+    staxi_x_operands(e, n, &shape, n->n_sources, v);
+    return staxi_x_finish(e, n, staxi_x_formula_on(e, n, v), results);
+}
+
+/* w on axis 1 of x (axis 0 of a vector) */
+static bool staxi_expand_prelu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = shape;
+    uint32_t v[3] = {0, 0, 0};
+    staxi_x_operands(e, n, &shape, 1, v);
+    v[1] = staxi_x_operand(e, n, 1, staxi_old_dtype(e, n));
+    if (!v[1]) return false;
+    for (int d = 0; d < line.rank; d++) line.dims[d] = staxi_ix_const(&e->to->root->sizes, 1);
+    if (staxi_x_type(e, v[1])->rank) line.dims[shape.rank > 1] = staxi_x_type(e, v[1])->dims[0];
+    v[1] = staxi_x_expand(e, staxi_x_reshape(e, v[1], &line), &shape);
+    return staxi_x_finish(e, n, staxi_x_formula_on(e, n, v), results);
 }
 
 /* "tanh": x * sigmoid(1.5957691 * (x * (0.044715 * (x*x) + 1))), which is x/2 * (1 + tanh(half of
@@ -14515,44 +16778,6 @@ static bool staxi_expand_gelu(staxi_expander *e, const staxi_node *n, uint32_t *
     inner = staxi_x_times(e, staxi_x_op2(e, STAX_OP_MUL, x, inner), 1.5957691216057308);
     return staxi_x_finish(
         e, n, staxi_x_op2(e, STAX_OP_MUL, x, staxi_x_op1(e, STAX_OP_SIGMOID, inner)), results);
-}
-
-static bool staxi_expand_mish(staxi_expander *e, const staxi_node *n,
-                              uint32_t *results) { /* x * tanh(softplus(x)) */
-    uint32_t x = staxi_x_first(e, n);
-    uint32_t t = staxi_x_op1(e, STAX_OP_TANH, staxi_x_op1(e, STAX_OP_SOFTPLUS, x));
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_MUL, x, t), results);
-}
-
-/* minimum(maximum(x + 3, 0), 6) / 6: x + 3 is exact where it matters, next to -3 */
-static uint32_t staxi_x_hardsigmoid(staxi_expander *e, uint32_t x) {
-    stax_dtype d = x ? staxi_x_dtype(e, x) : STAX_F32;
-    uint32_t y =
-        staxi_x_with(e, STAX_OP_MAXIMUM, staxi_x_plus(e, x, 3.0), staxi_x_number(e, 0.0, d));
-    y = staxi_x_with(e, STAX_OP_MINIMUM, y, staxi_x_number(e, 6.0, d));
-    return staxi_x_with(e, STAX_OP_DIV, y, staxi_x_number(e, 6.0, d));
-}
-
-static bool staxi_expand_hardsigmoid(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    return staxi_x_finish(e, n, staxi_x_hardsigmoid(e, staxi_x_first(e, n)), results);
-}
-
-static bool staxi_expand_hardswish(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n); /* x * hardsigmoid(x) */
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_MUL, x, staxi_x_hardsigmoid(e, x)), results);
-}
-
-/* a == b ? a + log 2 : maximum(a, b) + log1p(exp(-|a - b|)): equal infinities have no difference */
-static bool staxi_expand_logaddexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    staxi_type shape = staxi_x_result(e, n);
-    uint32_t a = staxi_x_expand(e, staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), &shape);
-    uint32_t b = staxi_x_expand(e, staxi_x_operand(e, n, 1, staxi_old_dtype(e, n)), &shape);
-    uint32_t d = staxi_x_op1(e, STAX_OP_ABS, staxi_x_op2(e, STAX_OP_SUB, a, b));
-    d = staxi_x_op1(e, STAX_OP_LOG1P, staxi_x_op1(e, STAX_OP_EXP, staxi_x_op1(e, STAX_OP_NEG, d)));
-    d = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_MAXIMUM, a, b), d);
-    d = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, a, b),
-                    staxi_x_plus(e, a, 0.69314718055994531), d);
-    return staxi_x_finish(e, n, d, results);
 }
 
 /* minimum(maximum(x, min), max), with what is given */
@@ -14569,16 +16794,6 @@ static bool staxi_expand_clip(staxi_expander *e, const staxi_node *n, uint32_t *
     return staxi_x_finish(e, n, x, results);
 }
 
-static bool staxi_expand_lerp(staxi_expander *e, const staxi_node *n,
-                              uint32_t *results) { /* a + t * (b - a) */
-    staxi_type shape = staxi_x_result(e, n);
-    uint32_t v[3];
-    for (uint32_t k = 0; k < 3; k++)
-        v[k] = staxi_x_expand(e, staxi_x_operand(e, n, k, staxi_old_dtype(e, n)), &shape);
-    v[1] = staxi_x_op2(e, STAX_OP_MUL, v[2], staxi_x_op2(e, STAX_OP_SUB, v[1], v[0]));
-    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_ADD, v[0], v[1]), results);
-}
-
 /* ---- movement: bits are kept, so values stay in the dtype they are stored in
  * ---------------------------- */
 
@@ -14587,6 +16802,29 @@ static staxi_attr staxi_x_list(staxi_expander *e, const staxi_attr *old, int64_t
     if (old->kind != STAXI_ATTR_LIST || old->n < 0) return *old;
     for (int k = 0; k < old->n; k++) room[k] = staxi_x_size(e, old->list[k]);
     return staxi_attr_list(room, old->n);
+}
+
+/* Without the axes of a mask, which have size 1. */
+static uint32_t staxi_x_drop(staxi_expander *e, uint32_t v, uint32_t mask) {
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    t.rank = 0;
+    for (int d = 0; d < staxi_x_type(e, v)->rank; d++) {
+        if (!(mask >> d & 1)) t.dims[t.rank++] = staxi_x_type(e, v)->dims[d];
+    }
+    return staxi_x_reshape(e, v, &t);
+}
+
+/* With a new axis of size 1 in front of `axis`. */
+static uint32_t staxi_x_insert(staxi_expander *e, uint32_t v, int axis) {
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    memmove(&t.dims[axis + 1], &t.dims[axis], (size_t)(t.rank - axis) * sizeof t.dims[0]);
+    t.dims[axis] = staxi_ix_const(&e->to->root->sizes, 1);
+    t.rank++;
+    return staxi_x_reshape(e, v, &t);
 }
 
 /* start, stop, step for one axis; the others whole. */
@@ -14670,6 +16908,22 @@ static bool staxi_expand_transpose(staxi_expander *e, const staxi_node *n, uint3
     axes[rank - 2] = rank - 1;
     axes[rank - 1] = rank - 2;
     results[0] = staxi_x_permute(e, x, axes);
+    return results[0] != 0;
+}
+
+/* x[.., index, ..]: a slice of one entry, counted from the front */
+static bool staxi_expand_select(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n));
+    int axis = (int)n->attrs[0].i;
+    if (!x) return false;
+    staxi_ix first = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[1].i));
+    if (staxi_ix_range(pool, first).hi < 0)
+        first = staxi_ix_add(pool, staxi_x_type(e, x)->dims[axis], first);
+    staxi_ix end = staxi_ix_add(pool, first, staxi_ix_const(pool, 1));
+    x = staxi_x_slice(e, x, axis, staxi_size_handle(e->to, first), staxi_size_handle(e->to, end),
+                      1);
+    results[0] = staxi_x_drop(e, x, 1u << axis);
     return results[0] != 0;
 }
 
@@ -14862,6 +17116,34 @@ static bool staxi_expand_tile(staxi_expander *e, const staxi_node *n, uint32_t *
     return v != 0;
 }
 
+/* Unsigned integers of the same width: selecting floats would settle their NaNs, and assigning
+ * copies bits. */
+static uint32_t staxi_x_as_bits(staxi_expander *e, uint32_t v, stax_dtype *was) {
+    static const stax_dtype words[9] = {STAX_DTYPE_NONE, STAX_U8,         STAX_U16,
+                                        STAX_DTYPE_NONE, STAX_U32,        STAX_DTYPE_NONE,
+                                        STAX_DTYPE_NONE, STAX_DTYPE_NONE, STAX_U64};
+    if (!v) return 0;
+    *was = staxi_x_dtype(e, v);
+    if (*was == STAX_BOOL || staxi_is_integer(*was)) return v;
+    return staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(words[staxi_dtype_bytes(*was)]));
+}
+
+/* c ? a : b, which copies bits. c has the shape of both. */
+static uint32_t staxi_x_where_bits(staxi_expander *e, uint32_t c, uint32_t a, uint32_t b) {
+    stax_dtype was = STAX_DTYPE_NONE;
+    a = staxi_x_as_bits(e, a, &was);
+    b = staxi_x_as_bits(e, b, &was);
+    a = staxi_x_op3(e, STAX_OP_WHERE, c, a, b);
+    return a && staxi_x_dtype(e, a) != was
+               ? staxi_x_attr1(e, STAX_OP_BITCAST, a, staxi_attr_dtype(was))
+               : a;
+}
+
+/* Zero of any dtype in the shape of a value. */
+static uint32_t staxi_x_zeros_like(staxi_expander *e, uint32_t model) {
+    return model ? staxi_x_like(e, staxi_x_int(e, 0, staxi_x_dtype(e, model)), model) : 0;
+}
+
 /* ---- index, random
  * ----------------------------------------------------------------------------------- */
 
@@ -14970,6 +17252,31 @@ static bool staxi_expand_sort(staxi_expander *e, const staxi_node *n, uint32_t *
     return first != 0;
 }
 
+/* The index is looked up in 0, 1, ..., size - 1, which checks it and counts it from the front. */
+static bool staxi_expand_one_hot(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = staxi_type_scalar(STAX_I64);
+    uint32_t i = staxi_x_index(e, n, 0);
+    line.rank = 1;
+    line.dims[0] = shape.dims[shape.rank - 1];
+    i = staxi_x_gather(e, STAX_OP_GATHER, staxi_x_iota(e, &line, 0), i, 0, "error");
+    i = staxi_x_expand(e, staxi_x_insert(e, i, shape.rank - 1), &shape);
+    i = staxi_x_op2(e, STAX_OP_EQ, i, staxi_x_iota(e, &shape, shape.rank - 1));
+    return staxi_x_finish(e, n, i, results);
+}
+
+/* tril: column - row <= k ? x : 0;   triu: >= */
+static bool staxi_expand_triangle(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n)), keep;
+    staxi_type shape = staxi_x_result(e, n);
+    shape.dtype = STAX_I64;
+    keep = staxi_x_op2(e, STAX_OP_SUB, staxi_x_iota(e, &shape, shape.rank - 1),
+                       staxi_x_iota(e, &shape, shape.rank - 2));
+    keep = staxi_x_with(e, n->op == STAX_OP_TRIL ? STAX_OP_LE : STAX_OP_GE, keep,
+                        staxi_x_int(e, n->attrs[0].i, STAX_I64));
+    results[0] = staxi_x_where_bits(e, keep, x, staxi_x_zeros_like(e, x));
+    return results[0] != 0;
+}
+
 static uint32_t staxi_x_random(staxi_expander *e, stax_op op, uint32_t key, const staxi_type *shape,
                                stax_dtype dtype) {
     int64_t room[STAX_MAX_RANK];
@@ -14980,6 +17287,24 @@ static uint32_t staxi_x_random(staxi_expander *e, stax_op op, uint32_t key, cons
     return staxi_x_node(e, op, &key, 1, attrs);
 }
 
+/* Operand k, a key; a literal is a u64. */
+static uint32_t staxi_x_key(staxi_expander *e, const staxi_node *n, uint32_t k) {
+    bool literal = staxi_value_literal(e->from, n->sources[k]) != NULL;
+    return staxi_x_stored(e, n, k, literal ? STAX_U64 : staxi_old_source_dtype(e, n, k));
+}
+
+/* uniform(key, f32) >= p ? x * (1 / (1 - p)) : 0 */
+static bool staxi_expand_dropout(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    double p = n->attrs[0].f;
+    uint32_t x = staxi_x_first(e, n), u, y;
+    staxi_type shape = staxi_x_result(e, n);
+    u = staxi_x_random(e, STAX_OP_UNIFORM, staxi_x_key(e, n, 1), &shape, STAX_F32);
+    u = staxi_x_with(e, STAX_OP_GE, u, staxi_x_number(e, p, STAX_F32));
+    y = staxi_x_times(e, x, p < 1 ? 1 / (1 - p) : 1.0);
+    return staxi_x_finish(e, n, staxi_x_op3(e, STAX_OP_WHERE, u, y, staxi_x_zeros_like(e, y)),
+                          results);
+}
+
 /* Basis: random_bits in u32 and u64, uniform on [0, 1) and normal in f32 and f64. Narrower bits are
    the low ones; f16 takes 11 bits and bf16 8 of a u32; uniform is then low + (high - low) * u, with
    high - low rounded once. */
@@ -14987,10 +17312,7 @@ static bool staxi_expand_random(staxi_expander *e, const staxi_node *n, uint32_t
     stax_op op = (stax_op)n->op;
     stax_dtype dtype = staxi_old_dtype(e, n), compute = staxi_compute_dtype(dtype);
     staxi_type shape = staxi_x_result(e, n);
-    uint32_t key = staxi_x_stored(
-        e, n, 0,
-        staxi_value_literal(e->from, n->sources[0]) ? STAX_U64 : staxi_old_source_dtype(e, n, 0));
-    uint32_t v;
+    uint32_t key = staxi_x_key(e, n, 0), v;
     if (op == STAX_OP_RANDOM_BITS) {
         v = staxi_x_random(e, op, key, &shape, staxi_dtype_bytes(dtype) == 8 ? STAX_U64 : STAX_U32);
         return staxi_x_finish(e, n, v, results);
@@ -15069,6 +17391,18 @@ static uint32_t staxi_x_size_value(staxi_expander *e, staxi_ix size) {
     size = staxi_ix_max(pool, staxi_ix_const(pool, 0), size);
     line.dims[0] = staxi_ix_add(pool, size, staxi_ix_const(pool, 1));
     return staxi_x_reshape(e, staxi_x_slice(e, staxi_x_iota(e, &line, 0), 0, -1, STAX_NONE, 1), &t);
+}
+
+/* The same for a size that may be negative. */
+static uint32_t staxi_x_signed_size(staxi_expander *e, staxi_ix size) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix zero = staxi_ix_const(pool, 0);
+    uint32_t v = staxi_x_size_value(e, size);
+    int64_t known;
+    if (staxi_ix_is_const(pool, size, &known) || staxi_ix_range(pool, size).lo >= 0) return v;
+    return staxi_x_op2(
+        e, STAX_OP_SUB, v,
+        staxi_x_size_value(e, staxi_ix_max(pool, zero, staxi_ix_sub(pool, zero, size))));
 }
 
 /* maximum(count - correction, 0) of the reduced elements, computed in f64 and rounded once to the
@@ -15178,16 +17512,51 @@ static uint32_t staxi_x_top(staxi_expander *e, uint32_t x, uint32_t mask) {
     return staxi_x_reduce(e, STAX_OP_MAX, x, mask, NULL);
 }
 
+/* max(x) over the axes of a mask if that is finite, else 0 */
+static uint32_t staxi_x_finite_top(staxi_expander *e, uint32_t x, uint32_t mask) {
+    uint32_t t = staxi_x_top(e, x, mask);
+    return staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, t), t,
+                       staxi_x_zeros_like(e, t));
+}
+
+/* log(sum(exp(x))) over the axes of a mask, for x not far above 0 */
+static uint32_t staxi_x_log_sum_exp(staxi_expander *e, uint32_t x, uint32_t mask,
+                                    const char *order) {
+    uint32_t p = staxi_x_op1(e, STAX_OP_EXP, x);
+    return staxi_x_op1(e, STAX_OP_LOG, staxi_x_reduce(e, STAX_OP_SUM, p, mask, order));
+}
+
 /* t = max(x) if that is finite, else 0;   log(sum(exp(x - t))) + t */
 static bool staxi_expand_logsumexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     uint32_t x = staxi_x_reduce_operand(e, n, staxi_old_dtype(e, n));
     uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
-    uint32_t t = staxi_x_top(e, x, mask), v;
-    uint32_t zero = t ? staxi_x_like(e, staxi_x_number(e, 0.0, staxi_x_dtype(e, t)), t) : 0;
-    t = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, t), t, zero);
-    v = staxi_x_op1(e, STAX_OP_EXP, staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_spread(e, t, x, mask)));
-    v = staxi_x_op1(e, STAX_OP_LOG, staxi_x_reduce(e, STAX_OP_SUM, v, mask, n->order));
+    uint32_t t = staxi_x_finite_top(e, x, mask), v;
+    v = staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_spread(e, t, x, mask));
+    v = staxi_x_log_sum_exp(e, v, mask, n->order);
     return staxi_x_reduced(e, n, staxi_x_op2(e, STAX_OP_ADD, v, t), results);
+}
+
+/* d = x - t as in logsumexp.   Labels: log(sum(exp(d))) - d[label];   probabilities p:
+   sum(p == 0 ? 0 : p * (log(sum(exp(d))) - d)) */
+static bool staxi_expand_cross_entropy(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), d, sum, v, p;
+    int axis = (int)n->attrs[0].i;
+    uint32_t mask = 1u << axis;
+    d = staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_spread(e, staxi_x_finite_top(e, x, mask), x, mask));
+    sum = staxi_x_log_sum_exp(e, d, mask, NULL);
+    if (!staxi_is_float(staxi_old_source_dtype(e, n, 1))) {
+        v = staxi_x_insert(e, staxi_x_index(e, n, 1), axis);
+        v = staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, d, v, axis, "error");
+        v = staxi_x_op2(e, STAX_OP_SUB, sum, staxi_x_drop(e, v, mask));
+        return staxi_x_finish(e, n, v, results);
+    }
+    if (!d) return false;
+    p = staxi_x_cast(e, staxi_x_operand(e, n, 1, staxi_old_source_dtype(e, n, 1)),
+                     staxi_x_dtype(e, d));
+    v = staxi_x_op2(e, STAX_OP_SUB, staxi_x_spread(e, sum, d, mask), d);
+    v = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, p, staxi_x_zeros_like(e, p)),
+                    staxi_x_zeros_like(e, p), staxi_x_op2(e, STAX_OP_MUL, p, v));
+    return staxi_x_finish(e, n, staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL), results);
 }
 
 /* t = x - max(x);   softmax: exp(t) / sum(exp(t));   log_softmax: t - log(sum(exp(t))) */
@@ -15205,18 +17574,17 @@ static bool staxi_expand_softmax(staxi_expander *e, const staxi_node *n, uint32_
     return staxi_x_finish(e, n, p, results);
 }
 
-/* Scale or shift k of a norm, broadcast to x: with one axis for each normalised axis it stands on
+/* A scale, shift, ... of a norm, broadcast to x: with one axis for each of `axes` it stands on
  * those. */
-static uint32_t staxi_x_beside(staxi_expander *e, const staxi_node *n, uint32_t k, uint32_t x) {
-    const staxi_attr *axes = &n->attrs[0];
-    uint32_t g = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+static uint32_t staxi_x_beside(staxi_expander *e, uint32_t g, uint32_t x, const int64_t *axes,
+                               int n) {
     staxi_type shape;
     if (!g || !x) return 0;
     shape = *staxi_x_type(e, x);
-    if (staxi_x_type(e, g)->rank == axes->n && axes->n > 0) {
+    if (staxi_x_type(e, g)->rank == n && n > 0) {
         int from = 0;
         for (int d = 0; d < shape.rank; d++) {
-            bool on = from < axes->n && axes->list[from] == d;
+            bool on = from < n && axes[from] == d;
             shape.dims[d] =
                 on ? staxi_x_type(e, g)->dims[from++] : staxi_ix_const(&e->to->root->sizes, 1);
         }
@@ -15225,22 +17593,71 @@ static uint32_t staxi_x_beside(staxi_expander *e, const staxi_node *n, uint32_t 
     return staxi_x_like(e, g, x);
 }
 
+/* v * g + b with the operands that are given, from operand `first` on */
+static uint32_t staxi_x_affine(staxi_expander *e, const staxi_node *n, uint32_t first, uint32_t v,
+                               const int64_t *axes, int n_axes) {
+    for (uint32_t k = first; k < n->n_sources; k++) {
+        uint32_t g = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+        v = staxi_x_op2(e, k == first ? STAX_OP_MUL : STAX_OP_ADD, v,
+                        staxi_x_beside(e, g, v, axes, n_axes));
+    }
+    return v;
+}
+
+/* 1 / sqrt(v + eps) */
+static uint32_t staxi_x_inverse_root(staxi_expander *e, uint32_t v, double eps) {
+    v = staxi_x_op1(e, STAX_OP_SQRT, staxi_x_plus(e, v, eps));
+    return v ? staxi_x_with(e, STAX_OP_DIV,
+                            staxi_x_like(e, staxi_x_number(e, 1.0, staxi_x_dtype(e, v)), v), v)
+             : 0;
+}
+
+/* d * (1 / sqrt(sum(d*d) / count + eps)) */
+static uint32_t staxi_x_normalised(staxi_expander *e, uint32_t d, uint32_t mask, double eps,
+                                   const char *order) {
+    uint32_t v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, order);
+    v = staxi_x_inverse_root(e, v, eps);
+    return staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_spread(e, v, d, mask));
+}
+
 /* layer_norm: d = x - mean(x);   rms_norm: d = x.   d * (1 / sqrt(sum(d*d) / count + eps)), then *
  * g, then + b */
 static bool staxi_expand_layer_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    uint32_t x = staxi_x_first(e, n), v = 0;
+    const staxi_attr *axes = &n->attrs[0];
+    uint32_t x = staxi_x_first(e, n), v;
     if (!x) return false;
-    uint32_t mask = staxi_attr_mask(&n->attrs[0], staxi_x_type(e, x)->rank);
+    uint32_t mask = staxi_attr_mask(axes, staxi_x_type(e, x)->rank);
     uint32_t d = n->op == STAX_OP_LAYER_NORM ? staxi_x_centred(e, x, mask, n->order) : x;
-    v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, n->order);
-    v = staxi_x_op1(e, STAX_OP_SQRT, staxi_x_plus(e, v, n->attrs[1].f));
-    v = v ? staxi_x_with(e, STAX_OP_DIV,
-                         staxi_x_like(e, staxi_x_number(e, 1.0, staxi_x_dtype(e, v)), v), v)
-          : 0;
-    v = staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_spread(e, v, x, mask));
-    if (n->n_sources > 1) v = staxi_x_op2(e, STAX_OP_MUL, v, staxi_x_beside(e, n, 1, x));
-    if (n->n_sources > 2) v = staxi_x_op2(e, STAX_OP_ADD, v, staxi_x_beside(e, n, 2, x));
-    return staxi_x_finish(e, n, v, results);
+    v = staxi_x_normalised(e, d, mask, n->attrs[1].f, n->order);
+    return staxi_x_finish(e, n, staxi_x_affine(e, n, 1, v, axes->list, axes->n), results);
+}
+
+/* layer_norm of [N, groups, C/groups * ...], back in the shape of x; g and b stand on the channels
+ */
+static bool staxi_expand_group_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t x = staxi_x_first(e, n), v;
+    staxi_type shape, split;
+    if (!x) return false;
+    shape = split = *staxi_x_type(e, x);
+    split.rank = 3;
+    split.dims[1] = staxi_ix_const(pool, n->attrs[0].i);
+    split.dims[2] = staxi_ix_floordiv(pool, shape.dims[1], split.dims[1]);
+    for (int d = 2; d < shape.rank; d++)
+        split.dims[2] = staxi_ix_mul(pool, split.dims[2], shape.dims[d]);
+    v = staxi_x_centred(e, staxi_x_reshape(e, x, &split), 4u, NULL);
+    v = staxi_x_reshape(e, staxi_x_normalised(e, v, 4u, n->attrs[1].f, NULL), &shape);
+    return staxi_x_finish(e, n, staxi_x_affine(e, n, 1, v, &staxi_channel_axis, 1), results);
+}
+
+/* (x - mean) * (1 / sqrt(var + eps)), then * g, then + b */
+static bool staxi_expand_batch_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    uint32_t x = staxi_x_first(e, n), mean = staxi_x_operand(e, n, 1, dtype);
+    uint32_t v = staxi_x_inverse_root(e, staxi_x_operand(e, n, 2, dtype), n->attrs[0].f);
+    x = staxi_x_op2(e, STAX_OP_SUB, x, staxi_x_beside(e, mean, x, &staxi_channel_axis, 1));
+    v = staxi_x_op2(e, STAX_OP_MUL, x, staxi_x_beside(e, v, x, &staxi_channel_axis, 1));
+    return staxi_x_finish(e, n, staxi_x_affine(e, n, 3, v, &staxi_channel_axis, 1), results);
 }
 
 static bool staxi_expand_rms_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
@@ -15454,114 +17871,1451 @@ static bool staxi_expand_linear(staxi_expander *e, const staxi_node *n, uint32_t
     return staxi_x_finish(e, n, v, results);
 }
 
-/* ---- state
- * ---------------------------------------------------------------------------------------------- */
-
-/* Unsigned integers of the same width: selecting floats would settle their NaNs, and assigning
- * copies bits. */
-static uint32_t staxi_x_as_bits(staxi_expander *e, uint32_t v, stax_dtype *was) {
-    static const stax_dtype words[9] = {STAX_DTYPE_NONE, STAX_U8,         STAX_U16,
-                                        STAX_DTYPE_NONE, STAX_U32,        STAX_DTYPE_NONE,
-                                        STAX_DTYPE_NONE, STAX_DTYPE_NONE, STAX_U64};
+/* The sum over the axes of a mask, in the dtype of the value; integers wrap alike in 64 bits. */
+static uint32_t staxi_x_sum(staxi_expander *e, uint32_t v, uint32_t mask) {
+    stax_dtype dtype, wide;
     if (!v) return 0;
-    *was = staxi_x_dtype(e, v);
-    if (*was == STAX_BOOL || staxi_is_integer(*was)) return v;
-    return staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(words[staxi_dtype_bytes(*was)]));
+    dtype = wide = staxi_x_dtype(e, v);
+    if (staxi_is_integer(dtype))
+        wide = staxi_dtype_class(dtype) == STAXI_UNSIGNED ? STAX_U64 : STAX_I64;
+    v = staxi_x_reduce(e, STAX_OP_SUM, staxi_x_cast(e, v, wide), mask, NULL);
+    return staxi_x_cast(e, v, dtype);
 }
 
-/* p with v (count entries along the axis) at first, first + step, ...; step > 0 */
-static uint32_t staxi_x_put_strided(staxi_expander *e, uint32_t p, uint32_t v, int axis,
-                                    staxi_ix first, staxi_ix count, int64_t step) {
-    staxi_ix_pool *pool = &e->to->root->sizes;
-    stax_dtype was = STAX_DTYPE_NONE;
-    staxi_type line, shape;
-    staxi_ix end = staxi_ix_add(pool, first, staxi_ix_mul(pool, count, staxi_ix_const(pool, step)));
-    uint32_t i, at, hit, by;
-    p = staxi_x_as_bits(e, p, &was);
-    v = staxi_x_as_bits(e, v, &was);
-    if (!p || !v) return 0;
-    shape = *staxi_x_type(e, p);
-    line = staxi_type_scalar(STAX_I64);
-    line.rank = 1;
-    line.dims[0] = shape.dims[axis];
-    by = staxi_x_int(e, step, STAX_I64);
-    i = staxi_x_with(e, STAX_OP_SUB, staxi_x_iota(e, &line, 0), staxi_x_size_value(e, first));
-    at = staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, i, by);
-    hit = staxi_x_with(e, STAX_OP_EQ, staxi_x_with(e, STAX_OP_REMAINDER, i, by),
-                       staxi_x_int(e, 0, STAX_I64));
-    hit = staxi_x_op2(e, STAX_OP_LOGICAL_AND, hit,
-                      staxi_x_with(e, STAX_OP_GE, i, staxi_x_int(e, 0, STAX_I64)));
-    end = staxi_ix_sub(pool, end, first);
-    hit = staxi_x_op2(e, STAX_OP_LOGICAL_AND, hit,
-                      staxi_x_with(e, STAX_OP_LT, i, staxi_x_size_value(e, end)));
-    if (staxi_ix_range(pool, count).lo < 1) { /* something to load where nothing is assigned */
-        int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+/* Axes p and q of v as one, on axis p: the elements where both have the same index. */
+static uint32_t staxi_x_diagonal(staxi_expander *e, uint32_t v, int p, int q) {
+    staxi_type shape;
+    if (!v) return 0;
+    shape = *staxi_x_type(e, v);
+    shape.dims[q] = staxi_ix_const(&e->to->root->sizes, 1);
+    v = staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, v, staxi_x_iota(e, &shape, p), q, "clip");
+    return staxi_x_drop(e, v, 1u << q);
+}
+
+/* An operand of an einsum on the way: axis d stands for index axis[d]. */
+typedef struct staxi_term {
+    uint32_t v;
+    uint8_t axis[STAX_MAX_RANK];
+    int n;
+} staxi_term;
+
+static int staxi_term_axis(const staxi_term *t, int index) {
+    for (int d = 0; d < t->n; d++)
+        if (t->axis[d] == index) return d;
+    return -1;
+}
+
+/* Axis d is gone from the value. */
+static void staxi_term_forget(staxi_term *t, int d) {
+    memmove(t->axis + d, t->axis + d + 1, (size_t)(t->n - d - 1));
+    t->n--;
+}
+
+/* Sums over the indices that are not in `keep`. */
+static void staxi_x_term_sum(staxi_expander *e, staxi_term *t, uint64_t keep) {
+    uint32_t mask = 0;
+    for (int d = 0; d < t->n; d++)
+        if (!(keep >> t->axis[d] & 1)) mask |= 1u << d;
+    if (!mask) return;
+    t->v = staxi_x_sum(e, t->v, mask);
+    for (int d = t->n - 1; d >= 0; d--)
+        if (mask >> d & 1) staxi_term_forget(t, d);
+}
+
+/* Operand k: diagonals taken, axes of size 1 that another operand stretches dropped. */
+static staxi_term staxi_x_term(staxi_expander *e, const staxi_node *n, const staxi_einsum *q, int k,
+                               uint64_t stretched) {
+    staxi_term t;
+    memset(&t, 0, sizeof t);
+    t.v = staxi_x_dot_operand(e, n, (uint32_t)k);
+    t.n = q->rank[k];
+    memcpy(t.axis, q->axis[k], sizeof t.axis);
+    for (int d = t.n - 1; d > 0; d--) {
+        int first = staxi_term_axis(&t, t.axis[d]);
+        if (first == d) continue;
+        t.v = staxi_x_diagonal(e, t.v, first, d);
+        staxi_term_forget(&t, d);
+    }
+    for (int d = t.n - 1; t.v && d >= 0; d--) {
+        if (!(stretched >> t.axis[d] & 1) ||
+            !staxi_ix_equals(e->to, staxi_x_type(e, t.v)->dims[d], 1))
+            continue;
+        t.v = staxi_x_drop(e, t.v, 1u << d);
+        staxi_term_forget(&t, d);
+    }
+    return t;
+}
+
+/* The term's value with the axes of `model`, size 1 where it has no such index. */
+static uint32_t staxi_x_term_like(staxi_expander *e, const staxi_term *t, const staxi_term *model) {
+    int64_t axes[STAX_MAX_RANK];
+    staxi_type shape = staxi_type_scalar(STAX_DTYPE_NONE);
+    int n = 0;
+    if (!t->v) return 0;
+    shape.rank = (uint8_t)model->n;
+    for (int d = 0; d < model->n; d++) {
+        int from = staxi_term_axis(t, model->axis[d]);
+        shape.dims[d] =
+            from < 0 ? staxi_ix_const(&e->to->root->sizes, 1) : staxi_x_type(e, t->v)->dims[from];
+        if (from >= 0) axes[n++] = from;
+    }
+    return staxi_x_reshape(e, staxi_x_permute(e, t->v, axes), &shape);
+}
+
+/* a * b, elementwise over all indices of both */
+static staxi_term staxi_x_term_times(staxi_expander *e, const staxi_term *a, const staxi_term *b) {
+    staxi_term r = *a;
+    staxi_type shape;
+    uint32_t x, y;
+    for (int d = 0; d < b->n; d++)
+        if (staxi_term_axis(a, b->axis[d]) < 0) r.axis[r.n++] = b->axis[d];
+    x = staxi_x_term_like(e, a, &r);
+    y = staxi_x_term_like(e, b, &r);
+    r.v = 0;
+    if (!x || !y) return r;
+    shape = *staxi_x_type(e, x);
+    for (int d = 0; d < shape.rank; d++)
+        if (staxi_term_axis(a, r.axis[d]) < 0) shape.dims[d] = staxi_x_type(e, y)->dims[d];
+    r.v = staxi_x_op2(e, STAX_OP_MUL, staxi_x_expand(e, x, &shape), staxi_x_expand(e, y, &shape));
+    return r;
+}
+
+/* The product of two terms, summed over the indices that are not in `keep`: first those that only
+   one term has, then, as a contraction in the order of a, those that both have. */
+static staxi_term staxi_x_term_product(staxi_expander *e, staxi_term a, staxi_term b,
+                                       uint64_t keep) {
+    int64_t lists[4][STAX_MAX_RANK];
+    staxi_attr attrs[4];
+    staxi_term r;
+    int count[4] = {0, 0, 0, 0};
+    staxi_x_term_sum(e, &a, keep | staxi_einsum_mask(b.axis, b.n));
+    staxi_x_term_sum(e, &b, keep | staxi_einsum_mask(a.axis, a.n));
+    memset(&r, 0, sizeof r);
+    for (int d = 0; d < a.n; d++) {
+        int other = staxi_term_axis(&b, a.axis[d]);
+        int kind = keep >> a.axis[d] & 1 ? 2 : 0;
+        if (other < 0) continue;
+        lists[kind][count[kind]++] = d;
+        lists[kind + 1][count[kind + 1]++] = other;
+        if (kind) r.axis[r.n++] = a.axis[d];
+    }
+    if (!count[0]) return staxi_x_term_times(e, &a, &b);
+    for (int d = 0; d < a.n; d++)
+        if (staxi_term_axis(&b, a.axis[d]) < 0) r.axis[r.n++] = a.axis[d];
+    for (int d = 0; d < b.n; d++)
+        if (staxi_term_axis(&a, b.axis[d]) < 0) r.axis[r.n++] = b.axis[d];
+    for (int k = 0; k < 4; k++) attrs[k] = staxi_attr_list(lists[k], count[k]);
+    r.v = staxi_x_dot(e, a.v, b.v, attrs, NULL);
+    return r;
+}
+
+static bool staxi_expand_einsum(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    int rank[STAXI_EINSUM_MOST];
+    uint64_t stretched = 0;
+    staxi_einsum q;
+    staxi_term t, next;
+    int64_t axes[STAX_MAX_RANK];
+    for (uint32_t k = 0; k < n->n_sources; k++) rank[k] = e->from->values[n->sources[k]].type.rank;
+    if (staxi_einsum_read(n->attrs[0].text, rank, (int)n->n_sources, &q)) return false;
+    for (int k = 0; k < q.n; k++) /* indices of which some axis is not 1 */
+        for (int d = 0; d < q.rank[k]; d++)
+            if (!staxi_ix_equals(e->from, e->from->values[n->sources[k]].type.dims[d], 1))
+                stretched |= UINT64_C(1) << q.axis[k][d];
+    t = staxi_x_term(e, n, &q, 0, stretched);
+    for (int k = 1; k < q.n; k++) {
+        next = staxi_x_term(e, n, &q, k, stretched);
+        t = staxi_x_term_product(e, t, next, staxi_einsum_needed(&q, k + 1));
+    }
+    staxi_x_term_sum(e, &t, staxi_einsum_mask(q.out, q.n_out));
+    for (int d = 0; d < q.n_out; d++) axes[d] = staxi_term_axis(&t, q.out[d]);
+    return staxi_x_finish(e, n, staxi_x_permute(e, t.v, axes), results);
+}
+
+/* Operand k of an attention in the dtype computed in, with all batch axes. */
+static uint32_t staxi_x_attention_operand(staxi_expander *e, const staxi_node *n, uint32_t k,
+                                          const staxi_type *out) {
+    uint32_t v = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+    staxi_type shape = *out;
+    if (!v) return 0;
+    for (int d = 1; d <= 2; d++)
+        shape.dims[shape.rank - d] = staxi_x_type(e, v)->dims[staxi_x_type(e, v)->rank - d];
+    return staxi_x_expand(e, v, &shape);
+}
+
+/* Contracts the last axis of a with axis rank - from_end of b; the others in front are batch axes.
+ */
+static uint32_t staxi_x_batched_dot(staxi_expander *e, uint32_t a, uint32_t b, int from_end,
+                                    bool lanes) {
+    int64_t batch[STAX_MAX_RANK], last_a, axis_b;
+    staxi_attr attrs[4];
+    if (!a || !b) return 0;
+    int rank = staxi_x_type(e, a)->rank;
+    last_a = rank - 1;
+    axis_b = rank - from_end;
+    for (int d = 0; d < rank - 2; d++) batch[d] = d;
+    attrs[0] = staxi_attr_list(&last_a, 1);
+    attrs[1] = staxi_attr_list(&axis_b, 1);
+    attrs[2] = attrs[3] = staxi_attr_list(batch, rank - 2);
+    return staxi_x_dot(e, a, b, attrs, lanes ? "lanes [0]" : "chain [0]");
+}
+
+/* 1 / sqrt(size), rounded from f64 */
+static uint32_t staxi_x_inverse_root_of_size(staxi_expander *e, staxi_ix size, stax_dtype dtype) {
+    int64_t known;
+    uint32_t v;
+    if (staxi_ix_is_const(&e->to->root->sizes, size, &known))
+        return staxi_x_number(e, 1.0 / staxi_sqrt_f64((double)known), dtype);
+    v = staxi_x_cast(e, staxi_x_size_value(e, size), STAX_F64);
+    v = staxi_x_op2(e, STAX_OP_DIV, staxi_x_number(e, 1.0, STAX_F64),
+                    staxi_x_op1(e, STAX_OP_SQRT, v));
+    return staxi_x_cast(e, v, dtype);
+}
+
+typedef struct staxi_attention {
+    uint32_t q, k, v, mask, scale; /* mask 0: none */
+    bool causal, score_lanes, value_lanes;
+    staxi_ix keys;
+} staxi_attention;
+
+static uint32_t staxi_x_block(staxi_expander *e, uint32_t v, int from_end, int64_t first) {
+    if (!v) return 0;
+    return staxi_x_slice(e, v, staxi_x_type(e, v)->rank - from_end, first, first + STAXI_KV_BLOCK,
+                         1);
+}
+
+/* where(seen, s, -inf) */
+static uint32_t staxi_x_hide(staxi_expander *e, uint32_t seen, uint32_t s) {
+    uint32_t never = s ? staxi_x_number(e, -staxi_infinity(), staxi_x_dtype(e, s)) : 0;
+    return staxi_x_op3(e, STAX_OP_WHERE, seen, s, staxi_x_like(e, never, s));
+}
+
+/* q k^T * scale, masked, for the keys from `first` on */
+static uint32_t staxi_x_scores(staxi_expander *e, const staxi_attention *a, int64_t first) {
+    uint32_t s = staxi_x_batched_dot(e, a->q, staxi_x_block(e, a->k, 2, first), 1, a->score_lanes),
+             m;
+    s = staxi_x_with(e, STAX_OP_MUL, s, a->scale);
+    if (!s) return 0;
+    if (a->mask) {
+        m = staxi_x_block(e, a->mask, 1, first);
+        s = staxi_x_dtype(e, a->mask) == STAX_BOOL ? staxi_x_hide(e, m, s)
+                                                   : staxi_x_op2(e, STAX_OP_ADD, s, m);
+    }
+    if (!a->causal || !s) return s;
+    staxi_type shape = *staxi_x_type(e, s);
+    m = staxi_x_with(e, STAX_OP_ADD, staxi_x_iota(e, &shape, shape.rank - 1),
+                     staxi_x_int(e, first, STAX_I64));
+    return staxi_x_hide(e, staxi_x_op2(e, STAX_OP_LE, m, staxi_x_iota(e, &shape, shape.rank - 2)),
+                        s);
+}
+
+/* The largest score of each row; -inf where there may be no key. */
+static uint32_t staxi_x_top_score(staxi_expander *e, uint32_t s, uint32_t mask) {
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    if (!s) return 0;
+    int last = staxi_x_type(e, s)->rank - 1;
+    if (staxi_ix_range(&e->to->root->sizes, staxi_x_type(e, s)->dims[last]).lo < 1) {
         memset(low, 0, sizeof low);
         memset(high, 0, sizeof high);
-        high[axis] = 1;
-        v = staxi_x_pad(e, v, low, high, staxi_attr_int(0), "constant");
+        high[last] = 1;
+        s = staxi_x_pad(e, s, low, high, staxi_attr_float(-staxi_infinity()), "constant");
     }
-    v = staxi_x_gather(e, STAX_OP_GATHER, v, at, axis, "clip");
-    line = shape;
-    for (int d = 0; d < shape.rank; d++) {
-        if (d != axis) line.dims[d] = staxi_ix_const(pool, 1);
+    return staxi_x_reduce(e, STAX_OP_MAX, s, mask, NULL);
+}
+
+/* Is there a key from `first` on? In the shape of a value. */
+static uint32_t staxi_x_has_key(staxi_expander *e, const staxi_attention *a, int64_t first,
+                                uint32_t model) {
+    uint32_t more =
+        staxi_x_op2(e, STAX_OP_GT, staxi_x_size_value(e, a->keys), staxi_x_int(e, first, STAX_I64));
+    return staxi_x_like(e, more, model);
+}
+
+/* Blocks of 128 keys, from the first on; m, l, acc: the largest score, the sum and the weighted
+   values so far, at first -inf, 0, 0. s = q k^T * scale (masked);  M = maximum(m, max(s));  t = M
+   if that is finite, else 0 p = exp(s - t);  l = l * exp(m - t) + sum(p);  acc = acc * exp(m - t) +
+   p v;  m = M The result is acc / l. The first block has nothing to rescale. No keys: 0. */
+static bool staxi_expand_attention(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_type out = staxi_x_result(e, n), shape = out;
+    uint32_t m = 0, l = 0, acc = 0;
+    staxi_attention a;
+    memset(&a, 0, sizeof a);
+    a.q = staxi_x_attention_operand(e, n, 0, &out);
+    a.k = staxi_x_attention_operand(e, n, 1, &out);
+    a.v = staxi_x_attention_operand(e, n, 2, &out);
+    if (!a.q || !a.k || !a.v) return false;
+    int last = out.rank - 1;
+    uint32_t mask = 1u << last;
+    stax_dtype dtype = staxi_x_dtype(e, a.q);
+    a.keys = staxi_x_type(e, a.k)->dims[last - 1];
+    a.causal = n->attrs[0].i != 0;
+    a.score_lanes =
+        staxi_ix_equals(e->to, out.dims[last - 1], 1) || staxi_ix_equals(e->to, a.keys, 1);
+    a.value_lanes = staxi_ix_equals(e->to, out.dims[last], 1);
+    a.scale = staxi_attr_given(&n->attrs[1])
+                  ? staxi_x_number(e, n->attrs[1].f, dtype)
+                  : staxi_x_inverse_root_of_size(e, staxi_x_type(e, a.q)->dims[last], dtype);
+    shape.dims[last] = a.keys;
+    if (n->n_sources > 3) {
+        stax_dtype own = staxi_old_source_dtype(e, n, 3);
+        a.mask = staxi_x_operand(e, n, 3, own == STAX_BOOL ? own : staxi_old_dtype(e, n));
+        a.mask = staxi_x_expand(e, a.mask, &shape);
+        if (!a.mask) return false;
     }
-    hit = staxi_x_expand(e, staxi_x_reshape(e, hit, &line), &shape);
-    v = staxi_x_op3(e, STAX_OP_WHERE, hit, v, p);
-    return v && staxi_x_dtype(e, v) != was
-               ? staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(was))
+    int64_t most = staxi_ix_range(pool, a.keys).hi, least = staxi_ix_range(pool, a.keys).lo;
+    for (int64_t first = 0; first < most; first += STAXI_KV_BLOCK) {
+        uint32_t s = staxi_x_scores(e, &a, first), top = staxi_x_top_score(e, s, mask), t, p, by,
+                 was = acc;
+        if (first) top = staxi_x_op2(e, STAX_OP_MAXIMUM, m, top);
+        t = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, top), top,
+                        staxi_x_zeros_like(e, top));
+        p = staxi_x_op1(e, STAX_OP_EXP,
+                        staxi_x_op2(e, STAX_OP_SUB, s, staxi_x_spread(e, t, s, mask)));
+        s = staxi_x_reduce(e, STAX_OP_SUM, p, mask, NULL);
+        p = staxi_x_batched_dot(e, p, staxi_x_block(e, a.v, 2, first), 2, a.value_lanes);
+        if (first) {
+            by = staxi_x_op1(e, STAX_OP_EXP, staxi_x_op2(e, STAX_OP_SUB, m, t));
+            l = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_MUL, l, by), s);
+            acc = staxi_x_op2(e, STAX_OP_MUL, acc, staxi_x_spread(e, by, acc, mask));
+            acc = staxi_x_op2(e, STAX_OP_ADD, acc, p);
+            if (first >= least) /* a block that is not there leaves the sign of a zero alone */
+                acc = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_has_key(e, &a, first, acc), acc, was);
+        } else {
+            l = s;
+            acc = p;
+        }
+        m = top;
+        if (!acc || !l) return false;
+    }
+    if (!acc)
+        return staxi_x_finish(e, n, staxi_x_expand(e, staxi_x_number(e, 0.0, dtype), &out),
+                              results);
+    acc = staxi_x_op2(e, STAX_OP_DIV, acc, staxi_x_spread(e, l, acc, mask));
+    if (least < 1)
+        acc = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_has_key(e, &a, 0, acc), acc,
+                          staxi_x_zeros_like(e, acc));
+    return staxi_x_finish(e, n, acc, results);
+}
+
+/* The halves of the axis: the first times the sigmoid of the second. */
+static bool staxi_expand_glu(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v[3] = {0, 0, 0};
+    staxi_type shape = staxi_x_result(e, n);
+    int axis = (int)n->attrs[0].i;
+    int64_t half = staxi_size_handle(e->to, shape.dims[axis]);
+    v[0] = staxi_x_slice(e, x, axis, 0, half, 1);
+    v[1] = staxi_x_slice(e, x, axis, half, STAX_NONE, 1);
+    v[0] = staxi_x_reshape(e, v[0], &shape);
+    v[1] = staxi_x_reshape(e, v[1], &shape);
+    return staxi_x_finish(e, n, staxi_x_formula_on(e, n, v), results);
+}
+
+/* A loss for each element, then their mean, their sum, or all of them. */
+static bool staxi_x_loss(staxi_expander *e, const staxi_node *n, uint32_t v, uint32_t *results) {
+    const char *reduction = n->attrs[staxi_schema_count((stax_op)n->op) - 1].text;
+    if (!v) return false;
+    uint32_t all = (1u << staxi_x_type(e, v)->rank) - 1;
+    if (strcmp(reduction, "mean") == 0) v = staxi_x_mean(e, v, all, NULL);
+    if (strcmp(reduction, "sum") == 0) v = staxi_x_reduce(e, STAX_OP_SUM, v, all, NULL);
+    return staxi_x_finish(e, n, v, results);
+}
+
+static bool staxi_expand_loss(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t v[3] = {0, 0, 0};
+    staxi_type shape = staxi_type_scalar(STAX_DTYPE_NONE);
+    for (uint32_t k = 0; k < 2; k++) { /* what both broadcast to */
+        staxi_type t = staxi_x_translate(e, &e->from->values[n->sources[k]].type);
+        int from = shape.rank > t.rank ? shape.rank : t.rank;
+        staxi_type wide = shape;
+        wide.rank = (uint8_t)from;
+        for (int d = 1; d <= from; d++) {
+            staxi_ix a = d <= shape.rank ? shape.dims[shape.rank - d] : 0;
+            staxi_ix b = d <= t.rank ? t.dims[t.rank - d] : 0;
+            wide.dims[from - d] = !a ? b : !b || !staxi_ix_equals(e->to, a, 1) ? a : b;
+        }
+        shape = wide;
+    }
+    staxi_x_operands(e, n, &shape, 2, v);
+    return staxi_x_loss(e, n, staxi_x_formula_on(e, n, v), results);
+}
+
+/* -x[label] */
+static bool staxi_expand_nll_loss(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n));
+    int axis = (int)n->attrs[0].i;
+    uint32_t i = staxi_x_insert(e, staxi_x_index(e, n, 1), axis);
+    x = staxi_x_drop(e, staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, x, i, axis, "error"),
+                     1u << axis);
+    return staxi_x_loss(e, n, staxi_x_op1(e, STAX_OP_NEG, x), results);
+}
+
+/* ---- numbers and their parts ---- */
+
+static uint32_t staxi_x_bitcast(staxi_expander *e, uint32_t v, stax_dtype to) {
+    return v && staxi_x_dtype(e, v) != to
+               ? staxi_x_attr1(e, STAX_OP_BITCAST, v, staxi_attr_dtype(to))
                : v;
 }
 
-/* The slice of p in axes `axis` and up replaced by v, axis by axis: cut out, replace within, put
- * together again. */
-static uint32_t staxi_x_put(staxi_expander *e, const staxi_node *n, uint32_t p, uint32_t v,
-                            int axis) {
-    staxi_ix_pool *pool = &e->to->root->sizes;
-    int64_t start, stop, step, size = 0, at = 0, many = 0;
-    staxi_ix first = 0, count = 0, dim;
-    if (!p || !v) return 0;
-    if (axis == staxi_x_type(e, p)->rank) return v;
-    start = staxi_x_size(e, n->attrs[0].list[axis]);
-    stop = staxi_x_size(e, n->attrs[1].list[axis]);
-    step = n->attrs[2].list[axis];
-    dim = staxi_x_type(e, p)->dims[axis];
-    if (!staxi_slice_extent(e->to, dim, start, stop, step, &first, &count)) return 0;
-    uint32_t inner = staxi_x_put(e, n, staxi_x_slice(e, p, axis, start, stop, step), v, axis + 1);
-    if (step < 0) { /* the same places from the other end */
-        inner = staxi_x_flip(e, inner, 1u << axis);
-        first = staxi_ix_add(pool, first,
-                             staxi_ix_mul(pool, staxi_ix_const(pool, step),
-                                          staxi_ix_sub(pool, count, staxi_ix_const(pool, 1))));
-        step = -step;
+static stax_dtype staxi_signed_word(stax_dtype dtype) {
+    size_t bytes = staxi_dtype_bytes(dtype);
+    return bytes == 8 ? STAX_I64 : bytes == 4 ? STAX_I32 : bytes == 2 ? STAX_I16 : STAX_I8;
+}
+
+static bool staxi_expand_signbit(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype own = staxi_old_source_dtype(e, n, 0);
+    uint32_t x = staxi_x_stored(e, n, 0, own);
+    if (staxi_is_float(own)) x = staxi_x_bitcast(e, x, staxi_signed_word(own));
+    if (own == STAX_BOOL) x = staxi_x_cast(e, x, STAX_U8);
+    results[0] = staxi_x_op2(e, STAX_OP_LT, x, staxi_x_zeros_like(e, x));
+    return results[0] != 0;
+}
+
+/* x is NaN ? nan : x is inf ? posinf : x is -inf ? neginf : x */
+static bool staxi_expand_nan_to_num(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    double most = dtype == STAX_F64   ? 1.7976931348623157e308
+                  : dtype == STAX_F16 ? 65504.0
+                  : dtype == STAX_F32 ? 3.4028234663852886e38
+                                      : 3.3895313892515355e38; /* bf16 */
+    uint32_t x = staxi_x_first(e, n), v;
+    if (!staxi_is_float(dtype)) return staxi_x_finish(e, n, x, results);
+    if (!x) return false;
+    v = x;
+    for (int k = 2; k >= 0; k--) {
+        const staxi_attr *a = &n->attrs[k];
+        double by = staxi_attr_given(a) ? a->f : k == 1 ? most : -most;
+        double what = k == 1 ? staxi_infinity() : -staxi_infinity();
+        uint32_t is =
+            k == 0 ? staxi_x_op1(e, STAX_OP_ISNAN, x)
+                   : staxi_x_with(e, STAX_OP_EQ, x, staxi_x_number(e, what, staxi_x_dtype(e, x)));
+        uint32_t to = staxi_x_like(e, staxi_x_number(e, by, staxi_x_dtype(e, x)), x);
+        v = staxi_x_op3(e, STAX_OP_WHERE, is, to, v);
     }
-    if (count == dim && step == 1) return inner;
-    if (staxi_ix_equals(e->to, count, 0)) return p;
-    bool known = staxi_ix_is_const(pool, dim, &size) && staxi_ix_is_const(pool, first, &at) &&
-                 staxi_ix_is_const(pool, count, &many);
-    if (!known || (step > 1 && many > 1))
-        return staxi_x_put_strided(e, p, inner, axis, first, count, step);
-    uint32_t parts[3], k = 0;
-    if (at > 0) parts[k++] = staxi_x_slice(e, p, axis, 0, at, 1);
-    parts[k++] = inner;
-    if (at + many < size) parts[k++] = staxi_x_slice(e, p, axis, at + many, STAX_NONE, 1);
-    return staxi_x_concat(e, parts, k, axis);
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* |a - b| <= atol + rtol * |b|, or a == b; infinities are close to themselves alone */
+static bool staxi_expand_isclose(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_common_of(e, n);
+    staxi_type shape = staxi_x_result(e, n);
+    if (!staxi_is_float(dtype)) dtype = STAX_F64;
+    uint32_t a = staxi_x_expand(e, staxi_x_operand(e, n, 0, dtype), &shape), d, limit, v;
+    uint32_t b = staxi_x_expand(e, staxi_x_operand(e, n, 1, dtype), &shape);
+    d = staxi_x_op1(e, STAX_OP_ABS, staxi_x_op2(e, STAX_OP_SUB, a, b));
+    limit = staxi_x_times(e, staxi_x_op1(e, STAX_OP_ABS, b), n->attrs[0].f);
+    limit = staxi_x_plus(e, limit, n->attrs[1].f);
+    v = staxi_x_op2(e, STAX_OP_LOGICAL_AND, staxi_x_op2(e, STAX_OP_LE, d, limit),
+                    staxi_x_op1(e, STAX_OP_ISFINITE, b));
+    v = staxi_x_op2(e, STAX_OP_LOGICAL_OR, v, staxi_x_op2(e, STAX_OP_EQ, a, b));
+    if (n->attrs[2].i) {
+        a = staxi_x_op2(e, STAX_OP_LOGICAL_AND, staxi_x_op1(e, STAX_OP_ISNAN, a),
+                        staxi_x_op1(e, STAX_OP_ISNAN, b));
+        v = staxi_x_op2(e, STAX_OP_LOGICAL_OR, v, a);
+    }
+    results[0] = v;
+    return v != 0;
+}
+
+/* As integers: a + 1 or a - 1, by the direction; from 0 the smallest number with the sign of b. */
+static bool staxi_expand_nextafter(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n), word = staxi_signed_word(dtype);
+    staxi_type shape = staxi_x_result(e, n);
+    uint32_t a = staxi_x_expand(e, staxi_x_stored(e, n, 0, dtype), &shape);
+    uint32_t b = staxi_x_expand(e, staxi_x_stored(e, n, 1, dtype), &shape);
+    uint32_t fa = staxi_x_cast(e, a, staxi_compute_dtype(dtype)),
+             fb = staxi_x_cast(e, b, staxi_compute_dtype(dtype));
+    uint32_t zero = staxi_x_zeros_like(e, fa), ia = staxi_x_bitcast(e, a, word), one, up, v, tiny;
+    if (!ia) return false;
+    one = staxi_x_like(e, staxi_x_int(e, 1, word), ia);
+    up = staxi_x_op2(e, STAX_OP_EQ, staxi_x_op2(e, STAX_OP_LT, fa, fb),
+                     staxi_x_op2(e, STAX_OP_GT, fa, zero));
+    v = staxi_x_op3(e, STAX_OP_WHERE, up, one, staxi_x_op1(e, STAX_OP_NEG, one));
+    v = staxi_x_op2(e, STAX_OP_ADD, ia, v);
+    tiny = staxi_x_int(e, INT64_MIN >> (64 - 8 * (int)staxi_dtype_bytes(dtype)) | 1, word);
+    tiny = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_LT, fb, zero),
+                       staxi_x_like(e, tiny, one), one);
+    v = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, fa, zero), tiny, v);
+    v = staxi_x_cast(e, staxi_x_bitcast(e, v, dtype), staxi_compute_dtype(dtype));
+    v = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, fa, fb), fb, v);
+    one = staxi_x_op2(e, STAX_OP_LOGICAL_OR, staxi_x_op1(e, STAX_OP_ISNAN, fa),
+                      staxi_x_op1(e, STAX_OP_ISNAN, fb));
+    return staxi_x_finish(
+        e, n, staxi_x_op3(e, STAX_OP_WHERE, one, staxi_x_op2(e, STAX_OP_ADD, fa, fb), v), results);
+}
+
+/* where(i > limit, yes, no) with numbers of a dtype */
+static uint32_t staxi_x_beyond(staxi_expander *e, stax_op compare, uint32_t i, int64_t limit,
+                               uint32_t yes, uint32_t no) {
+    uint32_t c = staxi_x_with(e, compare, i, staxi_x_int(e, limit, STAX_I64));
+    return staxi_x_op3(e, STAX_OP_WHERE, c, staxi_x_like(e, yes, c), staxi_x_like(e, no, c));
+}
+
+static double staxi_power_of_two(int i) { return staxi_float64((uint64_t)(i + 1023) << 52); }
+
+/* x * 2^i in f64, where 2^i is made of bits. f64 itself may need three steps; -969 = 53 - 1022
+   keeps the last one, which rounds, the only one that does. */
+static bool staxi_expand_ldexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n);
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    uint32_t x = staxi_x_cast(e, staxi_x_operand(e, n, 0, dtype), STAX_F64),
+             i = staxi_x_index(e, n, 1), by;
+    x = staxi_x_expand(e, x, &shape);
+    i = staxi_x_expand(e, i, &shape);
+    for (int step = 0; step < 2 && dtype == STAX_F64; step++) {
+        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022,
+                            staxi_x_number(e, staxi_power_of_two(-969), STAX_F64),
+                            staxi_x_number(e, 1.0, STAX_F64));
+        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023,
+                            staxi_x_number(e, staxi_power_of_two(1023), STAX_F64), by);
+        x = staxi_x_op2(e, STAX_OP_MUL, x, by);
+        by = staxi_x_beyond(e, STAX_OP_LT, i, -1022, staxi_x_int(e, -969, STAX_I64),
+                            staxi_x_int(e, 0, STAX_I64));
+        by = staxi_x_beyond(e, STAX_OP_GT, i, 1023, staxi_x_int(e, 1023, STAX_I64), by);
+        i = staxi_x_op2(e, STAX_OP_SUB, i, by);
+    }
+    i = staxi_x_with(e, STAX_OP_MAXIMUM, i,
+                     staxi_x_int(e, dtype == STAX_F64 ? -1022 : -400, STAX_I64));
+    i = staxi_x_with(e, STAX_OP_MINIMUM, i,
+                     staxi_x_int(e, dtype == STAX_F64 ? 1023 : 400, STAX_I64));
+    i = staxi_x_with(e, STAX_OP_ADD, i, staxi_x_int(e, 1023, STAX_I64));
+    i = staxi_x_bitcast(e, staxi_x_with(e, STAX_OP_SHIFT_LEFT, i, staxi_x_int(e, 52, STAX_I64)),
+                        STAX_F64);
+    x = staxi_x_op2(e, STAX_OP_MUL, x, i);
+    return staxi_x_finish(e, n, x, results);
+}
+
+/* In f64, where every number of the other dtypes is normal; subnormal ones of f64 are scaled first.
+ */
+static bool staxi_expand_frexp(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n);
+    uint32_t x = staxi_x_cast(e, staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), STAX_F64), m, i,
+             small, plain;
+    x = staxi_x_expand(e, x, &shape);
+    small = staxi_x_with(e, STAX_OP_LT, staxi_x_op1(e, STAX_OP_ABS, x),
+                         staxi_x_number(e, staxi_power_of_two(-1022), STAX_F64));
+    m = staxi_x_op3(e, STAX_OP_WHERE, small, staxi_x_times(e, x, staxi_power_of_two(54)), x);
+    m = staxi_x_bitcast(e, m, STAX_I64);
+    i = staxi_x_with(e, STAX_OP_SHIFT_RIGHT, m, staxi_x_int(e, 52, STAX_I64));
+    i = staxi_x_with(e, STAX_OP_BITWISE_AND, i, staxi_x_int(e, 0x7ff, STAX_I64));
+    i = staxi_x_with(e, STAX_OP_SUB, i, staxi_x_int(e, 1022, STAX_I64));
+    plain = staxi_x_with(e, STAX_OP_SUB, i, staxi_x_int(e, 54, STAX_I64));
+    i = staxi_x_op3(e, STAX_OP_WHERE, small, plain, i);
+    m = staxi_x_with(e, STAX_OP_BITWISE_AND, m,
+                     staxi_x_int(e, (int64_t)UINT64_C(0x800fffffffffffff), STAX_I64));
+    m = staxi_x_with(e, STAX_OP_BITWISE_OR, m,
+                     staxi_x_int(e, INT64_C(0x3fe0000000000000), STAX_I64));
+    plain = staxi_x_op2(e, STAX_OP_EQ, x,
+                        staxi_x_zeros_like(e, x)); /* 0, infinities, NaN have no parts */
+    plain = staxi_x_op2(e, STAX_OP_LOGICAL_OR, plain,
+                        staxi_x_op1(e, STAX_OP_LOGICAL_NOT, staxi_x_op1(e, STAX_OP_ISFINITE, x)));
+    m = staxi_x_op3(e, STAX_OP_WHERE, plain, x, staxi_x_bitcast(e, m, STAX_F64));
+    i = staxi_x_op3(e, STAX_OP_WHERE, plain, staxi_x_zeros_like(e, i), i);
+    results[1] = staxi_x_cast(e, i, STAX_I32);
+    return staxi_x_finish(e, n, m, results) && results[1];
+}
+
+/* mask ? value : x */
+static bool staxi_expand_masked_fill(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    staxi_type shape = staxi_x_result(e, n);
+    uint32_t x = staxi_x_first(e, n),
+             m = staxi_x_expand(e, staxi_x_operand(e, n, 1, STAX_BOOL), &shape);
+    uint32_t v = staxi_x_expand(e, staxi_x_operand(e, n, 2, dtype), &shape);
+    return staxi_x_finish(e, n, staxi_x_op3(e, STAX_OP_WHERE, m, v, x), results);
+}
+
+/* ---- more movement and index ---- */
+
+/* Axes i and i + offset of two axes as a last axis: both are cut to where the diagonal begins and
+ * ends. */
+static uint32_t staxi_x_diagonal_of(staxi_expander *e, uint32_t v, int64_t offset, int axis1,
+                                    int axis2) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    int64_t axes[STAX_MAX_RANK], length, start[2];
+    int a = axis1 < axis2 ? axis1 : axis2, rank, at;
+    if (!v) return 0;
+    length =
+        staxi_size_handle(e->to, staxi_diagonal_length(pool, staxi_x_type(e, v)->dims[axis1],
+                                                       staxi_x_type(e, v)->dims[axis2], offset));
+    start[0] = offset < 0 ? -offset : 0;
+    start[1] = offset > 0 ? offset : 0;
+    for (int k = 0; k < 2; k++) {
+        int axis = k ? axis2 : axis1;
+        v = staxi_x_slice(e, v, axis, start[k], STAX_NONE, 1);
+        v = staxi_x_slice(e, v, axis, 0, length, 1);
+        if (!v) return 0;
+        staxi_type t =
+            *staxi_x_type(e, v); /* as long as the diagonal, which the slices may not know */
+        t.dims[axis] = staxi_size_ix(e->to, length);
+        v = staxi_x_reshape(e, v, &t);
+    }
+    v = staxi_x_diagonal(e, v, a, axis1 + axis2 - a);
+    if (!v) return 0;
+    rank = staxi_x_type(e, v)->rank;
+    for (int d = at = 0; d < rank; d++)
+        if (d != a) axes[at++] = d;
+    axes[rank - 1] = a;
+    return staxi_x_permute(e, v, axes);
+}
+
+static bool staxi_expand_diagonal(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n));
+    results[0] = staxi_x_diagonal_of(e, x, n->attrs[0].i, (int)n->attrs[1].i, (int)n->attrs[2].i);
+    return results[0] != 0;
+}
+
+static bool staxi_expand_trace(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), last;
+    if (!x) return false;
+    last = 1u << (staxi_x_type(e, x)->rank - 2);
+    x = staxi_x_diagonal_of(e, x, n->attrs[0].i, (int)n->attrs[1].i, (int)n->attrs[2].i);
+    if (x && staxi_x_dtype(e, x) == STAX_BOOL)
+        return staxi_x_finish(e, n, staxi_x_reduce(e, STAX_OP_ANY, x, last, NULL), results);
+    return staxi_x_finish(e, n, staxi_x_sum(e, x, last), results);
+}
+
+/* A vector on diagonal k: element [r, c] is x[r] or x[c], whichever k lets run from 0, where c - r
+ * is k. */
+static bool staxi_expand_diag(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n)), on;
+    staxi_type shape = staxi_x_result(e, n);
+    int64_t k = n->attrs[0].i, zero = 0, more = k < 0 ? -k : k;
+    if (!x) return false;
+    if (shape.rank == 1) {
+        results[0] = staxi_x_diagonal_of(e, x, k, 0, 1);
+        return results[0] != 0;
+    }
+    if (more) x = staxi_x_pad(e, x, &zero, &more, staxi_attr_int(0), "constant");
+    x = staxi_x_expand(e, staxi_x_insert(e, x, k < 0 ? 0 : 1), &shape);
+    on = staxi_x_op2(e, STAX_OP_SUB, staxi_x_iota(e, &shape, 1), staxi_x_iota(e, &shape, 0));
+    on = staxi_x_with(e, STAX_OP_EQ, on, staxi_x_int(e, k, STAX_I64));
+    results[0] = staxi_x_where_bits(e, on, x, staxi_x_zeros_like(e, x));
+    return results[0] != 0;
+}
+
+/* [.., n, ..] -> [.., n, 1, ..] -> [.., n, times, ..] -> [.., n * times, ..] */
+static bool staxi_expand_repeat(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n));
+    staxi_type shape = staxi_x_result(e, n), wide = shape;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    bool flat = !staxi_attr_given(&n->attrs[1]);
+    int axis = flat ? 0 : (int)n->attrs[1].i;
+    staxi_ix outer = staxi_ix_const(pool, 1), inner = outer, size = outer;
+    if (!x) return false;
+    for (int d = 0; d < staxi_x_type(e, x)->rank; d++) { /* [outer, size, inner] fits any rank */
+        staxi_ix dim = staxi_x_type(e, x)->dims[d];
+        if (flat || d == axis)
+            size = staxi_ix_mul(pool, size, dim);
+        else if (d < axis)
+            outer = staxi_ix_mul(pool, outer, dim);
+        else
+            inner = staxi_ix_mul(pool, inner, dim);
+    }
+    wide.rank = 4;
+    wide.dims[0] = outer;
+    wide.dims[1] = size;
+    wide.dims[2] = staxi_ix_const(pool, 1);
+    wide.dims[3] = inner;
+    x = staxi_x_reshape(e, x, &wide);
+    wide.dims[2] = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[0].i));
+    results[0] = staxi_x_reshape(e, staxi_x_expand(e, x, &wide), &shape);
+    return results[0] != 0;
+}
+
+static bool staxi_expand_meshgrid(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    bool xy = strcmp(n->attrs[0].text, "xy") == 0 && n->n_sources > 1;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        staxi_type grid = staxi_x_translate(e, &e->from->values[n->first_value + k].type),
+                   line = grid;
+        uint32_t axis = xy && k < 2 ? 1 - k : k;
+        for (uint32_t d = 0; d < n->n_sources; d++)
+            if (d != axis) line.dims[d] = staxi_ix_const(&e->to->root->sizes, 1);
+        results[k] = staxi_x_stored(e, n, k, (stax_dtype)grid.dtype);
+        results[k] = staxi_x_expand(e, staxi_x_reshape(e, results[k], &line), &grid);
+        if (!results[k]) return false;
+    }
+    return true;
+}
+
+/* start + i * step: integers in i64, else in f64, rounded to the dtype once */
+static bool staxi_expand_arange(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    const staxi_attr *start = &n->attrs[0], *step = &n->attrs[2];
+    bool whole = start->kind == STAXI_ATTR_INT && step->kind == STAXI_ATTR_INT;
+    staxi_type shape = staxi_x_result(e, n);
+    uint32_t i = staxi_x_iota(e, &shape, 0);
+    if (whole) {
+        i = staxi_x_with(e, STAX_OP_MUL, i, staxi_x_int(e, step->i, STAX_I64));
+        i = staxi_x_with(e, STAX_OP_ADD, i, staxi_x_int(e, start->i, STAX_I64));
+    } else {
+        i = staxi_x_times(e, staxi_x_cast(e, i, STAX_F64), staxi_attr_number_value(step));
+        i = staxi_x_plus(e, i, staxi_attr_number_value(start));
+    }
+    return staxi_x_finish(e, n, i, results);
+}
+
+/* start + i * ((stop - start) / parts) in f64; the last one is stop itself; integers round down */
+static bool staxi_expand_linspace(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    double start = n->attrs[0].f, stop = n->attrs[1].f;
+    bool endpoint = n->attrs[3].i != 0;
+    staxi_type shape = staxi_x_result(e, n);
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix one = staxi_ix_const(pool, 1), parts = shape.dims[0];
+    uint32_t i = staxi_x_iota(e, &shape, 0), last, v;
+    if (endpoint) parts = staxi_ix_sub(pool, parts, one);
+    parts = staxi_ix_max(pool, parts, one);
+    v = staxi_x_cast(e, staxi_x_size_value(e, parts), STAX_F64);
+    v = staxi_x_op2(e, STAX_OP_DIV, staxi_x_number(e, stop - start, STAX_F64), v);
+    v = staxi_x_with(e, STAX_OP_MUL, staxi_x_cast(e, i, STAX_F64), v);
+    v = staxi_x_plus(e, v, start);
+    if (endpoint) { /* element `parts`: with one number alone there is none */
+        last = staxi_x_with(e, STAX_OP_EQ, i, staxi_x_size_value(e, parts));
+        v = staxi_x_op3(e, STAX_OP_WHERE, last,
+                        staxi_x_like(e, staxi_x_number(e, stop, STAX_F64), v), v);
+    }
+    if (!staxi_is_float(staxi_old_dtype(e, n))) v = staxi_x_op1(e, STAX_OP_FLOOR, v);
+    return staxi_x_finish(e, n, v, results);
+}
+
+static bool staxi_expand_index_select(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_stored(e, n, 0, staxi_old_dtype(e, n));
+    results[0] =
+        staxi_x_gather(e, STAX_OP_GATHER, x, staxi_x_index(e, n, 1), (int)n->attrs[0].i, "error");
+    return results[0] != 0;
+}
+
+static bool staxi_expand_embedding(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t w = staxi_x_stored(e, n, 1, staxi_old_dtype(e, n));
+    results[0] = staxi_x_gather(e, STAX_OP_GATHER, w, staxi_x_index(e, n, 0), 0, "error");
+    return results[0] != 0;
+}
+
+/* ---- more products ---- */
+
+/* a * b of one shape; of bool "and" */
+static uint32_t staxi_x_product(staxi_expander *e, uint32_t a, uint32_t b) {
+    return a ? staxi_x_op2(e, staxi_x_dtype(e, a) == STAX_BOOL ? STAX_OP_LOGICAL_AND : STAX_OP_MUL,
+                           a, b)
+             : 0;
+}
+
+static bool staxi_expand_outer(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = shape;
+    uint32_t v[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        line = shape;
+        line.dims[1 - k] = staxi_ix_const(&e->to->root->sizes, 1);
+        v[k] = staxi_x_reshape(e, staxi_x_operand(e, n, k, staxi_old_dtype(e, n)), &line);
+        v[k] = staxi_x_expand(e, v[k], &shape);
+    }
+    return staxi_x_finish(e, n, staxi_x_product(e, v[0], v[1]), results);
+}
+
+/* [a0, 1, a1, 1, ...] * [1, b0, 1, b1, ...], neighbours merged */
+static bool staxi_expand_kron(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), wide = shape, part[2];
+    uint32_t v[2];
+    wide.rank = (uint8_t)(2 * shape.rank);
+    part[0] = part[1] = wide;
+    for (uint32_t k = 0; k < 2; k++) {
+        v[k] = staxi_x_operand(e, n, k, staxi_old_dtype(e, n));
+        if (!v[k]) return false;
+        int missing = shape.rank - staxi_x_type(e, v[k])->rank;
+        for (int d = 0; d < shape.rank; d++) {
+            staxi_ix one = staxi_ix_const(&e->to->root->sizes, 1);
+            staxi_ix dim = d < missing ? one : staxi_x_type(e, v[k])->dims[d - missing];
+            part[k].dims[2 * d + (int)k] = wide.dims[2 * d + (int)k] = dim;
+            part[k].dims[2 * d + 1 - (int)k] = one;
+        }
+    }
+    for (uint32_t k = 0; k < 2; k++)
+        v[k] = staxi_x_expand(e, staxi_x_reshape(e, v[k], &part[k]), &wide);
+    return staxi_x_finish(e, n, staxi_x_reshape(e, staxi_x_product(e, v[0], v[1]), &shape),
+                          results);
+}
+
+/* a[i+1] * b[i+2] - a[i+2] * b[i+1], indices modulo 3 */
+static bool staxi_expand_cross(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n);
+    int axis = (int)n->attrs[0].i;
+    uint32_t v[2], p[2];
+    staxi_x_operands(e, n, &shape, 2, v);
+    for (int k = 0; k < 2; k++)
+        p[k] = staxi_x_op2(e, STAX_OP_MUL, staxi_x_roll(e, v[k], axis, -1),
+                           staxi_x_roll(e, v[1 - k], axis, -2));
+    return staxi_x_finish(e, n, staxi_x_op2(e, STAX_OP_SUB, p[0], p[1]), results);
+}
+
+/* ---- windows: views of padded data, reduced or contracted
+ * ------------------------------------------- */
+
+/* Windows of an axis as a new last axis. */
+static uint32_t staxi_x_unfold(staxi_expander *e, uint32_t v, int axis, staxi_ix span,
+                               int64_t step) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(axis);
+    attrs[1] = staxi_attr_int(staxi_size_handle(e->to, span));
+    attrs[2] = staxi_attr_int(step);
+    return staxi_x_node(e, STAX_OP_UNFOLD, &v, 1, attrs);
+}
+
+/* [.., in..., rest] -> [.., out..., rest, kernel...]: the windows over the axes from `first` on. */
+static uint32_t staxi_x_windows(staxi_expander *e, uint32_t v, int first, const staxi_windows *w,
+                                staxi_attr outside) {
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    bool grows = false;
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    for (int k = 0; k < w->n; k++) {
+        low[first + k] = staxi_size_handle(e->to, w->low[k]);
+        high[first + k] = staxi_size_handle(e->to, w->reach[k]);
+        grows = grows || low[first + k] || high[first + k];
+    }
+    if (grows) v = staxi_x_pad(e, v, low, high, outside, "constant");
+    for (int k = 0; v && k < w->n; k++) {
+        v = staxi_x_unfold(e, v, first + k, w->span[k], w->stride[k]);
+        if (v && w->dilation[k] > 1)
+            v = staxi_x_slice(e, v, staxi_x_type(e, v)->rank - 1, STAX_NONE, STAX_NONE,
+                              w->dilation[k]);
+    }
+    return v;
+}
+
+/* The padding attribute of a node that has passed inference. */
+static void staxi_x_padding(staxi_expander *e, const staxi_attr *a, staxi_windows *w) {
+    w->same = a->kind == STAXI_ATTR_TEXT && strcmp(a->text, "same") == 0;
+    for (int k = 0; k < w->n; k++) {
+        bool given = a->kind == STAXI_ATTR_LIST;
+        w->low[k] = staxi_size_ix(e->to, given ? staxi_x_size(e, a->list[2 * k]) : 0);
+        w->high[k] = staxi_size_ix(e->to, given ? staxi_x_size(e, a->list[2 * k + 1]) : 0);
+    }
+}
+
+/* Stride, padding and dilation of a convolution of x with w. */
+static void staxi_x_conv_windows(staxi_expander *e, const staxi_node *n, uint32_t x, uint32_t k,
+                                 staxi_windows *w) {
+    memset(w, 0, sizeof *w);
+    w->n = staxi_x_type(e, x)->rank - 2;
+    for (int d = 0; d < w->n; d++) {
+        w->in[d] = staxi_x_type(e, x)->dims[d + 2];
+        w->kernel[d] = staxi_x_type(e, k)->dims[d + 2];
+        w->stride[d] = n->attrs[0].list[d];
+        w->dilation[d] = n->attrs[2].list[d];
+    }
+    staxi_x_padding(e, &n->attrs[1], w);
+}
+
+/* Axes [at, at + 1] of v as one, or axis `at` as [outer, rest]. */
+static uint32_t staxi_x_merge(staxi_expander *e, uint32_t v, int at) {
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    t.dims[at] = staxi_ix_mul(&e->to->root->sizes, t.dims[at], t.dims[at + 1]);
+    for (int d = at + 1; d + 1 < t.rank; d++) t.dims[d] = t.dims[d + 1];
+    t.rank--;
+    return staxi_x_reshape(e, v, &t);
+}
+
+static uint32_t staxi_x_divide(staxi_expander *e, uint32_t v, int at, staxi_ix outer) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_type t;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    for (int d = t.rank; d > at + 1; d--) t.dims[d] = t.dims[d - 1];
+    t.dims[at + 1] = staxi_ix_floordiv(pool, t.dims[at], outer);
+    t.dims[at] = outer;
+    t.rank++;
+    return staxi_x_reshape(e, v, &t);
+}
+
+/* x[N, C, S...] as [N * groups, C/groups, S...], and w, whose axis 0 has the groups first, with the
+   same batch in front. One group: no batch, N is a free axis. */
+static bool staxi_x_conv_groups(staxi_expander *e, int64_t groups, uint32_t *x, uint32_t *w) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix count = staxi_ix_const(pool, groups), batch = 0;
+    staxi_type t;
+    if (!*x || !*w) return false;
+    if (groups == 1) return true;
+    batch = staxi_x_type(e, *x)->dims[0];
+    *x = staxi_x_merge(e, staxi_x_divide(e, *x, 1, count), 0);
+    *w = staxi_x_insert(e, staxi_x_divide(e, *w, 0, count), 0);
+    if (!*x || !*w) return false;
+    t = *staxi_x_type(e, *w);
+    t.dims[0] = batch;
+    *w = staxi_x_merge(e, staxi_x_expand(e, *w, &t), 0);
+    return *w != 0;
+}
+
+/* Windows [B, C, out..., K...] times a kernel with C on axis `c` and K on its last axes: [B,
+   out..., free axis of the kernel], a chain over channels, then kernel axes. batched: the kernel
+   has B too. */
+static uint32_t staxi_x_conv_dot(staxi_expander *e, uint32_t x, uint32_t w, int n, bool batched,
+                                 int c) {
+    int64_t lists[2][STAX_MAX_RANK], zero = 0;
+    char order[64] = "chain [0";
+    staxi_attr attrs[4];
+    if (!x || !w) return 0;
+    lists[0][0] = 1;
+    lists[1][0] = c;
+    for (int k = 0; k < n; k++) {
+        lists[0][k + 1] = 2 + n + k;
+        lists[1][k + 1] = staxi_x_type(e, w)->rank - n + k;
+        order[7 + 2 * k + 1] = ',';
+        order[7 + 2 * k + 2] = (char)('1' + k);
+    }
+    order[7 + 2 * n + 1] = ']';
+    attrs[0] = staxi_attr_list(lists[0], n + 1);
+    attrs[1] = staxi_attr_list(lists[1], n + 1);
+    attrs[2] = attrs[3] = staxi_attr_list(&zero, batched ? 1 : 0);
+    return staxi_x_dot(e, x, w, attrs, order);
+}
+
+/* [B, S..., O] -> [B, O, S...] */
+static uint32_t staxi_x_channels_first(staxi_expander *e, uint32_t v) {
+    int64_t axes[STAX_MAX_RANK];
+    if (!v) return 0;
+    axes[0] = 0;
+    axes[1] = staxi_x_type(e, v)->rank - 1;
+    for (int k = 2; k <= axes[1]; k++) axes[k] = k - 1;
+    return staxi_x_permute(e, v, axes);
+}
+
+/* [N * groups, O/groups, S...] as the result, with the bias, rounded once */
+static bool staxi_x_conv_finish(staxi_expander *e, const staxi_node *n, uint32_t v,
+                                uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n), line = shape;
+    v = staxi_x_reshape(e, v, &shape);
+    if (n->n_sources > 2) {
+        uint32_t b = staxi_x_dot_operand(e, n, 2);
+        if (!b) return false;
+        for (int d = 0; d < line.rank; d++) line.dims[d] = staxi_ix_const(&e->to->root->sizes, 1);
+        if (staxi_x_type(e, b)->rank) line.dims[1] = staxi_x_type(e, b)->dims[0];
+        b = staxi_x_expand(e, staxi_x_reshape(e, b, &line), &shape);
+        v = staxi_x_op2(e, STAX_OP_ADD, v, b);
+    }
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* The sum over channels, then kernel axes, of window times kernel: one chain for each place,
+   padding included; then + bias */
+static bool staxi_expand_conv(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_dot_operand(e, n, 0), w = staxi_x_dot_operand(e, n, 1), v;
+    int64_t groups = n->attrs[3].i;
+    staxi_windows win;
+    if (!x || !w) return false;
+    staxi_x_conv_windows(e, n, x, w, &win);
+    staxi_windows_settle(&e->to->root->sizes, &win);
+    if (!staxi_x_conv_groups(e, groups, &x, &w)) return false;
+    v = staxi_x_windows(e, x, 2, &win, staxi_attr_int(0));
+    v = staxi_x_conv_dot(e, v, w, win.n, groups > 1, groups > 1 ? 2 : 1);
+    return staxi_x_conv_finish(e, n, staxi_x_channels_first(e, v), results);
+}
+
+/* For result j and tap k of an axis of conv_transpose: which element of the data meets the tap, i
+   with i * stride + k * dilation = j + low, and whether there is one. Both [out, kernel]. */
+static uint32_t staxi_x_meeting(staxi_expander *e, const staxi_windows *w, int k, uint32_t *valid) {
+    staxi_type grid = staxi_type_scalar(STAX_I64);
+    uint32_t at, by = staxi_x_int(e, w->stride[k], STAX_I64), in;
+    grid.rank = 2;
+    grid.dims[0] = w->out[k];
+    grid.dims[1] = w->kernel[k];
+    at = staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &grid, 1),
+                      staxi_x_int(e, w->dilation[k], STAX_I64));
+    at = staxi_x_op2(e, STAX_OP_SUB, staxi_x_iota(e, &grid, 0), at);
+    at = staxi_x_with(e, STAX_OP_ADD, at, staxi_x_size_value(e, w->low[k]));
+    *valid = staxi_x_with(e, STAX_OP_EQ, staxi_x_with(e, STAX_OP_REMAINDER, at, by),
+                          staxi_x_int(e, 0, STAX_I64));
+    at = staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, at, by);
+    in = staxi_x_with(e, STAX_OP_GE, at, staxi_x_int(e, 0, STAX_I64));
+    *valid = staxi_x_op2(e, STAX_OP_LOGICAL_AND, *valid, in);
+    in = staxi_x_with(e, STAX_OP_LT, at, staxi_x_size_value(e, w->in[k]));
+    *valid = staxi_x_op2(e, STAX_OP_LOGICAL_AND, *valid, in);
+    return at;
+}
+
+/* [N, S..., O, K...] -> [N, out..., O]: the sum, over the kernel axes, of the products that meet.
+ */
+static uint32_t staxi_x_overlap(staxi_expander *e, uint32_t v, const staxi_windows *w) {
+    staxi_ix one = staxi_ix_const(&e->to->root->sizes, 1);
+    uint32_t all = 0, valid = 0, at, mask = ((1u << w->n) - 1) << (w->n + 2);
+    staxi_type shape, line;
+    if (!v) return 0;
+    shape = *staxi_x_type(e, v);
+    for (int k = 0; v && k < w->n; k++) shape.dims[k + 1] = w->out[k];
+    for (int k = 0; v && k < w->n; k++) {
+        staxi_type now = *staxi_x_type(e, v);
+        now.dims[k + 1] = w->out[k];
+        line = shape;
+        for (int d = 0; d < line.rank; d++)
+            if (d != k + 1 && d != w->n + 2 + k) line.dims[d] = one;
+        at = staxi_x_reshape(e, staxi_x_meeting(e, w, k, &valid), &line);
+        v = staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, v, staxi_x_expand(e, at, &now), k + 1,
+                           "clip");
+        valid = staxi_x_expand(e, staxi_x_reshape(e, valid, &line), &shape);
+        all = k ? staxi_x_op2(e, STAX_OP_LOGICAL_AND, all, valid) : valid;
+    }
+    v = staxi_x_op3(e, STAX_OP_WHERE, all, v, staxi_x_zeros_like(e, v));
+    return staxi_x_sum(e, v, mask);
+}
+
+/* Products summed over channels as a chain, [N, S..., O, K...]; of those the sum, by the rule for
+   sums, over all (i, k) with i * stride + k * dilation = j + low; then + bias. No padding takes
+   part. */
+static bool staxi_expand_conv_transpose(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_dot_operand(e, n, 0), w = staxi_x_dot_operand(e, n, 1), v;
+    int64_t groups = n->attrs[3].i, size = 1;
+    staxi_type shape = staxi_x_result(e, n);
+    staxi_windows win;
+    bool empty = false;
+    if (!x || !w) return false;
+    staxi_x_conv_windows(e, n, x, w, &win);
+    for (int k = 0; k < win.n; k++) {
+        win.out[k] = shape.dims[k + 2];
+        empty = empty || (staxi_ix_is_const(&e->to->root->sizes, win.in[k], &size) && size == 0);
+    }
+    if (empty) {
+        v = staxi_x_expand(e, staxi_x_int(e, 0, staxi_x_dtype(e, x)), &shape);
+        return staxi_x_conv_finish(e, n, v, results);
+    }
+    if (!staxi_x_conv_groups(e, groups, &x, &w)) return false;
+    v = staxi_x_conv_dot(e, x, w, 0, groups > 1, groups > 1 ? 1 : 0);
+    v = staxi_x_overlap(e, v, &win);
+    return staxi_x_conv_finish(e, n, staxi_x_channels_first(e, v), results);
+}
+
+/* The smallest value of a dtype that is computed in. */
+static staxi_attr staxi_lowest(stax_dtype dtype) {
+    int64_t lo = 0;
+    uint64_t hi = 0;
+    if (staxi_is_float(dtype)) return staxi_attr_float(-staxi_infinity());
+    if (dtype == STAX_BOOL) return staxi_attr_bool(false);
+    staxi_dtype_range(dtype, &lo, &hi);
+    return staxi_attr_int(lo);
+}
+
+/* The largest over the axes of a mask, of any dtype. */
+static uint32_t staxi_x_largest(staxi_expander *e, uint32_t v, uint32_t mask) {
+    stax_op op = v && staxi_x_dtype(e, v) == STAX_BOOL ? STAX_OP_ANY : STAX_OP_MAX;
+    return staxi_x_reduce(e, op, v, mask, NULL);
+}
+
+/* Places of data (or of data and its padding, with_pad) in each window of axis k: [out], i64 */
+static uint32_t staxi_x_places(staxi_expander *e, const staxi_windows *w, int k, bool with_pad) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    staxi_ix from = with_pad ? staxi_ix_const(pool, 0) : w->low[k];
+    staxi_ix to = staxi_ix_add(pool, w->low[k], w->in[k]);
+    uint32_t a, b;
+    if (with_pad) to = staxi_ix_add(pool, to, w->high[k]);
+    line.rank = 1;
+    line.dims[0] = w->out[k];
+    a = staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &line, 0),
+                     staxi_x_int(e, w->stride[k], STAX_I64));
+    b = staxi_x_with(e, STAX_OP_ADD, a, staxi_x_size_value(e, w->span[k]));
+    a = staxi_x_with(e, STAX_OP_MAXIMUM, a, staxi_x_size_value(e, from));
+    b = staxi_x_with(e, STAX_OP_MINIMUM, b, staxi_x_size_value(e, to));
+    return staxi_x_with(e, STAX_OP_MAXIMUM, staxi_x_op2(e, STAX_OP_SUB, b, a),
+                        staxi_x_int(e, 0, STAX_I64));
+}
+
+/* v / (how many places each window has); the windows lie on the last axes of v */
+static uint32_t staxi_x_window_mean(staxi_expander *e, uint32_t v, const staxi_windows *w,
+                                    bool with_pad) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix all = staxi_ix_const(pool, 1);
+    uint32_t count = 0;
+    bool whole = true; /* no window looks beyond what is counted */
+    if (!v) return 0;
+    for (int k = 0; k < w->n; k++) {
+        bool padded =
+            !staxi_ix_equals(e->to, w->low[k], 0) || !staxi_ix_equals(e->to, w->reach[k], 0);
+        all = staxi_ix_mul(pool, all, w->kernel[k]);
+        whole = whole && (with_pad ? !w->ceil : !padded);
+    }
+    if (whole)
+        return staxi_x_with(e, STAX_OP_DIV, v,
+                            staxi_x_cast(e, staxi_x_size_value(e, all), staxi_x_dtype(e, v)));
+    for (int k = 0; k < w->n; k++) {
+        uint32_t places = staxi_x_places(e, w, k, with_pad);
+        staxi_type t = *staxi_x_type(e, v);
+        t.rank = (uint8_t)w->n;
+        for (int d = 0; d < w->n; d++) t.dims[d] = staxi_ix_const(pool, 1);
+        t.dims[k] = w->out[k];
+        places = staxi_x_reshape(e, places, &t);
+        for (int d = 0; d < w->n; d++) t.dims[d] = w->out[d];
+        places = staxi_x_expand(e, places, &t);
+        count = k ? staxi_x_op2(e, STAX_OP_MUL, count, places) : places;
+    }
+    return staxi_x_with(e, STAX_OP_DIV, v, staxi_x_cast(e, count, staxi_x_dtype(e, v)));
+}
+
+/* sum(|v|^ord)^(1/ord) over the axes of a mask: 2: sqrt(sum(v * v)); 1: sum(|v|); 0: how many are
+   not 0 */
+static uint32_t staxi_x_norm(staxi_expander *e, uint32_t v, double ord, uint32_t mask) {
+    stax_dtype d;
+    if (!v) return 0;
+    d = staxi_x_dtype(e, v);
+    v = ord == 2 ? staxi_x_op2(e, STAX_OP_MUL, v, v) : staxi_x_op1(e, STAX_OP_ABS, v);
+    if (ord == 0)
+        v = staxi_x_cast(e, staxi_x_op2(e, STAX_OP_NE, v, staxi_x_zeros_like(e, v)), d);
+    else if (ord != 1 && ord != 2)
+        v = staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, ord, d));
+    v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
+    if (ord == 2) return staxi_x_op1(e, STAX_OP_SQRT, v);
+    return ord == 0 || ord == 1 ? v
+                                : staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, 1 / ord, d));
+}
+
+/* inf: max(|x|);   -inf: min(|x|);   else as above */
+static bool staxi_expand_norm(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    double ord = n->attrs[0].f;
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v;
+    if (!x) return false;
+    uint32_t mask = staxi_attr_mask(&n->attrs[1], staxi_x_type(e, x)->rank);
+    if (ord == staxi_infinity())
+        v = staxi_x_top(e, staxi_x_op1(e, STAX_OP_ABS, x), mask);
+    else if (ord == -staxi_infinity())
+        v = staxi_x_reduce(e, STAX_OP_MIN, staxi_x_op1(e, STAX_OP_ABS, x), mask, NULL);
+    else
+        v = staxi_x_norm(e, x, ord, mask);
+    return staxi_x_reduced(e, n, v, results);
+}
+
+/* max_pool: max of each window, padding is the smallest value;   avg_pool: sum / count of places;
+   lp_pool: norm */
+static bool staxi_expand_pool(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), v;
+    bool largest = n->op == STAX_OP_MAX_POOL;
+    staxi_windows w;
+    if (!x) return false;
+    memset(&w, 0, sizeof w);
+    w.n = n->attrs[0].n;
+    w.ceil = n->attrs[3].i != 0;
+    int rank = staxi_x_type(e, x)->rank;
+    uint32_t mask = ((1u << w.n) - 1) << rank;
+    for (int k = 0; k < w.n; k++) {
+        w.in[k] = staxi_x_type(e, x)->dims[rank - w.n + k];
+        w.kernel[k] = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[0].list[k]));
+        w.stride[k] = n->attrs[1].list[k];
+        w.dilation[k] = 1;
+    }
+    staxi_x_padding(e, &n->attrs[2], &w);
+    staxi_windows_settle(&e->to->root->sizes, &w);
+    v = staxi_x_windows(e, x, rank - w.n, &w,
+                        largest ? staxi_lowest(staxi_x_dtype(e, x)) : staxi_attr_int(0));
+    if (largest)
+        v = staxi_x_largest(e, v, mask);
+    else if (n->op == STAX_OP_LP_POOL)
+        v = staxi_x_norm(e, v, n->attrs[4].f, mask);
+    else
+        v = staxi_x_window_mean(e, staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL), &w,
+                                n->attrs[4].i != 0);
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* floor((number * a + plus) / b) for a vector of numbers; a and b are sizes */
+static uint32_t staxi_x_scaled(staxi_expander *e, uint32_t number, staxi_ix a, staxi_ix plus,
+                               staxi_ix b) {
+    if (!staxi_ix_equals(e->to, a, 1))
+        number = staxi_x_with(e, STAX_OP_MUL, number, staxi_x_size_value(e, a));
+    if (!staxi_ix_equals(e->to, plus, 0))
+        number = staxi_x_with(e, STAX_OP_ADD, number, staxi_x_size_value(e, plus));
+    return staxi_x_with(e, STAX_OP_FLOOR_DIVIDE, number, staxi_x_size_value(e, b));
+}
+
+/* Axis d of v in m windows floor(i * n / m) .. ceil((i + 1) * n / m) - 1, as a new last axis, which
+   is as long as the longest may be. Behind its end a window repeats its last element; `count` then
+   gets its length ([m], i64), 0 where all have the same. */
+static uint32_t staxi_x_adaptive(staxi_expander *e, uint32_t v, int d, staxi_ix m,
+                                 uint32_t *count) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix n = staxi_x_type(e, v)->dims[d], zero = staxi_ix_const(pool, 0), span;
+    staxi_type line = staxi_type_scalar(STAX_I64), grid = line;
+    uint32_t begin, end, at;
+    int64_t known = 0, axes[STAX_MAX_RANK], step = 0;
+    int rank = staxi_x_type(e, v)->rank;
+    *count = 0;
+    if (staxi_ix_is_const(pool, m, &known) && known > 0 &&
+        staxi_ix_equals(e->to, staxi_ix_mod(pool, n, m), 0)) {
+        span = staxi_ix_floordiv(pool, n, m);
+        if (known == 1) step = 1;
+        if (step || staxi_ix_is_const(pool, span, &step))
+            return staxi_x_unfold(e, v, d, span, step);
+    }
+    span = staxi_ix_add(pool,
+                        staxi_ix_floordiv(pool, n, staxi_ix_max(pool, m, staxi_ix_const(pool, 1))),
+                        staxi_ix_const(pool, 2));
+    line.rank = 1;
+    line.dims[0] = m;
+    grid.rank = 2;
+    grid.dims[0] = m;
+    grid.dims[1] = span;
+    begin = staxi_x_scaled(e, staxi_x_iota(e, &line, 0), n, zero, m);
+    end = staxi_x_with(e, STAX_OP_ADD, staxi_x_iota(e, &line, 0), staxi_x_int(e, 1, STAX_I64));
+    end = staxi_x_scaled(e, end, n, staxi_ix_sub(pool, m, staxi_ix_const(pool, 1)), m);
+    *count = staxi_x_op2(e, STAX_OP_SUB, end, begin);
+    at = staxi_x_op2(e, STAX_OP_ADD, staxi_x_iota(e, &grid, 1),
+                     staxi_x_expand(e, staxi_x_insert(e, begin, 1), &grid));
+    end = staxi_x_with(e, STAX_OP_SUB, end, staxi_x_int(e, 1, STAX_I64));
+    at = staxi_x_op2(e, STAX_OP_MINIMUM, at, staxi_x_expand(e, staxi_x_insert(e, end, 1), &grid));
+    v = staxi_x_gather(e, STAX_OP_GATHER, v, at, d, "clip");
+    for (int k = 0; k <= rank; k++) axes[k] = k < rank ? k + (k > d) : d + 1;
+    return staxi_x_permute(e, v, axes);
+}
+
+/* The largest, or sum / count, of each window; where windows differ in length, places behind the
+   end count as -0.0 in the sum */
+static bool staxi_expand_adaptive_pool(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    uint32_t v = staxi_x_operand(e, n, 0, staxi_old_dtype(e, n)), total = 0;
+    staxi_type shape = staxi_x_result(e, n);
+    bool mean = n->op == STAX_OP_ADAPTIVE_AVG_POOL;
+    int rank = shape.rank, size = n->attrs[0].n;
+    staxi_ix all = staxi_ix_const(pool, 1);
+    uint32_t mask = ((1u << size) - 1) << rank;
+    for (int k = 0; v && k < size; k++) {
+        int d = rank - size + k;
+        uint32_t count = 0, inside;
+        staxi_type line = shape, wide;
+        v = staxi_x_adaptive(e, v, d, shape.dims[d], &count);
+        if (!v || !mean) continue;
+        wide = *staxi_x_type(e, v);
+        if (!count) {
+            all = staxi_ix_mul(pool, all, wide.dims[wide.rank - 1]);
+            continue;
+        }
+        for (int j = 0; j < rank; j++)
+            if (j != d) line.dims[j] = staxi_ix_const(pool, 1);
+        count = staxi_x_reshape(e, count, &line);
+        inside = count;
+        for (int j = 0; j <= k; j++) inside = staxi_x_insert(e, inside, rank + j);
+        inside = staxi_x_op2(e, STAX_OP_LT, staxi_x_iota(e, &wide, wide.rank - 1),
+                             staxi_x_expand(e, inside, &wide));
+        v = staxi_x_op3(e, STAX_OP_WHERE, inside, v,
+                        staxi_x_like(e, staxi_x_number(e, -0.0, staxi_x_dtype(e, v)), v));
+        count = staxi_x_expand(e, count, &shape);
+        total = total ? staxi_x_op2(e, STAX_OP_MUL, total, count) : count;
+    }
+    if (!v) return false;
+    if (!mean) return staxi_x_finish(e, n, staxi_x_largest(e, v, mask), results);
+    v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
+    if (!v) return false;
+    all = staxi_ix_max(pool, all, staxi_ix_const(pool, 0));
+    uint32_t places = staxi_x_size_value(e, all);
+    if (total) places = staxi_x_with(e, STAX_OP_MUL, total, places);
+    v = staxi_x_with(e, STAX_OP_DIV, v, staxi_x_cast(e, places, staxi_x_dtype(e, v)));
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* Where element i of m lies among n, as the fraction num[i] / den, both integers: half_pixel
+   (i + 1/2) * n / m - 1/2;   asymmetric i * n / m;   align_corners i * (n - 1) / (m - 1) */
+static uint32_t staxi_x_position(staxi_expander *e, const char *how, staxi_ix n, staxi_ix m,
+                                 staxi_ix *den) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    staxi_ix zero = staxi_ix_const(pool, 0), one = staxi_ix_const(pool, 1),
+             two = staxi_ix_const(pool, 2);
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    staxi_ix by = n, plus = zero;
+    *den = m;
+    if (strcmp(how, "half_pixel") == 0) {
+        by = staxi_ix_mul(pool, two, n);
+        plus = staxi_ix_sub(pool, n, m);
+        *den = staxi_ix_mul(pool, two, m);
+    } else if (strcmp(how, "align_corners") == 0) {
+        by = staxi_ix_sub(pool, n, one);
+        *den = staxi_ix_sub(pool, m, one);
+    }
+    *den = staxi_ix_max(pool, *den, one);
+    line.rank = 1;
+    line.dims[0] = m;
+    uint32_t i = staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &line, 0), staxi_x_size_value(e, by));
+    return staxi_x_with(e, STAX_OP_ADD, i, staxi_x_signed_size(e, plus));
+}
+
+/* nearest: floor of the position, its ceiling, ceil(position - 1/2), or "auto": floor where the
+   coordinates are asymmetric, else floor(position + 1/2) */
+static uint32_t staxi_x_nearest(staxi_expander *e, const staxi_node *n, uint32_t num,
+                                staxi_ix den) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    const char *rounding = n->attrs[3].text;
+    staxi_ix one = staxi_ix_const(pool, 1), two = staxi_ix_const(pool, 2), plus;
+    bool floors = strcmp(rounding, "floor") == 0 ||
+                  (strcmp(rounding, "auto") == 0 && strcmp(n->attrs[2].text, "asymmetric") == 0);
+    if (floors) return staxi_x_scaled(e, num, one, staxi_ix_const(pool, 0), den);
+    if (strcmp(rounding, "ceil") == 0)
+        return staxi_x_scaled(e, num, one, staxi_ix_sub(pool, den, one), den);
+    plus = strcmp(rounding, "auto") == 0 ? den : staxi_ix_sub(pool, den, one);
+    return staxi_x_scaled(e, num, two, plus, staxi_ix_mul(pool, two, den));
+}
+
+/* Entry `at` + more along axis d, the ends repeated. */
+static uint32_t staxi_x_tap(staxi_expander *e, uint32_t v, uint32_t at, int64_t more, int d) {
+    if (more) at = staxi_x_with(e, STAX_OP_ADD, at, staxi_x_int(e, more, STAX_I64));
+    return staxi_x_gather(e, STAX_OP_GATHER, v, at, d, "clip");
+}
+
+/* A weight of the cubic kernel with a = -3/4 at distance t: ((c[0] t + c[1]) t + c[2]) t + c[3] */
+static uint32_t staxi_x_cubic(staxi_expander *e, uint32_t t, const double *c) {
+    uint32_t v = staxi_x_plus(e, staxi_x_times(e, t, c[0]), c[1]);
+    v = staxi_x_plus(e, staxi_x_op2(e, STAX_OP_MUL, v, t), c[2]);
+    return staxi_x_plus(e, staxi_x_op2(e, STAX_OP_MUL, v, t), c[3]);
+}
+
+/* linear: a + (t == 0 ? 0 : t * (b - a)) between neighbours a and b, t the fractional part of the
+   position, which is clamped to the data;   cubic: w0 x0 + w1 x1 + w2 x2 + w3 x3 from left to right
+ */
+static uint32_t staxi_x_interpolated(staxi_expander *e, const staxi_node *n, uint32_t v, int d,
+                                     staxi_ix m) {
+    static const double near_[4] = {1.25, -2.25, 0, 1}, far_[4] = {-0.75, 3.75, -6, 3};
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    stax_dtype dtype = staxi_x_dtype(e, v);
+    staxi_ix size = staxi_x_type(e, v)->dims[d], one = staxi_ix_const(pool, 1), den = 0;
+    uint32_t num = staxi_x_position(e, n->attrs[2].text, size, m, &den), at, t, sum = 0;
+    staxi_type shape = *staxi_x_type(e, v), line = shape;
+    bool cubic = strcmp(n->attrs[1].text, "cubic") == 0;
+    shape.dims[d] = m;
+    for (int k = 0; k < line.rank; k++) line.dims[k] = k == d ? m : one;
+    if (!cubic) {
+        staxi_ix last = staxi_ix_mul(pool, staxi_ix_sub(pool, size, one), den);
+        num = staxi_x_with(e, STAX_OP_MAXIMUM, num, staxi_x_int(e, 0, STAX_I64));
+        num = staxi_x_with(e, STAX_OP_MINIMUM, num, staxi_x_size_value(e, last));
+    }
+    at = staxi_x_scaled(e, num, one, staxi_ix_const(pool, 0), den);
+    t = staxi_x_cast(e, staxi_x_with(e, STAX_OP_REMAINDER, num, staxi_x_size_value(e, den)),
+                     STAX_F64);
+    t = staxi_x_with(e, STAX_OP_DIV, t, staxi_x_cast(e, staxi_x_size_value(e, den), STAX_F64));
+    t = staxi_x_cast(e, t, dtype);
+    for (int k = 0; cubic && k < 4; k++) { /* distances 1 + t, t, 1 - t, 2 - t */
+        uint32_t w = k < 2 ? t : staxi_x_op1(e, STAX_OP_NEG, t);
+        if (k != 1) w = staxi_x_plus(e, w, k == 3 ? 2.0 : 1.0);
+        w = staxi_x_cubic(e, w, k == 0 || k == 3 ? far_ : near_);
+        w = staxi_x_expand(e, staxi_x_reshape(e, w, &line), &shape);
+        w = staxi_x_op2(e, STAX_OP_MUL, w, staxi_x_tap(e, v, at, k - 1, d));
+        sum = k ? staxi_x_op2(e, STAX_OP_ADD, sum, w) : w;
+    }
+    if (cubic) return sum;
+    uint32_t a = staxi_x_tap(e, v, at, 0, d), b = staxi_x_tap(e, v, at, 1, d);
+    t = staxi_x_expand(e, staxi_x_reshape(e, t, &line), &shape);
+    b = staxi_x_op2(e, STAX_OP_MUL, t, staxi_x_op2(e, STAX_OP_SUB, b, a));
+    b = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, t, staxi_x_zeros_like(e, t)),
+                    staxi_x_zeros_like(e, t), b);
+    return staxi_x_op2(e, STAX_OP_ADD, a, b);
+}
+
+/* One axis after the other, from the first on. */
+static bool staxi_expand_resize(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(e, n);
+    bool nearest = strcmp(n->attrs[1].text, "nearest") == 0;
+    uint32_t v = nearest ? staxi_x_stored(e, n, 0, (stax_dtype)shape.dtype)
+                         : staxi_x_operand(e, n, 0, (stax_dtype)shape.dtype);
+    for (int d = 0; v && d < shape.rank; d++) {
+        staxi_ix size = staxi_x_type(e, v)->dims[d], den = 0;
+        uint32_t at;
+        if (size == shape.dims[d]) continue;
+        if (!nearest) {
+            v = staxi_x_interpolated(e, n, v, d, shape.dims[d]);
+            continue;
+        }
+        at = staxi_x_position(e, n->attrs[2].text, size, shape.dims[d], &den);
+        v = staxi_x_tap(e, v, staxi_x_nearest(e, n, at, den), 0, d);
+    }
+    return staxi_x_finish(e, n, v, results);
+}
+
+/* ---- state
+ * ---------------------------------------------------------------------------------------------- */
+
+/* v as a copy of x in which the slice is replaced. */
+static uint32_t staxi_x_slice_scatter(staxi_expander *e, uint32_t x, uint32_t v,
+                                      const staxi_attr *lists) {
+    uint32_t s[2];
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    s[0] = x;
+    s[1] = v;
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, lists, 3 * sizeof *attrs);
+    return staxi_x_node(e, STAX_OP_SLICE_SCATTER, s, 2, attrs);
+}
+
+/* v in the shape of the slice of x. */
+static uint32_t staxi_x_slice_room(staxi_expander *e, uint32_t x, uint32_t v,
+                                   const staxi_attr *lists) {
+    staxi_ix first = 0;
+    staxi_type room;
+    if (!x || !v) return 0;
+    room = *staxi_x_type(e, x);
+    for (int d = 0; d < room.rank; d++)
+        if (!staxi_slice_extent(e->to, room.dims[d], lists[0].list[d], lists[1].list[d],
+                                lists[2].list[d], &first, &room.dims[d]))
+            return 0;
+    return staxi_x_expand(e, v, &room);
+}
+
+static bool staxi_expand_slice_scatter(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    int64_t room[3][STAX_MAX_RANK];
+    staxi_attr lists[3];
+    uint32_t x = staxi_x_stored(e, n, 0, dtype), v = staxi_x_stored(e, n, 1, dtype);
+    for (int k = 0; k < 3; k++) lists[k] = staxi_x_list(e, &n->attrs[k], room[k]);
+    v = staxi_x_slice_room(e, x, v, lists);
+    results[0] = staxi_x_slice_scatter(e, x, v, lists);
+    return results[0] != 0;
+}
+
+/* The views between `view` and its root (old values), taken again from p. */
+static uint32_t staxi_x_view_of(staxi_expander *e, uint32_t view, uint32_t p) {
+    uint32_t root = staxi_view_root(e->from, view), n = 0, y = p;
+    for (uint32_t v = view; v != root; n++) v = e->from->nodes[e->from->values[v].node].sources[0];
+    const staxi_node **chain =
+        (const staxi_node **)staxi_arena_push(&e->to->root->arena, (n + 1) * sizeof *chain, 8);
+    if (!chain || !p) return 0;
+    for (uint32_t v = view, k = n; k-- > 0; v = chain[k]->sources[0])
+        chain[k] = &e->from->nodes[e->from->values[v].node];
+    for (uint32_t k = 0; k < n && y; k++) {
+        uint32_t *operand = &e->map[chain[k]->sources[0]], kept = *operand, result = 0;
+        *operand = y; /* the same op on other contents */
+        y = staxi_expand_table()[chain[k]->op](e, chain[k], &result) ? result : 0;
+        *operand = kept;
+    }
+    return y;
+}
+
+/* P 4.4: contents p with v in the place of y, a view of p (slices, permutes, reshapes of the
+   basis). Each view has an inverse; that of a slice needs what the slice leaves out. */
+static uint32_t staxi_x_through(staxi_expander *e, uint32_t p, uint32_t y, uint32_t v) {
+    while (y != p && v) {
+        const staxi_node *n = &e->to->nodes[e->to->values[y].node];
+        uint32_t x = n->sources[0];
+        staxi_type shape = *staxi_x_type(e, x);
+        if (n->op == STAX_OP_SLICE) {
+            v = staxi_x_slice_scatter(e, x, v, n->attrs);
+        } else if (n->op == STAX_OP_RESHAPE) {
+            v = staxi_x_reshape(e, v, &shape);
+        } else { /* permute */
+            int64_t axes[STAX_MAX_RANK];
+            for (int d = 0; d < shape.rank; d++) axes[staxi_basis_permute(e->to, n, d)] = d;
+            v = staxi_x_permute(e, v, axes);
+        }
+        y = x;
+    }
+    return v;
 }
 
 /* The new contents of a state. */
-static bool staxi_expand_state(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+static bool staxi_expand_assign(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     stax_dtype dtype = staxi_old_dtype(e, n);
-    staxi_type room = staxi_x_result(e, n);
     uint32_t p = staxi_x_stored(e, n, 0, dtype), v = staxi_x_stored(e, n, 1, dtype);
-    for (int d = 0; n->op == STAX_OP_ASSIGN_SLICE && d < room.rank; d++) {
-        staxi_ix first = 0;
-        if (!staxi_slice_extent(e->to, room.dims[d], staxi_x_size(e, n->attrs[0].list[d]),
-                                staxi_x_size(e, n->attrs[1].list[d]), n->attrs[2].list[d], &first,
-                                &room.dims[d]))
-            return false;
+    uint32_t y = n->n_sources > 2 ? staxi_x_view_of(e, n->sources[2], p) : p;
+    if (n->op == STAX_OP_ASSIGN_SLICE) {
+        int64_t room[3][STAX_MAX_RANK];
+        staxi_attr lists[3];
+        for (int k = 0; k < 3; k++) lists[k] = staxi_x_list(e, &n->attrs[k], room[k]);
+        v = staxi_x_slice_scatter(e, y, staxi_x_slice_room(e, y, v, lists), lists);
+    } else {
+        v = staxi_x_like(e, v, y);
     }
-    v = staxi_x_expand(e, v, &room);
-    results[0] = n->op == STAX_OP_ASSIGN_SLICE ? staxi_x_put(e, n, p, v, 0) : v;
+    results[0] = y ? staxi_x_through(e, p, y, v) : 0;
     return results[0] != 0;
 }
 
@@ -15655,8 +19409,6 @@ static bool staxi_expand_basis(staxi_expander *e, const staxi_node *n, uint32_t 
             return staxi_expand_sort(e, n, results);
         case STAXI_CLASS_SCATTER:
             return staxi_expand_scatter(e, n, results);
-        case STAXI_CLASS_STATE:
-            return staxi_expand_state(e, n, results);
         case STAXI_CLASS_REGION:
             return staxi_expand_region_op(e, n, results);
         default:
@@ -15677,6 +19429,8 @@ static const staxi_expand_fn staxi_expand_fns[STAX_OP_COUNT] = {staxi_expand_lat
                                                                 STAXI_OPS(STAXI_EXPAND_FN)};
 #undef STAXI_EXPAND_FN
 
+static const staxi_expand_fn *staxi_expand_table(void) { return staxi_expand_fns; }
+
 /* What outputs and written states need, nodes from the last to the first. The rest is left out:
    nobody could see it. NULL without memory. */
 static uint8_t *staxi_live_values(staxi_expander *e) {
@@ -15691,7 +19445,8 @@ static uint8_t *staxi_live_values(staxi_expander *e) {
         bool needed = false;
         for (uint32_t i = 0; i < n->n_results; i++) needed = needed || live[n->first_value + i];
         if (!needed) continue;
-        for (uint32_t i = 0; i < n->n_sources; i++) live[n->sources[i]] = 1;
+        for (uint32_t i = 0; i < n->n_sources; i++)
+            if (i < 2 || !staxi_is_assign(n->op)) live[n->sources[i]] = 1;
         for (uint32_t r = 0; r < n->n_regions; r++)
             for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
                 if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE)
@@ -15709,6 +19464,7 @@ static bool staxi_expand_graph(staxi_expander *e) {
         const staxi_node *n = &e->from->nodes[k];
         if (n->n_results && !live[n->first_value]) continue;
         e->place = n->place;
+        e->origin = n->op;
         if (!staxi_expand_fns[n->op](e, n, &e->map[n->first_value])) return false;
         for (uint32_t i = 0; i < n->n_results; i++) { /* names help messages and printed kernels */
             uint32_t v = e->map[n->first_value + i];
@@ -15770,7 +19526,7 @@ static stax_graph *staxi_decompose(const stax_graph *g) {
     for (size_t k = 0; ok && k < g->n_symbols; k++) {
         ok = stax_symbol(to, g->symbols[k].name, g->symbols[k].lo, g->symbols[k].hi) != 0;
     }
-    for (size_t k = 0; ok && k < g->n_files; k++) ok = staxi_place(to, g->files[k], 0) != 0;
+    ok = ok && staxi_places_copy(to, g);
     e.map = (uint32_t *)staxi_arena_push(&to->arena, (g->n_values + 1) * sizeof *e.map, 4);
     ok = ok && e.map && staxi_decompose_inputs(&e) && staxi_expand_graph(&e) &&
          staxi_decompose_states(&e);
@@ -15780,8 +19536,8 @@ static stax_graph *staxi_decompose(const stax_graph *g) {
     return to;
 }
 
-/* =======================================================================================
-   >>interpreter INTERPRETER  the meaning of every op, in the plainest code that is not slow. In:  a
+/* ================================================================================= >>interpreter
+   INTERPRETER  the meaning of every op, in the plainest code that is not slow. In:  a
    basis graph, tensors, the sizes of its symbols.   Out: the outputs and the new states. Every
    value is a contiguous row-major buffer, freed after its last use. Floats are summed in one order
    only (the sum rule below), so that compiled programs can give the same bits. Everything else
@@ -15976,6 +19732,27 @@ static int staxi_tensors_meet(const stax_tensor *a, const stax_tensor *b) {
     return from >= bytes_a && from + bytes_b <= step ? STAXI_APART : STAXI_OVERLAP;
 }
 
+/* "input x and output y share memory: bytes 16..31 of input x are bytes 0..15 of output y": of the
+   bytes around all elements, counted from the first. */
+static stax_status staxi_share_memory(staxi_text *t, const char *a_what, const char *a_name,
+                                      uintptr_t a, uintptr_t a_end, const char *b_what,
+                                      const char *b_name, uintptr_t b, uintptr_t b_end) {
+    uintptr_t from = a > b ? a : b, to = (a_end < b_end ? a_end : b_end) - 1;
+    staxi_putf(t, "%s %s and %s %s share memory: bytes %U..%U of %s are bytes %U..%U of %s", a_what,
+               a_name, b_what, b_name, (uint64_t)(from - a), (uint64_t)(to - a), a_name,
+               (uint64_t)(from - b), (uint64_t)(to - b), b_name);
+    return STAX_E_ALIAS;
+}
+
+static stax_status staxi_tensors_share(staxi_text *t, const char *a_what, const char *a_name,
+                                       const stax_tensor *a, const char *b_what, const char *b_name,
+                                       const stax_tensor *b) {
+    uintptr_t a_lo = 0, a_hi = 0, b_lo = 0, b_hi = 0;
+    staxi_tensor_span(a, &a_lo, &a_hi);
+    staxi_tensor_span(b, &b_lo, &b_hi);
+    return staxi_share_memory(t, a_what, a_name, a_lo, a_hi, b_what, b_name, b_lo, b_hi);
+}
+
 static void staxi_put_tensor(staxi_text *t, const stax_tensor *x) {
     staxi_putf(t, "%s[", staxi_dtype_name(x->dtype));
     for (int d = 0; d < x->rank; d++) staxi_putf(t, d ? ",%D" : "%D", x->shape[d]);
@@ -16114,8 +19891,12 @@ static stax_status staxi_solve_symbols(const stax_graph *g, const stax_tensor *i
     return STAX_OK;
 }
 
-/* Outputs and states are written, so they must be apart from each other; an output may be exactly
-   the memory of an input (the work is then done in place). */
+static const char *staxi_input_word(const staxi_input *in) {
+    return in->kind == STAXI_STATE ? "state" : in->kind == STAXI_PARAM ? "param" : "input";
+}
+
+/* Outputs and states are written, so they must be apart from each other. What is only read may be
+   exactly the memory of one of them (the work is then done in place, where that is possible). */
 static stax_status staxi_check_overlap(const stax_graph *g, const stax_tensor *inputs,
                                        const stax_tensor *outputs, bool with_params,
                                        size_t n_outputs, staxi_text *why) {
@@ -16125,30 +19906,31 @@ static stax_status staxi_check_overlap(const stax_graph *g, const stax_tensor *i
                                     "its elements share memory");
         }
         for (size_t j = 0; j < k; j++) {
-            if (staxi_tensors_meet(&outputs[j], &outputs[k]) == STAXI_APART) continue;
-            staxi_putf(why, "the outputs %s and %s share memory", g->outputs[j].name,
-                       g->outputs[k].name);
-            return STAX_E_ALIAS;
+            if (staxi_tensors_meet(&outputs[j], &outputs[k]) != STAXI_APART)
+                return staxi_tensors_share(why, "output", g->outputs[j].name, &outputs[j], "output",
+                                           g->outputs[k].name, &outputs[k]);
         }
     }
     for (size_t k = 0, slot = 0; k < g->n_inputs; k++) {
         const staxi_input *in = &g->inputs[k];
+        bool state = in->kind == STAXI_STATE;
         if (in->kind == STAXI_PARAM && !with_params) continue;
         for (size_t j = 0; j < n_outputs; j++) {
             int meet = staxi_tensors_meet(&inputs[slot], &outputs[j]);
-            if (meet == STAXI_APART || (meet == STAXI_SAME && in->kind != STAXI_STATE)) continue;
-            staxi_putf(
-                why,
-                "input %s and output %s overlap: they may share memory only element for element",
-                in->name, g->outputs[j].name);
+            if (meet == STAXI_APART || (meet == STAXI_SAME && !state)) continue;
+            staxi_tensors_share(why, staxi_input_word(in), in->name, &inputs[slot], "output",
+                                g->outputs[j].name, &outputs[j]);
+            if (!state) staxi_put(why, "; they may only overlap element for element");
             return STAX_E_ALIAS;
         }
-        for (size_t j = 0, other = 0; in->kind == STAXI_STATE && j < g->n_inputs; j++) {
+        for (size_t j = 0, other = 0; state && j < g->n_inputs; j++) {
             if (g->inputs[j].kind == STAXI_PARAM && !with_params) continue;
-            if (j != k && staxi_tensors_meet(&inputs[slot], &inputs[other]) != STAXI_APART) {
-                staxi_putf(why, "state %s and input %s share memory", in->name, g->inputs[j].name);
-                return STAX_E_ALIAS;
-            }
+            int meet = staxi_tensors_meet(&inputs[slot], &inputs[other]);
+            bool may = meet == STAXI_SAME && g->inputs[j].kind != STAXI_STATE;
+            if (j != k && meet != STAXI_APART && !may)
+                return staxi_tensors_share(why, "state", in->name, &inputs[slot],
+                                           staxi_input_word(&g->inputs[j]), g->inputs[j].name,
+                                           &inputs[other]);
             other++;
         }
         slot++;
@@ -16858,9 +20640,53 @@ static char *staxi_at(const staxi_datum *v, int64_t element) {
     return (char *)v->data + element * (int64_t)staxi_dtype_bytes(v->dtype);
 }
 
+static stax_shape staxi_datum_sizes(const staxi_datum *x) {
+    stax_shape shape = stax_shape0();
+    shape.rank = x->rank;
+    for (int d = 0; d < x->rank; d++) shape.dims[d] = x->dims[d];
+    return shape;
+}
+
+/* The C text of a custom op means what the compiler says: a program of that one op, elementwise
+   over n elements, so that one serves every shape. */
+static bool staxi_eval_custom(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    stax_graph *g = stax_graph_new(f->ctx);
+    stax_value in[STAXI_MAX_OPERANDS], v;
+    stax_tensor data[STAXI_MAX_OPERANDS], out;
+    stax_compile_options options;
+    stax_program *p;
+    stax_status s = STAX_E_MEMORY;
+    bool call = n->op == STAX_OP_CUSTOM_CALL;
+    stax_shape line = stax_shape1(r->n), shape = call ? staxi_datum_sizes(r) : line;
+    memset(&options, 0, sizeof options);
+    options.strict = true;
+    if (!g) return staxi_frame_fail(f, s);
+    line.dims[0] = stax_symbol(g, "n", 0, INT64_MAX);
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        const staxi_datum *x = staxi_source(f, n, k);
+        char name[2] = {(char)('a' + k), '\0'};
+        in[k] = stax_input(g, name, x->dtype, call ? staxi_datum_sizes(x) : line);
+        data[k] = stax_tensor_of(x->dtype, call ? staxi_datum_sizes(x) : shape, x->data);
+    }
+    out = stax_tensor_of(r->dtype, shape, r->data);
+    v = call ? (stax_custom_call_as)(in, (int)n->n_sources, n->attrs[0].text, shape, NULL, r->dtype)
+             : (stax_custom_as)(in, (int)n->n_sources, n->attrs[0].text, NULL, r->dtype);
+    stax_output(g, "r", v);
+    p = stax_compile(g, &options);
+    s = p ? stax_run(p, data, &out) : STAX_E_COMPILER;
+    if (s != STAX_OK) {
+        staxi_put_place(f->why, f->g, n->place);
+        staxi_putf(f->why, "error: %s: its C text cannot be run: %s", staxi_op_name((stax_op)n->op),
+                   stax_error(f->ctx));
+    }
+    stax_program_free(p);
+    stax_graph_free(g);
+    return s == STAX_OK || staxi_frame_fail(f, s);
+}
+
 static bool staxi_eval_elementwise(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
     const staxi_datum *x = staxi_source(f, n, n->n_sources - 1);
-    const void *in[3];
+    const void *in[STAXI_MAX_OPERANDS];
     const staxi_scalar_fn *fn = n->op == STAX_OP_CAST ? staxi_cast_find(x->dtype, r->dtype)
                                                       : staxi_scalar_find((stax_op)n->op, x->dtype);
     for (uint32_t k = 0; k < n->n_sources; k++) in[k] = staxi_source(f, n, k)->data;
@@ -16868,12 +20694,13 @@ static bool staxi_eval_elementwise(staxi_frame *f, const staxi_node *n, staxi_da
         memcpy(r->data, x->data, staxi_datum_bytes(r));
         return true;
     }
+    if (n->op == STAX_OP_CUSTOM) return staxi_eval_custom(f, n, r);
     if (!fn || fn->arity != (int)n->n_sources) {
         staxi_putf(f->why, "%s has no meaning for %s", staxi_op_name((stax_op)n->op),
                    staxi_dtype_name(x->dtype));
         return staxi_frame_fail(f, STAX_E_INTERNAL);
     }
-    fn->loop(r->data, in, r->n);
+    fn->loop(fn, r->data, in, r->n);
     return true;
 }
 
@@ -16906,6 +20733,25 @@ static bool staxi_eval_view(staxi_frame *f, const staxi_node *n, staxi_datum *r)
         }
     }
     staxi_copy_strided(r->data, to, staxi_at(x, first), from, r->dims, r->rank,
+                       staxi_dtype_bytes(r->dtype));
+    return true;
+}
+
+/* All of x, then v over the places of the slice. */
+static bool staxi_eval_slice_scatter(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0), *v = staxi_source(f, n, 1);
+    int64_t row[STAX_MAX_RANK], to[STAX_MAX_RANK], from[STAX_MAX_RANK], first = 0;
+    if (r->n) memcpy(r->data, x->data, staxi_datum_bytes(r));
+    if (v->n == 0) return true;
+    staxi_row_strides(r->dims, r->rank, row);
+    staxi_row_strides(v->dims, v->rank, from);
+    for (int d = 0; d < r->rank; d++) {
+        int64_t start = 0, step = staxi_basis_slice_step(f->g, n, d);
+        if (!staxi_eval_size(f, staxi_basis_slice_start(f->g, n, d), &start)) return false;
+        first += staxi_slice_first(start, step, r->dims[d]) * row[d];
+        to[d] = step * row[d];
+    }
+    staxi_copy_strided(staxi_at(r, first), to, v->data, from, v->dims, v->rank,
                        staxi_dtype_bytes(r->dtype));
     return true;
 }
@@ -16998,7 +20844,7 @@ static bool staxi_eval_index(staxi_frame *f, const staxi_node *n, int64_t i, int
     staxi_putf(f->why,
                "error: %s: index %D is out of range for an axis of size %D; outputs and states are "
                "unspecified now",
-               staxi_op_name((stax_op)n->op), i, size);
+               staxi_written_op_name(n), i, size);
     return staxi_frame_fail(f, STAX_E_INDEX);
 }
 
@@ -17059,7 +20905,7 @@ static bool staxi_eval_random(staxi_frame *f, const staxi_node *n, staxi_datum *
     }
     in[0] = &word;
     in[1] = &first;
-    fn->loop(r->data, in, r->n);
+    fn->loop(fn, r->data, in, r->n);
     return true;
 }
 
@@ -17209,7 +21055,7 @@ static bool staxi_eval_scatter(staxi_frame *f, const staxi_node *n, staxi_datum 
             in[0] = to;
             in[1] = staxi_at(u, (a * i->n + j) * inner);
             if (fn)
-                fn->loop(to, in, inner);
+                fn->loop(fn, to, in, inner);
             else
                 memcpy(to, in[1], (size_t)inner * staxi_dtype_bytes(x->dtype));
         }
@@ -17439,6 +21285,8 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
     switch (staxi_op_info((stax_op)n->op)->cls) {
         case STAXI_CLASS_ELEMENTWISE:
             return staxi_eval_elementwise(f, n, r);
+        case STAXI_CLASS_CALL:
+            return staxi_eval_custom(f, n, r);
         case STAXI_CLASS_REDUCE:
             return staxi_eval_reduce(f, n, r);
         case STAXI_CLASS_CONTRACT:
@@ -17471,6 +21319,8 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
             return staxi_eval_view(f, n, r);
         case STAX_OP_PAD:
             return staxi_eval_pad(f, n, r);
+        case STAX_OP_SLICE_SCATTER:
+            return staxi_eval_slice_scatter(f, n, r);
         case STAX_OP_CONCAT:
             return staxi_eval_concat(f, n, r);
         case STAX_OP_IOTA:
@@ -17650,8 +21500,11 @@ static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph
     memset(args, 0, bytes);
     for (size_t k = 0; ok && k < basis->n_inputs; k++) {
         bool copy = basis->inputs[k].kind == STAXI_STATE;
-        for (size_t j = 0; j < n_plain; j++)
-            copy = copy || staxi_tensors_meet(&inputs[k], &outputs[j]) != STAXI_APART;
+        for (size_t j = 0; j < basis->n_outputs && !copy; j++) {
+            const stax_tensor *to =
+                j < n_plain ? &outputs[j] : &inputs[staxi_output_state(basis, j)];
+            copy = staxi_tensors_meet(&inputs[k], to) != STAXI_APART;
+        }
         ok = staxi_datum_from(&f, &inputs[k], copy, &args[k]);
     }
     staxi_fpenv_enter(&old);
@@ -17734,6 +21587,2357 @@ STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode) {
         return count;
     }
     return (double)(n / width + (n % width != 0) - 1) + (double)(width - 1);
+}
+
+/* ======================================================================================= >>rewrite
+   REWRITING  a graph made simpler: rules as rows, a driver that applies them to a fixed point,
+   value numbering, dead code.
+   In:  a graph, as built or in basis ops; rule sets.    Out: a new graph with the same bits.
+   The driver works from the operands up. A value is *normal* when its operands are, no rule
+   fires on it and no equal node exists (value numbering, by a hash of op, operands, attributes
+   and constants' bits). Rules look downwards only, so what is normal stays so and one pass
+   reaches the fixed point; an explicit stack stands for the recursion, so chains may be as deep
+   as memory allows.
+   Why it ends: see >>rules; each firing is checked by staxi_weight_falls.
+   Why it is right: each rule is an identity of the interpreter, bit for bit, on every input (tested
+   row by row on special and random values). Refused, with the counterexample: x*0 (NaN, inf, -1),
+   x-x (inf), x+0 (-0.0; allowed by the graph option signed_zeros=false), x/3 (x = 5), reassociation
+   of floats, neg(a-b) => b-a (a = b), not(a<b) => a>=b of floats (NaN), pow(x, 2) => x*x.
+   A rule keeps the type of every operand it leaves in place, so no default `order` of a sum
+   changes, and orders that are written go with the op that has them.
+   To add a rule: one row in a set below. */
+
+enum { STAXI_RULE_TERMS = 48, STAXI_RULE_NAMES = 6, STAXI_FOLD_MOST = 64, STAXI_LOOK = 8 };
+
+static stax_status staxi_context_fail(stax_context *ctx, stax_status s, const staxi_text *message);
+static stax_log_fn staxi_context_log(const stax_context *ctx, void **user);
+
+/* ---- rules, read ----------------------------------------------------------------------------- */
+
+typedef enum staxi_term_kind { STAXI_TERM_OP, STAXI_TERM_NAME, STAXI_TERM_NUMBER } staxi_term_kind;
+typedef struct staxi_rule_term {
+    uint8_t kind, n, constant; /* n: operands; constant: a NAME written with # */
+    uint16_t of;               /* OP: the op; NAME: its number; NUMBER: index in the table */
+    uint32_t args[3];
+} staxi_rule_term;
+
+typedef struct staxi_rule {
+    const stax_rule *row;
+    const char *set;
+    uint32_t pattern, replacement; /* terms; 0: none */
+    uint32_t next;                 /* the next rule for the same op, +1 */
+    bool read, needs_number;       /* one of the operands must be a number, */
+    uint16_t needs_op;             /* or given by this op */
+    int n_names, n_terms;
+    const char *names[STAXI_RULE_NAMES];
+    size_t name_n[STAXI_RULE_NAMES];
+    int64_t fired;
+} staxi_rule;
+
+/* What all graphs of one rewriting share. */
+typedef struct staxi_rules {
+    stax_context *ctx;
+    const stax_allocator *a;
+    staxi_rule *rules;
+    size_t n_rules, cap_rules, n_given; /* given: the caller's, which come first */
+    staxi_rule_term *terms; /* [0] unused */
+    size_t n_terms, cap_terms;
+    staxi_literal *numbers;
+    size_t n_numbers, cap_numbers;
+    uint32_t first[STAX_OP_COUNT], last[STAX_OP_COUNT]; /* by outermost op, 0: "*"; +1 */
+    uint32_t own[STAX_OP_COUNT], factor[STAX_OP_COUNT];
+    int64_t merged;
+    stax_log_fn trace;
+    void *trace_user;
+    staxi_text why; /* a rule that is wrong */
+} staxi_rules;
+
+static bool staxi_rule_fail(staxi_rules *s, const char *set, const char *rule, const char *what,
+                            const char *at, size_t n) {
+    staxi_put(&s->why, STAXI_SAY("rewriting: "));
+    staxi_putf(&s->why, "%s.%s: ", set ? set : "?", rule ? rule : "?");
+    staxi_put(&s->why, what);
+    staxi_putn(&s->why, at, n);
+    staxi_context_fail(s->ctx, STAX_E_ARGUMENT, &s->why);
+    return false;
+}
+
+static bool staxi_rules_no_memory(staxi_rules *s) {
+    staxi_context_note(s->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+    return false;
+}
+
+typedef struct staxi_rule_reader {
+    staxi_rules *all;
+    staxi_rule *rule;
+    const char *s;
+    int depth;
+    bool replacing;
+} staxi_rule_reader;
+
+static bool staxi_rule_wrong(staxi_rule_reader *r, const char *what, const char *at, size_t n) {
+    return staxi_rule_fail(r->all, r->rule->set, r->rule->row->name, what, at, n);
+}
+
+static bool staxi_rule_too_long(staxi_rule_reader *r) {
+    return staxi_rule_wrong(r, STAXI_SAY("the rule is too long"), "", 0);
+}
+
+/* The next word of a rule, a parenthesis included; its length, 0 at the end. */
+static size_t staxi_rule_word(const char **s) {
+    while (**s == ' ') (*s)++;
+    if (**s == '(' || **s == ')') return 1;
+    return strcspn(*s, " ()");
+}
+
+static bool staxi_term_add(staxi_rule_reader *r, const staxi_rule_term *t, uint32_t *out) {
+    staxi_rules *all = r->all;
+    if (++r->rule->n_terms > STAXI_RULE_TERMS) return staxi_rule_too_long(r);
+    if (!staxi_grow(all->a, (void **)&all->terms, &all->cap_terms, all->n_terms + 1,
+                    sizeof *all->terms))
+        return staxi_rules_no_memory(all);
+    all->terms[all->n_terms] = *t;
+    *out = (uint32_t)all->n_terms++;
+    return true;
+}
+
+static bool staxi_rule_read_name(staxi_rule_reader *r, const char *word, size_t n, uint32_t *out) {
+    staxi_rule *rule = r->rule;
+    staxi_rule_term t;
+    int k = 0;
+    memset(&t, 0, sizeof t);
+    t.kind = STAXI_TERM_NAME;
+    t.constant = *word == '#';
+    while (k < rule->n_names && (rule->name_n[k] != n || memcmp(rule->names[k], word, n) != 0)) k++;
+    if (k == rule->n_names) {
+        if (r->replacing)
+            return staxi_rule_wrong(r, STAXI_SAY("the pattern has no operand of this name: "), word,
+                                    n);
+        if (k == STAXI_RULE_NAMES)
+            return staxi_rule_wrong(r, STAXI_SAY("the pattern has too many names"), "", 0);
+        rule->names[k] = word;
+        rule->name_n[k] = n;
+        rule->n_names++;
+    }
+    t.of = (uint16_t)k;
+    return staxi_term_add(r, &t, out);
+}
+
+/* 1, -2.5, inf, true: the words of the text form */
+static bool staxi_rule_read_number(staxi_rule_reader *r, const char *word, size_t n,
+                                   uint32_t *out) {
+    staxi_rules *all = r->all;
+    staxi_attr a = staxi_attr_none();
+    staxi_rule_term t;
+    double x = 0;
+    size_t used = 0, digits = *word == '-';
+    memset(&t, 0, sizeof t);
+    while (digits < n && staxi_is_digit(word[digits])) digits++;
+    if (!staxi_read_f64(word, n, &x, &used)) used = 0;
+    if (digits == n && used == n && x > -9e15 && x < 9e15)
+        a = staxi_attr_int((int64_t)x);
+    else if (used == n)
+        a = staxi_attr_float(x);
+    else if ((n == 4 && memcmp(word, "true", 4) == 0) || (n == 5 && memcmp(word, "false", 5) == 0))
+        a = staxi_attr_bool(n == 4);
+    else
+        return staxi_rule_wrong(r, STAXI_SAY("expected an op, a name or a number, found "), word,
+                                n);
+    if (!staxi_grow(all->a, (void **)&all->numbers, &all->cap_numbers, all->n_numbers + 1,
+                    sizeof *all->numbers))
+        return staxi_rules_no_memory(all);
+    all->numbers[all->n_numbers] = staxi_literal_of(&a);
+    t.kind = STAXI_TERM_NUMBER;
+    t.of = (uint16_t)all->n_numbers++;
+    return staxi_term_add(r, &t, out);
+}
+
+/* An op and its operands, in parentheses or not; or, as an operand, a name or a number. */
+static bool staxi_rule_read_term(staxi_rule_reader *r, bool outermost, uint32_t *out) {
+    size_t n = staxi_rule_word(&r->s);
+    const char *word = r->s;
+    bool inside = n == 1 && *word == '(';
+    staxi_rule_term t;
+    memset(&t, 0, sizeof t);
+    if (r->depth == STAXI_RULE_TERMS) return staxi_rule_too_long(r);
+    if (inside) {
+        r->s++;
+        n = staxi_rule_word(&r->s);
+        word = r->s;
+    }
+    r->s += n;
+    if (n == 0 || *word == '(' || *word == ')')
+        return staxi_rule_wrong(r, STAXI_SAY("expected an op, a name or a number, found "),
+                                n ? word : "the end", n ? n : 7);
+    stax_op op = inside || outermost ? staxi_op_find(word, n) : STAX_OP_NONE;
+    if (op == STAX_OP_NONE && inside)
+        return staxi_rule_wrong(r, STAXI_SAY("unknown op: "), word, n);
+    if (op == STAX_OP_NONE) {
+        bool is_word = staxi_is_name(word + (*word == '#'), n - (*word == '#'));
+        return is_word ? staxi_rule_read_name(r, word, n, out)
+                       : staxi_rule_read_number(r, word, n, out);
+    }
+    t.kind = STAXI_TERM_OP;
+    t.of = (uint16_t)op;
+    for (;;) {
+        size_t more = staxi_rule_word(&r->s);
+        if (more == 0 || *r->s == ')') break;
+        if (t.n == 3) return staxi_rule_wrong(r, STAXI_SAY("more than 3 operands: "), word, n);
+        r->depth++;
+        if (!staxi_rule_read_term(r, false, &t.args[t.n])) return false;
+        r->depth--;
+        t.n++;
+    }
+    if (t.n < staxi_op_info(op)->least || t.n > staxi_op_info(op)->most)
+        return staxi_rule_wrong(r, STAXI_SAY("wrong number of operands: "), word, n);
+    if (inside) {
+        if (*r->s != ')') return staxi_rule_wrong(r, STAXI_SAY("expected ) after "), word, n);
+        r->s++;
+    }
+    return staxi_term_add(r, &t, out);
+}
+
+static bool staxi_rule_read_text(staxi_rules *s, staxi_rule *rule, const char *text, bool replacing,
+                                 uint32_t *out) {
+    staxi_rule_reader r;
+    r.all = s;
+    r.rule = rule;
+    r.s = text;
+    r.depth = 0;
+    r.replacing = replacing;
+    if (!staxi_rule_read_term(&r, true, out)) return false;
+    if (staxi_rule_word(&r.s))
+        return staxi_rule_wrong(&r, STAXI_SAY("expected the end, found "), r.s, strlen(r.s));
+    return true;
+}
+
+/* Reads pattern and replacement, when the rule is first looked at. */
+static bool staxi_rule_read(staxi_rules *s, staxi_rule *rule) {
+    const stax_rule *row = rule->row;
+    if (rule->read) return true;
+    if (strcmp(row->pattern, "*") != 0 &&
+        !staxi_rule_read_text(s, rule, row->pattern, false, &rule->pattern))
+        return false;
+    if (rule->pattern) {
+        const staxi_rule_term *t = &s->terms[rule->pattern];
+        for (int k = 0; k < t->n; k++) {
+            const staxi_rule_term *arg = &s->terms[t->args[k]];
+            if (arg->kind == STAXI_TERM_OP) rule->needs_op = arg->of;
+            if (arg->kind == STAXI_TERM_NUMBER || arg->constant) rule->needs_number = true;
+        }
+    }
+    if (!row->build && !row->replacement)
+        return staxi_rule_fail(s, rule->set, row->name,
+                               STAXI_SAY("expected a replacement or a build function"), "", 0);
+    if (!row->build && !staxi_rule_read_text(s, rule, row->replacement, true, &rule->replacement))
+        return false;
+    return rule->read = true;
+}
+
+/* Puts the rules of a set into the lists of their outermost ops. */
+static bool staxi_rules_add(staxi_rules *s, const stax_rule_set *set) {
+    for (int k = 0; k < set->n_rules; k++) {
+        const char *p = set->rules[k].pattern;
+        size_t n = p ? strcspn(p, " ") : 0;
+        stax_op op = n == 1 && *p == '*' ? STAX_OP_NONE : n ? staxi_op_find(p, n) : STAX_OP_NONE;
+        staxi_rule *rule;
+        if (op == STAX_OP_NONE && !(n == 1 && *p == '*'))
+            return staxi_rule_fail(s, set->name, set->rules[k].name,
+                                   STAXI_SAY("the pattern must begin with an op, found "),
+                                   p ? p : "nothing", p ? n : 7);
+        if (!staxi_grow(s->a, (void **)&s->rules, &s->cap_rules, s->n_rules + 1, sizeof *s->rules))
+            return staxi_rules_no_memory(s);
+        rule = &s->rules[s->n_rules++];
+        memset(rule, 0, sizeof *rule);
+        rule->row = &set->rules[k];
+        rule->set = set->name;
+        if (s->last[op])
+            s->rules[s->last[op] - 1].next = (uint32_t)s->n_rules;
+        else
+            s->first[op] = (uint32_t)s->n_rules;
+        s->last[op] = (uint32_t)s->n_rules;
+    }
+    return true;
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* What the weights of >>rules are unless a set says otherwise. */
+static uint32_t staxi_op_weight(stax_op op, uint32_t *factor) {
+    staxi_op_class cls = staxi_op_info(op)->cls;
+    *factor = 1;
+    switch (op) {
+        case STAX_OP_QUIET:
+        case STAX_OP_EXPAND:
+            return 1;
+        case STAX_OP_CAST:
+        case STAX_OP_BITCAST:
+        case STAX_OP_NEG:
+        case STAX_OP_ABS:
+        case STAX_OP_LOGICAL_NOT:
+        case STAX_OP_BITWISE_NOT:
+            return 2;
+        case STAX_OP_SUB:
+            return 5;
+        case STAX_OP_MUL:
+            return 6;
+        case STAX_OP_DIV:
+        case STAX_OP_FMA:
+        case STAX_OP_FLOOR_DIVIDE:
+        case STAX_OP_REMAINDER:
+            return 12;
+        default:
+            break;
+    }
+    if (cls == STAXI_CLASS_SOURCE) return 1;
+    if (op == STAX_OP_SLICE) *factor = 3;   /* so slices go below permutations, */
+    if (op == STAX_OP_PERMUTE) *factor = 2; /* and both below reshapes and expansions */
+    if (cls == STAXI_CLASS_MOVEMENT || cls == STAXI_CLASS_MARKER) return 2;
+    if (cls == STAXI_CLASS_COMPOSITE || (op >= STAX_OP_LEAKY_RELU && op <= STAX_OP_HARDSWISH) ||
+        op == STAX_OP_CLIP || op == STAX_OP_LERP || op == STAX_OP_LOGADDEXP) {
+        *factor = 8;
+        return 64;
+    }
+    if (cls != STAXI_CLASS_ELEMENTWISE) return 16;
+    if (op >= STAX_OP_SQRT && op <= STAX_OP_SIGMOID && op != STAX_OP_SQUARE) return 16;
+    return op == STAX_OP_POW ? 16 : 4;
+}
+
+/* "sigmoid=100 mul=12*2" */
+static bool staxi_rules_weigh(staxi_rules *s, const stax_rule_set *set) {
+    const char *at = set->weights ? set->weights : "";
+    for (size_t n; (n = staxi_rule_word(&at)) > 0; at += n) {
+        const char *equals = (const char *)memchr(at, '=', n), *p = equals;
+        stax_op op = equals ? staxi_op_find(at, (size_t)(equals - at)) : STAX_OP_NONE;
+        uint32_t number[2] = {0, 1};
+        bool ok = op != STAX_OP_NONE;
+        for (int k = 0; ok && k < 2 && p < at + n && (*p == '=' || *p == '*'); k++) {
+            ok = staxi_is_digit(p[1]);
+            number[k] = 0;
+            for (p++; p < at + n && staxi_is_digit(*p); p++)
+                number[k] = number[k] < 100000 ? number[k] * 10 + (uint32_t)(*p - '0') : number[k];
+        }
+        if (!ok || p != at + n || number[0] == 0 || number[1] == 0)
+            return staxi_rule_fail(s, set->name, "weights",
+                                   STAXI_SAY("expected op=weight or op=weight*factor, found "), at,
+                                   n);
+        s->own[op] = 2 * number[0];
+        s->factor[op] = number[1];
+    }
+    return true;
+}
+
+/* ---- one graph ------------------------------------------------------------------------------- */
+
+typedef struct staxi_rewriter {
+    staxi_rules *rules;
+    const stax_graph *from;
+    stax_graph *to;  /* grows; nodes that nothing uses go at the end */
+    uint32_t *map;   /* value of `from` -> normal value of `to` */
+    staxi_ix *sizes; /* index expression of `from` -> of `to`, as they come; of the root */
+    uint32_t *next;  /* by value of `to`: what it became (itself: normal), 0: not looked at */
+    uint8_t *fails;  /* by value: can computing it fail? known when it is normal */
+    size_t cap_next, cap_fails;
+    uint32_t *stack;
+    size_t n_stack, cap_stack;
+    staxi_map common; /* normal values by the hash of their nodes */
+    uint32_t *fresh;  /* old contents of a state that is assigned later: a copy with its own name */
+} staxi_rewriter;
+
+struct stax_match {
+    staxi_rewriter *r;
+    staxi_rule *rule;
+    uint32_t root, bound[STAXI_RULE_NAMES];
+};
+
+static const staxi_node *staxi_rw_node(const staxi_rewriter *r, uint32_t v) {
+    return &r->to->nodes[r->to->values[v].node];
+}
+
+static staxi_expander staxi_rw_builder(const staxi_rewriter *r, uint32_t place) {
+    staxi_expander e;
+    memset(&e, 0, sizeof e);
+    e.from = r->from;
+    e.to = r->to;
+    e.place = place;
+    return e;
+}
+
+static staxi_expander staxi_match_builder(const stax_match *m) {
+    return staxi_rw_builder(m->r, staxi_rw_node(m->r, m->root)->place);
+}
+
+/* Elements of a type; -1: not a number, or too many. */
+static int64_t staxi_type_elements(const stax_graph *g, const staxi_type *t) {
+    int64_t n = 1, size = 0;
+    for (int d = 0; d < t->rank; d++) {
+        if (!staxi_ix_is_const(&g->root->sizes, t->dims[d], &size) ||
+            !staxi_checked_mul(n, size, &n))
+            return -1;
+    }
+    return n;
+}
+
+/* The bits in `dtype` that every element of the value has; false: they differ, or are not known. */
+static bool staxi_number_bits(const stax_graph *g, uint32_t v, stax_dtype dtype, uint64_t *bits) {
+    const staxi_type *t = &g->values[v].type;
+    const staxi_node *n = &g->nodes[g->values[v].node];
+    size_t size = staxi_dtype_bytes(dtype);
+    for (int look = 0; look < STAXI_LOOK && n->n_sources == 1 &&
+                       (n->op == STAX_OP_EXPAND || n->op == STAX_OP_RESHAPE);
+         look++)
+        n = &g->nodes[g->values[n->sources[0]].node];
+    if (n->op != STAX_OP_CONST) return false;
+    *bits = 0;
+    if (g->values[n->first_value].type.weak)
+        return staxi_literal_store((const staxi_literal *)n->data, dtype, bits) &&
+               (*bits = staxi_load_bits(bits, size), true);
+    int64_t elements = staxi_type_elements(g, &g->values[n->first_value].type);
+    if (t->dtype != dtype || elements < 1 || elements > STAXI_FOLD_MOST) return false;
+    for (int64_t k = 1; k < elements; k++)
+        if (memcmp(n->data, (const char *)n->data + (size_t)k * size, size) != 0) return false;
+    *bits = staxi_load_bits(n->data, size);
+    return true;
+}
+
+/* The dtype that an operand counts as in its node: a literal takes that of what it meets. */
+static stax_dtype staxi_operand_dtype(const stax_graph *g, const staxi_node *n, uint32_t k) {
+    const staxi_type *t = &g->values[n->sources[k]].type;
+    if (!t->weak) return (stax_dtype)t->dtype;
+    for (uint32_t i = 0; i < n->n_sources && staxi_is_comparison((stax_op)n->op); i++)
+        if (!g->values[n->sources[i]].type.weak)
+            return (stax_dtype)g->values[n->sources[i]].type.dtype;
+    if (staxi_is_comparison((stax_op)n->op)) return (stax_dtype)t->dtype;
+    return (stax_dtype)g->values[n->first_value].type.dtype;
+}
+
+static bool staxi_is_number(const stax_graph *g, const staxi_node *n, uint32_t k) {
+    uint64_t bits;
+    return staxi_number_bits(g, n->sources[k], staxi_operand_dtype(g, n, k), &bits);
+}
+
+static bool staxi_is_commutative(stax_op op) {
+    return op == STAX_OP_ADD || op == STAX_OP_MUL || op == STAX_OP_MAXIMUM ||
+           op == STAX_OP_MINIMUM || op == STAX_OP_EQ || op == STAX_OP_NE ||
+           op == STAX_OP_LOGICAL_AND || op == STAX_OP_LOGICAL_OR || op == STAX_OP_LOGICAL_XOR ||
+           op == STAX_OP_BITWISE_AND || op == STAX_OP_BITWISE_OR || op == STAX_OP_BITWISE_XOR;
+}
+
+/* Do the first two operands stand in the wrong order? Numbers go to the right; where both may be
+   exchanged, older values do (so what is accumulated stands on the left, as most people write
+   it). */
+static bool staxi_out_of_order(const stax_graph *g, const staxi_node *n) {
+    bool left, right;
+    if (n->n_sources < 2) return false;
+    if (!staxi_is_commutative((stax_op)n->op) && !staxi_is_comparison((stax_op)n->op) &&
+        n->op != STAX_OP_FMA)
+        return false;
+    left = staxi_is_number(g, n, 0);
+    right = staxi_is_number(g, n, 1);
+    if (left != right) return left;
+    return (staxi_is_commutative((stax_op)n->op) || n->op == STAX_OP_FMA) &&
+           n->sources[0] < n->sources[1];
+}
+
+/* ---- the measure ----------------------------------------------------------------------------- */
+
+/* weight(old) - weight(new) as a number and a sum of weights of values: the newest is replaced
+   by what its node says until it is seen to be more than 0. The numbers stay small, however
+   large the graph. */
+typedef struct staxi_weight_sum {
+    int64_t number;
+    uint32_t value[64];
+    int64_t times[64];
+    int n;
+} staxi_weight_sum;
+
+static bool staxi_weight_put(staxi_weight_sum *s, uint32_t v, int64_t times) {
+    int k = 0;
+    while (k < s->n && s->value[k] != v) k++;
+    if (k == 64 || times > (int64_t)1 << 40 || times < -((int64_t)1 << 40)) return false;
+    if (k == s->n) {
+        s->value[s->n] = v;
+        s->times[s->n++] = 0;
+    }
+    s->times[k] += times;
+    if (s->times[k] == 0) {
+        s->value[k] = s->value[--s->n];
+        s->times[k] = s->times[s->n];
+    }
+    return true;
+}
+
+/* Does the firing lower the weight? */
+static bool staxi_weight_falls(const staxi_rewriter *r, uint32_t old, uint32_t now) {
+    staxi_weight_sum s;
+    s.n = 0;
+    s.number = 0;
+    if (!staxi_weight_put(&s, old, 1) || !staxi_weight_put(&s, now, -1)) return false;
+    for (int steps = 0; steps < 256; steps++) {
+        int top = 0;
+        int64_t least = s.number, times;
+        bool negative = false;
+        const staxi_node *n;
+        for (int k = 0; k < s.n; k++) {
+            if (s.value[k] > s.value[top]) top = k;
+            negative = negative || s.times[k] < 0;
+            least += s.times[k]; /* no value weighs less than 1 */
+        }
+        if (!negative && least > 0) return true;
+        if (s.n == 0) return false;
+        n = staxi_rw_node(r, s.value[top]);
+        times = s.times[top];
+        if (!staxi_weight_put(&s, s.value[top], -times)) return false;
+        s.number += times * ((int64_t)r->rules->own[n->op] + staxi_out_of_order(r->to, n));
+        for (uint32_t k = 0; k < n->n_sources; k++)
+            if (!staxi_weight_put(&s, n->sources[k], times * r->rules->factor[n->op])) return false;
+    }
+    return false;
+}
+
+/* ---- matching -------------------------------------------------------------------------------- */
+
+static bool staxi_term_meets(stax_match *m, uint32_t term, const staxi_node *in, uint32_t k) {
+    const staxi_rules *s = m->r->rules;
+    const staxi_rule_term *t = &s->terms[term];
+    const stax_graph *g = m->r->to;
+    uint32_t v = in ? in->sources[k] : m->root, save[STAXI_RULE_NAMES];
+    const staxi_node *n = staxi_rw_node(m->r, v);
+    if (t->kind == STAXI_TERM_NAME) {
+        uint64_t bits;
+        if (t->constant && in && !staxi_number_bits(g, v, staxi_operand_dtype(g, in, k), &bits))
+            return false;
+        if (m->bound[t->of]) return m->bound[t->of] == v;
+        m->bound[t->of] = v;
+        return true;
+    }
+    if (t->kind == STAXI_TERM_NUMBER) {
+        stax_dtype dtype = in ? staxi_operand_dtype(g, in, k) : STAX_DTYPE_NONE;
+        uint64_t bits = 0, want = 0;
+        if (!dtype || !staxi_number_bits(g, v, dtype, &bits) ||
+            !staxi_literal_store(&s->numbers[t->of], dtype, &want))
+            return false;
+        return bits == staxi_load_bits(&want, staxi_dtype_bytes(dtype));
+    }
+    if (n->op != t->of || n->n_sources != t->n || n->n_results != 1) return false;
+    memcpy(save, m->bound, sizeof save);
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < t->n; i++) ok = staxi_term_meets(m, t->args[i], n, i);
+    if (ok || !staxi_is_commutative((stax_op)t->of)) return ok;
+    memcpy(m->bound, save, sizeof save);
+    return staxi_term_meets(m, t->args[0], n, 1) && staxi_term_meets(m, t->args[1], n, 0);
+}
+
+/* Is a matched operand that can fail missing in the replacement? Then its error would be lost. */
+static bool staxi_term_has_name(const staxi_rules *s, uint32_t term, int name) {
+    const staxi_rule_term *t = &s->terms[term];
+    if (t->kind == STAXI_TERM_NAME) return t->of == name;
+    for (int k = 0; t->kind == STAXI_TERM_OP && k < t->n; k++)
+        if (staxi_term_has_name(s, t->args[k], name)) return true;
+    return false;
+}
+
+static bool staxi_match_loses_error(const stax_match *m) {
+    for (int k = 0; k < m->rule->n_names; k++)
+        if (m->r->fails[m->bound[k]] && !staxi_term_has_name(m->r->rules, m->rule->replacement, k))
+            return true;
+    return false;
+}
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+/* A number of a dtype, expanded to a shape. */
+static uint32_t staxi_rw_number(staxi_expander *e, stax_dtype dtype, const void *bits,
+                                const staxi_type *shape) {
+    staxi_type t = *shape; /* a copy: building may move the array */
+    return staxi_x_expand(e, staxi_x_scalar(e, dtype, bits), &t);
+}
+
+static uint32_t staxi_rw_fold(staxi_rewriter *r, uint32_t v);
+
+/* The value of a term of the replacement; 0: it cannot be made here. */
+static uint32_t staxi_term_build(const stax_match *m, staxi_expander *e, uint32_t term,
+                                 bool outermost) {
+    const staxi_rules *s = m->r->rules;
+    staxi_rule_term t = s->terms[term];
+    const staxi_node *root = staxi_rw_node(m->r, m->root);
+    uint32_t args[3] = {0, 0, 0}, v, folded;
+    bool constant = true;
+    const staxi_type *type = &m->r->to->values[m->root].type;
+    stax_dtype dtype = outermost ? (stax_dtype)type->dtype : staxi_operand_dtype(m->r->to, root, 0);
+    if (t.kind == STAXI_TERM_NAME) {
+        const staxi_literal *l = staxi_value_literal(m->r->to, m->bound[t.of]);
+        if (!l || !t.constant) return m->bound[t.of];
+        return staxi_x_literal(e, l, dtype,
+                               dtype); /* beside other numbers it would lose its dtype */
+    }
+    if (t.kind == STAXI_TERM_NUMBER) {
+        uint64_t bits = 0;
+        if (!staxi_literal_store(&s->numbers[t.of], dtype, &bits)) return 0;
+        return staxi_rw_number(e, dtype, &bits, type);
+    }
+    for (int k = 0; k < t.n; k++) {
+        uint64_t bits;
+        args[k] = staxi_term_build(m, e, t.args[k], false);
+        if (!args[k]) return 0;
+        constant = constant &&
+                   (m->r->to->values[args[k]].type.weak ||
+                    staxi_number_bits(m->r->to, args[k],
+                                      (stax_dtype)m->r->to->values[args[k]].type.dtype, &bits));
+    }
+    root = staxi_rw_node(m->r, m->root);
+    v = staxi_x_node(e, (stax_op)t.of, args, t.n, t.of == root->op ? root->attrs : NULL);
+    if (!v) return 0;
+    if (t.of == root->op && root->order)
+        m->r->to->nodes[m->r->to->values[v].node].order = root->order;
+    folded = constant ? staxi_rw_fold(m->r, v) : 0;
+    return folded ? folded : v;
+}
+
+STAXDEF stax_value stax_matched(const stax_match *m, const char *name) {
+    uint32_t place = staxi_rw_node(m->r, m->root)->place;
+    if (!name) return staxi_value(m->r->to, m->root, place);
+    for (int k = 0; k < m->rule->n_names; k++)
+        if (m->rule->name_n[k] == strlen(name) &&
+            memcmp(m->rule->names[k], name, m->rule->name_n[k]) == 0)
+            return staxi_value(m->r->to, m->bound[k], place);
+    return stax_none();
+}
+
+static bool staxi_value_ok(stax_value v) { return v.graph && v.id && v.id < v.graph->n_values; }
+
+STAXDEF const char *stax_value_op(stax_value v) {
+    return staxi_value_ok(v) ? staxi_op_name((stax_op)v.graph->nodes[v.graph->values[v.id].node].op)
+                             : "none";
+}
+
+STAXDEF stax_dtype stax_value_dtype(stax_value v) {
+    return staxi_value_ok(v) ? (stax_dtype)v.graph->values[v.id].type.dtype : STAX_DTYPE_NONE;
+}
+
+STAXDEF stax_shape stax_value_shape(stax_value v) {
+    stax_shape s = stax_shape0();
+    const staxi_type *t = staxi_value_ok(v) ? &v.graph->values[v.id].type : NULL;
+    s.rank = t ? t->rank : 0;
+    for (int d = 0; d < s.rank; d++) s.dims[d] = staxi_size_handle(v.graph, t->dims[d]);
+    return s;
+}
+
+STAXDEF bool stax_value_number(stax_value v, double *out) {
+    stax_dtype dtype = stax_value_dtype(v);
+    uint64_t bits = 0;
+    double x = 0;
+    *out = 0;
+    if (!dtype || !staxi_number_bits(v.graph, v.id, dtype, &bits)) return false;
+    staxi_literal room;
+    uint64_t element = 0;
+    float single = 0;
+    memset(&room, 0, sizeof room);
+    staxi_store_bits(&element, staxi_dtype_bytes(dtype), bits);
+    const void *in = &element, *in32 = &single;
+    const staxi_scalar_fn *wide = staxi_cast_find(dtype, STAX_F64);
+    if (dtype == STAX_F64) {
+        memcpy(&x, &element, sizeof x);
+    } else if (wide) {
+        wide->loop(wide, &x, &in, 1);
+    } else {
+        if (!(wide = staxi_cast_find(dtype, STAX_F32))) return false;
+        wide->loop(wide, &single, &in, 1);
+        wide = staxi_cast_find(STAX_F32, STAX_F64);
+        wide->loop(wide, &x, &in32, 1);
+    }
+    *out = x;
+    return true;
+}
+
+/* ---- folding: an op of constants, through the interpreter ------------------------------------ */
+
+/* Ops that are functions of their operands' values, cannot loop, and are worth it. */
+static bool staxi_op_folds(const stax_graph *g, const staxi_node *n) {
+    staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    if (n->n_results != 1 || n->n_sources == 0 || n->op == STAX_OP_EXPAND) return false;
+    for (int k = 0; k < staxi_schema_count((stax_op)n->op); k++) {
+        const staxi_attr *a = &n->attrs[k];
+        if (a->kind == STAXI_ATTR_INT && !a->n && staxi_size_is_handle(a->i)) return false;
+        for (int i = 0; a->kind == STAXI_ATTR_LIST && i < a->n; i++)
+            if (staxi_size_is_handle(a->list[i])) return false;
+    }
+    for (uint32_t k = 0; k < n->n_sources; k++) /* a number, or a constant */
+        if (g->nodes[g->values[n->sources[k]].node].op != STAX_OP_CONST &&
+            !(cls == STAXI_CLASS_ELEMENTWISE && staxi_is_number(g, n, k)))
+            return false;
+    return cls == STAXI_CLASS_ELEMENTWISE || cls == STAXI_CLASS_MOVEMENT ||
+           cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_REDUCE || cls == STAXI_CLASS_CONTRACT ||
+           cls == STAXI_CLASS_COMPOSITE;
+}
+
+/* The node alone in a graph of its own; as_scalars: with one element of each operand. */
+static stax_graph *staxi_fold_graph(const staxi_rewriter *r, const staxi_node *n, bool as_scalars) {
+    stax_graph *one = staxi_graph_new(r->rules->ctx);
+    staxi_expander e = staxi_rw_builder(r, 0);
+    uint32_t v;
+    e.to = one;
+    if (!one) return NULL;
+    one->unfused = r->to->root->unfused;
+    uint32_t *args = (uint32_t *)staxi_arena_push(&one->arena, n->n_sources * sizeof *args, 4);
+    for (uint32_t k = 0; args && k < n->n_sources; k++) {
+        const staxi_type *t = &r->to->values[n->sources[k]].type;
+        const staxi_node *c = staxi_rw_node(r, n->sources[k]);
+        uint64_t bits = 0, element = 0;
+        staxi_type copy = *t;
+        for (int d = 0; d < t->rank && !as_scalars; d++)
+            copy.dims[d] = staxi_ix_copy(&one->sizes, &r->to->root->sizes, t->dims[d]);
+        if (t->weak) {
+            args[k] = staxi_literal_add(one, (const staxi_literal *)c->data, 0);
+        } else if (as_scalars || c->op != STAX_OP_CONST) {
+            staxi_number_bits(r->to, n->sources[k], (stax_dtype)t->dtype, &bits);
+            staxi_store_bits(&element, staxi_dtype_bytes((stax_dtype)t->dtype), bits);
+            args[k] = staxi_x_scalar(&e, (stax_dtype)t->dtype, &element);
+            if (!as_scalars) args[k] = staxi_x_expand(&e, args[k], &copy);
+        } else {
+            args[k] = staxi_const_add(one, &copy, c->data, 0);
+        }
+    }
+    if (!args) staxi_no_graph_memory(one, 0);
+    v = args ? staxi_x_node(&e, (stax_op)n->op, args, n->n_sources, n->attrs) : 0;
+    if (v) one->nodes[one->values[v].node].order = n->order;
+    if (v) staxi_output_push(one, "y", v, 0);
+    return one;
+}
+
+/* The constant that the value is; 0: it is none, or too large, or computing it is an error,
+   which is for the run to say. */
+static uint32_t staxi_rw_fold(staxi_rewriter *r, uint32_t v) {
+    const staxi_node *n = staxi_rw_node(r, v);
+    staxi_type type = r->to->values[v].type;
+    int64_t elements = staxi_type_elements(r->to, &type), inputs = 0;
+    bool as_scalars = true, ok;
+    staxi_expander e = staxi_rw_builder(r, n->place);
+    if (!staxi_op_folds(r->to, n)) return 0;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        const staxi_type *t = &r->to->values[n->sources[k]].type;
+        as_scalars = as_scalars && (t->weak || staxi_is_number(r->to, n, k));
+        inputs += staxi_type_elements(r->to, t);
+    }
+    as_scalars = as_scalars && staxi_op_info((stax_op)n->op)->cls == STAXI_CLASS_ELEMENTWISE;
+    if (as_scalars) elements = 1;
+    if (elements < 0 || (elements > STAXI_FOLD_MOST && elements > inputs) ||
+        elements > (int64_t)1 << 20)
+        return 0;
+    size_t bytes = (size_t)elements * staxi_dtype_bytes((stax_dtype)type.dtype);
+    void *data = staxi_arena_push(&r->to->root->arena, bytes ? bytes : 8, STAX_ALIGN);
+    stax_graph *one = data ? staxi_fold_graph(r, n, as_scalars) : NULL;
+    stax_graph *basis = one && stax_ok(one) ? staxi_decompose(one) : NULL;
+    ok = basis && stax_ok(basis);
+    if (ok) {
+        staxi_text why;
+        stax_shape shape = stax_shape0();
+        shape.rank = as_scalars ? 0 : type.rank;
+        for (int d = 0; d < shape.rank; d++)
+            staxi_ix_is_const(&r->to->root->sizes, type.dims[d], &shape.dims[d]);
+        stax_tensor out = stax_tensor_of((stax_dtype)type.dtype, shape, data);
+        staxi_text_init(&why, r->rules->a);
+        ok = staxi_interpret_basis_why(r->rules->ctx, basis, NULL, &out, NULL, &why) == STAX_OK;
+        staxi_text_free(&why);
+    }
+    if (basis) stax_graph_free(basis);
+    if (one) stax_graph_free(one);
+    if (!ok) return 0;
+    if (as_scalars) return staxi_rw_number(&e, (stax_dtype)type.dtype, data, &type);
+    type.weak = 0;
+    return staxi_const_add(r->to, &type, data, e.place);
+}
+
+/* ---- conditions ------------------------------------------------------------------------------ */
+
+/* The dtype that all operands met by names have together, those after # only if asked for; NONE:
+   they differ, or one is a literal without a dtype of its own (one after # may be). */
+static stax_dtype staxi_names_dtype(const stax_match *m, bool constants) {
+    stax_dtype dtype = STAX_DTYPE_NONE;
+    for (int k = 0; k < m->rule->n_names; k++) {
+        const staxi_type *t = &m->r->to->values[m->bound[k]].type;
+        bool constant = *m->rule->names[k] == '#';
+        if (constant && (t->weak || !constants)) continue;
+        if (t->weak || (dtype && t->dtype != dtype)) return STAX_DTYPE_NONE;
+        dtype = (stax_dtype)t->dtype;
+    }
+    return dtype;
+}
+
+/* The dtype that a matched op computes in, if it is that of all its operands; it may give bool. */
+static stax_dtype staxi_match_dtype(const stax_match *m) {
+    stax_dtype dtype = staxi_names_dtype(m, true);
+    stax_dtype root = (stax_dtype)m->r->to->values[m->root].type.dtype;
+    return dtype == root || root == STAX_BOOL ? dtype : STAX_DTYPE_NONE;
+}
+
+static bool staxi_when_float(const stax_match *m) { return staxi_is_float(staxi_match_dtype(m)); }
+static bool staxi_when_integer(const stax_match *m) {
+    return staxi_is_integer(staxi_match_dtype(m));
+}
+static bool staxi_when_number(const stax_match *m) {
+    stax_dtype dtype = staxi_match_dtype(m);
+    return staxi_is_float(dtype) || staxi_is_integer(dtype);
+}
+static bool staxi_when_signed(const stax_match *m) {
+    stax_dtype dtype = staxi_match_dtype(m);
+    return staxi_is_float(dtype) || staxi_dtype_class(dtype) == STAXI_SIGNED;
+}
+static bool staxi_when_bool(const stax_match *m) { return staxi_match_dtype(m) == STAX_BOOL; }
+static bool staxi_when_discrete(const stax_match *m) {
+    return staxi_when_integer(m) || staxi_when_bool(m);
+}
+static bool staxi_when_no_signed_zeros(const stax_match *m) {
+    return m->r->to->root->no_signed_zeros && staxi_when_float(m);
+}
+static bool staxi_when_out_of_order(const stax_match *m) {
+    return staxi_out_of_order(m->r->to, staxi_rw_node(m->r, m->root));
+}
+
+/* Has the value no NaN but the quiet one, since computing settles NaNs and moving keeps them? */
+static bool staxi_is_quiet(const stax_graph *g, uint32_t v) {
+    stax_dtype dtype = (stax_dtype)g->values[v].type.dtype;
+    uint64_t bits;
+    if (!staxi_is_float(dtype)) return staxi_dtype_class(dtype) != STAXI_F8;
+    for (int look = 0; look < STAXI_LOOK; look++) {
+        const staxi_node *n = &g->nodes[g->values[v].node];
+        staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+        if (n->op == STAX_OP_CAST && g->values[n->sources[0]].type.dtype != dtype) return true;
+        if (cls == STAXI_CLASS_ELEMENTWISE)
+            return staxi_scalar_find((stax_op)n->op, STAX_F32) != NULL;
+        if (cls == STAXI_CLASS_RANDOM || cls == STAXI_CLASS_CONTRACT) return true;
+        if (cls == STAXI_CLASS_REDUCE)
+            return n->op == STAX_OP_SUM || n->op == STAX_OP_PROD || n->op == STAX_OP_MAX ||
+                   n->op == STAX_OP_MIN;
+        if (n->op == STAX_OP_CONST) {
+            double x = 0;
+            stax_value number = staxi_value((stax_graph *)(uintptr_t)g, v, 0);
+            return staxi_number_bits(g, v, dtype, &bits) && stax_value_number(number, &x) && x == x;
+        }
+        if (n->op != STAX_OP_RESHAPE && n->op != STAX_OP_PERMUTE && n->op != STAX_OP_EXPAND &&
+            n->op != STAX_OP_SLICE && n->op != STAX_OP_UNFOLD && n->op != STAX_OP_GATHER &&
+            n->op != STAX_OP_TAKE_ALONG_AXIS)
+            return false;
+        v = n->sources[0];
+    }
+    return false;
+}
+
+static bool staxi_when_quiet(const stax_match *m) {
+    return staxi_is_quiet(m->r->to, staxi_rw_node(m->r, m->root)->sources[0]);
+}
+
+/* ---- casts ----------------------------------------------------------------------------------- */
+
+/* Bits of precision and the largest exponent; 0: not a float. */
+static int staxi_float_precision(stax_dtype d) {
+    return d == STAX_F64 ? 53 : d == STAX_F32 ? 24 : d == STAX_F16 ? 11 : d == STAX_BF16 ? 8 : 0;
+}
+
+/* Does every value of dtype a exist in dtype b, so that a cast keeps it? */
+static bool staxi_cast_is_exact(stax_dtype a, stax_dtype b) {
+    staxi_dtype_kind ka = staxi_dtype_class(a), kb = staxi_dtype_class(b);
+    int bits_a = (int)staxi_dtype_bytes(a) * 8, bits_b = (int)staxi_dtype_bytes(b) * 8;
+    if (a == b || ka == STAXI_BOOL) return kb != STAXI_F8;
+    if (ka == STAXI_FLOAT)
+        return (b == STAX_F64) || (b == STAX_F32 && (a == STAX_F16 || a == STAX_BF16));
+    if (kb == STAXI_FLOAT) /* all integers of this width below 2^precision; f16 ends at 65504 */
+        return staxi_is_integer(a) && bits_a - (ka == STAXI_SIGNED) <= staxi_float_precision(b) &&
+               (b != STAX_F16 || bits_a <= 8);
+    if (ka == STAXI_SIGNED && kb == STAXI_SIGNED) return bits_b >= bits_a;
+    if (ka == STAXI_UNSIGNED && kb == STAXI_UNSIGNED) return bits_b >= bits_a;
+    return ka == STAXI_UNSIGNED && kb == STAXI_SIGNED && bits_b > bits_a;
+}
+
+static stax_dtype staxi_dtype_of(const stax_match *m, uint32_t v) {
+    return (stax_dtype)m->r->to->values[v].type.dtype;
+}
+
+/* cast (cast x) by one cast: the first loses nothing, or both wrap integers. Between an integer
+   and a float the results of a direct cast differ where it saturates and the other wraps. */
+static stax_value staxi_build_cast_cast(const stax_match *m) {
+    stax_dtype c = staxi_dtype_of(m, m->root), a = staxi_dtype_of(m, m->bound[0]);
+    stax_dtype b = staxi_dtype_of(m, staxi_rw_node(m->r, m->root)->sources[0]);
+    staxi_expander e = staxi_match_builder(m);
+    bool exact = staxi_cast_is_exact(a, b);
+    bool wraps = staxi_is_integer(a) && staxi_is_integer(b) && staxi_is_integer(c) &&
+                 staxi_dtype_bytes(b) >= staxi_dtype_bytes(c);
+    bool through = staxi_is_integer(a) && staxi_is_float(b) && !staxi_is_float(c);
+    if (m->r->to->values[m->bound[0]].type.weak || staxi_dtype_class(c) == STAXI_F8 ||
+        staxi_dtype_class(a) == STAXI_F8 || a == b || b == c)
+        return stax_none();
+    if (!wraps && (!exact || (through && !staxi_cast_is_exact(a, c)))) return stax_none();
+    uint32_t v = m->bound[0];
+    if (a == c && staxi_is_quiet(e.to, v)) return staxi_value(e.to, v, e.place);
+    if (a == c && staxi_compute_dtype(a) == a) /* f16 and bf16 have no ops of their own */
+        v = staxi_x_op1(&e, STAX_OP_QUIET, v);
+    else if (a != c && staxi_cast_find(a, c))
+        v = staxi_x_cast(&e, v, c);
+    else
+        return stax_none();
+    return staxi_value(e.to, v, e.place);
+}
+
+static bool staxi_when_same_dtype(const stax_match *m) {
+    uint32_t x = m->bound[0];
+    return staxi_dtype_of(m, x) == staxi_dtype_of(m, m->root) &&
+           !staxi_value_state(m->r->to, x); /* that copy is the contents' name */
+}
+
+/* cast (op (cast a) (cast b)): the operands were narrow, what they met was wider, and the result is
+   narrow again. The conditions: */
+static bool staxi_narrows(const stax_match *m, stax_dtype *narrow, stax_dtype *wide) {
+    uint32_t inner = staxi_rw_node(m->r, m->root)->sources[0];
+    const staxi_node *n = staxi_rw_node(m->r, inner);
+    *narrow = staxi_names_dtype(m, false);
+    *wide = staxi_dtype_of(m, inner);
+    for (uint32_t k = 0; k < n->n_sources; k++) /* nothing else is widened, no literal is cast */
+        if (staxi_dtype_of(m, n->sources[k]) != *wide || m->r->to->values[n->sources[k]].type.weak)
+            return false;
+    return *narrow == staxi_dtype_of(m, m->root) && *narrow != *wide;
+}
+
+/* + - * and bits of integers that wrap: the low bits depend on the low bits alone. */
+static bool staxi_when_wraps(const stax_match *m) {
+    stax_dtype narrow, wide;
+    return staxi_narrows(m, &narrow, &wide) && staxi_is_integer(narrow) && staxi_is_integer(wide) &&
+           staxi_dtype_bytes(wide) >= staxi_dtype_bytes(narrow);
+}
+
+/* + - * / sqrt of f32 in f64 and rounded to f32: 53 >= 2 * 24 + 2, so rounding twice is rounding
+   once (Figueroa 1995). */
+static bool staxi_when_rounds_once(const stax_match *m) {
+    stax_dtype narrow, wide;
+    return staxi_narrows(m, &narrow, &wide) && narrow == STAX_F32 && wide == STAX_F64;
+}
+
+static bool staxi_when_wraps_or_rounds_once(const stax_match *m) {
+    return staxi_when_wraps(m) || staxi_when_rounds_once(m);
+}
+
+/* Ops that only select: any exact widening, in a dtype that is computed in. */
+static bool staxi_when_selects(const stax_match *m) {
+    stax_dtype narrow, wide;
+    return staxi_narrows(m, &narrow, &wide) && narrow != STAX_BOOL &&
+           staxi_cast_is_exact(narrow, wide) && staxi_compute_dtype(narrow) == narrow;
+}
+
+static bool staxi_when_negates(const stax_match *m) {
+    return staxi_when_wraps(m) || (staxi_is_float(staxi_match_dtype(m)) && staxi_when_selects(m));
+}
+
+/* Comparisons of values widened exactly, in a dtype that is computed in. */
+static bool staxi_when_widened(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    stax_dtype narrow = staxi_match_dtype(m), wide = staxi_dtype_of(m, n->sources[0]);
+    return narrow && wide == staxi_dtype_of(m, n->sources[1]) && narrow != wide &&
+           staxi_cast_is_exact(narrow, wide) && staxi_compute_dtype(narrow) == narrow;
+}
+
+/* ---- cheaper arithmetic ---------------------------------------------------------------------- */
+
+/* The bits of #c in its dtype. */
+static stax_dtype staxi_match_constant(const stax_match *m, uint64_t *bits) {
+    const staxi_node *root = staxi_rw_node(m->r, m->root);
+    stax_dtype dtype = staxi_operand_dtype(m->r->to, root, 0);
+    return staxi_number_bits(m->r->to, root->sources[1], dtype, bits) ? dtype : STAX_DTYPE_NONE;
+}
+
+/* x / c => x * (1/c) where c is a power of two and 1/c is normal: the same real number is
+   rounded. */
+static stax_value staxi_build_div_power(const stax_match *m) {
+    uint64_t bits = 0, inverse;
+    stax_dtype dtype = staxi_match_constant(m, &bits);
+    int precision = staxi_float_precision(dtype), width = (int)staxi_dtype_bytes(dtype) * 8;
+    staxi_expander e = staxi_match_builder(m);
+    if (!precision || m->r->to->values[m->bound[0]].type.dtype != dtype) return stax_none();
+    uint64_t sign = bits >> (width - 1) << (width - 1), exponent = (bits ^ sign) >> (precision - 1);
+    uint64_t most = ((uint64_t)1 << (width - precision)) - 1, bias = most >> 1;
+    if ((bits & (((uint64_t)1 << (precision - 1)) - 1)) != 0 || exponent == 0 || exponent == most ||
+        exponent >= 2 * bias)
+        return stax_none();
+    inverse = sign | (2 * bias - exponent) << (precision - 1);
+    uint64_t element = 0;
+    staxi_store_bits(&element, (size_t)width / 8, inverse);
+    uint32_t c = staxi_rw_number(&e, dtype, &element, &m->r->to->values[m->root].type);
+    return staxi_value(e.to, staxi_x_op2(&e, STAX_OP_MUL, m->bound[0], c), e.place);
+}
+
+/* x * 2^k, x // 2^k, x mod 2^k of integers: a shift, or the low bits. */
+static stax_value staxi_build_integer_power(const stax_match *m) {
+    uint64_t c = 0, element = 0;
+    stax_dtype dtype = staxi_match_constant(m, &c);
+    const staxi_node *root = staxi_rw_node(m->r, m->root);
+    staxi_expander e = staxi_match_builder(m);
+    int bits = (int)staxi_dtype_bytes(dtype) * 8, k = 0;
+    if (!staxi_is_integer(dtype) || m->r->to->values[m->bound[0]].type.dtype != dtype)
+        return stax_none();
+    if (c == 0 || (c & (c - 1)) != 0 || c == 1) return stax_none();
+    while (c >> k != 1) k++;
+    if (k == bits - 1 && staxi_dtype_class(dtype) == STAXI_SIGNED && root->op != STAX_OP_MUL)
+        return stax_none(); /* the least number, not a power */
+    stax_op op = root->op == STAX_OP_MUL            ? STAX_OP_SHIFT_LEFT
+                 : root->op == STAX_OP_FLOOR_DIVIDE ? STAX_OP_SHIFT_RIGHT
+                                                    : STAX_OP_BITWISE_AND;
+    staxi_store_bits(&element, (size_t)bits / 8, op == STAX_OP_BITWISE_AND ? c - 1 : (uint64_t)k);
+    uint32_t n = staxi_rw_number(&e, dtype, &element, &m->r->to->values[m->root].type);
+    return staxi_value(e.to, staxi_x_op2(&e, op, m->bound[0], n), e.place);
+}
+
+/* ---- movement -------------------------------------------------------------------------------- */
+
+/* Any view of a number is the number, expanded; of expand itself expand_expand says so. */
+static stax_value staxi_build_uniform(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_type *type = &m->r->to->values[m->root].type;
+    staxi_expander e = staxi_match_builder(m);
+    uint64_t bits = 0, element = 0;
+    if (!staxi_number_bits(m->r->to, n->sources[0], (stax_dtype)type->dtype, &bits))
+        return stax_none();
+    staxi_store_bits(&element, staxi_dtype_bytes((stax_dtype)type->dtype), bits);
+    return staxi_value(e.to, staxi_rw_number(&e, (stax_dtype)type->dtype, &element, type), e.place);
+}
+
+/* permute by list after permute; the axes of the one, which may be none at all */
+static stax_value staxi_build_permute(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_node *below = staxi_rw_node(m->r, n->sources[0]);
+    staxi_expander e = staxi_match_builder(m);
+    int rank = m->r->to->values[m->root].type.rank;
+    int64_t axes[STAX_MAX_RANK];
+    bool none = true, merges = below->op == STAX_OP_PERMUTE;
+    for (int d = 0; d < rank; d++) {
+        axes[d] = staxi_basis_permute(e.to, n, d);
+        if (merges) axes[d] = staxi_basis_permute(e.to, below, (int)axes[d]);
+        none = none && axes[d] == d;
+    }
+    uint32_t x = merges ? below->sources[0] : n->sources[0];
+    if (!none && !merges) return stax_none();
+    return staxi_value(e.to, none ? x : staxi_x_permute(&e, x, axes), e.place);
+}
+
+/* A slice that takes all of every axis, where the sizes may be symbols. */
+static stax_value staxi_build_slice_all(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_type *x = &m->r->to->values[n->sources[0]].type;
+    for (int d = 0; d < x->rank; d++) {
+        int64_t start = n->attrs[0].list[d];
+        if (n->attrs[2].list[d] != 1 || (start != 0 && start != STAX_NONE) ||
+            x->dims[d] != m->r->to->values[m->root].type.dims[d])
+            return stax_none();
+    }
+    return staxi_value(m->r->to, n->sources[0], n->place);
+}
+
+/* No padding; or padding of padding by the same value: one with the sums. */
+static stax_value staxi_build_pad(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_node *below = staxi_rw_node(m->r, n->sources[0]);
+    staxi_expander e = staxi_match_builder(m);
+    int rank = m->r->to->values[m->root].type.rank;
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    bool none = true, merges = below->op == STAX_OP_PAD &&
+                               staxi_basis_pad_mode(e.to, n) == STAXI_PAD_CONSTANT &&
+                               staxi_basis_pad_mode(e.to, below) == STAXI_PAD_CONSTANT &&
+                               staxi_basis_pad_value(e.to, n) == staxi_basis_pad_value(e.to, below);
+    for (int d = 0; d < rank; d++) {
+        low[d] = n->attrs[0].list[d];
+        high[d] = n->attrs[1].list[d];
+        none = none && low[d] == 0 && high[d] == 0;
+        if (!merges) continue;
+        int64_t l = below->attrs[0].list[d], h = below->attrs[1].list[d];
+        merges = !staxi_size_is_handle(low[d]) && !staxi_size_is_handle(high[d]) &&
+                 !staxi_size_is_handle(l) && !staxi_size_is_handle(h) && low[d] >= 0 &&
+                 high[d] >= 0 && l >= 0 && h >= 0 && staxi_checked_add(low[d], l, &low[d]) &&
+                 staxi_checked_add(high[d], h, &high[d]);
+    }
+    if (none) return staxi_value(e.to, n->sources[0], e.place);
+    if (!merges) return stax_none();
+    return staxi_value(e.to, staxi_x_pad(&e, below->sources[0], low, high, n->attrs[2], "constant"),
+                       e.place);
+}
+
+/* The view of a chain of movements: element i of the result is element offset + sum(i * strides) of
+   the row-major base (6.4). */
+typedef struct staxi_view {
+    uint32_t base;
+    uint64_t weight, times; /* weight of the chain: weight + times * weight(base) */
+    int rank;
+    int64_t dims[STAX_MAX_RANK], strides[STAX_MAX_RANK], offset;
+} staxi_view;
+
+static bool staxi_view_base(const stax_match *m, uint32_t v, staxi_view *w) {
+    const staxi_type *t = &m->r->to->values[v].type;
+    memset(w, 0, sizeof *w);
+    w->base = v;
+    w->times = 1;
+    w->rank = t->rank;
+    if (staxi_type_elements(m->r->to, t) < 1) return false;
+    for (int d = 0; d < t->rank; d++)
+        staxi_ix_is_const(&m->r->to->root->sizes, t->dims[d], &w->dims[d]);
+    staxi_row_strides(w->dims, w->rank, w->strides);
+    return true;
+}
+
+/* Groups of old axes against groups of new ones with the same product; the axes of an old group
+   must lie so that they are one axis. */
+static bool staxi_view_reshape(staxi_view *w, const int64_t *dims, int rank) {
+    int64_t old[STAX_MAX_RANK], by[STAX_MAX_RANK], strides[STAX_MAX_RANK];
+    int n = 0, f = 0, t = 0;
+    for (int d = 0; d < w->rank; d++) {
+        if (w->dims[d] == 1) continue;
+        old[n] = w->dims[d];
+        by[n++] = w->strides[d];
+    }
+    memset(strides, 0, sizeof strides);
+    while (f < n && t < rank) {
+        int f0 = f, t0 = t;
+        int64_t have = old[f++], want = dims[t++];
+        while (have != want) {
+            if (have < want ? f == n : t == rank) return false;
+            if (have < want)
+                have *= old[f++];
+            else
+                want *= dims[t++];
+        }
+        for (int k = f0; k + 1 < f; k++)
+            if (by[k] != old[k + 1] * by[k + 1]) return false;
+        strides[t - 1] = by[f - 1];
+        for (int k = t - 1; k > t0; k--) strides[k - 1] = strides[k] * dims[k];
+    }
+    w->rank = rank;
+    memcpy(w->dims, dims, (size_t)rank * sizeof *dims);
+    memcpy(w->strides, strides, sizeof strides);
+    return true;
+}
+
+/* One more movement; false: it is no view of the base. */
+static bool staxi_view_apply(const stax_match *m, const staxi_node *n, staxi_view *w) {
+    const stax_graph *g = m->r->to;
+    const staxi_type *t = &g->values[n->first_value].type;
+    int64_t dims[STAX_MAX_RANK];
+    staxi_view old = *w;
+    for (int d = 0; d < t->rank; d++)
+        if (!staxi_ix_is_const(&g->root->sizes, t->dims[d], &dims[d])) return false;
+    w->weight = m->r->rules->own[n->op] + m->r->rules->factor[n->op] * w->weight;
+    w->times *= m->r->rules->factor[n->op];
+    if (n->op == STAX_OP_RESHAPE) return staxi_view_reshape(w, dims, t->rank);
+    for (int d = 0; d < t->rank; d++) {
+        if (n->op == STAX_OP_PERMUTE) {
+            w->strides[d] = old.strides[staxi_basis_permute(g, n, d)];
+        } else if (n->op == STAX_OP_EXPAND) {
+            int s = d - (t->rank - old.rank);
+            w->strides[d] = s >= 0 && old.dims[s] == dims[d] ? old.strides[s] : 0;
+        } else {
+            int64_t start = n->attrs[0].list[d], step = n->attrs[2].list[d];
+            if (staxi_size_is_handle(start)) return false;
+            w->offset += staxi_slice_first(start, step, old.dims[d]) * old.strides[d];
+            w->strides[d] = old.strides[d] * step;
+        }
+    }
+    w->rank = t->rank;
+    memcpy(w->dims, dims, sizeof dims);
+    return true;
+}
+
+/* The longest chain up to the matched value that is a view of its lowest value. */
+static bool staxi_view_of(const stax_match *m, staxi_view *w) {
+    uint32_t chain[STAXI_LOOK];
+    int n = 0;
+    uint32_t v = m->root;
+    for (; n < STAXI_LOOK; n++) {
+        const staxi_node *node = staxi_rw_node(m->r, v);
+        if (node->op != STAX_OP_RESHAPE && node->op != STAX_OP_PERMUTE &&
+            node->op != STAX_OP_EXPAND && node->op != STAX_OP_SLICE)
+            break;
+        chain[n] = v;
+        v = node->sources[0];
+    }
+    if (!staxi_view_base(m, v, w)) return false;
+    while (n-- > 0) {
+        if (staxi_view_apply(m, staxi_rw_node(m->r, chain[n]), w)) continue;
+        if (!staxi_view_base(m, chain[n], w)) return false;
+    }
+    return w->base != m->root;
+}
+
+/* How to make a view from its base: each step only where it is needed. */
+typedef struct staxi_view_plan {
+    bool slices, reshapes_first, permutes, reshapes, expands;
+    int rank, middle_rank,
+        permuted; /* of the base; after the first reshape; axes of the permutation */
+    int64_t starts[STAX_MAX_RANK], stops[STAX_MAX_RANK], steps[STAX_MAX_RANK];
+    int64_t middle[STAX_MAX_RANK], axes[STAX_MAX_RANK];
+    int64_t kept[STAX_MAX_RANK]; /* the dims before the expand */
+} staxi_view_plan;
+
+/* Its weight, as that of the chain. */
+static uint64_t staxi_view_plan_weight(const staxi_rules *s, const staxi_view_plan *p,
+                                       uint64_t *times) {
+    const stax_op ops[5] = {STAX_OP_SLICE, STAX_OP_RESHAPE, STAX_OP_PERMUTE, STAX_OP_RESHAPE,
+                            STAX_OP_EXPAND};
+    const bool used[5] = {p->slices, p->reshapes_first, p->permutes, p->reshapes, p->expands};
+    uint64_t weight = 0;
+    *times = 1;
+    for (int k = 0; k < 5; k++) {
+        if (!used[k]) continue;
+        weight = s->own[ops[k]] + s->factor[ops[k]] * weight;
+        *times *= s->factor[ops[k]];
+    }
+    return weight;
+}
+
+/* Every axis of the result runs along one axis of the base: a slice, then a permutation. */
+static bool staxi_view_by_axes(const staxi_view *base, const staxi_view *w, staxi_view_plan *p) {
+    int of[STAX_MAX_RANK], n = 0, unit = 0;
+    bool used[STAX_MAX_RANK];
+    int64_t sizes[STAX_MAX_RANK];
+    memset(used, 0, sizeof used);
+    for (int a = 0; a < base->rank; a++) {
+        p->starts[a] = w->offset / base->strides[a] % base->dims[a];
+        p->steps[a] = 1;
+        sizes[a] = 1;
+    }
+    for (int d = 0; d < w->rank; d++) {
+        int64_t stride = w->strides[d] < 0 ? -w->strides[d] : w->strides[d];
+        of[d] = -1;
+        if (w->dims[d] == 1 || stride == 0) continue;
+        for (int a = 0; a < base->rank && of[d] < 0; a++)
+            if (base->dims[a] != 1 && base->strides[a] <= stride) of[d] = a;
+        if (of[d] < 0 || used[of[d]] || stride % base->strides[of[d]] != 0) return false;
+        int a = of[d];
+        used[a] = true;
+        p->steps[a] = w->strides[d] / base->strides[a];
+        sizes[a] = w->dims[d];
+        int64_t last = p->starts[a] + (sizes[a] - 1) * p->steps[a];
+        if (last < 0 || last >= base->dims[a]) return false;
+    }
+    for (int a = 0; a < base->rank; a++) {
+        int64_t stop = p->starts[a] + sizes[a] * p->steps[a];
+        p->stops[a] = stop < 0 ? STAX_NONE : stop;
+        p->slices = p->slices || p->starts[a] != 0 || p->steps[a] != 1 || sizes[a] != base->dims[a];
+    }
+    for (int d = 0; d < w->rank; d++) { /* axes of size 1 of the base stand where 1s are wanted */
+        while (unit < base->rank && (used[unit] || sizes[unit] != 1)) unit++;
+        if (of[d] >= 0)
+            p->axes[n++] = of[d];
+        else if (unit < base->rank && p->kept[d] == 1 && w->rank == base->rank)
+            p->axes[n++] = unit++;
+    }
+    if (w->rank != base->rank) /* or, all of them, in front */
+        for (int a = base->rank - 1; a >= 0; a--)
+            if (!used[a]) {
+                memmove(p->axes + 1, p->axes, (size_t)n * sizeof *p->axes);
+                p->axes[0] = a;
+                n++;
+            }
+    if (n != base->rank) return false;
+    int ordered = -1;
+    for (int d = 0; d < n; d++) { /* the order of axes of size 1 does not matter to a reshape */
+        p->permutes = p->permutes || (used[p->axes[d]] && p->axes[d] < ordered);
+        if (used[p->axes[d]]) ordered = (int)p->axes[d];
+        p->middle[d] = sizes[p->axes[d]];
+    }
+    if (!p->permutes)
+        for (int a = 0; a < n; a++) p->middle[a] = sizes[a];
+    p->permuted = p->middle_rank = n;
+    return true;
+}
+
+/* All elements of the base, once, in another order: a reshape, then a permutation. */
+static bool staxi_view_by_reshape(const staxi_view *base, const staxi_view *w, staxi_view_plan *p) {
+    int order[STAX_MAX_RANK], n = w->rank;
+    int64_t stride = 1, all = 1;
+    for (int a = 0; a < base->rank; a++) all *= base->dims[a];
+    for (int d = 0; d < n; d++) { /* by falling stride; 1s stay behind what is before them */
+        int k = d;
+        bool one = p->kept[d] == 1;
+        for (; k > 0 && !one; k--) {
+            if (p->kept[order[k - 1]] != 1 && w->strides[order[k - 1]] >= w->strides[d]) break;
+            order[k] = order[k - 1];
+        }
+        order[k] = d;
+    }
+    for (int k = n - 1; k >= 0; k--) {
+        if (p->kept[order[k]] == 1) continue;
+        if (w->strides[order[k]] != stride) return false;
+        stride *= p->kept[order[k]];
+    }
+    if (stride != all || w->offset != 0) return false;
+    for (int k = 0; k < n; k++) {
+        p->middle[k] = p->kept[order[k]];
+        p->axes[order[k]] = k;
+        p->permutes = p->permutes || order[k] != k;
+    }
+    p->permuted = p->middle_rank = n;
+    p->reshapes_first = base->rank != n;
+    for (int k = 0; k < n && !p->reshapes_first; k++)
+        p->reshapes_first = base->dims[k] != p->middle[k];
+    return true;
+}
+
+/* Whether a tensor of these dims can be expanded to the result as it is. */
+static bool staxi_view_expands(const int64_t *dims, int rank, const staxi_view *w,
+                               const int64_t *kept) {
+    int front = w->rank - rank;
+    if (front < 0) return false;
+    for (int d = 0; d < w->rank; d++)
+        if (d < front ? kept[d] != 1 : dims[d - front] != kept[d]) return false;
+    return true;
+}
+
+static stax_value staxi_build_view(const stax_match *m) {
+    staxi_view w, base;
+    staxi_view_plan plans[2];
+    int64_t now[STAX_MAX_RANK];
+    staxi_expander e = staxi_match_builder(m);
+    const staxi_rules *s = m->r->rules;
+    staxi_view_plan *p = NULL;
+    uint64_t weight, times;
+    if (!staxi_view_of(m, &w) || !staxi_view_base(m, w.base, &base)) return stax_none();
+    for (int d = 0; d < w.rank; d++)
+        if (w.dims[d] == 0) return stax_none();
+    for (int k = 0; k < 2; k++) {
+        staxi_view_plan *q = &plans[k];
+        memset(q, 0, sizeof *q);
+        for (int d = 0; d < w.rank; d++) {
+            q->kept[d] = w.strides[d] == 0 ? 1 : w.dims[d];
+            q->expands = q->expands || q->kept[d] != w.dims[d];
+        }
+        if (k ? !staxi_view_by_reshape(&base, &w, q) : !staxi_view_by_axes(&base, &w, q)) continue;
+        if (k == 0) {
+            q->reshapes = q->middle_rank != w.rank ||
+                          memcmp(q->middle, q->kept, (size_t)w.rank * sizeof *now) != 0;
+            if (q->reshapes && q->expands &&
+                staxi_view_expands(q->middle, q->middle_rank, &w, q->kept))
+                q->reshapes = false;
+        }
+        weight = staxi_view_plan_weight(s, q, &times);
+        if (weight >= w.weight || times > w.times) continue;
+        w.weight = weight;
+        w.times = times;
+        p = q;
+    }
+    if (!p) return stax_none();
+    uint32_t v = w.base;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    if (p->slices) {
+        attrs[0] = staxi_attr_list(p->starts, base.rank);
+        attrs[1] = staxi_attr_list(p->stops, base.rank);
+        attrs[2] = staxi_attr_list(p->steps, base.rank);
+        v = staxi_x_node(&e, STAX_OP_SLICE, &v, 1, attrs);
+    }
+    if (p->reshapes_first)
+        v = v ? staxi_x_attr1(&e, STAX_OP_RESHAPE, v, staxi_attr_list(p->middle, p->middle_rank))
+              : 0;
+    if (p->permutes) v = staxi_x_permute(&e, v, p->axes);
+    if (p->reshapes && v)
+        v = staxi_x_attr1(&e, STAX_OP_RESHAPE, v, staxi_attr_list(p->kept, w.rank));
+    if (p->expands && v) v = staxi_x_attr1(&e, STAX_OP_EXPAND, v, staxi_attr_list(w.dims, w.rank));
+    return staxi_value(e.to, v, e.place);
+}
+
+/* A slice of a concat or of padding that lies in one part of it. */
+static stax_value staxi_build_slice_part(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_node *below = staxi_rw_node(m->r, n->sources[0]);
+    const stax_graph *g = m->r->to;
+    staxi_expander e = staxi_match_builder(m);
+    bool concat = below->op == STAX_OP_CONCAT;
+    int rank = g->values[m->root].type.rank, axis = concat ? staxi_basis_axis(g, below) : -1;
+    int64_t starts[STAX_MAX_RANK], stops[STAX_MAX_RANK], steps[STAX_MAX_RANK], at = 0, part = 0;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t k = 0, lost = 0;
+    if (!concat &&
+        (below->op != STAX_OP_PAD || staxi_basis_pad_mode(g, below) != STAXI_PAD_CONSTANT))
+        return stax_none();
+    for (int d = 0; d < rank; d++) {
+        int64_t size, count, start = n->attrs[0].list[d], first, last, shift = 0, inner;
+        if (staxi_size_is_handle(start) ||
+            !staxi_ix_is_const(&g->root->sizes, g->values[n->sources[0]].type.dims[d], &size) ||
+            !staxi_ix_is_const(&g->root->sizes, g->values[m->root].type.dims[d], &count) ||
+            count == 0)
+            return stax_none();
+        steps[d] = n->attrs[2].list[d];
+        first = staxi_slice_first(start, steps[d], size);
+        last = first + (count - 1) * steps[d];
+        if (concat && d == axis) {
+            for (;; k++, at += part) { /* the part that holds the first index */
+                if (k == below->n_sources ||
+                    !staxi_ix_is_const(&g->root->sizes, g->values[below->sources[k]].type.dims[d],
+                                       &part))
+                    return stax_none();
+                if (first < at + part) break;
+            }
+            shift = at;
+        } else if (!concat) {
+            shift = below->attrs[0].list[d];
+            if (staxi_size_is_handle(shift) || shift < 0) return stax_none();
+        }
+        if (!staxi_ix_is_const(&g->root->sizes,
+                               g->values[below->sources[concat && d == axis ? k : 0]].type.dims[d],
+                               &inner))
+            return stax_none();
+        first -= shift;
+        last -= shift;
+        if (first < 0 || last < 0 || first >= inner || last >= inner) return stax_none();
+        starts[d] = first;
+        stops[d] = last + (steps[d] > 0 ? 1 : -1);
+        if (stops[d] < 0) stops[d] = STAX_NONE;
+    }
+    for (uint32_t i = 0; i < below->n_sources; i++)
+        lost += i != k && m->r->fails[below->sources[i]];
+    if (lost) return stax_none();
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_list(starts, rank);
+    attrs[1] = staxi_attr_list(stops, rank);
+    attrs[2] = staxi_attr_list(steps, rank);
+    return staxi_value(e.to, staxi_x_node(&e, STAX_OP_SLICE, &below->sources[k], 1, attrs),
+                       e.place);
+}
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+/* sum, prod, max, min over axes of size 1 alone: the one element, computed. */
+static stax_value staxi_build_reduce_ones(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    const staxi_type *x = &m->r->to->values[n->sources[0]].type;
+    staxi_type type = m->r->to->values[m->root].type;
+    uint32_t mask = staxi_reduce_mask(n, x->rank);
+    staxi_expander e = staxi_match_builder(m);
+    if (x->dtype != type.dtype || x->weak) return stax_none();
+    for (int d = 0; d < x->rank; d++)
+        if ((mask >> d & 1) && !staxi_ix_equals(e.to, x->dims[d], 1)) return stax_none();
+    return staxi_value(
+        e.to, staxi_x_reshape(&e, staxi_x_op1(&e, STAX_OP_QUIET, n->sources[0]), &type), e.place);
+}
+
+static stax_value staxi_build_fold(const stax_match *m) {
+    const staxi_node *n = staxi_rw_node(m->r, m->root);
+    return staxi_value(m->r->to, staxi_rw_fold(m->r, m->root), n->place);
+}
+
+/* ---- the rule sets ------------------------------------------------------------------------------
+   name, pattern, replacement, condition, build. `quiet x` is x with its NaNs settled, which is
+   what an op that computes would have done; it goes where x is computed or no float. */
+
+/* clang-format off */
+static const stax_rule staxi_rules_fold[] = {
+    {"constants",          "*",                             NULL,                NULL,                      staxi_build_fold}};
+
+/* One form for what can be written in several: numbers to the right, and older values. */
+static const stax_rule staxi_rules_canonical[] = {
+    {"quiet_of_quiet",     "quiet x",                       "x",                 staxi_when_quiet,          NULL},
+    {"cast_to_own_dtype",  "cast x",                        "x",                 staxi_when_same_dtype,     NULL},
+    {"add_order",          "add a b",                       "add b a",           staxi_when_out_of_order,   NULL},
+    {"mul_order",          "mul a b",                       "mul b a",           staxi_when_out_of_order,   NULL},
+    {"fma_order",          "fma a b c",                     "fma b a c",         staxi_when_out_of_order,   NULL},
+    {"maximum_order",      "maximum a b",                   "maximum b a",       staxi_when_out_of_order,   NULL},
+    {"minimum_order",      "minimum a b",                   "minimum b a",       staxi_when_out_of_order,   NULL},
+    {"eq_order",           "eq a b",                        "eq b a",            staxi_when_out_of_order,   NULL},
+    {"ne_order",           "ne a b",                        "ne b a",            staxi_when_out_of_order,   NULL},
+    {"lt_order",           "lt a b",                        "gt b a",            staxi_when_out_of_order,   NULL},
+    {"le_order",           "le a b",                        "ge b a",            staxi_when_out_of_order,   NULL},
+    {"gt_order",           "gt a b",                        "lt b a",            staxi_when_out_of_order,   NULL},
+    {"ge_order",           "ge a b",                        "le b a",            staxi_when_out_of_order,   NULL},
+    {"and_order",          "logical_and a b",               "logical_and b a",   staxi_when_out_of_order,   NULL},
+    {"or_order",           "logical_or a b",                "logical_or b a",    staxi_when_out_of_order,   NULL},
+    {"xor_order",          "logical_xor a b",               "logical_xor b a",   staxi_when_out_of_order,   NULL},
+    {"bits_and_order",     "bitwise_and a b",               "bitwise_and b a",   staxi_when_out_of_order,   NULL},
+    {"bits_or_order",      "bitwise_or a b",                "bitwise_or b a",    staxi_when_out_of_order,   NULL},
+    {"bits_xor_order",     "bitwise_xor a b",               "bitwise_xor b a",   staxi_when_out_of_order,   NULL}};
+
+/* Exact over all of IEEE 754 (exercise 5), and over integers that wrap. */
+static const stax_rule staxi_rules_algebra[] = {
+    /* signs */
+    {"neg_neg",            "neg (neg x)",                   "quiet x",           staxi_when_number,         NULL},
+    {"abs_neg",            "abs (neg x)",                   "abs x",             staxi_when_signed,         NULL},
+    {"abs_abs",            "abs (abs x)",                   "abs x",             staxi_when_number,         NULL},
+    {"square_neg",         "square (neg x)",                "square x",          staxi_when_number,         NULL},
+    {"square_abs",         "square (abs x)",                "square x",          staxi_when_number,         NULL},
+    {"mul_neg_neg",        "mul (neg a) (neg b)",           "mul a b",           staxi_when_number,         NULL},
+    {"div_neg_neg",        "div (neg a) (neg b)",           "div a b",           staxi_when_float,          NULL},
+    {"add_neg",            "add a (neg b)",                 "sub a b",           staxi_when_number,         NULL},
+    {"sub_neg",            "sub a (neg b)",                 "add a b",           staxi_when_number,         NULL},
+    {"mul_minus_one",      "mul x -1",                      "neg x",             staxi_when_number,         NULL},
+    {"div_minus_one",      "div x -1",                      "neg x",             staxi_when_float,          NULL},
+    {"minus_zero_sub",     "sub -0.0 x",                    "neg x",             staxi_when_float,          NULL},
+    {"neg_sub",            "neg (sub a b)",                 "sub b a",           staxi_when_integer,        NULL},
+    {"zero_sub",           "sub 0 x",                       "neg x",             staxi_when_integer,        NULL},
+    /* neutral elements */
+    {"mul_one",            "mul x 1",                       "quiet x",           staxi_when_number,         NULL},
+    {"div_one",            "div x 1",                       "quiet x",           staxi_when_float,          NULL},
+    {"floor_divide_one",   "floor_divide x 1",              "x",                 staxi_when_integer,        NULL},
+    {"pow_one",            "pow x 1",                       "quiet x",           staxi_when_number,         NULL},
+    {"add_minus_zero",     "add x -0.0",                    "quiet x",           staxi_when_float,          NULL},
+    {"sub_zero",           "sub x 0",                       "quiet x",           staxi_when_number,         NULL},
+    {"add_zero",           "add x 0",                       "x",                 staxi_when_integer,        NULL},
+    {"add_zero_unsigned",  "add x 0",                       "quiet x",           staxi_when_no_signed_zeros, NULL},
+    {"sub_minus_zero_unsigned", "sub x -0.0",               "quiet x",           staxi_when_no_signed_zeros, NULL},
+    {"maximum_of_least",   "maximum x -inf",                "quiet x",           staxi_when_float,          NULL},
+    {"minimum_of_largest", "minimum x inf",                 "quiet x",           staxi_when_float,          NULL},
+    {"fma_one",            "fma a 1 c",                     "add a c",           staxi_when_number,         NULL},
+    {"fma_minus_zero",     "fma a b -0.0",                  "mul a b",           staxi_when_float,          NULL},
+    {"fma_zero",           "fma a b 0",                     "mul a b",           staxi_when_integer,        NULL},
+    {"or_zero",            "bitwise_or x 0",                "x",                 staxi_when_integer,        NULL},
+    {"xor_zero",           "bitwise_xor x 0",               "x",                 staxi_when_integer,        NULL},
+    {"and_ones",           "bitwise_and x -1",              "x",                 staxi_when_integer,        NULL},
+    {"shift_left_zero",    "shift_left x 0",                "x",                 staxi_when_integer,        NULL},
+    {"shift_right_zero",   "shift_right x 0",               "x",                 staxi_when_integer,        NULL},
+    {"and_true",           "logical_and x true",            "x",                 staxi_when_bool,           NULL},
+    {"or_false",           "logical_or x false",            "x",                 staxi_when_bool,           NULL},
+    {"xor_false",          "logical_xor x false",           "x",                 staxi_when_bool,           NULL},
+    {"xor_true",           "logical_xor x true",            "logical_not x",     staxi_when_bool,           NULL},
+    {"eq_true",            "eq x true",                     "x",                 staxi_when_bool,           NULL},
+    {"ne_false",           "ne x false",                    "x",                 staxi_when_bool,           NULL},
+    /* absorbing elements, where there is no NaN */
+    {"mul_zero",           "mul x 0",                       "0",                 staxi_when_integer,        NULL},
+    {"and_zero",           "bitwise_and x 0",               "0",                 staxi_when_integer,        NULL},
+    {"and_false",          "logical_and x false",           "false",             staxi_when_bool,           NULL},
+    {"or_true",            "logical_or x true",             "true",              staxi_when_bool,           NULL},
+    /* an operand twice */
+    {"maximum_same",       "maximum x x",                   "quiet x",           staxi_when_number,         NULL},
+    {"minimum_same",       "minimum x x",                   "quiet x",           staxi_when_number,         NULL},
+    {"sub_same",           "sub x x",                       "0",                 staxi_when_integer,        NULL},
+    {"bits_and_same",      "bitwise_and x x",               "x",                 staxi_when_integer,        NULL},
+    {"bits_or_same",       "bitwise_or x x",                "x",                 staxi_when_integer,        NULL},
+    {"bits_xor_same",      "bitwise_xor x x",               "0",                 staxi_when_integer,        NULL},
+    {"and_same",           "logical_and x x",               "x",                 staxi_when_bool,           NULL},
+    {"or_same",            "logical_or x x",                "x",                 staxi_when_bool,           NULL},
+    {"xor_same",           "logical_xor x x",               "false",             staxi_when_bool,           NULL},
+    {"eq_same",            "eq x x",                        "true",              staxi_when_discrete,       NULL},
+    {"ne_same",            "ne x x",                        "false",             staxi_when_discrete,       NULL},
+    {"lt_same",            "lt x x",                        "false",             staxi_when_discrete,       NULL},
+    {"le_same",            "le x x",                        "true",              staxi_when_discrete,       NULL},
+    {"gt_same",            "gt x x",                        "false",             staxi_when_discrete,       NULL},
+    {"ge_same",            "ge x x",                        "true",              staxi_when_discrete,       NULL},
+    {"where_same",         "where c x x",                   "quiet x",           NULL,                      NULL},
+    {"where_true",         "where true a b",                "quiet a",           NULL,                      NULL},
+    {"where_false",        "where false a b",               "quiet b",           NULL,                      NULL},
+    {"where_not",          "where (logical_not c) a b",     "where c b a",       NULL,                      NULL},
+    /* once is enough */
+    {"relu_relu",          "relu (relu x)",                 "relu x",            staxi_when_number,         NULL},
+    {"relu_abs",           "relu (abs x)",                  "abs x",             staxi_when_float,          NULL},
+    {"abs_relu",           "abs (relu x)",                  "relu x",            staxi_when_float,          NULL},
+    {"sign_sign",          "sign (sign x)",                 "sign x",            staxi_when_number,         NULL},
+    {"floor_floor",        "floor (floor x)",               "floor x",           staxi_when_float,          NULL},
+    {"ceil_ceil",          "ceil (ceil x)",                 "ceil x",            staxi_when_float,          NULL},
+    {"round_round",        "round (round x)",               "round x",           staxi_when_float,          NULL},
+    {"trunc_trunc",        "trunc (trunc x)",               "trunc x",           staxi_when_float,          NULL},
+    {"isnan_neg",          "isnan (neg x)",                 "isnan x",           staxi_when_float,          NULL},
+    {"isnan_abs",          "isnan (abs x)",                 "isnan x",           staxi_when_float,          NULL},
+    {"isinf_neg",          "isinf (neg x)",                 "isinf x",           staxi_when_float,          NULL},
+    {"isinf_abs",          "isinf (abs x)",                 "isinf x",           staxi_when_float,          NULL},
+    {"isfinite_neg",       "isfinite (neg x)",              "isfinite x",        staxi_when_float,          NULL},
+    {"isfinite_abs",       "isfinite (abs x)",              "isfinite x",        staxi_when_float,          NULL},
+    {"maximum_twice",      "maximum (maximum a b) b",       "maximum a b",       staxi_when_number,         NULL},
+    {"minimum_twice",      "minimum (minimum a b) b",       "minimum a b",       staxi_when_number,         NULL},
+    /* negations; of < and its kin only where there is no NaN */
+    {"not_not",            "logical_not (logical_not x)",   "x",                 staxi_when_bool,           NULL},
+    {"bits_not_not",       "bitwise_not (bitwise_not x)",   "x",                 staxi_when_integer,        NULL},
+    {"not_eq",             "logical_not (eq a b)",          "ne a b",            NULL,                      NULL},
+    {"not_ne",             "logical_not (ne a b)",          "eq a b",            NULL,                      NULL},
+    {"not_lt",             "logical_not (lt a b)",          "ge a b",            staxi_when_discrete,       NULL},
+    {"not_le",             "logical_not (le a b)",          "gt a b",            staxi_when_discrete,       NULL},
+    {"not_gt",             "logical_not (gt a b)",          "le a b",            staxi_when_discrete,       NULL},
+    {"not_ge",             "logical_not (ge a b)",          "lt a b",            staxi_when_discrete,       NULL},
+    /* integers are associative; so are maximum and minimum of anything */
+    {"add_constants",      "add (add x #a) #b",             "add x (add #a #b)", staxi_when_integer,        NULL},
+    {"mul_constants",      "mul (mul x #a) #b",             "mul x (mul #a #b)", staxi_when_integer,        NULL},
+    {"maximum_constants",  "maximum (maximum x #a) #b",     "maximum x (maximum #a #b)", staxi_when_number, NULL},
+    {"minimum_constants",  "minimum (minimum x #a) #b",     "minimum x (minimum #a #b)", staxi_when_number, NULL},
+    {"bits_and_constants", "bitwise_and (bitwise_and x #a) #b", "bitwise_and x (bitwise_and #a #b)", staxi_when_integer, NULL},
+    {"bits_or_constants",  "bitwise_or (bitwise_or x #a) #b",   "bitwise_or x (bitwise_or #a #b)",   staxi_when_integer, NULL},
+    {"bits_xor_constants", "bitwise_xor (bitwise_xor x #a) #b", "bitwise_xor x (bitwise_xor #a #b)", staxi_when_integer, NULL}};
+
+static const stax_rule staxi_rules_cheaper[] = {
+    {"div_by_power",       "div x #c",                      NULL,                NULL,                      staxi_build_div_power},
+    {"mul_by_power",       "mul x #c",                      NULL,                NULL,                      staxi_build_integer_power},
+    {"floor_divide_by_power", "floor_divide x #c",          NULL,                NULL,                      staxi_build_integer_power},
+    {"remainder_by_power", "remainder x #c",                NULL,                NULL,                      staxi_build_integer_power}};
+
+static const stax_rule staxi_rules_casts[] = {
+    {"cast_cast",          "cast (cast x)",                 NULL,                NULL,                      staxi_build_cast_cast},
+    {"narrow_add",         "cast (add (cast a) (cast b))",  "add a b",           staxi_when_wraps_or_rounds_once, NULL},
+    {"narrow_sub",         "cast (sub (cast a) (cast b))",  "sub a b",           staxi_when_wraps_or_rounds_once, NULL},
+    {"narrow_mul",         "cast (mul (cast a) (cast b))",  "mul a b",           staxi_when_wraps_or_rounds_once, NULL},
+    {"narrow_div",         "cast (div (cast a) (cast b))",  "div a b",           staxi_when_rounds_once,    NULL},
+    {"narrow_sqrt",        "cast (sqrt (cast x))",          "sqrt x",            staxi_when_rounds_once,    NULL},
+    {"narrow_add_number",  "cast (add (cast a) #b)",        "add a (cast #b)",   staxi_when_wraps,          NULL},
+    {"narrow_mul_number",  "cast (mul (cast a) #b)",        "mul a (cast #b)",   staxi_when_wraps,          NULL},
+    {"narrow_bits_and",    "cast (bitwise_and (cast a) (cast b))", "bitwise_and a b", staxi_when_wraps,     NULL},
+    {"narrow_bits_or",     "cast (bitwise_or (cast a) (cast b))",  "bitwise_or a b",  staxi_when_wraps,     NULL},
+    {"narrow_bits_xor",    "cast (bitwise_xor (cast a) (cast b))", "bitwise_xor a b", staxi_when_wraps,     NULL},
+    {"narrow_bits_not",    "cast (bitwise_not (cast x))",   "bitwise_not x",     staxi_when_wraps,          NULL},
+    {"narrow_neg",         "cast (neg (cast x))",           "neg x",             staxi_when_negates,        NULL},
+    {"narrow_relu",        "cast (relu (cast x))",          "relu x",            staxi_when_selects,        NULL},
+    {"narrow_maximum",     "cast (maximum (cast a) (cast b))", "maximum a b",    staxi_when_selects,        NULL},
+    {"narrow_minimum",     "cast (minimum (cast a) (cast b))", "minimum a b",    staxi_when_selects,        NULL},
+    {"narrow_eq",          "eq (cast a) (cast b)",          "eq a b",            staxi_when_widened,        NULL},
+    {"narrow_ne",          "ne (cast a) (cast b)",          "ne a b",            staxi_when_widened,        NULL},
+    {"narrow_lt",          "lt (cast a) (cast b)",          "lt a b",            staxi_when_widened,        NULL},
+    {"narrow_le",          "le (cast a) (cast b)",          "le a b",            staxi_when_widened,        NULL},
+    {"narrow_gt",          "gt (cast a) (cast b)",          "gt a b",            staxi_when_widened,        NULL},
+    {"narrow_ge",          "ge (cast a) (cast b)",          "ge a b",            staxi_when_widened,        NULL}};
+
+/* Chains of movements as one view, as far as the affine form goes (6.4, exercise 11). */
+static const stax_rule staxi_rules_views[] = {
+    {"uniform_reshape",    "reshape x",                     NULL,                NULL,                      staxi_build_uniform},
+    {"uniform_permute",    "permute x",                     NULL,                NULL,                      staxi_build_uniform},
+    {"uniform_slice",      "slice x",                       NULL,                NULL,                      staxi_build_uniform},
+    {"uniform_unfold",     "unfold x",                      NULL,                NULL,                      staxi_build_uniform},
+    {"reshape_none",       "reshape x",                     "x",                 NULL,                      NULL},
+    {"expand_none",        "expand x",                      "x",                 NULL,                      NULL},
+    {"permute_merge",      "permute x",                     NULL,                NULL,                      staxi_build_permute},
+    {"slice_all",          "slice x",                       NULL,                NULL,                      staxi_build_slice_all},
+    {"pad_merge",          "pad x",                         NULL,                NULL,                      staxi_build_pad},
+    {"reshape_reshape",    "reshape (reshape x)",           "reshape x",         NULL,                      NULL},
+    {"expand_expand",      "expand (expand x)",             "expand x",          NULL,                      NULL},
+    {"slice_of_concat",    "slice (concat a)",              NULL,                NULL,                      staxi_build_slice_part},
+    {"slice_of_concat_2",  "slice (concat a b)",            NULL,                NULL,                      staxi_build_slice_part},
+    {"slice_of_concat_3",  "slice (concat a b c)",          NULL,                NULL,                      staxi_build_slice_part},
+    {"slice_of_pad",       "slice (pad x)",                 NULL,                NULL,                      staxi_build_slice_part},
+    {"view_by_reshape",    "reshape x",                     NULL,                NULL,                      staxi_build_view},
+    {"view_by_permute",    "permute x",                     NULL,                NULL,                      staxi_build_view},
+    {"view_by_expand",     "expand x",                      NULL,                NULL,                      staxi_build_view},
+    {"view_by_slice",      "slice x",                       NULL,                NULL,                      staxi_build_view}};
+
+static const stax_rule staxi_rules_reductions[] = {
+    {"sum_of_one",         "sum x",                         NULL,                NULL,                      staxi_build_reduce_ones},
+    {"prod_of_one",        "prod x",                        NULL,                NULL,                      staxi_build_reduce_ones},
+    {"max_of_one",         "max x",                         NULL,                NULL,                      staxi_build_reduce_ones},
+    {"min_of_one",         "min x",                         NULL,                NULL,                      staxi_build_reduce_ones}};
+
+#define STAXI_RULE_SET(name) {#name, staxi_rules_##name, (int)(sizeof staxi_rules_##name / sizeof staxi_rules_##name[0]), NULL}
+static const stax_rule_set staxi_rule_sets[] = {
+    STAXI_RULE_SET(fold), STAXI_RULE_SET(canonical), STAXI_RULE_SET(algebra), STAXI_RULE_SET(cheaper),
+    STAXI_RULE_SET(casts), STAXI_RULE_SET(views), STAXI_RULE_SET(reductions)};
+#undef STAXI_RULE_SET
+/* clang-format on */
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+static bool staxi_rw_no_memory(staxi_rewriter *r) { return staxi_no_graph_memory(r->to, 0); }
+
+/* Room in the tables for every value that the graph has now. */
+static bool staxi_rw_room(staxi_rewriter *r) {
+    const stax_allocator *a = r->rules->a;
+    return (staxi_grow(a, (void **)&r->next, &r->cap_next, r->to->n_values + 1, sizeof *r->next) &&
+            staxi_grow(a, (void **)&r->fails, &r->cap_fails, r->to->n_values + 1,
+                       sizeof *r->fails)) ||
+           staxi_rw_no_memory(r);
+}
+
+/* A node as another one has it, with other operands; the types are those of the old results in
+   `types`. The first value, 0 without memory. */
+static uint32_t staxi_rw_push(staxi_rewriter *r, const staxi_node *n, const staxi_type *types,
+                              uint32_t *sources) {
+    staxi_infer c = staxi_call(r->to, (stax_op)n->op, n->place);
+    uint32_t v;
+    c.sources = sources;
+    c.n = (int)n->n_sources;
+    c.n_regions = n->n_regions;
+    c.regions = n->regions;
+    c.attrs = (staxi_attr *)(uintptr_t)n->attrs; /* nobody writes there any more */
+    c.n_out = n->n_results;
+    c.out = (staxi_type *)(uintptr_t)types;
+    const char *order = n->order;
+    v = staxi_node_push(&c, n->data);
+    if (!v || !staxi_rw_room(r)) return 0;
+    r->to->nodes[r->to->values[v].node].order = order;
+    return v;
+}
+
+/* The node of v again, with operands that are normal. */
+static uint32_t staxi_rw_again(staxi_rewriter *r, uint32_t v) {
+    staxi_node n = *staxi_rw_node(r, v);
+    uint32_t *sources =
+        (uint32_t *)staxi_arena_push(&r->to->root->arena, n.n_sources * sizeof *sources, 4);
+    staxi_type *types =
+        (staxi_type *)staxi_arena_push(&r->to->root->arena, n.n_results * sizeof *types, 8);
+    if (!sources || !types) return staxi_rw_no_memory(r);
+    for (uint32_t k = 0; k < n.n_sources; k++) sources[k] = r->next[n.sources[k]];
+    for (uint32_t k = 0; k < n.n_results; k++) types[k] = r->to->values[n.first_value + k].type;
+    uint32_t first = staxi_rw_push(r, &n, types, sources);
+    return first ? first + r->to->values[v].result : 0;
+}
+
+/* ---- value numbering */
+
+static uint64_t staxi_attr_hash(uint64_t h, const staxi_attr *a) {
+    uint64_t bits = 0;
+    memcpy(&bits, &a->f, sizeof bits);
+    h = staxi_hash_u64(h, (uint64_t)a->kind << 32 | (uint32_t)a->n);
+    h = staxi_hash_u64(staxi_hash_u64(h, (uint64_t)a->i), bits);
+    if (a->kind == STAXI_ATTR_TEXT) h = staxi_hash_bytes(h, a->text, strlen(a->text));
+    for (int k = 0; a->kind == STAXI_ATTR_LIST && k < a->n; k++)
+        h = staxi_hash_u64(h, (uint64_t)a->list[k]);
+    return h;
+}
+
+static bool staxi_attr_same(const staxi_attr *a, const staxi_attr *b) {
+    if (a->kind != b->kind || a->n != b->n || a->i != b->i ||
+        memcmp(&a->f, &b->f, sizeof a->f) != 0)
+        return false;
+    if (a->kind == STAXI_ATTR_TEXT) return strcmp(a->text, b->text) == 0;
+    return a->kind != STAXI_ATTR_LIST || a->n <= 0 ||
+           memcmp(a->list, b->list, (size_t)a->n * sizeof *a->list) == 0;
+}
+
+/* Bytes of a constant that count: floats by their bits, so -0.0 is not 0.0 and each NaN is
+   itself. */
+static size_t staxi_const_size(const stax_graph *g, const staxi_node *n) {
+    const staxi_type *t = &g->values[n->first_value].type;
+    int64_t elements = staxi_type_elements(g, t);
+    return elements < 0 ? 0 : (size_t)elements * staxi_dtype_bytes((stax_dtype)t->dtype);
+}
+
+static bool staxi_literal_same(const staxi_literal *a, const staxi_literal *b) {
+    return a->kind == b->kind && a->above == b->above && a->integer == b->integer &&
+           memcmp(&a->real, &b->real, sizeof a->real) == 0 &&
+           memcmp(&a->single, &b->single, sizeof a->single) == 0;
+}
+
+static uint64_t staxi_node_hash(const stax_graph *g, const staxi_node *n) {
+    const staxi_type *t = &g->values[n->first_value].type;
+    uint64_t h = staxi_hash_u64(n->op, (uint64_t)t->dtype << 8 | t->rank);
+    for (uint32_t k = 0; k < n->n_sources; k++) h = staxi_hash_u64(h, n->sources[k]);
+    if (n->op == STAX_OP_CONST) {
+        const staxi_literal *l = (const staxi_literal *)n->data;
+        return t->weak ? staxi_hash_u64(h, (uint64_t)l->integer)
+                       : staxi_hash_bytes(h, n->data, staxi_const_size(g, n));
+    }
+    for (int k = 0; k < staxi_schema_count((stax_op)n->op); k++)
+        h = staxi_attr_hash(h, &n->attrs[k]);
+    return n->order ? staxi_hash_bytes(h, n->order, strlen(n->order)) : h;
+}
+
+static bool staxi_node_same(const stax_graph *g, const staxi_node *a, const staxi_node *b) {
+    const staxi_type *ta = &g->values[a->first_value].type, *tb = &g->values[b->first_value].type;
+    if (a->op != b->op || a->n_sources != b->n_sources || !staxi_type_equals(ta, tb) ||
+        ta->weak != tb->weak)
+        return false;
+    for (uint32_t k = 0; k < a->n_sources; k++)
+        if (a->sources[k] != b->sources[k]) return false;
+    if (a->op == STAX_OP_CONST) {
+        if (ta->weak)
+            return staxi_literal_same((const staxi_literal *)a->data,
+                                      (const staxi_literal *)b->data);
+        size_t bytes = staxi_const_size(g, a);
+        return bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
+    }
+    for (int k = 0; k < staxi_schema_count((stax_op)a->op); k++)
+        if (!staxi_attr_same(&a->attrs[k], &b->attrs[k])) return false;
+    if (!a->order || !b->order) return a->order == b->order;
+    return strcmp(a->order, b->order) == 0;
+}
+
+/* What rules and value numbering may touch: pure ops of one result. Markers stand where they were
+   put; a copy of a state's contents is their name. */
+static bool staxi_rw_is_pure(const staxi_rewriter *r, const staxi_node *n) {
+    staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    if (n->n_results != 1 || n->n_regions > 0 || n->op == STAX_OP_INPUT) return false;
+    if (n->op == STAX_OP_CAST && staxi_value_state(r->to, n->sources[0])) return false;
+    return cls != STAXI_CLASS_STATE && cls != STAXI_CLASS_REGION && cls != STAXI_CLASS_MARKER &&
+           cls != STAXI_CLASS_LATER;
+}
+
+/* The value that an equal node gave before, or v itself; 0 without memory. */
+static uint32_t staxi_rw_number_value(staxi_rewriter *r, uint32_t v) {
+    const staxi_node *n = staxi_rw_node(r, v);
+    uint64_t h = staxi_node_hash(r->to, n);
+    size_t cursor;
+    for (const uint32_t *u = staxi_map_first(&r->common, h, &cursor); u;
+         u = staxi_map_next(&r->common, h, &cursor)) {
+        if (*u == v || !staxi_node_same(r->to, n, staxi_rw_node(r, *u))) continue;
+        r->rules->merged++;
+        return *u;
+    }
+    return staxi_map_add(&r->common, h, v) ? v : (uint32_t)staxi_rw_no_memory(r);
+}
+
+/* ---- firing */
+
+static void staxi_rw_put_value(staxi_text *t, const stax_graph *g, uint32_t v) {
+    const staxi_literal *l = staxi_value_literal(g, v);
+    if (l)
+        staxi_put_literal(t, l);
+    else if (g->values[v].name)
+        staxi_put(t, g->values[v].name);
+    else
+        staxi_putf(t, "%%%d", (int)v);
+}
+
+/* "y = neg t" */
+static void staxi_rw_put_node(staxi_text *t, const stax_graph *g, uint32_t v) {
+    const staxi_node *n = &g->nodes[g->values[v].node];
+    staxi_rw_put_value(t, g, v);
+    if (g->values[v].type.weak || n->op == STAX_OP_INPUT) return;
+    staxi_putf(t, " = %s", staxi_op_name((stax_op)n->op));
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        staxi_put(t, k ? ", " : " ");
+        staxi_rw_put_value(t, g, n->sources[k]);
+    }
+}
+
+/* "ex.stax:7: algebra.neg_neg: y = neg t => y = x: f32[4]" */
+static void staxi_rw_put_firing(staxi_text *t, const stax_match *m, uint32_t now) {
+    const stax_graph *g = m->r->to;
+    staxi_put_place(t, g, staxi_rw_node(m->r, m->root)->place);
+    staxi_putf(t, "%s.%s: ", m->rule->set, m->rule->row->name);
+    staxi_rw_put_node(t, g, m->root);
+    staxi_put(t, " => ");
+    staxi_rw_put_node(t, g, now);
+    staxi_put(t, ": ");
+    staxi_put_type(t, g, &g->values[now].type);
+}
+
+static bool staxi_rw_trace(const stax_match *m, uint32_t now) {
+    staxi_rules *s = m->r->rules;
+    staxi_text t;
+    if (!s->trace) return true;
+    staxi_text_init(&t, s->a);
+    staxi_put(&t, "rewrite: ");
+    staxi_rw_put_firing(&t, m, now);
+    bool ok = !t.failed;
+    if (ok) s->trace(s->trace_user, t.data);
+    staxi_text_free(&t);
+    return ok || staxi_rw_no_memory(m->r);
+}
+
+/* The rule set would go on for ever, or nobody can say that it would not. */
+static bool staxi_rw_no_progress(const stax_match *m, uint32_t now) {
+    staxi_text t;
+    staxi_text_init(&t, m->r->rules->a);
+    staxi_rw_put_firing(&t, m, now);
+    staxi_graph_fail(m->r->to, STAX_E_ARGUMENT, 0,
+                     STAXI_SAY("rewriting: the rule does not lower the weight of what it replaces, "
+                               "so it could fire for ever: %s: expected a condition, or weights "
+                               "under which it does"),
+                     t.data ? t.data : "");
+    staxi_text_free(&t);
+    return false;
+}
+
+/* Tries one rule on a value with normal operands. *out: what replaces it, 0: nothing. */
+static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uint32_t *out) {
+    stax_match m;
+    uint32_t now;
+    memset(&m, 0, sizeof m);
+    m.r = r;
+    m.rule = rule;
+    m.root = v;
+    *out = 0;
+    if (rule->pattern && !staxi_term_meets(&m, rule->pattern, NULL, 0)) return true;
+    if (rule->row->when && !rule->row->when(&m)) return true;
+    if (rule->row->build) {
+        stax_value made = rule->row->build(&m);
+        now = made.graph == r->to ? made.id : 0;
+    } else {
+        staxi_expander e = staxi_match_builder(&m);
+        if (staxi_match_loses_error(&m)) return true;
+        now = staxi_term_build(&m, &e, rule->replacement, true);
+    }
+    if (r->to->root->status != STAX_OK) return false;
+    if (!staxi_rw_room(r)) return false;
+    if (now == 0 || now == v || now >= r->to->n_values) return true;
+    if (!staxi_type_equals(&r->to->values[v].type, &r->to->values[now].type) ||
+        r->to->values[now].type.weak != r->to->values[v].type.weak)
+        return true;
+    if (!staxi_weight_falls(r, v, now)) return staxi_rw_no_progress(&m, now);
+    rule->fired++;
+    *out = now;
+    return staxi_rw_trace(&m, now);
+}
+
+static bool staxi_rw_has_operand(const staxi_rewriter *r, uint32_t v, stax_op op) {
+    const staxi_node *n = staxi_rw_node(r, v);
+    for (uint32_t k = 0; k < n->n_sources; k++)
+        if (staxi_rw_node(r, n->sources[k])->op == op) return true;
+    return false;
+}
+
+/* Tries the rules for the value's op, those first that are for any. */
+static bool staxi_rw_fire(staxi_rewriter *r, uint32_t v, uint32_t *out) {
+    staxi_rules *s = r->rules;
+    const staxi_node *n = staxi_rw_node(r, v);
+    stax_op op = (stax_op)n->op;
+    bool number = false;
+    *out = 0;
+    if (op == STAX_OP_CONST) return true;
+    for (uint32_t k = 0; k < n->n_sources && k < 3; k++)
+        number = number || staxi_is_number(r->to, n, k);
+    for (int any = 1; any >= 0; any--)
+        for (uint32_t k = s->first[any ? STAX_OP_NONE : op]; k; k = s->rules[k - 1].next) {
+            staxi_rule *rule = &s->rules[k - 1];
+            if (!staxi_rule_read(s, rule)) return false;
+            if (rule->needs_number && !number) continue;
+            if (rule->needs_op && !staxi_rw_has_operand(r, v, (stax_op)rule->needs_op)) continue;
+            if (!staxi_rule_fire(r, rule, v, out)) return false;
+            if (*out) return true;
+        }
+    return true;
+}
+
+static bool staxi_rw_later(staxi_rewriter *r, uint32_t v) {
+    if (!staxi_grow(r->rules->a, (void **)&r->stack, &r->cap_stack, r->n_stack + 1,
+                    sizeof *r->stack))
+        return staxi_rw_no_memory(r);
+    r->stack[r->n_stack++] = v;
+    return true;
+}
+
+/* Can the node fail when it runs, whatever its operands do? (Or, in a region, go on for ever.) */
+static bool staxi_node_fails(const stax_graph *g, const staxi_node *n) {
+    staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    if (n->op == STAX_OP_IOTA) return false;
+    if (n->op == STAX_OP_GATHER || n->op == STAX_OP_TAKE_ALONG_AXIS)
+        return staxi_basis_index_mode(g, n) == STAXI_INDEX_ERROR;
+    return cls == STAXI_CLASS_REGION || cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_LATER ||
+           cls == STAXI_CLASS_COMPOSITE;
+}
+
+/* One step for the value on top of the stack: see to its operands, number it, fire a rule; or find
+   that it is normal. */
+static bool staxi_rw_step(staxi_rewriter *r, uint32_t v) {
+    const staxi_node *n = staxi_rw_node(r, v);
+    uint32_t now = r->next[v];
+    bool same = true, fails = false;
+    if (now && r->next[now] == now) { /* what it became is normal */
+        r->n_stack--;
+        return true;
+    }
+    if (now) {
+        if (r->next[now] && r->next[r->next[now]] == r->next[now]) {
+            r->next[v] = r->next[now];
+            return true;
+        }
+        return staxi_rw_later(r, now);
+    }
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        uint32_t s = n->sources[k], t = r->next[s];
+        if (!t || r->next[t] != t) return staxi_rw_later(r, s);
+        same = same && t == s;
+        fails = fails || r->fails[t];
+    }
+    if (!same) return (r->next[v] = staxi_rw_again(r, v)) != 0;
+    r->fails[v] = fails || staxi_node_fails(r->to, n);
+    if (staxi_rw_is_pure(r, n)) {
+        now = staxi_rw_number_value(r, v);
+        if (now == 0) return false;
+        if (now == v && !staxi_rw_fire(r, v, &now)) return false;
+    }
+    r->next[v] = now ? now : v;
+    return true;
+}
+
+/* The normal value that v becomes; 0: the reason is in the graph's status, or on the context. */
+static uint32_t staxi_rw_normal(staxi_rewriter *r, uint32_t v) {
+    if (!staxi_rw_later(r, v)) return 0;
+    while (r->n_stack > 0)
+        if (!staxi_rw_step(r, r->stack[r->n_stack - 1])) return 0;
+    return r->next[v];
+}
+
+/* ---- a graph, from its inputs to its outputs ------------------------------------------------- */
+
+static staxi_ix staxi_rw_size(staxi_rewriter *r, staxi_ix ix) {
+    if (ix == 0) return 0;
+    if (!r->sizes[ix]) r->sizes[ix] = staxi_ix_copy(&r->to->root->sizes, &r->from->root->sizes, ix);
+    return r->sizes[ix];
+}
+
+static int64_t staxi_rw_handle(staxi_rewriter *r, int64_t size) {
+    if (!staxi_size_is_handle(size)) return size;
+    return staxi_size_handle(r->to, staxi_rw_size(r, (staxi_ix)(size - INT64_MIN / 2)));
+}
+
+static bool staxi_rw_type(staxi_rewriter *r, staxi_type *t) {
+    for (int d = 0; d < t->rank; d++)
+        if (!(t->dims[d] = staxi_rw_size(r, t->dims[d]))) return staxi_rw_no_memory(r);
+    return true;
+}
+
+/* Attributes, in the arena and with the sizes of the new graph. */
+static bool staxi_rw_attrs(staxi_rewriter *r, const staxi_node *n, const staxi_attr **out) {
+    int count =
+        n->op == STAX_OP_INPUT || n->op == STAX_OP_CONST ? 0 : staxi_schema_count((stax_op)n->op);
+    staxi_attr *attrs =
+        (staxi_attr *)staxi_graph_copy(r->to, n->attrs, (size_t)count * sizeof *attrs, 16);
+    if (!attrs) return staxi_rw_no_memory(r);
+    for (int k = 0; k < count; k++) {
+        staxi_attr *a = &attrs[k];
+        if (a->kind == STAXI_ATTR_INT && !a->n) a->i = staxi_rw_handle(r, a->i);
+        if (a->kind == STAXI_ATTR_TEXT && !(a->text = staxi_graph_text(r->to, a->text)))
+            return staxi_rw_no_memory(r);
+        if (a->kind != STAXI_ATTR_LIST || a->n <= 0) continue;
+        int64_t *list = (int64_t *)staxi_graph_copy(r->to, a->list, (size_t)a->n * sizeof *list, 8);
+        if (!list) return staxi_rw_no_memory(r);
+        for (int i = 0; i < a->n; i++) list[i] = staxi_rw_handle(r, list[i]);
+        a->list = list;
+    }
+    *out = attrs;
+    return !r->to->root->sizes.no_memory || staxi_rw_no_memory(r);
+}
+
+static bool staxi_rw_graph(staxi_rewriter *r);
+
+static void staxi_rewriter_free(staxi_rewriter *r) {
+    const stax_allocator *a = r->rules->a;
+    staxi_free(a, r->next, r->cap_next * sizeof *r->next);
+    staxi_free(a, r->fails, r->cap_fails * sizeof *r->fails);
+    staxi_free(a, r->stack, r->cap_stack * sizeof *r->stack);
+    staxi_map_free(&r->common);
+}
+
+/* The regions of a node, each rewritten by itself. */
+static bool staxi_rw_regions(staxi_rewriter *r, const staxi_node *n, stax_graph *const **out) {
+    stax_graph **regions =
+        (stax_graph **)staxi_arena_push(&r->to->root->arena, n->n_regions * sizeof *regions, 8);
+    if (!regions) return staxi_rw_no_memory(r);
+    for (uint32_t k = 0; k < n->n_regions; k++) {
+        staxi_rewriter inner;
+        bool ok;
+        memset(&inner, 0, sizeof inner);
+        staxi_map_init(&inner.common, r->rules->a);
+        inner.rules = r->rules;
+        inner.from = n->regions[k];
+        inner.sizes = r->sizes;
+        inner.to = regions[k] = staxi_region_new(r->to, n->regions[k]->name);
+        if (!inner.to) return false;
+        inner.map = (uint32_t *)staxi_arena_push(&r->to->root->arena,
+                                                 (inner.from->n_values + 1) * sizeof *inner.map, 4);
+        ok = inner.map || staxi_rw_no_memory(r);
+        for (size_t i = 0; ok && i < inner.from->n_inputs; i++) { /* captures come from here */
+            const staxi_input *in = &inner.from->inputs[i];
+            staxi_type t = inner.from->values[in->value].type;
+            uint32_t outer = in->kind == STAXI_CAPTURE ? r->map[in->outer] : 0;
+            ok = staxi_rw_type(r, &t);
+            inner.map[in->value] = ok ? staxi_input_add(inner.to, (staxi_input_kind)in->kind,
+                                                        in->name, &t, outer, n->place)
+                                      : 0;
+            ok = inner.map[in->value] != 0;
+        }
+        ok = ok && staxi_rw_graph(&inner);
+        staxi_rewriter_free(&inner);
+        if (!ok) return false;
+    }
+    *out = regions;
+    return true;
+}
+
+/* Node k of the old graph with the normal values of its operands. The first value; 0: it failed. */
+static uint32_t staxi_rw_copy(staxi_rewriter *r, const staxi_node *old) {
+    staxi_node n = *old;
+    stax_graph *to = r->to;
+    uint32_t *sources =
+        (uint32_t *)staxi_arena_push(&to->root->arena, n.n_sources * sizeof *sources, 4);
+    staxi_type *types =
+        (staxi_type *)staxi_arena_push(&to->root->arena, n.n_results * sizeof *types, 8);
+    bool assigns = staxi_is_assign(n.op);
+    if (!sources || !types) return staxi_rw_no_memory(r);
+    for (uint32_t k = 0; k < n.n_sources; k++) {
+        uint32_t s = n.sources[k];
+        sources[k] = r->fresh && r->fresh[s] && !(assigns && k == 0) ? r->fresh[s] : r->map[s];
+    }
+    for (uint32_t k = 0; k < n.n_results; k++) {
+        types[k] = r->from->values[n.first_value + k].type;
+        if (!staxi_rw_type(r, &types[k])) return 0;
+    }
+    if (!staxi_rw_attrs(r, old, &n.attrs)) return 0;
+    if (n.n_regions > 0 && !staxi_rw_regions(r, old, &n.regions)) return 0;
+    if (n.order && !(n.order = staxi_graph_text(to, n.order))) return staxi_rw_no_memory(r);
+    if (n.op == STAX_OP_CONST) {
+        size_t bytes = types[0].weak ? sizeof(staxi_literal) : staxi_const_size(r->from, old);
+        staxi_literal *l;
+        n.data = l =
+            (staxi_literal *)staxi_graph_copy(to, old->data, bytes ? bytes : 8, STAX_ALIGN);
+        if (!n.data) return staxi_rw_no_memory(r);
+        if (types[0].weak && l->text && !(l->text = staxi_graph_text(to, l->text)))
+            return staxi_rw_no_memory(r);
+    }
+    return staxi_rw_push(r, &n, types, sources);
+}
+
+/* Names help messages and printed kernels. */
+static bool staxi_rw_name(staxi_rewriter *r, uint32_t v, const char *name) {
+    if (!name || r->to->values[v].name) return true;
+    r->to->values[v].name = staxi_graph_text(r->to, name);
+    return r->to->values[v].name || staxi_rw_no_memory(r);
+}
+
+/* In a text, the name of a state means its newest contents. So where it is assigned later, rules
+   see its contents through a copy, which has a name of its own. */
+static bool staxi_rw_name_contents(staxi_rewriter *r, uint32_t old) {
+    if (r->fresh[old] == 0) return true;
+    r->fresh[old] = staxi_copy_add(r->to, r->map[old], 0);
+    return r->fresh[old] && staxi_rw_room(r) && (r->fresh[old] = staxi_rw_normal(r, r->fresh[old]));
+}
+
+/* Leaves out what outputs and states do not need, and numbers the rest anew. */
+static bool staxi_graph_sweep(stax_graph *g) {
+    staxi_expander e;
+    const uint8_t *live;
+    uint32_t *at = (uint32_t *)staxi_arena_push(&g->root->arena, (g->n_values + 1) * sizeof *at, 4);
+    size_t nodes = 1, values = 1;
+    memset(&e, 0, sizeof e);
+    e.from = e.to = g;
+    live = at ? staxi_live_values(&e) : NULL;
+    if (!live) return staxi_no_graph_memory(g, 0);
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        staxi_node n = g->nodes[k];
+        uint32_t *sources = (uint32_t *)(uintptr_t)n.sources; /* its own, see staxi_rw_push */
+        if (n.n_results > 0 && !live[n.first_value] && n.op != STAX_OP_INPUT) continue;
+        for (uint32_t i = 0; i < n.n_sources; i++) sources[i] = at[sources[i]];
+        for (uint32_t i = 0; i < n.n_regions; i++)
+            for (size_t j = 0; j < n.regions[i]->n_inputs; j++) {
+                staxi_input *in = &n.regions[i]->inputs[j];
+                if (in->kind == STAXI_CAPTURE) in->outer = at[in->outer];
+            }
+        for (uint32_t i = 0; i < n.n_results; i++) {
+            at[n.first_value + i] = (uint32_t)values;
+            g->values[values] = g->values[n.first_value + i];
+            g->values[values++].node = (uint32_t)nodes;
+        }
+        n.first_value = n.n_results ? at[n.first_value] : 0;
+        g->nodes[nodes++] = n;
+    }
+    for (size_t k = 0; k < g->n_inputs; k++) {
+        g->inputs[k].value = at[g->inputs[k].value];
+        g->inputs[k].current = at[g->inputs[k].current];
+    }
+    for (size_t k = 0; k < g->n_outputs; k++) g->outputs[k].value = at[g->outputs[k].value];
+    if (g->n_nodes > 0) {
+        g->n_nodes = nodes;
+        g->n_values = values;
+    }
+    return true;
+}
+
+/* All nodes, in their order, each made normal at once; then outputs, states and the sweep. The
+   inputs are there already. */
+static bool staxi_rw_graph(staxi_rewriter *r) {
+    const stax_graph *from = r->from;
+    bool has_states = false, is_basis = true;
+    if (!staxi_rw_room(r)) return false;
+    for (size_t k = 0; k < from->n_inputs; k++) {
+        uint32_t v = from->inputs[k].value;
+        r->next[r->map[v]] = r->map[v];
+        has_states = has_states || from->inputs[k].kind == STAXI_STATE;
+    }
+    if (has_states) {
+        r->fresh = (uint32_t *)staxi_arena_push(&r->to->root->arena,
+                                                (from->n_values + 1) * sizeof *r->fresh, 4);
+        if (!r->fresh) return staxi_rw_no_memory(r);
+        for (size_t k = 1; k < from->n_nodes; k++) /* 1: until the contents are there */
+            if (staxi_is_assign(from->nodes[k].op)) r->fresh[from->nodes[k].sources[0]] = 1;
+        for (size_t k = 0; k < from->n_inputs; k++)
+            if (!staxi_rw_name_contents(r, from->inputs[k].value)) return false;
+    }
+    for (size_t k = 1; k < from->n_nodes; k++) {
+        const staxi_node *old = &from->nodes[k];
+        uint32_t first;
+        if (old->op == STAX_OP_INPUT) continue;
+        is_basis = is_basis && !staxi_is_assign(old->op);
+        first = staxi_rw_copy(r, old);
+        if (!first) return false;
+        for (uint32_t i = 0; i < old->n_results; i++) {
+            const char *name = from->values[old->first_value + i].name;
+            uint32_t v;
+            if (!staxi_rw_name(r, first + i, name)) return false;
+            v = r->map[old->first_value + i] = staxi_rw_normal(r, first + i);
+            if (!v || !staxi_rw_name(r, v, name)) return false;
+        }
+        if (has_states && staxi_is_assign(old->op) && !staxi_rw_name_contents(r, old->first_value))
+            return false;
+    }
+    size_t n = is_basis ? staxi_plain_outputs(from) : from->n_outputs;
+    for (size_t k = 0; k < n; k++)
+        if (!staxi_output_push(r->to, from->outputs[k].name, r->map[from->outputs[k].value], 0))
+            return false;
+    for (size_t k = 0; k < from->n_inputs; k++) {
+        uint32_t now = r->map[from->inputs[k].current];
+        r->to->inputs[k].current = now;
+        if (is_basis && from->inputs[k].kind == STAXI_STATE && now != r->to->inputs[k].value &&
+            !staxi_output_push(r->to, from->inputs[k].name, now, 0))
+            return false;
+    }
+    return staxi_graph_sweep(r->to);
+}
+
+/* Options, symbols, files and inputs. */
+static bool staxi_rw_header(staxi_rewriter *r) {
+    stax_graph *to = r->to;
+    const stax_graph *g = r->from;
+    bool ok = true;
+    to->name = g->name ? staxi_graph_text(to, g->name) : NULL;
+    to->unfused = g->unfused;
+    to->no_signed_zeros = g->no_signed_zeros;
+    for (size_t k = 0; ok && k < g->n_symbols; k++)
+        ok = stax_symbol(to, g->symbols[k].name, g->symbols[k].lo, g->symbols[k].hi) != 0;
+    ok = ok && staxi_places_copy(to, g);
+    for (size_t k = 0; ok && k < g->n_inputs; k++) {
+        const staxi_input *in = &g->inputs[k];
+        staxi_type t = g->values[in->value].type;
+        uint32_t place = g->nodes[g->values[in->value].node].place;
+        ok = staxi_rw_type(r, &t);
+        r->map[in->value] =
+            ok ? staxi_input_add(to, (staxi_input_kind)in->kind, in->name, &t, 0, place) : 0;
+        ok = r->map[in->value] != 0;
+        if (!ok) break;
+        to->inputs[k].layout = in->layout;
+        for (int d = 0; d < t.rank; d++)
+            to->inputs[k].strides[d] = staxi_rw_handle(r, in->strides[d]);
+    }
+    return ok;
+}
+
+/* The counters, kept by the new graph with the names of the caller's rules. */
+static bool staxi_rules_report(staxi_rules *s, stax_graph *to) {
+    stax_rule_figures *f = (stax_rule_figures *)staxi_arena_push(
+        &to->arena, (s->n_rules + 1) * sizeof *f, sizeof(int64_t));
+    if (!f) return staxi_no_graph_memory(to, 0);
+    f->set = "common";
+    f->rule = "merge";
+    f->fired = s->merged;
+    for (size_t k = 0; k < s->n_rules; k++) {
+        const staxi_rule *rule = &s->rules[k];
+        bool copy = k < s->n_given;
+        stax_rule_figures *at = &f[k + 1];
+        at->set = copy ? staxi_graph_text(to, rule->set) : rule->set;
+        at->rule = copy ? staxi_graph_text(to, rule->row->name) : rule->row->name;
+        at->fired = rule->fired;
+        if (!at->set || !at->rule) return staxi_no_graph_memory(to, 0);
+    }
+    to->fired = f;
+    to->n_fired = s->n_rules + 1;
+    return true;
+}
+
+static void staxi_rw_to_stderr(void *user, const char *line) {
+    (void)user;
+#ifndef STAX_NO_STDIO
+    fprintf(stderr, "%s\n", line);
+#else
+    (void)line;
+#endif
+}
+
+/* All sets in the order in which they are tried, and the measure. */
+static bool staxi_rules_begin(staxi_rules *s, stax_context *ctx, const stax_rewrite_options *o) {
+    size_t n = sizeof staxi_rule_sets / sizeof staxi_rule_sets[0];
+    const char *debug = staxi_getenv("STAX_DEBUG");
+    bool ok = true;
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    s->a = staxi_allocator_of(ctx);
+    staxi_text_init(&s->why, s->a);
+    s->n_terms = 1;
+    for (int op = 0; op < STAX_OP_COUNT; op++)
+        s->own[op] = 2 * staxi_op_weight((stax_op)op, &s->factor[op]);
+    s->trace = o->trace.func;
+    s->trace_user = o->trace.user;
+    if (!s->trace && debug && strstr(debug, "rewrite")) {
+        s->trace = staxi_context_log(ctx, &s->trace_user);
+        if (!s->trace) s->trace = staxi_rw_to_stderr;
+    }
+    for (int k = 0; ok && k < o->n_sets; k++) {
+        const stax_rule_set *set = &o->sets[k];
+        if (!set->name || (set->n_rules > 0 && !set->rules)) {
+            ok = staxi_rule_fail(s, set->name, NULL, STAXI_SAY("expected a name and rules"), "", 0);
+            break;
+        }
+        for (int i = 0; ok && i < set->n_rules; i++)
+            if (!set->rules[i].name)
+                ok = staxi_rule_fail(s, set->name, NULL, STAXI_SAY("a rule has no name"), "", 0);
+        ok = ok && staxi_rules_add(s, set) && staxi_rules_weigh(s, set);
+    }
+    s->n_given = s->n_rules;
+    for (size_t k = 0; ok && k < n && !o->no_builtin; k++)
+        ok = staxi_rules_add(s, &staxi_rule_sets[k]);
+    return ok;
+}
+
+static void staxi_rules_end(staxi_rules *s) {
+    staxi_free(s->a, s->rules, s->cap_rules * sizeof *s->rules);
+    staxi_free(s->a, s->terms, s->cap_terms * sizeof *s->terms);
+    staxi_free(s->a, s->numbers, s->cap_numbers * sizeof *s->numbers);
+    staxi_text_free(&s->why);
+}
+
+/* A new graph with the same bits; NULL: the context has the reason. */
+static stax_graph *staxi_rewrite(const stax_graph *g, const stax_rewrite_options *options) {
+    stax_context *ctx = g->ctx;
+    staxi_rules rules;
+    staxi_rewriter r;
+    staxi_fpenv old;
+    stax_graph *to = NULL;
+    bool ok = staxi_rules_begin(&rules, ctx, options);
+    memset(&r, 0, sizeof r);
+    r.rules = &rules;
+    r.from = g;
+    staxi_map_init(&r.common, rules.a);
+    size_t sizes = g->sizes.n_nodes + 1;
+    if (ok) to = r.to = staxi_graph_new(ctx);
+    if (to) {
+        staxi_fpenv_enter(&old); /* constants are rounded on the way */
+        r.sizes = (staxi_ix *)staxi_alloc(rules.a, sizes * sizeof *r.sizes);
+        r.map = (uint32_t *)staxi_alloc(rules.a, (g->n_values + 1) * sizeof *r.map);
+        ok = (r.sizes && r.map) || staxi_rw_no_memory(&r);
+        if (ok) {
+            memset(r.sizes, 0, sizes * sizeof *r.sizes);
+            memset(r.map, 0, (g->n_values + 1) * sizeof *r.map);
+        }
+        ok = ok && staxi_rw_header(&r) && staxi_rw_graph(&r) && staxi_rules_report(&rules, to) &&
+             to->status == STAX_OK;
+        staxi_fpenv_leave(&old);
+        staxi_free(rules.a, r.sizes, r.sizes ? sizes * sizeof *r.sizes : 0);
+        staxi_free(rules.a, r.map, r.map ? (g->n_values + 1) * sizeof *r.map : 0);
+        staxi_rewriter_free(&r);
+    }
+    if (to && !ok) {
+        stax_graph_free(to);
+        to = NULL;
+    }
+    staxi_rules_end(&rules);
+    return to;
+}
+
+STAXDEF stax_graph *stax_rewrite(const stax_graph *g, const stax_rewrite_options *options) {
+    stax_rewrite_options o;
+    stax_graph *basis = NULL, *out = NULL;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!g) return NULL;
+    if (stax_ok(g) && g->outer) {
+        staxi_context_note(g->ctx, STAX_E_ARGUMENT,
+                           STAXI_SAY("rewriting: expected a whole graph, found a region"));
+        return NULL;
+    }
+    if (stax_ok(g) && o.basis) g = basis = staxi_decompose(g);
+    if (g && stax_ok(g))
+        out = staxi_rewrite(g, &o);
+    else if (g)
+        staxi_context_note(g->root->ctx, g->root->status, stax_graph_error(g));
+    if (basis) stax_graph_free(basis);
+    return out;
+}
+
+STAXDEF stax_graph *stax_rewritten(const stax_graph *g) {
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = true;
+    return stax_rewrite(g, &o);
+}
+
+STAXDEF int stax_graph_n_rules(const stax_graph *g) { return g ? (int)g->root->n_fired : 0; }
+
+STAXDEF bool stax_graph_rule(const stax_graph *g, int k, stax_rule_figures *out) {
+    memset(out, 0, sizeof *out);
+    if (k < 0 || k >= stax_graph_n_rules(g)) return false;
+    *out = g->root->fired[k];
+    return true;
 }
 
 /* ======================================================================================= >>queries
@@ -17843,16 +24047,6 @@ STAXDEF const char *stax_dtype_name(stax_dtype dtype) {
 STAXDEF size_t stax_dtype_bytes(stax_dtype dtype) { return staxi_dtype_ok(dtype) ? staxi_dtype_bytes(dtype) : 0; }
 
 STAXDEF stax_dtype stax_dtype_named(const char *name) { return staxi_dtype_find(name, strlen(name)); }
-
-STAXDEF stax_graph *stax_rewritten(const stax_graph *g) {
-    stax_graph *basis = g && stax_ok(g) ? staxi_decompose(g) : NULL;
-    if (basis && !stax_ok(basis)) {
-        staxi_context_note(g->ctx, stax_graph_status(basis), stax_graph_error(basis));
-        stax_graph_free(basis);
-        return NULL;
-    }
-    return basis;
-}
 
 /* ---- drawing ------------------------------------------------------------------------------------
    Every graph and region has a number; node k of it is "n<number>_<k>". A region is a cluster, drawn
@@ -17978,7 +24172,7 @@ typedef enum staxi_expr_kind {
     STAXI_EX_INDEX,  /* ix[0] as an i64                                                    */
     STAXI_EX_USE,    /* ref = stage, ix = its axes                                         */
     STAXI_EX_LOAD,   /* ref = buffer, ix = index                                           */
-    STAXI_EX_OP,     /* op over args (a cast too)                                          */
+    STAXI_EX_OP,     /* op over args (a cast too); CUSTOM: ref = its text                  */
     STAXI_EX_SELECT, /* ix[0] != 0 ? args[0] : args[1]; only the chosen arm is evaluated   */
     STAXI_EX_CANON   /* NaN becomes the quiet NaN                                          */
 } staxi_expr_kind;
@@ -17988,7 +24182,7 @@ typedef struct staxi_expr_node {
     uint16_t op;
     bool computed; /* a float that may be a NaN with any payload                           */
     uint32_t ref;
-    staxi_expr args[3];
+    staxi_expr args[STAXI_MAX_OPERANDS];
     staxi_ix ix[STAX_MAX_RANK];
     uint64_t bits;
 } staxi_expr_node;
@@ -17999,6 +24193,7 @@ typedef enum staxi_stage_kind {
     STAXI_STAGE_CHECK,
     STAXI_STAGE_SCAN,   /* running values along a line                                        */
     STAXI_STAGE_SORT,   /* lines in order: values, or where they come from                    */
+    STAXI_STAGE_CALL,   /* a C function of the user over whole tensors                            */
     STAXI_STAGE_SCATTER /* updates of what another stage has stored, one after the other      */
 } staxi_stage_kind;
 
@@ -18057,6 +24252,26 @@ typedef struct staxi_stage {
     uint32_t n_readers;
 } staxi_stage;
 
+/* One store into the memory of a state: its contents `value` are those of `before` but for the
+   places that `steps` lead to, from the outermost view inwards; there they are `data`. */
+enum { STAXI_WRITE_STEPS = 8 };
+typedef struct staxi_write {
+    uint32_t value, before; /* before = 0: all of it is overwritten                        */
+    uint32_t data;
+    uint32_t input, output; /* the state's buffers                                         */
+    uint32_t stage;
+    uint32_t copy; /* the stage that computes the data elsewhere first, 0: none            */
+    uint32_t next; /* another write with the same value                                    */
+    int n_steps;
+    const staxi_node *steps[STAXI_WRITE_STEPS]; /* slice_scatter, permute, reshape         */
+} staxi_write;
+
+/* What a schedule that went in a circle decided for the next attempt, by value. */
+enum {
+    STAXI_WRITE_COPY = 1, /* the data is computed elsewhere first, then copied             */
+    STAXI_WRITE_APART = 2 /* nobody reads these contents from the state's memory           */
+};
+
 typedef struct staxi_memo {
     uint32_t value;
     staxi_expr expr;
@@ -18086,6 +24301,13 @@ typedef struct staxi_stages {
     size_t cap_value_exprs;
     uint32_t *stage_of;  /* by graph value                                           */
     uint32_t *buffer_of; /* by graph value: inputs and constants                     */
+    const char **customs; /* the texts of custom ops                                    */
+    size_t n_customs, cap_customs;
+    uint32_t *output_of; /* by output: its buffer                                    */
+    staxi_write *writes; /* in order, those of one state together; [0] unused        */
+    size_t n_writes, cap_writes;
+    uint32_t *write_of;    /* by graph value: the first of its writes                  */
+    const uint8_t *choice; /* by graph value: STAXI_WRITE_..., see staxi_writes_order  */
     uint32_t n_vars, n_sizes, n_args;
     stax_status status;
     const char *why;
@@ -18308,18 +24530,18 @@ static staxi_ix staxi_size_of_attr(staxi_stages *p, int64_t size) {
                          staxi_size_ix((stax_graph *)(uintptr_t)p->graph, size));
 }
 
-/* reshape: the row-major position in the result, taken apart by the source's dims */
-static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
-    uint32_t src = n->sources[0];
-    const staxi_type *from = staxi_type_of(p, src), *to = staxi_type_of(p, n->first_value);
-    staxi_ix at[STAX_MAX_RANK];
+/* reshape: index ix of `dst` as an index of `src`, which has as many elements: the row-major
+   position, taken apart by the source's dims */
+static void staxi_reshape_index(staxi_stages *p, uint32_t src, uint32_t dst, const staxi_ix *ix,
+                                staxi_ix *at) {
+    const staxi_type *from = staxi_type_of(p, src), *to = staxi_type_of(p, dst);
     int f = 0, t = 0;
     /* groups of dims with equal products are independent: [a,b,c] -> [a,b*c] keeps a's index */
     while (f < from->rank || t < to->rank) {
         int f0 = f, t0 = t;
         staxi_ix pf = staxi_ix_const(&p->ix, 1), pt = pf;
         if (f < from->rank) pf = staxi_dim(p, src, f++);
-        if (t < to->rank) pt = staxi_dim(p, n->first_value, t++);
+        if (t < to->rank) pt = staxi_dim(p, dst, t++);
         while (pf != pt && (f < from->rank || t < to->rank)) {
             /* extend the side that is not a proven multiple; for constants: the smaller one */
             int64_t cf, ct;
@@ -18328,12 +24550,11 @@ static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, cons
             if ((left && f < from->rank) || t >= to->rank)
                 pf = staxi_ix_mul(&p->ix, pf, staxi_dim(p, src, f++));
             else
-                pt = staxi_ix_mul(&p->ix, pt, staxi_dim(p, n->first_value, t++));
+                pt = staxi_ix_mul(&p->ix, pt, staxi_dim(p, dst, t++));
         }
         staxi_ix flat = staxi_ix_const(&p->ix, 0);
         for (int d = t0; d < t; d++)
-            flat = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, flat, staxi_dim(p, n->first_value, d)),
-                                ix[d]);
+            flat = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, flat, staxi_dim(p, dst, d)), ix[d]);
         for (int d = f - 1; d >= f0; d--) {
             staxi_ix e = staxi_dim(p, src, d);
             at[d] = d == f0 ? flat : staxi_ix_mod(&p->ix, flat, e);
@@ -18343,7 +24564,12 @@ static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, cons
                 flat = staxi_ix_floordiv(&p->ix, flat, e);
         }
     }
-    return staxi_lower(p, src, at);
+}
+
+static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
+    staxi_ix at[STAX_MAX_RANK];
+    staxi_reshape_index(p, n->sources[0], n->first_value, ix, at);
+    return staxi_lower(p, n->sources[0], at);
 }
 
 /* pad: the index of the source, by mode; constant mode guards the load */
@@ -18376,6 +24602,29 @@ static staxi_expr staxi_lower_pad(staxi_stages *p, const staxi_node *n, const st
     if (mode != STAXI_PAD_CONSTANT || !x) return x;
     return staxi_ex_select(p, inside, x,
                            staxi_ex_const(p, from->dtype, staxi_basis_pad_value(p->graph, n)));
+}
+
+/* slice_scatter: inside the slice element (i - first) / step of v, else x */
+static staxi_expr staxi_lower_slice_scatter(staxi_stages *p, const staxi_node *n,
+                                            const staxi_ix *ix) {
+    stax_graph *g = (stax_graph *)(uintptr_t)p->graph;
+    staxi_ix at[STAX_MAX_RANK], zero = staxi_ix_const(&p->ix, 0),
+                                inside = staxi_ix_const(&p->ix, 1);
+    for (int d = 0; d < staxi_type_of(p, n->first_value)->rank; d++) {
+        int64_t step = staxi_basis_slice_step(g, n, d);
+        staxi_ix count = staxi_dim(p, n->sources[1], d),
+                 by = staxi_ix_const(&p->ix, step < 0 ? -step : step),
+                 first = staxi_ix_copy(&p->ix, &g->root->sizes, staxi_basis_slice_first(g, n, d)),
+                 i = step > 0 ? staxi_ix_sub(&p->ix, ix[d], first)
+                              : staxi_ix_sub(&p->ix, first, ix[d]);
+        at[d] = staxi_ix_floordiv(&p->ix, i, by);
+        inside = staxi_ix_and(&p->ix, inside, staxi_ix_le(&p->ix, zero, i));
+        inside = staxi_ix_and(&p->ix, inside, staxi_ix_lt(&p->ix, at[d], count));
+        inside =
+            staxi_ix_and(&p->ix, inside, staxi_ix_eq(&p->ix, staxi_ix_mod(&p->ix, i, by), zero));
+    }
+    return staxi_ex_select(p, inside, staxi_lower(p, n->sources[1], at),
+                           staxi_lower(p, n->sources[0], ix));
 }
 
 static staxi_expr staxi_lower_concat(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
@@ -18483,6 +24732,8 @@ static staxi_expr staxi_lower_movement(staxi_stages *p, const staxi_node *n, con
             return staxi_lower_reshape(p, n, ix);
         case STAX_OP_PAD:
             return staxi_lower_pad(p, n, ix);
+        case STAX_OP_SLICE_SCATTER:
+            return staxi_lower_slice_scatter(p, n, ix);
         case STAX_OP_CONCAT:
             return staxi_lower_concat(p, n, ix);
         case STAX_OP_PERMUTE:
@@ -18539,9 +24790,35 @@ static staxi_expr staxi_lower_const(staxi_stages *p, uint32_t value, const staxi
     return staxi_ex_at(p, STAXI_EX_LOAD, t->dtype, p->buffer_of[value], ix, t->rank);
 }
 
+static staxi_expr staxi_lower_custom(staxi_stages *p, stax_op op, int dtype, const char *text,
+                                     const staxi_expr *args, int n_args) {
+    staxi_expr_node n;
+    size_t k = 0;
+    while (k < p->n_customs && strcmp(p->customs[k], text) != 0) k++;
+    if (k == p->n_customs) {
+        if (!staxi_grow(p->a, (void **)&p->customs, &p->cap_customs, k + 1, sizeof *p->customs)) {
+            staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+            return 0;
+        }
+        p->customs[p->n_customs++] = text;
+    }
+    memset(&n, 0, sizeof n);
+    n.kind = STAXI_EX_OP;
+    n.op = (uint16_t)op;
+    n.dtype = (uint8_t)dtype;
+    n.n_args = (uint8_t)n_args;
+    n.computed = staxi_dtype_is_float(dtype);
+    n.ref = (uint32_t)k;
+    for (int i = 0; i < n_args; i++) {
+        n.args[i] = op == STAX_OP_CUSTOM ? staxi_ex_canon(p, args[i]) : args[i];
+        if (!n.args[i]) return 0;
+    }
+    return staxi_ex_intern(p, &n);
+}
+
 static staxi_expr staxi_lower_elementwise(staxi_stages *p, uint32_t value, const staxi_node *n,
                                           const staxi_ix *ix) {
-    staxi_expr args[3] = {0, 0, 0};
+    staxi_expr args[STAXI_MAX_OPERANDS] = {0};
     for (uint32_t k = 0; k < n->n_sources; k++) {
         args[k] = staxi_lower(p, n->sources[k], ix);
         if (!args[k]) return 0;
@@ -18550,6 +24827,9 @@ static staxi_expr staxi_lower_elementwise(staxi_stages *p, uint32_t value, const
     }
     if (n->op == STAX_OP_CAST && p->exprs[args[0]].dtype == staxi_type_of(p, value)->dtype)
         return args[0];
+    if (n->op == STAX_OP_CUSTOM)
+        return staxi_lower_custom(p, STAX_OP_CUSTOM, staxi_type_of(p, value)->dtype,
+                                  n->attrs[0].text, args, (int)n->n_sources);
     return staxi_ex_op(p, (stax_op)n->op, staxi_type_of(p, value)->dtype, args, (int)n->n_sources);
 }
 
@@ -18599,7 +24879,8 @@ static staxi_expr staxi_lower(staxi_stages *p, uint32_t value, const staxi_ix *i
     int rank = staxi_type_of(p, value)->rank;
     for (int d = 0; d < rank; d++)
         if (!ix[d]) {
-            staxi_stages_fail(p, p->ix.no_memory ? STAX_E_MEMORY : STAX_E_OVERFLOW,
+            bool memory = p->ix.no_memory || p->graph->root->sizes.no_memory;
+            staxi_stages_fail(p, memory ? STAX_E_MEMORY : STAX_E_OVERFLOW,
                               "an index does not fit in 64 bits");
             return 0;
         }
@@ -18762,6 +25043,7 @@ static int staxi_op_cost(stax_op op) {
         case STAX_OP_BITCAST:
         case STAX_OP_NEG:
         case STAX_OP_ABS:
+        case STAX_OP_QUIET:
         case STAX_OP_ADD:
         case STAX_OP_SUB:
         case STAX_OP_MUL:
@@ -18823,18 +25105,36 @@ static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uin
     return false;
 }
 
+/* Is the value read from the memory of a state, once it has been written there? */
+static bool staxi_is_in_state(const staxi_stages *p, uint32_t v) {
+    return p->write_of[v] && !(p->choice[v] & STAXI_WRITE_APART);
+}
+
+/* The value that a chain of views looks at. A contraction reads the views themselves: windows of an
+   image, say, are never written out. */
+static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r, uint32_t v) {
+    const staxi_node *n = staxi_producer(p, v);
+    while (staxi_class_of((stax_op)n->op) == STAXI_CLASS_MOVEMENT && n->n_sources == 1 &&
+           !r->hard[v] && !r->soft[v] && r->cost[n->sources[0]] > 0) {
+        v = n->sources[0];
+        n = staxi_producer(p, v);
+    }
+    return v;
+}
+
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
     bool guarded =
-        n->op == STAX_OP_CONCAT ||
+        n->op == STAX_OP_CONCAT || n->op == STAX_OP_SLICE_SCATTER ||
         (n->op == STAX_OP_PAD && staxi_basis_pad_mode(p->graph, n) == STAXI_PAD_CONSTANT);
     for (uint32_t k = 0; k < n->n_sources; k++) {
         uint32_t s = n->sources[k];
         int sc = staxi_class_of((stax_op)n->op);
         bool contract = sc == STAXI_CLASS_CONTRACT;
-        if ((contract && r->cost[s] > 0) ||
-            (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k)))
+        if (contract && r->cost[s] > 0)
+            r->hard[staxi_below_views(p, r, s)] = 1;
+        else if (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k))
             r->hard[s] = 1;
         if (r->hard[s] || r->soft[s]) continue;
         cost += r->cost[s];
@@ -18844,7 +25144,8 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
     }
     int class_ = staxi_class_of((stax_op)n->op);
     if (class_ == STAXI_CLASS_REDUCE || class_ == STAXI_CLASS_CONTRACT ||
-        class_ == STAXI_CLASS_SCAN || class_ == STAXI_CLASS_SORT || class_ == STAXI_CLASS_SCATTER) {
+        class_ == STAXI_CLASS_SCAN || class_ == STAXI_CLASS_SORT || class_ == STAXI_CLASS_SCATTER ||
+        class_ == STAXI_CLASS_CALL) {
         r->hard[v] = 1;
         cost = depth = 0;
     } else if (class_ == STAXI_CLASS_SOURCE) {
@@ -18855,6 +25156,7 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
     } else if (r->uses[v] > 1 && cost >= STAXI_COST_DEAR) {
         r->soft[v] = 1;
     }
+    if (staxi_is_in_state(p, v)) r->hard[v] = 1;
     r->cost[v] = cost;
     r->depth[v] = depth;
 }
@@ -18869,12 +25171,12 @@ static bool staxi_realize_init(staxi_stages *p, staxi_realize *r) {
     r->selects = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     if (!r->uses || !r->cost || !r->depth || !r->hard || !r->soft || !r->selects) return false;
     for (size_t k = 0; k < p->graph->n_outputs; k++) r->uses[p->graph->outputs[k].value]++;
-    for (size_t k = p->graph->n_nodes; k-- > 1;) { /* what no output needs reads nothing */
+    for (size_t k = p->graph->n_nodes; k-- > 1;) { /* only what is needed counts as a reader */
         const staxi_node *node = &p->graph->nodes[k];
-        bool needed = false;
+        bool used = false;
         for (uint32_t i = 0; i < node->n_results; i++)
-            needed = needed || r->uses[node->first_value + i] > 0;
-        for (uint32_t i = 0; needed && i < node->n_sources; i++) r->uses[node->sources[i]]++;
+            used = used || r->uses[node->first_value + i];
+        for (uint32_t s = 0; used && s < node->n_sources; s++) r->uses[node->sources[s]]++;
     }
     for (uint32_t v = 1; v < n; v++) staxi_realize_value(p, r, v);
     return true;
@@ -19144,7 +25446,7 @@ static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     if (!s) return false;
     uint32_t id = (uint32_t)p->n_stages - 1;
     staxi_ix ix[STAX_MAX_RANK];
-    s->op_name = staxi_op_name((stax_op)n->op);
+    s->op_name = staxi_written_op_name(n);
     s->place = n->place;
     staxi_stage_domain(p, s, index, ix);
     s->limit = size;
@@ -19156,33 +25458,248 @@ static bool staxi_stage_check(staxi_stages *p, uint32_t value) {
     return e != 0;
 }
 
-/* A stage for every output; an output that some stage already stores elsewhere is copied. */
-static bool staxi_stage_outputs(staxi_stages *p) {
+/* ---- writing states ---- */
+
+/* From value q back through views that undo `steps`: the contents that they were taken from, or 0.
+   So a slice_scatter into q with those steps around it changes these contents in some places. */
+static uint32_t staxi_write_base(const staxi_stages *p, uint32_t q, const staxi_node *const *steps,
+                                 int n_steps) {
+    stax_graph *g = (stax_graph *)(uintptr_t)p->graph;
+    for (int k = n_steps - 1; k >= 0; k--) {
+        const staxi_node *s = steps[k], *n = staxi_producer(p, q);
+        if (s->op == STAX_OP_SLICE_SCATTER) {
+            if (n->op != STAX_OP_SLICE) return 0;
+            for (int d = 0; d < staxi_type_of(p, q)->rank; d++)
+                if (staxi_basis_slice_first(g, n, d) != staxi_basis_slice_first(g, s, d) ||
+                    staxi_basis_slice_step(g, n, d) != staxi_basis_slice_step(g, s, d) ||
+                    staxi_type_of(p, q)->dims[d] != staxi_type_of(p, s->sources[1])->dims[d])
+                    return 0;
+        } else if (n->op != s->op) {
+            return 0;
+        } else if (s->op == STAX_OP_PERMUTE) {
+            for (int d = 0; d < staxi_type_of(p, q)->rank; d++)
+                if (staxi_basis_permute(g, n, staxi_basis_permute(g, s, d)) != d) return 0;
+        } else if (!staxi_same_dims(staxi_type_of(p, n->sources[0]),
+                                    staxi_type_of(p, s->first_value))) {
+            return 0;
+        }
+        q = n->sources[0];
+    }
+    return q;
+}
+
+/* Finds what contents w->value change of earlier ones: undoes what functionalization built. */
+static void staxi_write_find(const staxi_stages *p, staxi_write *w) {
+    uint32_t v = w->value;
+    int n = 0;
+    w->data = v;
+    while (n < STAXI_WRITE_STEPS) {
+        const staxi_node *node = staxi_producer(p, v);
+        if (node->op == STAX_OP_SLICE_SCATTER) {
+            uint32_t base = staxi_write_base(p, node->sources[0], w->steps, n);
+            if (!base || (w->before && base != w->before)) return;
+            w->before = base;
+            w->data = v = node->sources[1];
+            w->steps[n++] = node;
+            w->n_steps = n;
+        } else if (node->op == STAX_OP_PERMUTE || node->op == STAX_OP_RESHAPE) {
+            v = node->sources[0];
+            w->steps[n++] = node;
+        } else {
+            return;
+        }
+    }
+}
+
+/* The writes of the state that is output k, the last one first, then turned round. */
+static bool staxi_writes_of_output(staxi_stages *p, size_t k) {
+    uint32_t value = p->graph->outputs[k].value, b = p->output_of[k],
+             input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
+    size_t first = p->n_writes;
+    for (bool more = true; more;) {
+        if (!staxi_grow(p->a, (void **)&p->writes, &p->cap_writes, p->n_writes + 1,
+                        sizeof *p->writes))
+            return false;
+        staxi_write *w = &p->writes[p->n_writes++];
+        memset(w, 0, sizeof *w);
+        w->value = value;
+        w->input = p->buffer_of[input];
+        w->output = b;
+        staxi_write_find(p, w);
+        more = w->before && w->before != input;
+        if (more && p->write_of[w->before]) { /* contents of another state: copied whole */
+            w->before = 0;
+            w->n_steps = 0;
+            w->data = value;
+            more = false;
+        }
+        value = w->before;
+    }
+    for (size_t i = first, j = p->n_writes - 1; i < j; i++, j--) {
+        staxi_write t = p->writes[i];
+        p->writes[i] = p->writes[j];
+        p->writes[j] = t;
+    }
+    for (size_t i = first; i < p->n_writes; i++) {
+        p->writes[i].next = p->write_of[p->writes[i].value];
+        p->write_of[p->writes[i].value] = (uint32_t)i;
+    }
+    return true;
+}
+
+/* The stage that computes the data elsewhere first. */
+static uint32_t staxi_stage_copy(staxi_stages *p, uint32_t value) {
+    uint32_t s = p->stage_of[value];
+    bool source = staxi_class_of((stax_op)staxi_producer(p, value)->op) == STAXI_CLASS_SOURCE;
+    if (s && !p->stages[s].buffer) {
+        p->stages[s].soft = false;
+        return s;
+    }
+    s = staxi_stage_map(p, value, false);
+    if (s && !source && !p->stage_of[value]) p->stage_of[value] = s;
+    return s;
+}
+
+/* Where element ix of the data lies in the state. */
+static void staxi_write_index(staxi_stages *p, const staxi_write *w, staxi_ix *ix) {
+    stax_graph *g = (stax_graph *)(uintptr_t)p->graph;
+    for (int k = w->n_steps - 1; k >= 0; k--) {
+        const staxi_node *n = w->steps[k];
+        staxi_ix at[STAX_MAX_RANK];
+        int rank = staxi_type_of(p, n->first_value)->rank;
+        if (n->op == STAX_OP_RESHAPE) staxi_reshape_index(p, n->first_value, n->sources[0], ix, at);
+        for (int d = 0; d < rank; d++) {
+            if (n->op == STAX_OP_PERMUTE) at[d] = ix[staxi_basis_permute(g, n, d)];
+            if (n->op != STAX_OP_SLICE_SCATTER) continue;
+            staxi_ix first =
+                staxi_ix_copy(&p->ix, &g->root->sizes, staxi_basis_slice_first(g, n, d));
+            staxi_ix step = staxi_ix_const(&p->ix, staxi_basis_slice_step(g, n, d));
+            at[d] = staxi_ix_add(&p->ix, first, staxi_ix_mul(&p->ix, step, ix[d]));
+        }
+        memcpy(ix, at, sizeof at);
+    }
+}
+
+/* The loops in the order of the state's axes, so that neighbours are stored one after the other. */
+static void staxi_write_loops(staxi_stages *p, staxi_stage *st, int rank) {
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    bool taken[STAX_MAX_RANK] = {false, false, false, false, false, false, false, false};
+    int n = 0;
+    for (int d = 0; d <= rank; d++) /* in the end those that no axis depends on */
+        for (int a = 0; a < st->n_domain; a++) {
+            if (taken[a] ||
+                (d < rank && !staxi_ix_depends_on(&p->ix, st->store[d], st->axes[a].var)))
+                continue;
+            taken[a] = true;
+            axes[n++] = st->axes[a];
+        }
+    memcpy(st->axes, axes, (size_t)n * sizeof *axes);
+}
+
+/* The stage of write number i. It loops over the data alone; a stage that computes just this data
+   stores it there itself. */
+static bool staxi_stage_write(staxi_stages *p, uint32_t i) {
+    staxi_write *w = &p->writes[i];
+    uint32_t copy = 0, s = p->stage_of[w->value], b = w->output;
+    int class_ = staxi_class_of((stax_op)staxi_producer(p, w->value)->op);
+    bool apart = p->choice[w->value] & STAXI_WRITE_APART;
+    if (p->choice[w->value] & STAXI_WRITE_COPY) {
+        copy = w->copy = staxi_stage_copy(p, w->data);
+        if (!copy) return false;
+    } else if (!w->before && s && !p->stages[s].buffer && !apart && !p->stages[s].fence) {
+        p->stages[s].buffer = b;
+        p->stages[s].soft = false;
+        w->stage = s;
+        return true;
+    }
+    staxi_stage *st = staxi_stage_add(p, STAXI_STAGE_MAP, w->value);
+    if (!st) return false;
+    w->stage = (uint32_t)p->n_stages - 1;
+    staxi_ix ix[STAX_MAX_RANK], at[STAX_MAX_RANK];
+    staxi_stage_domain(p, st, w->data, ix);
+    memcpy(at, ix, sizeof at);
+    staxi_write_index(p, w, at);
+    staxi_expr e = copy ? staxi_lower_use(p, copy, w->data, ix) : staxi_lower(p, w->data, ix);
+    st = &p->stages[w->stage];
+    st->expr[0] = e;
+    st->buffer = b;
+    for (int d = 0; d < p->buffers[b].rank; d++) st->store[d] = at[d];
+    staxi_write_loops(p, st, p->buffers[b].rank);
+    if (staxi_is_in_state(p, w->value) && class_ != STAXI_CLASS_SOURCE && !p->stage_of[w->value])
+        p->stage_of[w->value] = w->stage;
+    return e != 0;
+}
+
+/* ---- outputs and inputs ---- */
+
+static bool staxi_output_buffers(staxi_stages *p) {
     for (size_t k = 0; k < p->graph->n_outputs; k++) {
-        uint32_t v = p->graph->outputs[k].value;
-        uint32_t b = staxi_buffer_add(p, p->graph->outputs[k].name, STAXI_SCOPE_ARG,
-                                      staxi_type_of(p, v), p->graph);
+        uint32_t b = p->output_of[k] =
+            staxi_buffer_add(p, p->graph->outputs[k].name, STAXI_SCOPE_ARG,
+                             staxi_type_of(p, p->graph->outputs[k].value), p->graph);
         if (!b) return false;
         p->buffers[b].is_output = true;
         p->buffers[b].is_state = staxi_output_is_state(p->graph, k);
-        if (p->buffers[b].is_state) { /* the state's own memory: its layout too */
-            uint32_t input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
-            memcpy(p->buffers[b].strides, p->buffers[p->buffer_of[input]].strides,
-                   sizeof p->buffers[b].strides);
-        }
         p->buffers[b].slot = p->n_args++;
-        uint32_t s = p->stage_of[v];
-        if (p->buffers[b].is_state && !s) {
-            s = staxi_stage_map(p, v, false); /* computed whole, then copied into the state */
-            if (!s) return false;
-            p->stage_of[v] = s;
+        if (!p->buffers[b].is_state) continue;
+        uint32_t input = p->graph->inputs[staxi_output_state(p->graph, k)].value;
+        memcpy(p->buffers[b].strides, p->buffers[p->buffer_of[input]].strides,
+               sizeof p->buffers[b].strides); /* the state's own memory: its layout too */
+        if (!staxi_writes_of_output(p, k)) return false;
+    }
+    return true;
+}
+
+/* A stage for every output; an output that some stage already stores elsewhere is copied. */
+/* Element [0, 0, ...] of an operand that lies row-major in memory: of an input or constant where it
+   does, else of a stage that stores it. */
+static staxi_expr staxi_call_operand(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    const staxi_type *t = staxi_type_of(p, value);
+    staxi_ix zero[STAX_MAX_RANK];
+    uint32_t b = staxi_class_of((stax_op)n->op) == STAXI_CLASS_SOURCE ? p->buffer_of[value] : 0;
+    for (int d = 0; d < t->rank; d++) zero[d] = staxi_ix_const(&p->ix, 0);
+    if (b && n->op == STAX_OP_INPUT) {
+        staxi_ix stride = staxi_ix_const(&p->ix, 1);
+        for (int d = t->rank; d-- > 0 && b;) {
+            if (!staxi_is_one(p, p->buffers[b].dims[d]) && p->buffers[b].strides[d] != stride)
+                b = 0;
+            else
+                stride = staxi_ix_mul(&p->ix, stride, p->buffers[b].dims[d]);
         }
-        if (!s || p->stages[s].buffer || p->buffers[b].is_state) {
-            s = staxi_stage_map(p, v, false);
+    }
+    if (b) return staxi_ex_at(p, STAXI_EX_LOAD, t->dtype, b, zero, t->rank);
+    if (!p->stage_of[value]) p->stage_of[value] = staxi_stage_map(p, value, false);
+    if (!p->stage_of[value]) return 0;
+    p->stages[p->stage_of[value]].soft = false;
+    return staxi_lower_use(p, p->stage_of[value], value, zero);
+}
+
+static uint32_t staxi_stage_call(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_expr args[STAXI_MAX_OPERANDS] = {0};
+    for (uint32_t k = 0; k < n->n_sources; k++) args[k] = staxi_call_operand(p, n->sources[k]);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_CALL, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    staxi_expr e = staxi_lower_custom(p, STAX_OP_CUSTOM_CALL, staxi_type_of(p, value)->dtype,
+                                      n->attrs[0].text, args, (int)n->n_sources);
+    for (int d = 0; d < staxi_type_of(p, value)->rank; d++)
+        p->stages[id].store[d] = staxi_ix_const(&p->ix, 0);
+    p->stages[id].expr[0] = e;
+    return e ? id : 0;
+}
+
+static bool staxi_stage_outputs(staxi_stages *p) {
+    for (size_t k = 0; k < staxi_plain_outputs(p->graph); k++) {
+        uint32_t v = p->graph->outputs[k].value, s = p->stage_of[v];
+        if (!s || p->stages[s].buffer || p->stages[s].kind == STAXI_STAGE_CALL) {
+            s = staxi_stage_map(p, v,
+                                false); /* a call's result lies row-major, an output may not */
             if (!s) return false;
-            if (!p->stage_of[v] && !p->buffers[b].is_state) p->stage_of[v] = s;
+            if (!p->stage_of[v]) p->stage_of[v] = s;
         }
-        p->stages[s].buffer = b;
+        p->stages[s].buffer = p->output_of[k];
         p->stages[s].soft = false;
     }
     return true;
@@ -19211,9 +25728,11 @@ static bool staxi_stage_inputs(staxi_stages *p) {
 
 static void staxi_stages_free(staxi_stages *p) {
     staxi_free(p->a, p->buffers, p->cap_buffers * sizeof *p->buffers);
+    staxi_free(p->a, p->writes, p->cap_writes * sizeof *p->writes);
     staxi_free(p->a, p->stages, p->cap_stages * sizeof *p->stages);
     staxi_free(p->a, p->exprs, p->cap_exprs * sizeof *p->exprs);
     staxi_free(p->a, p->memos, p->cap_memos * sizeof *p->memos);
+    staxi_free(p->a, (void *)p->customs, p->cap_customs * sizeof *p->customs);
     staxi_free(p->a, p->value_leaves, p->cap_value_leaves * sizeof *p->value_leaves);
     staxi_free(p->a, p->value_exprs, p->cap_value_exprs * sizeof *p->value_exprs);
     staxi_map_free(&p->expr_map);
@@ -19229,14 +25748,17 @@ static void staxi_copy_symbols(staxi_stages *p) {
                            staxi_ix_between(p->graph->symbols[k].lo, p->graph->symbols[k].hi));
 }
 
-/* Does this stage write a state? Then every reader of the old contents must run before it. */
+/* Does this stage write a state? Then every reader of the old contents runs before it: see
+   staxi_writes_order. */
 static bool staxi_stage_writes_state(const staxi_stages *p, uint32_t stage) {
     const staxi_buffer *b = &p->buffers[p->stages[stage].buffer];
     return p->stages[stage].buffer && b->is_state;
 }
 
-/* Lowers a basis graph. On failure p->status says why; free it in any case. */
-static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const stax_graph *basis) {
+/* Lowers a basis graph. On failure p->status says why; free it in any case. `choice`: a byte for
+   each value, 0 or what a schedule in a circle left (STAXI_WRITE_...). */
+static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const stax_graph *basis,
+                                      const uint8_t *choice) {
     memset(p, 0, sizeof *p);
     p->ctx = ctx;
     p->a = staxi_allocator_of(ctx);
@@ -19246,16 +25768,21 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
     staxi_arena_init(&p->arena, p->a);
     staxi_map_init(&p->expr_map, p->a);
     staxi_map_init(&p->memo_map, p->a);
-    p->n_buffers = p->n_stages = p->n_exprs = 1;
+    p->choice = choice;
+    p->n_buffers = p->n_stages = p->n_exprs = p->n_writes = 1;
     p->n_sizes = (uint32_t)basis->n_symbols;
     staxi_realize r;
     p->stage_of = (uint32_t *)staxi_arena_push(&p->arena, basis->n_values * sizeof(uint32_t), 4);
     p->buffer_of = (uint32_t *)staxi_arena_push(&p->arena, basis->n_values * sizeof(uint32_t), 4);
-    if (!p->stage_of || !p->buffer_of || !staxi_realize_init(p, &r) ||
+    p->output_of =
+        (uint32_t *)staxi_arena_push(&p->arena, (basis->n_outputs + 1) * sizeof(uint32_t), 4);
+    p->write_of = (uint32_t *)staxi_arena_push(&p->arena, basis->n_values * sizeof(uint32_t), 4);
+    if (!p->stage_of || !p->buffer_of || !p->output_of || !p->write_of ||
         !staxi_grow(p->a, (void **)&p->exprs, &p->cap_exprs, 1, sizeof *p->exprs))
         return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     staxi_copy_symbols(p);
-    if (!staxi_stage_inputs(p)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+    if (!staxi_stage_inputs(p) || !staxi_output_buffers(p) || !staxi_realize_init(p, &r))
+        return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     for (uint32_t v = 1; v < basis->n_values; v++) {
         const staxi_node *n = staxi_producer(p, v);
         int class_ = staxi_class_of((stax_op)n->op);
@@ -19270,6 +25797,8 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
             s = staxi_stage_scan(p, v);
         else if (class_ == STAXI_CLASS_SCATTER)
             s = staxi_stage_scatter(p, v);
+        else if (class_ == STAXI_CLASS_CALL)
+            s = staxi_stage_call(p, v);
         else if (n->op == STAX_OP_TOPK && v == n->first_value && r.uses[v + 1])
             continue; /* found through the indices */
         else if (class_ == STAXI_CLASS_SORT)
@@ -19277,19 +25806,21 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
         else if (class_ == STAXI_CLASS_REGION)
             return staxi_stages_fail(p, STAX_E_NOT_BUILT,
                                      n->op == STAX_OP_COND ? "cond" : "a loop, map or scan");
-        else if (r.hard[v] || r.soft[v])
+        else if ((r.hard[v] || r.soft[v]) && !staxi_is_in_state(p, v))
             s = staxi_stage_map(p, v, !r.hard[v]);
-        else
+        else if (!p->write_of[v])
             continue;
-        if (!s) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+        if (!s && !p->write_of[v]) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
         p->stage_of[v] = s;
+        for (uint32_t i = p->write_of[v]; i; i = p->writes[i].next)
+            if (!staxi_stage_write(p, i)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     }
     if (!staxi_stage_outputs(p)) staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     return p->status;
 }
 
-/* =======================================================================================
-   >>schedule SCHEDULE  where each stage is computed and where its result lives (structure C of the
+/* ==================================================================================== >>schedule
+   SCHEDULE  where each stage is computed and where its result lives (structure C of the
    manual). In:  stages.   Out: kernels, each a nest of shared outer loops over a sequence of
    segments, and a memory plan.  Fusion is placement: a stage joins a kernel when the leading axes
    agree, every read of a member is at the member's own iteration (D 7.2, P 7.2), and no path leaves
@@ -19302,6 +25833,7 @@ typedef enum staxi_mode {
     STAXI_MODE_ROW,    /* a reduction whose contiguous axis is reduced: vectors along k    */
     STAXI_MODE_COLUMN, /* a reduction whose contiguous axis is kept: vectors across it     */
     STAXI_MODE_CHECK,
+    STAXI_MODE_CALL,
     STAXI_MODE_SCATTER /* loops over the updates                                           */
 } staxi_mode;
 
@@ -19318,6 +25850,7 @@ typedef struct staxi_segment {
 typedef struct staxi_kernel {
     uint8_t n_outer;
     bool has_reduce, alone;
+    bool writes; /* it stores into a state                                                 */
     staxi_loop_axis outer[STAX_MAX_RANK];
     staxi_segment *segments;
     size_t n_segments, cap_segments;
@@ -19334,6 +25867,13 @@ typedef struct staxi_ref {
     staxi_expr expr;
 } staxi_ref;
 
+/* Stage `after` may only start when `before` has ended, though it reads nothing of it. */
+typedef struct staxi_order_edge {
+    uint32_t before, after;
+    bool reads;   /* before reads what after overwrites                                    */
+    bool aligned; /* and each element just where it is overwritten                         */
+} staxi_order_edge;
+
 typedef struct staxi_fusion {
     uint32_t stage, kernel;
     bool done;
@@ -19348,6 +25888,11 @@ typedef struct staxi_schedule {
     size_t n_uses, cap_uses; /* grouped by reader            */
     staxi_ref *loads;
     size_t n_loads, cap_loads;
+    staxi_order_edge *orders;
+    size_t n_orders, cap_orders;
+    uint32_t *sequence;               /* all stages, each behind what it needs */
+    bool again;                       /* the stages must be built again: a choice was made   */
+    uint8_t *choice;                  /* by value                               */
     uint32_t *first_use, *first_load; /* by stage; [n_stages] ends    */
     int32_t *cost;                    /* scalar operations by stage   */
     uint8_t *mode;                    /* by stage                     */
@@ -19466,6 +26011,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     staxi_stage *st = &p->stages[k];
     s->mode[k] = st->kind == STAXI_STAGE_CHECK     ? STAXI_MODE_CHECK
                  : st->kind == STAXI_STAGE_MAP     ? STAXI_MODE_MAP
+                 : st->kind == STAXI_STAGE_CALL    ? STAXI_MODE_CALL
                  : st->kind == STAXI_STAGE_SCATTER ? STAXI_MODE_SCATTER
                                                    : STAXI_MODE_ROW;
     if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
@@ -19501,6 +26047,139 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     st->axes[st->n_domain - 1] = a;
 }
 
+/* ---- states: who must run before whom ----
+   The memory of a state holds one contents after the other. A stage that reads contents k runs
+   behind write k and before write k + 1 (distance vectors are not needed: a write kernel has one
+   nest, so within it each element must be read where it is written, and before). When these rules
+   go in a circle, some write computes its data elsewhere first, or some contents are not read from
+   the state's memory but computed from the older ones; then the stages are built again. With all
+   such choices made no write is in a circle, so it ends. */
+
+static bool staxi_order_add(staxi_schedule *s, uint32_t before, uint32_t after, bool reads) {
+    if (!staxi_grow(s->p->a, (void **)&s->orders, &s->cap_orders, s->n_orders + 1,
+                    sizeof *s->orders))
+        return false;
+    staxi_order_edge *o = &s->orders[s->n_orders++];
+    o->before = before;
+    o->after = after;
+    o->reads = reads;
+    o->aligned = false;
+    return true;
+}
+
+/* Does this LOAD or USE in stage r read just the element that stage w writes in the same iteration
+   of a common nest? */
+static bool staxi_reads_in_place(staxi_stages *p, uint32_t reader, uint32_t writer, staxi_expr e) {
+    const staxi_stage *w = &p->stages[writer], *r = &p->stages[reader];
+    const staxi_buffer *b = &p->buffers[w->buffer];
+    const staxi_expr_node *n = &p->exprs[e];
+    staxi_ix from[STAX_MAX_RANK], to[STAX_MAX_RANK];
+    if (w->kind != STAXI_STAGE_MAP || r->kind != STAXI_STAGE_MAP || r->n_domain != w->n_domain)
+        return false;
+    for (int d = 0; d < w->n_domain; d++) {
+        from[d] = w->axes[d].var;
+        to[d] = r->axes[d].var;
+    }
+    for (int d = 0, k = 0; d < b->rank; d++) {
+        bool one = staxi_is_one(p, b->dims[d]);
+        if (n->kind == STAXI_EX_USE && one) continue; /* a USE names no axis of size 1 */
+        if (!one && n->ix[k] != staxi_ix_substitute(&p->ix, w->store[d], from, to, w->n_domain))
+            return false;
+        k++;
+    }
+    return true;
+}
+
+static bool staxi_orders_of_write(staxi_schedule *s, uint32_t i) {
+    staxi_stages *p = s->p;
+    const staxi_write *w = &p->writes[i];
+    uint32_t last = i > 1 && p->writes[i - 1].output == w->output ? p->writes[i - 1].stage : 0;
+    if (last && !staxi_order_add(s, last, w->stage, false)) return false;
+    const staxi_ref *refs = last ? s->uses : s->loads;
+    size_t n = last ? s->n_uses : s->n_loads;
+    for (size_t r = 0; r < n; r++) {
+        if (refs[r].ref != (last ? last : w->input)) continue;
+        bool aligned = staxi_reads_in_place(p, refs[r].stage, w->stage, refs[r].expr);
+        if (refs[r].stage == w->stage && aligned) continue;
+        if (!staxi_order_add(s, refs[r].stage, w->stage, true)) return false;
+        s->orders[s->n_orders - 1].aligned = aligned;
+    }
+    return true;
+}
+
+/* The next stage backwards on a path of stages that could not be placed, and the kind of the edge:
+   0 it reads, 1 it reads what is overwritten, 2 writes follow each other. */
+static uint32_t staxi_blocked_by(const staxi_schedule *s, uint32_t stage, const uint8_t *placed,
+                                 int *kind) {
+    for (uint32_t u = s->first_use[stage]; u < s->first_use[stage + 1]; u++)
+        if (!placed[s->uses[u].ref]) return *kind = 0, s->uses[u].ref;
+    for (size_t o = 0; staxi_stage_writes_state(s->p, stage) && o < s->n_orders; o++)
+        if (s->orders[o].after == stage && !placed[s->orders[o].before])
+            return *kind = s->orders[o].reads ? 1 : 2, s->orders[o].before;
+    return 0;
+}
+
+static uint32_t staxi_write_of_stage(const staxi_stages *p, uint32_t stage) {
+    for (uint32_t i = 1; i < p->n_writes; i++)
+        if (p->writes[i].stage == stage) return i;
+    return 0;
+}
+
+/* Adds a choice; false: it had been made, so it cannot be what opens the circle. */
+static bool staxi_choose(staxi_schedule *s, uint32_t write, uint8_t choice) {
+    uint8_t *c = &s->choice[s->p->writes[write].value];
+    if (*c & choice) return false;
+    *c |= choice;
+    return s->again = true;
+}
+
+/* Stages wait for each other: finds a circle and the choice that opens it. The stage of the write
+   that it is about, 0: there is none. */
+static uint32_t staxi_open_circle(staxi_schedule *s, const uint8_t *placed) {
+    const staxi_stages *p = s->p;
+    uint32_t at = 1, apart = 0;
+    int kind = 0;
+    while (placed[at]) at++;
+    for (uint32_t k = 0; k < p->n_stages; k++) /* far enough back to be on the circle */
+        at = staxi_blocked_by(s, at, placed, &kind);
+    for (uint32_t start = at, once = 1; once || at != start; once = 0) {
+        at = staxi_blocked_by(s, at, placed, &kind);
+        uint32_t i = kind == 2 ? 0 : staxi_write_of_stage(p, at);
+        if (i && kind == 1 && staxi_choose(s, i, STAXI_WRITE_COPY)) return at;
+        if (i && kind == 0) apart = i;
+    }
+    return apart && staxi_choose(s, apart, STAXI_WRITE_APART) ? p->writes[apart].stage : 0;
+}
+
+/* The rules above as edges, and all stages in an order that keeps them: theirs, where it does. */
+static bool staxi_writes_order(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    uint32_t n = 0, next;
+    uint8_t *placed = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages + 1, 1);
+    s->sequence = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
+    if (!placed || !s->sequence) return false;
+    for (uint32_t i = 1; i < p->n_writes; i++)
+        if (!staxi_orders_of_write(s, i)) return false;
+    while (n + 1 < p->n_stages) {
+        next = 0;
+        for (uint32_t k = 1; k < p->n_stages; k++) {
+            int kind;
+            if (placed[k] || staxi_blocked_by(s, k, placed, &kind)) continue;
+            s->sequence[n++] = next = k;
+            placed[k] = 1;
+        }
+        if (next) continue;
+        next = staxi_open_circle(s, placed); /* taken as placed, to open others at once */
+        if (!next)
+            return s->again ||
+                   staxi_stages_fail(p, STAX_E_INTERNAL,
+                                     "stages depend on each other in a circle") == STAX_OK;
+        s->sequence[n++] = next;
+        placed[next] = 1;
+    }
+    return true;
+}
+
 /* ---- fusion ---- */
 
 static bool staxi_kernel_reaches(const staxi_schedule *s, uint32_t from, uint32_t to,
@@ -19519,6 +26198,14 @@ static bool staxi_kernel_reaches(const staxi_schedule *s, uint32_t from, uint32_
                 more = true;
             }
         }
+        for (size_t o = 0; o < s->n_orders; o++) {
+            uint32_t r = p->stages[s->orders[o].after].kernel,
+                     w = p->stages[s->orders[o].before].kernel;
+            if (r && w && seen[w] && !seen[r]) {
+                seen[r] = 1;
+                more = true;
+            }
+        }
         if (seen[to]) return true;
     }
     return false;
@@ -19533,6 +26220,44 @@ static bool staxi_same_axes(const staxi_loop_axis *a, const staxi_loop_axis *b, 
 /* A sum in lanes: f64 has half the lanes of the others. */
 static bool staxi_sums_in_lanes(const staxi_stage *st) {
     return st->kind == STAXI_STAGE_REDUCE && st->order == STAXI_ORDER_LANES;
+}
+
+/* Does a stage that writes a state compute all of its contents, element for element? Only then may
+   a USE of it be computed in its place. */
+static bool staxi_writes_whole(const staxi_stages *p, const staxi_stage *w) {
+    const staxi_buffer *b = &p->buffers[w->buffer];
+    int k = 0;
+    for (int d = 0; d < b->rank; d++) {
+        if (staxi_is_one(p, b->dims[d])) continue;
+        if (k == w->n_domain || w->store[d] != w->axes[k++].var) return false;
+    }
+    return k == w->n_domain;
+}
+
+/* Why stage k may not join kernel K for the sake of states, or NULL. Of a state that is written
+   there all reads are at the place that is written, and before: stores into states come last. */
+static const char *staxi_states_clash(staxi_schedule *s, uint32_t k, uint32_t kernel,
+                                      double *shared, uint8_t *seen) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    for (size_t o = 0; o < s->n_orders; o++) {
+        const staxi_order_edge *e = &s->orders[o];
+        uint32_t other = p->stages[e->before].kernel;
+        if (e->after != k) continue;
+        if (other == kernel && !e->aligned) return "it overwrites what is read there";
+        if (other != kernel && staxi_kernel_reaches(s, kernel, other, seen))
+            return "a path would leave the kernel and come back";
+        if (other == kernel) /* in the cache still */
+            *shared += staxi_domain_guess(p, st, st->n_domain) *
+                       (double)staxi_dtype_bytes((stax_dtype)st->dtype);
+    }
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_stage *w = &p->stages[s->uses[u].ref];
+        if (w->kernel == kernel && staxi_stage_writes_state(p, s->uses[u].ref) &&
+            !staxi_writes_whole(p, w))
+            return "it reads contents of which only a part is written there";
+    }
+    return NULL;
 }
 
 /* Does it work along lines, element after element or all at once? */
@@ -19587,10 +26312,13 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     const staxi_stage *first = &p->stages[K->first_stage];
     int mode = s->mode[k], other = s->mode[K->first_stage];
     *shared = 0;
+    bool writes = staxi_stage_writes_state(p, k);
     if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared, seen);
-    if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || staxi_is_line(st) || K->alone ||
-        st->order == STAXI_ORDER_CHAIN || staxi_stage_writes_state(p, k))
+    if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
+        staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN)
         return "it runs alone";
+    if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
+        return "a state is written, and reductions read ahead";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))
         return "one reduces columns, the other does not";
     if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
@@ -19611,6 +26339,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         return "their iteration domains differ";
     if (first->n_domain < outer || !staxi_same_axes(st->axes, first->axes, outer))
         return "their iteration domains differ";
+    const char *clash = writes || K->writes ? staxi_states_clash(s, k, kernel, shared, seen) : NULL;
+    if (clash) return clash;
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
@@ -19630,12 +26360,13 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         *shared +=
             staxi_domain_guess(p, w, w->n_domain) * (double)staxi_dtype_bytes((stax_dtype)w->dtype);
     }
-    for (uint32_t j = 1; mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) && j < k; j++)
+    for (uint32_t j = 1; mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) && j < p->n_stages;
+         j++)
         if (p->stages[j].kernel == kernel && staxi_sums_in_lanes(&p->stages[j]) &&
             (st->dtype == STAX_F64) != (p->stages[j].dtype == STAX_F64))
             return "f64 sums have other lanes";
     for (uint32_t a = s->first_load[k]; a < s->first_load[k + 1]; a++)
-        for (uint32_t j = 1; j < k; j++) {
+        for (uint32_t j = 1; j < p->n_stages; j++) {
             if (p->stages[j].kernel != kernel) continue;
             for (uint32_t b = s->first_load[j]; b < s->first_load[j + 1]; b++)
                 if (s->loads[a].ref == s->loads[b].ref) {
@@ -19671,8 +26402,10 @@ static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
     K->first_stage = k;
     K->n_outer = st->n_domain;
     K->has_reduce = st->kind == STAXI_STAGE_REDUCE;
+    K->writes = staxi_stage_writes_state(s->p, k);
     K->alone = st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SCATTER ||
-               st->order == STAXI_ORDER_CHAIN || staxi_stage_writes_state(s->p, k);
+               st->kind == STAXI_STAGE_CALL || st->order == STAXI_ORDER_CHAIN ||
+               (K->writes && st->kind != STAXI_STAGE_MAP);
     K->cost = s->cost[k];
     K->n_members = 1;
     s->p->stages[k].kernel = (uint32_t)s->n_kernels++;
@@ -19698,6 +26431,7 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k, uint8_t *seen) {
     staxi_kernel *K = &s->kernels[best];
     K->cost += s->cost[k];
     K->n_members++;
+    K->writes = K->writes || staxi_stage_writes_state(s->p, k);
     if (s->p->stages[k].kind == STAXI_STAGE_REDUCE && !K->has_reduce) {
         K->has_reduce = true;
         K->n_outer = s->p->stages[k].n_domain;
@@ -19900,15 +26634,17 @@ static bool staxi_order_kernels(staxi_schedule *s) {
             uint32_t r = p->stages[s->uses[u].stage].kernel, w = p->stages[s->uses[u].ref].kernel;
             if (r != w && !s->kernels[w].order) ready[r] = 0;
         }
+        for (size_t o = 0; o < s->n_orders; o++) {
+            uint32_t r = p->stages[s->orders[o].after].kernel,
+                     w = p->stages[s->orders[o].before].kernel;
+            if (r != w && !s->kernels[w].order) ready[r] = 0;
+        }
         uint32_t pick = 0;
         for (uint32_t K = (uint32_t)s->n_kernels - 1; K >= 1; K--) {
             if (s->kernels[K].order || !ready[K]) continue;
             bool check = s->mode[s->kernels[K].first_stage] == STAXI_MODE_CHECK;
             bool best_check = pick && s->mode[s->kernels[pick].first_stage] == STAXI_MODE_CHECK;
-            bool state = staxi_stage_writes_state(p, s->kernels[K].first_stage);
-            bool best_state = pick && staxi_stage_writes_state(p, s->kernels[pick].first_stage);
-            if (!pick || (check && !best_check) || (check == best_check && (best_state || !state)))
-                pick = K;
+            if (!pick || check || !best_check) pick = K;
         }
         if (!pick)
             return staxi_stages_fail(p, STAX_E_INTERNAL,
@@ -19972,21 +26708,25 @@ static void staxi_schedule_free(staxi_schedule *s) {
     staxi_free(a, s->kernels, s->cap_kernels * sizeof *s->kernels);
     staxi_free(a, s->uses, s->cap_uses * sizeof *s->uses);
     staxi_free(a, s->loads, s->cap_loads * sizeof *s->loads);
+    staxi_free(a, s->orders, s->cap_orders * sizeof *s->orders);
     staxi_free(a, s->fusions, s->cap_fusions * sizeof *s->fusions);
 }
 
-static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p) {
+/* s->again on return: free both, and build the stages again with the choice that was added. */
+static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint8_t *choice) {
     memset(s, 0, sizeof *s);
     s->p = p;
+    s->choice = choice;
     s->n_kernels = 1;
     s->row_bytes = staxi_ix_const(&p->ix, 0);
     bool ok = staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
-              staxi_schedule_read(s);
+              staxi_schedule_read(s) && staxi_writes_order(s);
+    if (ok && s->again) return STAX_OK;
     uint8_t *seen = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages + 2, 1);
     ok = ok && seen;
-    for (uint32_t k = 1; ok && k < p->n_stages; k++) {
-        staxi_choose_mode(s, k);
-        ok = staxi_place_stage(s, k, seen);
+    for (uint32_t i = 0; ok && i + 1 < p->n_stages; i++) {
+        staxi_choose_mode(s, s->sequence[i]);
+        ok = staxi_place_stage(s, s->sequence[i], seen);
     }
     for (uint32_t K = 1; ok && K < s->n_kernels; K++) staxi_kernel_shape(s, K);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
@@ -20021,7 +26761,8 @@ typedef enum staxi_tree_kind {
     STAXI_TREE_STORE,
     STAXI_TREE_CHECK,
     STAXI_TREE_SCAN,
-    STAXI_TREE_SORT
+    STAXI_TREE_SORT,
+    STAXI_TREE_CALL
 } staxi_tree_kind;
 typedef enum staxi_mark { STAXI_MARK_SERIAL, STAXI_MARK_PARALLEL, STAXI_MARK_VECTOR } staxi_mark;
 
@@ -20274,7 +27015,8 @@ static bool staxi_normalise_segment(staxi_trees *t, uint32_t kernel, uint32_t se
                 return false;
         return true;
     }
-    if (g->mode == STAXI_MODE_CHECK || g->mode == STAXI_MODE_SCATTER) return true;
+    if (g->mode == STAXI_MODE_CHECK || g->mode == STAXI_MODE_SCATTER || g->mode == STAXI_MODE_CALL)
+        return true;
     for (int r = 0, at = 0; r < g->n_runs; r++, at++)
         while (g->run_axes[r] > 1) {
             if (!staxi_merge_pair(t, kernel, segment, g->loops, &g->n_loops, at)) return false;
@@ -20315,7 +27057,8 @@ static bool staxi_dtype_in_lanes(int dtype, int lanes) {
 static bool staxi_op_in_lanes(const staxi_stages *p, const staxi_expr_node *n) {
     const staxi_scalar_fn *f;
     stax_dtype from = (stax_dtype)p->exprs[n->args[n->op == STAX_OP_WHERE ? 1 : 0]].dtype;
-    if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_RANDOM || n->op == STAX_OP_BITCAST)
+    if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_RANDOM || n->op == STAX_OP_BITCAST ||
+        n->op == STAX_OP_CUSTOM)
         return false;
     f = n->op == STAX_OP_CAST ? staxi_cast_find(from, (stax_dtype)n->dtype)
                               : staxi_scalar_find((stax_op)n->op, from);
@@ -20361,8 +27104,8 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         staxi_ix vec = staxi_segment_vector_var(g), c, rest;
         ++marks->now;
         if (st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SORT ||
-            st->kind == STAXI_STAGE_SCATTER || st->combine == STAXI_COMBINE_ARGMAX ||
-            st->combine == STAXI_COMBINE_ARGMIN)
+            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL ||
+            st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN)
             return false;
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
         if (st->kind == STAXI_STAGE_REDUCE && (st->dtype == STAX_BOOL || st->n_runs > 1))
@@ -20404,6 +27147,31 @@ static bool staxi_has_reader_in_kernel(const staxi_schedule *s, uint32_t k) {
     return false;
 }
 
+/* In a kernel of several stages, stores into states come last: others read the old contents. */
+static bool staxi_waits_to_write(const staxi_schedule *s, uint32_t k) {
+    return s->kernels[s->p->stages[k].kernel].n_members > 1 && staxi_stage_writes_state(s->p, k);
+}
+
+/* The new contents first, all of them, then the stores. */
+static bool staxi_tree_writes(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *each) {
+    staxi_stages *p = t->s->p;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t k = 1; k < p->n_stages; k++) {
+            const staxi_stage *st = &p->stages[k];
+            if (st->kernel != kernel || st->segment != segment || !staxi_waits_to_write(t->s, k))
+                continue;
+            uint32_t n = pass ? staxi_tree_store(t, k, t->stage_expr[0][k])
+                              : staxi_tree_add(t, STAXI_TREE_EVAL);
+            if (!n) return false;
+            if (!pass) {
+                t->nodes[n].ref = k;
+                t->nodes[n].expr[0] = t->stage_expr[0][k];
+            }
+            staxi_tree_append(t, each, n);
+        }
+    return true;
+}
+
 /* The stages of one segment as nodes: what happens for each element, and what happens after. */
 static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *each,
                                uint32_t *after, bool level) {
@@ -20427,6 +27195,13 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
             t->nodes[n].ref = k;
             t->nodes[n].expr[0] = t->stage_expr[0][k];
             t->nodes[n].limit = st->limit;
+        } else if (st->kind == STAXI_STAGE_CALL) {
+            n = staxi_tree_add(t, STAXI_TREE_CALL);
+            if (!n) return false;
+            t->nodes[n].ref = k;
+            t->nodes[n].expr[0] = t->stage_expr[0][k];
+            staxi_tree_append(t, each, n);
+            continue; /* it stores by itself */
         } else if (level &&
                    staxi_has_reader_in_kernel(t->s, k)) { /* a register for later segments */
             n = staxi_tree_add(t, STAXI_TREE_LET);
@@ -20441,13 +27216,13 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
             t->nodes[n].expr[0] = t->stage_expr[0][k];
         }
         if (n) staxi_tree_append(t, each, n);
-        if (!st->buffer) continue;
+        if (!st->buffer || staxi_waits_to_write(t->s, k)) continue;
         staxi_expr e = staxi_has_inner(st) ? staxi_register_of(t, k) : t->stage_expr[0][k];
         n = staxi_tree_store(t, k, e);
         if (!n) return false;
         staxi_tree_append(t, st->kind == STAXI_STAGE_REDUCE ? after : each, n);
     }
-    return true;
+    return staxi_tree_writes(t, kernel, segment, each);
 }
 
 static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, int n, uint32_t body,
@@ -20527,7 +27302,7 @@ static void staxi_mark_parallel(staxi_trees *t, staxi_kernel_tree *kt) {
         n = &t->nodes[n->child]; /* every slot works through all updates, but only in its part */
         if (n->kind != STAXI_TREE_LOOP) return;
     }
-    if (n->kind == STAXI_TREE_SORT) return;
+    if (n->kind == STAXI_TREE_SORT || n->kind == STAXI_TREE_CALL) return;
     if (n->next || n->kind == STAXI_TREE_LET || n->kind == STAXI_TREE_EVAL ||
         n->kind == STAXI_TREE_STORE)
         return;
@@ -20560,6 +27335,7 @@ static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree
     uint32_t body = 0;
     for (uint32_t g = 0; g < K->n_segments; g++)
         if (!staxi_tree_segment(t, kernel, g, &body)) return false;
+    if (!body) return true; /* nobody needs its values: no kernel */
     out->root = K->n_outer ? staxi_tree_loops(t, K->outer, K->n_outer, body, false) : body;
     if (!out->root) return false;
     staxi_mark_parallel(t, out);
@@ -20579,18 +27355,20 @@ static stax_status staxi_trees_build(staxi_trees *t, staxi_schedule *s) {
     memset(t, 0, sizeof *t);
     t->s = s;
     t->n_nodes = 1;
-    t->n_kernels = (uint32_t)s->n_kernels - 1;
-    t->kernels = (staxi_kernel_tree *)staxi_arena_push(&p->arena,
-                                                       (t->n_kernels + 1) * sizeof *t->kernels, 8);
+    t->kernels =
+        (staxi_kernel_tree *)staxi_arena_push(&p->arena, s->n_kernels * sizeof *t->kernels, 8);
     for (int e = 0; e < 2; e++)
         t->stage_expr[e] =
             (staxi_expr *)staxi_arena_push(&p->arena, p->n_stages * sizeof(staxi_expr), 4);
     bool ok = t->kernels && t->stage_expr[0] && t->stage_expr[1] &&
               staxi_grow(p->a, (void **)&t->nodes, &t->cap_nodes, 1, sizeof *t->nodes);
-    for (uint32_t o = 0; ok && o < t->n_kernels; o++) {
+    for (uint32_t o = 0; ok && o + 1 < s->n_kernels; o++) {
         staxi_marks marks;
+        staxi_kernel_tree *next = &t->kernels[t->n_kernels];
         memset(&marks, 0, sizeof marks);
-        ok = staxi_tree_kernel(t, s->run_order[o], &t->kernels[o], &marks);
+        memset(next, 0, sizeof *next);
+        ok = staxi_tree_kernel(t, s->run_order[o], next, &marks);
+        if (next->root) t->n_kernels++;
         staxi_free(p->a, marks.at, marks.cap * sizeof *marks.at);
     }
     if (p->ix.no_memory)
@@ -20611,7 +27389,7 @@ static const char *const staxi_lines_base[] = {
     "#error \"stax: -ffast-math and -Ofast change the bits; compile this file without them\"",
     "#endif",
     "#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16",
-    "#error \"stax: x87 arithmetic rounds twice; compile with -msse2 -mfpmath=sse\"",
+    "#error \"stax: a wider format rounds twice; compile with -msse2 -mfpmath=sse (x87) or -std=gnu99\"",
     "#endif",
     "#if defined(__clang__)",
     "#pragma STDC FP_CONTRACT OFF",
@@ -20761,7 +27539,7 @@ static const char *const staxi_lines_index[] = {
     "/* Two pointers into one workspace look unrelated: gcc's loop optimiser may otherwise express one through",
     "   the other and then lose the store. */",
     "SX_INLINE void *sx_hide(unsigned char *p) {",
-    "#if SX_GNU",
+    "#if SX_GNU && !defined(__wasm__) /* clang 14 for WebAssembly loses p here, and needs no such help */",
     "    __asm__(\"\" : \"+r\"(p));",
     "#endif",
     "    return p;",
@@ -21934,7 +28712,129 @@ static void staxi_emit_bitcast(staxi_emit *e, const staxi_expr_node *n) {
     staxi_put(e->t, to == STAX_BOOL ? " != 0)" : ")");
 }
 
+/* One function for each text and dtypes: "sx_custom_PROGRAM_TEXT_RESULT_OPERANDS". */
+static void staxi_put_custom_name(staxi_emit *e, staxi_text *t, const staxi_expr_node *n) {
+    staxi_putf(t, "sx_%s_%d_%U_%s", staxi_op_name((stax_op)n->op), e->program, (uint64_t)n->ref,
+               staxi_dtype_name((stax_dtype)n->dtype));
+    for (int k = 0; k < n->n_args; k++)
+        staxi_putf(t, "_%s", staxi_dtype_name((stax_dtype)e->p->exprs[n->args[k]].dtype));
+}
+
+static bool staxi_same_custom(const staxi_stages *p, const staxi_expr_node *a,
+                              const staxi_expr_node *b) {
+    bool same = b->kind == STAXI_EX_OP &&
+                (b->op == STAX_OP_CUSTOM || b->op == STAX_OP_CUSTOM_CALL) && a->op == b->op &&
+                a->ref == b->ref && a->dtype == b->dtype && a->n_args == b->n_args;
+    for (int k = 0; same && k < a->n_args; k++)
+        same = p->exprs[a->args[k]].dtype == p->exprs[b->args[k]].dtype;
+    return same;
+}
+
+/* The parameters of a custom op's function: scalars, or for a call pointers and shapes. */
+static void staxi_put_custom_parameters(staxi_emit *e, staxi_text *t, const staxi_expr_node *n) {
+    bool call = n->op == STAX_OP_CUSTOM_CALL;
+    staxi_putc(t, '(');
+    if (call) staxi_putf(t, "%s *out, const int64_t *out_shape, ", staxi_c_type(n->dtype));
+    for (int k = 0; k < n->n_args; k++) {
+        int dtype = e->p->exprs[n->args[k]].dtype;
+        const char *type = staxi_c_type(dtype);
+        if (k) staxi_put(t, ", ");
+        if (call)
+            staxi_putf(t, "const %s *%c, const int64_t *%c_shape", type, 'a' + k, 'a' + k);
+        else
+            staxi_putf(t, "%s %c", dtype == STAX_BOOL ? "int" : type, 'a' + k);
+    }
+    staxi_put(t, ") {\n");
+    if (call) staxi_put(t, "    (void)out; (void)out_shape;\n");
+    for (int k = 0; k < n->n_args; k++)
+        staxi_putf(t, call ? "    (void)%c; (void)%c_shape;\n" : "    (void)%c;\n", 'a' + k,
+                   'a' + k);
+}
+
+/* The user's text as a function. The compiler's messages count lines in that text. */
+static void staxi_put_custom(staxi_emit *e, staxi_text *t, const staxi_expr_node *n) {
+    const char *c = e->p->customs[n->ref];
+    bool call = n->op == STAX_OP_CUSTOM_CALL, body = call;
+    const char *result = n->dtype == STAX_BOOL ? "int" : staxi_c_type(n->dtype);
+    staxi_putf(t, "SX_FUNCTION %s ", call ? "void" : result);
+    staxi_put_custom_name(e, t, n);
+    staxi_put_custom_parameters(e, t, n);
+    for (size_t k; (k = staxi_next_identifier(&c)) > 0; c += k)
+        body = body || (k == 6 && memcmp(c, "return", 6) == 0);
+    if (!body) staxi_putf(t, "    return (%s)(\n", result);
+    staxi_putf(t, "#line 1 \"text of %s\"\n", staxi_op_name((stax_op)n->op));
+    c = e->p->customs[n->ref];
+    for (const char *from = c;; from = c) {
+        size_t k = staxi_next_identifier(&c);
+        staxi_putn(t, from, (size_t)(c - from));
+        if (k == 0) break;
+        if (staxi_scalar_named(c, k)) staxi_put(t, "sxs_");
+        staxi_putn(t, c, k);
+        c += k;
+    }
+    staxi_put(t, body ? "\n}\n" : "\n    );\n}\n");
+    staxi_put(t, "#line 1 \"kernels\"\n");
+}
+
+static void staxi_put_customs(staxi_emit *e, staxi_text *t) {
+    for (uint32_t k = 1; k < e->p->n_exprs && e->p->n_customs > 0; k++) {
+        const staxi_expr_node *n = &e->p->exprs[k];
+        uint32_t first = 1;
+        if (!staxi_same_custom(e->p, n, n)) continue;
+        while (!staxi_same_custom(e->p, n, &e->p->exprs[first])) first++;
+        if (first == k) staxi_put_custom(e, t, n);
+    }
+}
+
+static void staxi_need_custom(staxi_emit *e, const staxi_expr_node *n) {
+    const char *c = e->p->customs[n->ref];
+    for (size_t k; (k = staxi_next_identifier(&c)) > 0; c += k) {
+        const staxi_scalar_fn *f = staxi_scalar_named(c, k);
+        if (f) staxi_need(e, 0, f->name);
+    }
+}
+
+/* Calls it: an operand. */
+static void staxi_emit_custom(staxi_emit *e, const staxi_expr_node *n) {
+    staxi_need_custom(e, n);
+    staxi_put_custom_name(e, e->t, n);
+    for (int k = 0; k < n->n_args; k++) {
+        staxi_put(e->t, k ? ", " : "(");
+        staxi_emit_operand(e, n->args[k]);
+    }
+    staxi_put(e->t, n->dtype == STAX_BOOL ? ") != 0" : ")");
+}
+
+/* Calls it: a statement. */
+static void staxi_emit_call(staxi_emit *e, const staxi_tree_node *tree) {
+    const staxi_stage *st = &e->p->stages[tree->ref];
+    const staxi_expr_node n = e->p->exprs[tree->expr[0]];
+    const staxi_node *node = staxi_producer(e->p, st->value);
+    staxi_need_custom(e, &n);
+    for (int k = -1; k < n.n_args; k++) {
+        uint32_t value = k < 0 ? st->value : node->sources[k];
+        int rank = staxi_type_of(e->p, value)->rank;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t shape%d[] = {", k + 1);
+        for (int d = 0; d < rank; d++) {
+            if (d) staxi_put(e->t, ", ");
+            staxi_emit_ix(e, staxi_dim(e->p, value, d));
+        }
+        staxi_put(e->t, rank ? "};\n" : "0};\n");
+    }
+    staxi_line(e);
+    staxi_put_custom_name(e, e->t, &n);
+    staxi_putf(e->t, "(b%U, shape0", (uint64_t)st->buffer);
+    for (int k = 0; k < n.n_args; k++)
+        staxi_putf(e->t, ", b%U, shape%d", (uint64_t)e->p->exprs[n.args[k]].ref, k + 1);
+    staxi_put(e->t, ");\n");
+}
+
 static void staxi_emit_op(staxi_emit *e, const staxi_expr_node *n) {
+    if (n->op == STAX_OP_CUSTOM) {
+        staxi_emit_custom(e, n);
+        return;
+    }
     if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_RANDOM) {
         staxi_emit_random(e, n);
         return;
@@ -22130,7 +29030,8 @@ static bool staxi_node_may_be_empty(const staxi_emit *e, const staxi_tree_node *
 static void staxi_emit_hoist_list(staxi_emit *e, uint32_t list, uint64_t inner) {
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
-        for (int k = 0; k < 2; k++) staxi_emit_hoist(e, n->expr[k], inner);
+        for (int k = 0; k < 2 && n->kind != STAXI_TREE_CALL; k++)
+            staxi_emit_hoist(e, n->expr[k], inner);
         if (!staxi_node_may_be_empty(e, n)) staxi_emit_hoist_list(e, n->child, inner);
     }
 }
@@ -22924,6 +29825,17 @@ static int staxi_column_lanes(const staxi_tree_node *a) {
     return staxi_is_ordered(a) && a->order != STAXI_ORDER_CHAIN ? staxi_order_lanes(a->dtype) : 1;
 }
 
+/* Row i is in lane i % this, the most lanes of any sum. The 32 of f64 are half of 64. */
+static int staxi_column_group(const staxi_emit *e, uint32_t list) {
+    int group = 1;
+    for (; list; list = e->trees->nodes[list].next) {
+        const staxi_tree_node *a = &e->trees->nodes[list];
+        if (a->kind == STAXI_TREE_ACCUM && staxi_column_lanes(a) > group)
+            group = staxi_column_lanes(a);
+    }
+    return group;
+}
+
 static const char *staxi_columns_name(staxi_emit *e, const staxi_tree_node *a) {
     static const char *const names[4] = {"columns_sum32", "columns_prod32", "columns_sum64",
                                          "columns_prod64"};
@@ -22973,10 +29885,12 @@ static void staxi_emit_tile(staxi_emit *e, const staxi_tree_node *acc, uint32_t 
             if (a.kind == STAXI_TREE_EVAL && !finish) staxi_emit_value(e, a.expr[0]);
             if (a.kind != STAXI_TREE_ACCUM) continue;
             if (!finish) {
-                if (staxi_column_lanes(&a) > 1)
-                    staxi_format(into, sizeof into, "a%U[lane * vectors + u]", (uint64_t)a.ref);
-                else
-                    staxi_format(into, sizeof into, "a%U[u]", (uint64_t)a.ref);
+                int lanes = staxi_column_lanes(&a);
+                const char *at = lanes == 1 ? "a%U[u]"
+                                 : lanes < staxi_column_group(e, list)
+                                     ? "a%U[(lane & 31) * vectors + u]"
+                                     : "a%U[lane * vectors + u]";
+                staxi_format(into, sizeof into, at, (uint64_t)a.ref);
                 bool partial = e->partial; /* all lanes may be combined: only `left` are stored */
                 staxi_emit_value(e, a.expr[0]);
                 if (a.expr[1]) staxi_emit_value(e, a.expr[1]);
@@ -23099,7 +30013,7 @@ static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc) {
     }
     e->indent++;
     size_t scope = staxi_emit_scope_open(e);
-    int group = staxi_group_lanes(e, acc->child);
+    int group = staxi_column_group(e, acc->child);
     staxi_line(e);
     if (acc->n_runs)
         staxi_putf(e->t, "const int64_t lane = i%U %% %d;\n", id, group);
@@ -23487,6 +30401,9 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list) {
             case STAXI_TREE_SORT:
                 staxi_emit_sort(e, &n);
                 break;
+            case STAXI_TREE_CALL:
+                staxi_emit_call(e, &n);
+                break;
             default:
                 break;
         }
@@ -23523,6 +30440,7 @@ static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, s
         const staxi_tree_node *n = &e->trees->nodes[list];
         if (n->kind == STAXI_TREE_STORE) used[n->ref] |= 2;
         if (n->kind == STAXI_TREE_SORT) used[e->p->stages[n->ref].pairs] |= 2;
+        if (n->kind == STAXI_TREE_CALL) used[e->p->stages[n->ref].buffer] |= 2;
         for (int k = 0; k < 2; k++) staxi_collect_buffers_of(e, n->expr[k], used, marks);
         staxi_collect_buffers(e, n->child, used, marks);
         staxi_collect_buffers(e, n->after, used, marks);
@@ -24041,6 +30959,7 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
             vectors = vectors || programs[k]->kernels[i].lanes;
             if (!staxi_emit_kernel(&e, i)) e.failed = true;
         }
+        staxi_put_customs(&e, &before);
         staxi_put_entry(&e, &body, names[k]);
     }
     staxi_put_prelude(&e, &body, vectors, types, out);
@@ -26074,6 +32993,11 @@ static const stax_allocator *staxi_allocator_of(const stax_context *ctx) { retur
 
 static staxi_toolchain *staxi_toolchain_of(stax_context *ctx) { return &ctx->toolchain; }
 
+static stax_log_fn staxi_context_log(const stax_context *ctx, void **user) {
+    *user = ctx->options.log.user;
+    return ctx->options.log.func;
+}
+
 static void staxi_context_note(stax_context *ctx, stax_status s, const char *message) {
     size_t n = strlen(message) + 1;
     char *copy = (char *)staxi_alloc(&ctx->allocator, n);
@@ -26269,7 +33193,7 @@ struct stax_program {
     staxi_mutex mutex; /* guards the free list                                        */
     staxi_workspace *spare;
     staxi_expect *expect;      /* inputs, then outputs; NULL: calls take the long way         */
-    uint8_t *in_place;         /* [input][output]: they may be the same memory                */
+    uint8_t *in_place;         /* [input][output or written state]: they may be the same memory */
     int64_t constant_bytes;    /* the workspace when no size symbol occurs in it, else -1     */
     size_t n_outputs;          /* of the user, without states                                 */
     struct staxi_steps *steps; /* a graph with regions: what the host does, see >>steps       */
@@ -26329,20 +33253,6 @@ static bool staxi_loads_only_at(stax_program *p, staxi_expr e, uint32_t in, stax
     return true;
 }
 
-static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in, staxi_ix at,
-                                     bool same_kernel, staxi_marks *marks) {
-    for (; list; list = p->trees.nodes[list].next) {
-        const staxi_tree_node *n = &p->trees.nodes[list];
-        if (n->kind == STAXI_TREE_ACC || n->kind == STAXI_TREE_SCAN || n->kind == STAXI_TREE_SORT)
-            same_kernel = false; /* it reads ahead of what is stored */
-        for (int e = 0; e < 2; e++)
-            if (!staxi_loads_only_at(p, n->expr[e], in, at, same_kernel, marks)) return false;
-        if (!staxi_tree_loads_only_at(p, n->child, in, at, same_kernel, marks)) return false;
-        if (!staxi_tree_loads_only_at(p, n->after, in, at, same_kernel, marks)) return false;
-    }
-    return true;
-}
-
 static staxi_ix staxi_tree_store_at(const staxi_trees *t, uint32_t list, uint32_t buffer) {
     for (; list; list = t->nodes[list].next) {
         const staxi_tree_node *n = &t->nodes[list];
@@ -26354,32 +33264,59 @@ static staxi_ix staxi_tree_store_at(const staxi_trees *t, uint32_t list, uint32_
     return 0;
 }
 
-/* An output may be exactly the memory of an input only when no kernel reads that input but the one
-   that writes the output, and that one reads each element where it writes it. */
+/* The same of all expressions of a tree, and none may stand behind the store to `out`, when the
+   element has changed (*stored, which starts as true in a kernel without that store). */
+static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in, uint32_t out,
+                                     staxi_ix at, bool *stored, staxi_marks *marks) {
+    for (; list; list = p->trees.nodes[list].next) {
+        const staxi_tree_node *n = &p->trees.nodes[list];
+        bool reads_ahead = n->kind == STAXI_TREE_ACC || n->kind == STAXI_TREE_SCAN ||
+                           n->kind == STAXI_TREE_SORT;
+        bool ahead = true, *now = reads_ahead ? &ahead : stored;
+        for (int e = 0; e < 2; e++)
+            if (!staxi_loads_only_at(p, n->expr[e], in, at, !*now, marks)) return false;
+        if (n->kind == STAXI_TREE_STORE && n->ref == out) {
+            *stored = true;
+            marks->now++; /* what was computed before may be computed again */
+        }
+        if (!staxi_tree_loads_only_at(p, n->child, in, out, at, now, marks)) return false;
+        if (reads_ahead && staxi_tree_store_at(&p->trees, n->child, out))
+            *stored = true; /* a reduction reads ahead of what it stores on the way */
+        if (!staxi_tree_loads_only_at(p, n->after, in, out, at, stored, marks)) return false;
+    }
+    return true;
+}
+
+/* An output or a state may be exactly the memory of an input when each kernel that reads this input
+   runs before the first that writes there, or writes there itself and reads each element just where
+   it writes it, and before. */
 static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out) {
-    bool safe = true;
+    bool safe = true, written = false;
     staxi_marks marks;
     memset(&marks, 0, sizeof marks);
     for (uint32_t k = 0; k < p->trees.n_kernels && safe; k++) {
         staxi_ix at = staxi_tree_store_at(&p->trees, p->trees.kernels[k].root, out);
+        bool stored = at == 0;
+        written = written || at;
+        if (!written) continue;
         marks.now++;
-        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k].root, in, at, at != 0, &marks);
+        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k].root, in, out, at, &stored, &marks);
     }
     staxi_free(p->stages.a, marks.at, marks.cap * sizeof *marks.at);
     return safe;
 }
 
 static bool staxi_find_in_place(stax_program *p) {
-    p->in_place =
-        (uint8_t *)staxi_arena_push(&p->stages.arena, p->basis->n_inputs * p->n_outputs + 1, 1);
+    p->in_place = (uint8_t *)staxi_arena_push(&p->stages.arena,
+                                              p->basis->n_inputs * p->basis->n_outputs + 1, 1);
     if (!p->in_place) return false;
     for (uint32_t in = 1; in < p->stages.n_buffers; in++)
         for (uint32_t out = in + 1; out < p->stages.n_buffers; out++) {
             const staxi_buffer *a = &p->stages.buffers[in], *b = &p->stages.buffers[out];
             if (a->scope != STAXI_SCOPE_ARG || b->scope != STAXI_SCOPE_ARG || a->is_output ||
-                !b->is_output || b->is_state)
+                !b->is_output)
                 continue;
-            p->in_place[a->slot * p->n_outputs + (b->slot - p->basis->n_inputs)] =
+            p->in_place[a->slot * p->basis->n_outputs + (b->slot - p->basis->n_inputs)] =
                 staxi_in_place_is_safe(p, in, out);
         }
     return true;
@@ -26428,12 +33365,20 @@ static const char staxi_jit_types[] =
 
 /* Lowers and schedules. */
 static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
+    stax_status s = STAX_OK;
+    uint8_t *choice = (uint8_t *)staxi_arena_push(&p->basis->root->arena, p->basis->n_values, 1);
+    if (!choice) return STAX_E_MEMORY;
     p->planned = true;
-    stax_status s = staxi_stages_build(&p->stages, p->ctx, p->basis);
-    if (s == STAX_OK)
-        s = staxi_schedule_build(&p->schedule, &p->stages);
-    else
+    do {
+        if (p->schedule.again) {
+            staxi_schedule_free(&p->schedule);
+            staxi_stages_free(&p->stages);
+            memset(&p->schedule, 0, sizeof p->schedule);
+        }
+        s = staxi_stages_build(&p->stages, p->ctx, p->basis, choice);
         p->schedule.p = &p->stages;
+        if (s == STAX_OK) s = staxi_schedule_build(&p->schedule, &p->stages, choice);
+    } while (s == STAX_OK && p->schedule.again);
     if (s == STAX_OK)
         s = staxi_trees_build(&p->trees, &p->schedule);
     else
@@ -26579,14 +33524,8 @@ static stax_program *staxi_program_new(const stax_graph *g) {
         staxi_free(a, p, sizeof *p);
         return NULL;
     }
-    stax_graph *basis = g->root->status == STAX_OK && p ? staxi_decompose(g)
+    stax_graph *basis = g->root->status == STAX_OK && p ? stax_rewritten(g)
                                                         : NULL; /* it records its own failures */
-    if (basis && basis->status != STAX_OK) {
-        staxi_context_note(ctx, basis->status, stax_graph_error(basis));
-        stax_graph_free(basis);
-        staxi_free(a, p, sizeof *p);
-        return NULL;
-    }
     staxi_bound *bound =
         basis ? (staxi_bound *)staxi_alloc(a, (basis->n_inputs + 1) * sizeof *bound) : NULL;
     if (!bound) {
@@ -26807,23 +33746,60 @@ static stax_status staxi_call_arguments(stax_program *p, const stax_tensor *inpu
 static stax_status staxi_run_interpreted(stax_program *p, const stax_tensor *inputs,
                                          const stax_tensor *outputs);
 
+/* The tensor of an input of the basis graph. */
+static const stax_tensor *staxi_input_tensor(const stax_program *p, const stax_tensor *inputs,
+                                             size_t input) {
+    size_t slot = 0;
+    if (p->basis->inputs[input].kind == STAXI_PARAM) return &p->bound[input].tensor;
+    for (size_t k = 0; k < input; k++) slot += p->basis->inputs[k].kind != STAXI_PARAM;
+    return &inputs[slot];
+}
+
+/* Where output k of the basis graph goes: an output of the call, or the memory of a state. */
+static const stax_tensor *staxi_output_tensor(const stax_program *p, const stax_tensor *inputs,
+                                              const stax_tensor *outputs, size_t k) {
+    return k < p->n_outputs ? &outputs[k]
+                            : staxi_input_tensor(p, inputs, staxi_output_state(p->basis, k));
+}
+
 static stax_status staxi_check_in_place(const stax_program *p, const stax_tensor *inputs,
                                         const stax_tensor *outputs, staxi_text *why) {
-    size_t slot = 0;
-    for (size_t k = 0; k < p->basis->n_inputs; k++) {
-        if (p->basis->inputs[k].kind == STAXI_PARAM) continue;
-        for (size_t o = 0; o < p->n_outputs; o++) {
-            if (!inputs[slot].data || inputs[slot].data != outputs[o].data ||
-                staxi_tensor_elements(&outputs[o]) == 0)
-                continue;
-            if (p->in_place && p->in_place[k * p->n_outputs + o]) continue;
+    const stax_graph *g = p->basis;
+    for (size_t o = 0; o < g->n_outputs; o++) {
+        const char *what = o < p->n_outputs ? "output" : "state";
+        const stax_tensor *to = staxi_output_tensor(p, inputs, outputs, o);
+        if (!to->data || staxi_tensor_elements(to) == 0) continue;
+        for (size_t k = 0, slot = 0; k < g->n_inputs; k++) {
+            if (g->inputs[k].kind == STAXI_PARAM) continue;
+            const stax_tensor *from = &inputs[slot++];
+            if (from == to || from->data != to->data) continue;
+            if (p->in_place && p->in_place[k * g->n_outputs + o]) continue;
+            if (staxi_tensors_meet(from, to) == STAXI_APART) continue;
+            staxi_tensors_share(why, "input", g->inputs[k].name, from, what, g->outputs[o].name,
+                                to);
             staxi_putf(why,
-                       "input %s and output %s are the same memory, but the program reads the "
-                       "input after it writes there",
-                       p->basis->inputs[k].name, p->basis->outputs[o].name);
+                       ", and the program reads the input after it writes there: give the %s "
+                       "memory of its own",
+                       what);
             return STAX_E_ALIAS;
         }
-        slot++;
+    }
+    return STAX_OK;
+}
+
+/* The caller's workspace is written at any time. */
+static stax_status staxi_check_workspace(const stax_program *p, const stax_tensor *inputs,
+                                         const stax_tensor *outputs, const void *workspace,
+                                         int64_t bytes, staxi_text *why) {
+    const stax_graph *g = p->basis;
+    uintptr_t from = (uintptr_t)workspace, to = from + (uintptr_t)bytes, lo = 0, hi = 0;
+    for (size_t k = 0; k < g->n_inputs + p->n_outputs; k++) {
+        bool out = k >= g->n_inputs;
+        const stax_tensor *t = out ? &outputs[k - g->n_inputs] : staxi_input_tensor(p, inputs, k);
+        if (!staxi_tensor_span(t, &lo, &hi) || hi <= from || to <= lo) continue;
+        return staxi_share_memory(
+            why, "the", "workspace", from, to, out ? "output" : staxi_input_word(&g->inputs[k]),
+            out ? g->outputs[k - g->n_inputs].name : g->inputs[k].name, lo, hi);
     }
     return STAX_OK;
 }
@@ -26874,6 +33850,8 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
         staxi_putf(&why, "workspace: expected %D bytes aligned to %d, found %U bytes", need,
                    STAX_ALIGN, (uint64_t)bytes);
         s = STAX_E_MEMORY;
+    } else if (s == STAX_OK && need > 0) {
+        s = staxi_check_workspace(p, inputs, outputs, workspace, need, &why);
     }
     if (s == STAX_OK) {
         staxi_exec x;
@@ -27765,21 +34743,14 @@ static stax_status staxi_run_list(staxi_runner *r, uint32_t list) {
     return s;
 }
 
-/* The tensor of an input of the basis graph. */
-static const stax_tensor *staxi_input_tensor(const stax_program *p, const stax_tensor *inputs,
-                                             size_t input) {
-    size_t slot = 0;
-    if (p->basis->inputs[input].kind == STAXI_PARAM) return &p->bound[input].tensor;
-    for (size_t k = 0; k < input; k++) slot += p->basis->inputs[k].kind != STAXI_PARAM;
-    return &inputs[slot];
-}
-
 /* Pieces read row-major memory that nobody writes meanwhile. */
 static bool staxi_input_is_copied(const stax_program *p, size_t input, const stax_tensor *t,
-                                  const stax_tensor *outputs) {
+                                  const stax_tensor *inputs, const stax_tensor *outputs) {
     if (p->steps->is_kept[input] || !staxi_tensor_is_row(t)) return true;
-    for (size_t k = 0; k < p->n_outputs; k++)
-        if (staxi_tensors_meet(t, &outputs[k]) != STAXI_APART) return true;
+    for (size_t k = 0; k < p->basis->n_outputs; k++) {
+        const stax_tensor *to = staxi_output_tensor(p, inputs, outputs, k);
+        if (to != t && staxi_tensors_meet(t, to) != STAXI_APART) return true;
+    }
     return false;
 }
 
@@ -27795,7 +34766,7 @@ static stax_status staxi_run_begin(staxi_runner *r, const stax_tensor *inputs,
         if (c > n_in && c <= n_in + p->n_outputs) t = &outputs[c - 1 - n_in];
         r->mem[c] = t ? t->data : (void *)(uintptr_t)r->s->cells[c].data;
         if (t) r->bytes[c] = staxi_tensor_elements(t) * (int64_t)staxi_dtype_bytes(t->dtype);
-        if (c > n_in || !staxi_input_is_copied(p, c - 1, t, outputs)) continue;
+        if (c > n_in || !staxi_input_is_copied(p, c - 1, t, inputs, outputs)) continue;
         if (!staxi_checked_add(total, staxi_round_up(r->bytes[c]), &total)) return STAX_E_OVERFLOW;
     }
     if (total == 0) return STAX_OK;
@@ -27805,7 +34776,7 @@ static stax_status staxi_run_begin(staxi_runner *r, const stax_tensor *inputs,
     if (!at) return STAX_E_MEMORY;
     for (size_t k = 0; k < n_in; k++) {
         const stax_tensor *t = staxi_input_tensor(p, inputs, k);
-        if (!r->bytes[k + 1] || !staxi_input_is_copied(p, k, t, outputs)) continue;
+        if (!r->bytes[k + 1] || !staxi_input_is_copied(p, k, t, inputs, outputs)) continue;
         staxi_row_strides(t->shape, t->rank, strides);
         staxi_copy_strided(at, strides, t->data, t->strides, t->shape, t->rank,
                            staxi_dtype_bytes(t->dtype));
@@ -27821,9 +34792,7 @@ static void staxi_run_end(const staxi_runner *r, const stax_tensor *inputs,
     const stax_graph *g = r->p->basis;
     int64_t strides[STAX_MAX_RANK];
     for (size_t k = 0; k < g->n_outputs; k++) {
-        const stax_tensor *t = k < r->p->n_outputs
-                                   ? &outputs[k]
-                                   : staxi_input_tensor(r->p, inputs, staxi_output_state(g, k));
+        const stax_tensor *t = staxi_output_tensor(r->p, inputs, outputs, k);
         const void *from = r->mem[r->s->results[k]];
         if (from == t->data || staxi_tensor_elements(t) == 0) continue;
         staxi_row_strides(t->shape, t->rank, strides);
@@ -27909,6 +34878,22 @@ typedef struct staxi_kernel_figures {
     double reads, writes, flops;
 } staxi_kernel_figures;
 
+/* Bytes of one element of a dtype for each of the first n axes' iterations. */
+static double staxi_stage_bytes(const staxi_sizer *z, const staxi_stage *st, int n, int dtype) {
+    double bytes = (double)staxi_dtype_bytes((stax_dtype)dtype);
+    for (int d = 0; d < n; d++) bytes *= staxi_sizer_value(z, st->axes[d].extent);
+    return bytes;
+}
+
+/* A buffer counts once in a kernel, with at most one element for each iteration of a stage. */
+static void staxi_touch(const staxi_sizer *z, double *touched, uint32_t buffer, double iterations) {
+    double n =
+        iterations * (double)staxi_dtype_bytes((stax_dtype)z->p->stages.buffers[buffer].dtype);
+    double all = staxi_buffer_bytes(z, buffer);
+    if (n > all) n = all;
+    if (n > touched[buffer]) touched[buffer] = n;
+}
+
 /* Which buffers a kernel touches: bit 0 reads, bit 1 writes. What lies in a row's scratch stays in
    the cache and does not count. */
 static void staxi_kernel_buffers(const stax_program *p, uint32_t kernel, uint8_t *seen) {
@@ -27927,30 +34912,43 @@ static void staxi_kernel_buffers(const stax_program *p, uint32_t kernel, uint8_t
     }
 }
 
-/* Bytes: each buffer counts once in a kernel. */
 static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_kernel_figures *out) {
     const stax_program *p = z->p;
-    size_t cap = 0;
-    uint8_t *seen = NULL;
+    const staxi_schedule *s = &p->schedule;
+    size_t n = p->stages.n_buffers, bytes = 2 * n * sizeof(double);
+    double *read = (double *)staxi_alloc(p->stages.a, bytes), *written = read + n;
     memset(out, 0, sizeof *out);
-    if (!staxi_grow(p->stages.a, (void **)&seen, &cap, p->stages.n_buffers, 1)) return false;
-    staxi_kernel_buffers(p, kernel, seen);
+    if (!read) return false;
+    memset(read, 0, bytes);
     for (uint32_t k = 1; k < p->stages.n_stages; k++) {
         const staxi_stage *st = &p->stages.stages[k];
         if (st->kernel != kernel) continue;
-        double elements = 1;
-        for (int d = 0; d < st->n_domain + st->n_reduce; d++)
+        double elements = 1, domain = 1;
+        for (int d = 0; d < st->n_domain + st->n_reduce; d++) {
             elements *= staxi_sizer_value(z, st->axes[d].extent);
+            if (d + 1 == st->n_domain) domain = elements;
+        }
+        if (st->kind == STAXI_STAGE_CALL) elements = domain = 1e300; /* whole tensors */
+        if (staxi_is_line(st)) domain = elements; /* a result for each */
+        if (st->buffer && p->stages.buffers[st->buffer].scope != STAXI_SCOPE_ROW)
+            staxi_touch(z, written, st->buffer, domain);
+        for (uint32_t l = s->first_load[k]; l < s->first_load[k + 1]; l++)
+            staxi_touch(z, read, s->loads[l].ref, elements);
+        for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+            const staxi_stage *w = &p->stages.stages[s->uses[u].ref];
+            if (w->kernel != kernel) staxi_touch(z, read, w->buffer, elements);
+        }
+        if (st->kind == STAXI_STAGE_CALL) continue; /* nobody knows */
         out->flops += elements * (p->schedule.cost[k] + (st->kind == STAXI_STAGE_SCAN ? 2
                                                          : st->kind == STAXI_STAGE_REDUCE
                                                              ? (st->expr[1] ? 2 : 1)
                                                              : 0));
     }
-    for (uint32_t b = 1; b < p->stages.n_buffers; b++) {
-        if (seen[b] & 1) out->reads += staxi_buffer_bytes(z, b);
-        if (seen[b] & 2) out->writes += staxi_buffer_bytes(z, b);
+    for (size_t b = 1; b < n; b++) {
+        out->reads += read[b];
+        out->writes += written[b];
     }
-    staxi_free(p->stages.a, seen, cap);
+    staxi_free(p->stages.a, read, bytes);
     return true;
 }
 
@@ -27982,28 +34980,18 @@ static void staxi_solve_inputs(const stax_program *p, const stax_tensor *inputs,
 
 enum { STAXI_FEW_SIZES = 64 };
 
-STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs,
-                                         stax_figures *out) {
-    if (!p) return STAX_E_ARGUMENT;
-    static const char *const origins[] = {"interpreted", "memory", "disk", "compiled"};
+/* Bytes and operations of a planned program, wherever its kernels run. */
+static stax_status staxi_plan_figures(const stax_program *p, const stax_tensor *inputs,
+                                      stax_figures *out) {
     staxi_sizer z;
     int64_t few[STAXI_FEW_SIZES];
-    memset(out, 0, sizeof *out);
+    stax_status s = STAX_OK;
     z.p = p;
     z.sizes = NULL;
     if (inputs && p->planned && p->stages.n_sizes <= STAXI_FEW_SIZES) {
         staxi_solve_inputs(p, inputs, few);
         z.sizes = few;
     }
-    out->origin = origins[p->call || p->steps ? p->built.origin : STAXI_BUILD_FAILED];
-    out->compile_ns = p->built.spent_ns;
-    out->threads = (int)p->threads;
-    int isa = 0;
-    if (p->call && staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
-        out->isa = (stax_isa)(isa + 1);
-    if (p->steps) out->kernels = staxi_steps_kernels(p);
-    if (!p->call) return STAX_OK;
-    stax_status s = STAX_OK;
     staxi_mutex_lock((staxi_mutex *)(uintptr_t)&p->mutex);
     out->kernels = (int)p->trees.n_kernels;
     for (uint32_t k = 0; k < p->trees.n_kernels && s == STAX_OK; k++) {
@@ -28016,6 +35004,25 @@ STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tenso
     out->workspace_bytes = (size_t)staxi_workspace_guess(&z);
     staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&p->mutex);
     return s;
+}
+
+static const char *staxi_origin_name(staxi_build_origin origin) {
+    static const char *const origins[] = {"interpreted", "memory", "disk", "compiled"};
+    return origins[origin];
+}
+
+STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs,
+                                         stax_figures *out) {
+    if (!p) return STAX_E_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    out->origin = staxi_origin_name(p->call || p->steps ? p->built.origin : STAXI_BUILD_FAILED);
+    out->compile_ns = p->built.spent_ns;
+    out->threads = (int)p->threads;
+    int isa = 0;
+    if (p->call && staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
+        out->isa = (stax_isa)(isa + 1);
+    if (p->steps) out->kernels = staxi_steps_kernels(p);
+    return p->call ? staxi_plan_figures(p, inputs, out) : STAX_OK;
 }
 
 /* ---- texts ---- */
@@ -28105,6 +35112,7 @@ static const char *staxi_stage_verb(const staxi_stage *s) {
            : s->kind == STAXI_STAGE_CHECK   ? "check"
            : s->kind == STAXI_STAGE_SORT    ? "sort"
            : s->kind == STAXI_STAGE_SCATTER ? "scatter"
+           : s->kind == STAXI_STAGE_CALL    ? "call"
                                             : names[s->combine];
 }
 
@@ -28203,6 +35211,10 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             staxi_put(t, " across ");
             staxi_put_axes(t, p, &n->axis, 1);
             break;
+        case STAXI_TREE_CALL:
+            staxi_putf(t, "r%U = call ", (uint64_t)n->ref);
+            staxi_put_expr(t, p, n->expr[0], 0);
+            break;
         case STAXI_TREE_ACCUM:
         case STAXI_TREE_LET:
         case STAXI_TREE_EVAL:
@@ -28237,9 +35249,29 @@ static void staxi_report_tree(const stax_program *p, staxi_text *t, uint32_t lis
     }
 }
 
+/* What is stored into states, and which of it was computed elsewhere first. */
+static void staxi_report_writes(const staxi_sizer *z, staxi_text *t) {
+    const staxi_stages *s = &z->p->stages;
+    double copies = 0;
+    for (uint32_t i = 1; i < s->n_writes; i++) {
+        const staxi_write *w = &s->writes[i];
+        const staxi_stage *st = &s->stages[w->stage];
+        const staxi_expr_node *e = &s->exprs[st->expr[0]];
+        uint32_t from = e->kind == STAXI_EX_USE ? s->stages[e->ref].buffer : 0;
+        bool moved = st->kind == STAXI_STAGE_MAP && from && !s->buffers[from].is_state;
+        double bytes = staxi_stage_bytes(z, st, st->n_domain, st->dtype);
+        staxi_putf(t, "state %s: kernel %U writes %U bytes %s\n", s->buffers[w->output].name,
+                   (uint64_t)z->p->schedule.kernels[st->kernel].order - 1, (uint64_t)bytes,
+                   !moved    ? "in place"
+                   : w->copy ? "from a copy: it reads what it, or a state it waits for, overwrites"
+                             : "from a copy: others read it");
+        if (moved) copies += bytes;
+    }
+    staxi_putf(t, "copies: %U bytes\n", (uint64_t)copies);
+}
+
 static void staxi_report_plan(const stax_program *p, staxi_text *t) {
     staxi_sizer z;
-    double copies = 0;
     z.p = p;
     z.sizes = NULL;
     staxi_put(t, "buffer                          bytes  offset  alive\n");
@@ -28258,13 +35290,13 @@ static void staxi_report_plan(const stax_program *p, staxi_text *t) {
                        (uint64_t)buf->last_use - 1);
         if (buf->scope == STAXI_SCOPE_ROW) staxi_put(t, "  one iteration");
         staxi_putc(t, '\n');
-        if (buf->is_state) copies += staxi_buffer_bytes(&z, b);
     }
     staxi_put(t, "workspace: ");
     staxi_put_program_ix(t, p, p->schedule.workspace);
     staxi_put(t, " bytes + ");
     staxi_put_program_ix(t, p, p->schedule.row_bytes);
-    staxi_putf(t, " a slot (%D)\ncopies: %U bytes\n", p->threads, (uint64_t)copies);
+    staxi_putf(t, " a slot (%D)\n", p->threads);
+    staxi_report_writes(&z, t);
 }
 
 static void staxi_put_json_text(staxi_text *t, const char *s) {
@@ -28406,6 +35438,13 @@ STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
     return staxi_text_give(p->ctx, &t);
 }
 
+/* Spaces up to a column, at least one. */
+static void staxi_put_column(staxi_text *t, size_t column) {
+    do {
+        staxi_putc(t, ' ');
+    } while (t->n < column && !t->failed);
+}
+
 STAXDEF char *stax_ops_text(stax_context *ctx) {
     staxi_text t;
     staxi_text_init(&t, &ctx->allocator);
@@ -28414,16 +35453,59 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         if (r->cls == STAXI_CLASS_SOURCE) continue;
         size_t at = t.n;
         staxi_put(&t, r->name);
-        while (t.n < at + 18 && !t.failed) staxi_putc(&t, ' ');
+        staxi_put_column(&t, at + 18);
         staxi_putf(&t,
                    r->least == r->most ? "%d"
                    : r->most > 100     ? "%d.."
                                        : "%d..%d",
                    r->least, r->most);
-        while (t.n < at + 24 && !t.failed) staxi_putc(&t, ' ');
-        staxi_putf(&t, "{%s}", r->attrs);
-        while (t.n < at + 70 && !t.failed) staxi_putc(&t, ' ');
-        staxi_putf(&t, "%s%s\n", r->doc, r->cls == STAXI_CLASS_LATER ? " (not built yet)" : "");
+        staxi_put_column(&t, at + 24);
+        staxi_putf(&t, "{%s}  ", r->attrs);
+        staxi_put_column(&t, at + 70);
+        staxi_putf(&t, "%s  ", r->dtypes);
+        staxi_put_column(&t, at + 104);
+        staxi_put(&t, r->doc);
+        if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
+            r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION ||
+            r->cls == STAXI_CLASS_CALL)
+            staxi_put(&t, " (CPU)");
+        staxi_put(&t, staxi_infer_fns[op] == staxi_infer_later ? " (not built yet)\n" : "\n");
+    }
+    return staxi_text_give(ctx, &t);
+}
+
+/* Row k of the promotion table: the computing dtypes, then a literal of each kind. */
+static const char *staxi_promotion_operand(int k, staxi_mix *m) {
+    static const char *const kinds[] = {"true", "1", "1.0"};
+    int literal = k - STAX_BOOL;
+    m->dtype = literal > 0 ? STAX_DTYPE_NONE : (stax_dtype)k;
+    m->literal = literal > 0 ? literal - 1 : -1;
+    return literal > 0 ? kinds[literal - 1] : staxi_dtype_name((stax_dtype)k);
+}
+
+STAXDEF char *stax_promotion_text(stax_context *ctx) {
+    staxi_text t;
+    staxi_mix a, b;
+    staxi_text_init(&t, &ctx->allocator);
+    for (int i = 0; i <= STAX_BOOL + 3; i++) {
+        const char *name = i ? staxi_promotion_operand(i, &a) : "";
+        for (int j = 0; j <= STAX_BOOL + 3; j++) {
+            size_t at = t.n;
+            const char *other = j ? staxi_promotion_operand(j, &b) : "";
+            if (i && j) {
+                bool both = a.dtype != STAX_DTYPE_NONE && b.dtype != STAX_DTYPE_NONE;
+                b.dtype = both                         ? staxi_promote(a.dtype, b.dtype)
+                          : a.dtype != STAX_DTYPE_NONE ? a.dtype
+                                                       : b.dtype;
+                if (a.literal > b.literal) b.literal = a.literal;
+                other = both && b.dtype == STAX_DTYPE_NONE
+                            ? "-"
+                            : staxi_dtype_name(staxi_mix_result(&b, false));
+            }
+            staxi_put(&t, j ? other : name);
+            if (j < STAX_BOOL + 3) staxi_put_column(&t, at + 5);
+        }
+        staxi_putc(&t, '\n');
     }
     return staxi_text_give(ctx, &t);
 }
@@ -28518,7 +35600,8 @@ static void staxi_export_header(staxi_exporter *x) {
     staxi_putf(t,
                "   The workspace is aligned to %d bytes. 0 means done, else see %s_error_text. No "
                "memory is allocated;\n"
-               "   any number of threads may call at once, each with a workspace of its own. */\n",
+               "   any number of threads may call at once, each with a workspace of its own. Each "
+               "reduction along columns\n   takes 64 KiB of stack. */\n",
                STAX_ALIGN, n);
     staxi_putf(t,
                "#ifndef STAX_EXPORT_%s\n#define STAX_EXPORT_%s\n#include <stddef.h>\n#include "
@@ -28542,9 +35625,17 @@ static void staxi_export_header(staxi_exporter *x) {
         staxi_put_symbol_parameters(t, g);
         staxi_put(t, ");\n");
     }
-    if (x->weights_in_file)
+    if (x->weights_in_file) {
+        const uint16_t one = 1;
+        const char *order = *(const uint8_t *)&one ? "LITTLE" : "BIG";
         staxi_putf(t, "#define %s_WEIGHTS_BYTES %U /* of %s.bin; in memory aligned to %d */\n", n,
                    (uint64_t)x->bin.n, n, STAX_ALIGN);
+        staxi_putf(t,
+                   "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_%s_ENDIAN__\n"
+                   "#error \"stax: the words of %s.bin have the other byte order; export with the "
+                   "weights in %s.c\"\n#endif\n",
+                   order, n, n);
+    }
     staxi_putf(t, "%sint %s_call(", linkage, n);
     staxi_put_parameters(x, t, true);
     staxi_putf(t, ");\n%sint %s_call_on(const %s_exec *exec, ", linkage, n, n);

@@ -22,7 +22,8 @@
    MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
                  may mix both: host tensors are copied in and out, and the call waits for them. With
                  device tensors only, stax_cuda_run returns when the kernels are queued; a program
-                 that checks indices waits for its answer.
+                 that checks indices waits for its answer. stax_cuda_copy_async queues uploads and
+                 downloads between calls; stax_cuda_wait ends them all.
 
    THREADS       A stax_cuda may be used by one thread at a time; its calls wait for each other. */
 #ifndef STAX_CUDA_H
@@ -66,9 +67,22 @@ STAXDEF stax_status stax_cuda_tensor_new(stax_cuda *cuda, stax_dtype dtype, stax
                                          stax_tensor *out);
 /* Takes a tensor of stax_cuda_tensor_new; its data becomes NULL. */
 STAXDEF void stax_cuda_tensor_free(stax_cuda *cuda, stax_tensor *t);
-/* Copies row-major tensors of equal dtype and shape, in any direction. Waits when host memory takes
-   part. */
+/* Copies row-major tensors of equal dtype and shape to, from or on the device. Waits when host
+   memory takes part. STAX_E_ARGUMENT: not row-major, other dtypes, or none on the device;
+   STAX_E_SHAPE: other shapes. */
 STAXDEF stax_status stax_cuda_copy(stax_cuda *cuda, const stax_tensor *to, const stax_tensor *from);
+/* The same, queued behind what the stream has and before what comes: a call of stax_cuda_run sees
+   an upload that was queued before it, a download sees the call before it. Host memory must stay as
+   it is until stax_cuda_wait. Copies overlap with the caller only where the host memory is of
+   stax_cuda_host_new; the driver may wait for others. */
+STAXDEF stax_status stax_cuda_copy_async(stax_cuda *cuda, const stax_tensor *to,
+                                         const stax_tensor *from);
+/* A row-major tensor of uninitialised host memory that the device reads and writes by itself
+   (page-locked: there is not much of it). Any function takes it as host memory. */
+STAXDEF stax_status stax_cuda_host_new(stax_cuda *cuda, stax_dtype dtype, stax_shape shape,
+                                       stax_tensor *out);
+/* Waits for the stream, then frees a tensor of stax_cuda_host_new; its data becomes NULL. */
+STAXDEF void stax_cuda_host_free(stax_cuda *cuda, stax_tensor *t);
 
 /* NULL on failure, see stax_error. The graph may be freed. */
 STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *cuda, const stax_graph *g,
@@ -83,6 +97,10 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p);
 /* How many kernels one call launches at most. */
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p);
+/* As stax_program_figures. `workspace_bytes` are those on the device after the calls so far, `isa`
+   is STAX_ISA_DETECT, compile_ns is NVRTC's time. */
+STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
+                                              stax_figures *out);
 
 /* Without a device: the CUDA C++ of a graph (free with stax_free), and any such text compiled for
    an architecture ("sm_80") to a cubin, whose size is *bytes (free with stax_free). NULL on
@@ -142,6 +160,8 @@ typedef uint64_t staxi_cuda_address;
     X(stream_wait, "cuStreamSynchronize", (void *stream))                                          \
     X(memory_new, "cuMemAlloc_v2", (staxi_cuda_address *p, size_t bytes))                          \
     X(memory_free, "cuMemFree_v2", (staxi_cuda_address p))                                         \
+    X(host_new, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                        \
+    X(host_free, "cuMemFreeHost", (void *p))                                                       \
     X(to_device, "cuMemcpyHtoDAsync_v2",                                                           \
       (staxi_cuda_address to, const void *from, size_t bytes, void *stream))                       \
     X(to_host, "cuMemcpyDtoHAsync_v2",                                                             \
@@ -273,7 +293,9 @@ static stax_status staxi_cuda_driver_open(staxi_cuda_driver *n, staxi_text *why)
      ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
      ARG     a thread block finds one argmax or argmin
-     TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax)
+     TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax).
+             Where all segments run over the same constant range, each thread has the same elements
+             in each of them: what is read twice, and row areas, stay in its registers (held)
    What ROWS and COLUMNS leave in parts, a second kernel (FINISH) sums by the same rule. */
 
 typedef enum staxi_cuda_kind {
@@ -295,8 +317,39 @@ typedef struct staxi_cuda_launch {
     staxi_ix length; /* ROWS, TEAM and their like: elements of the longest reduction       */
     staxi_ix parts;  /* bytes of partial results                                           */
     int64_t shared;  /* bytes of dynamic shared memory                                     */
+    int threads;     /* of a block; 0: by kind and length                                  */
     void *function;
 } staxi_cuda_launch;
+
+enum {
+    STAXI_CUDA_SEGMENTS = 16,
+    STAXI_CUDA_HELD = 12,        /* arrays in registers                                     */
+    STAXI_CUDA_HELD_WORDS = 64,  /* registers a thread for them, at any time                */
+    STAXI_CUDA_HELD_CODE = 6000, /* operations of the longest segment when it is unrolled   */
+    STAXI_CUDA_CHUNK = 16        /* elements whose other loads are issued together          */
+};
+
+/* Elements step * k + rest of a buffer for all k of a segment, in registers from segment `first`
+   to `last`. */
+typedef struct staxi_cuda_held {
+    uint32_t buffer;
+    staxi_ix step, rest;
+    int first, last;
+    bool is_kept;
+} staxi_cuda_held;
+
+/* A load or a store (a node of the tree) of such elements. */
+typedef struct staxi_cuda_hold {
+    staxi_expr load;
+    uint32_t store;
+    int held;
+} staxi_cuda_hold;
+
+typedef struct staxi_cuda_segment {
+    staxi_loop_axis axis;
+    uint32_t list;
+    bool is_acc;
+} staxi_cuda_segment;
 
 typedef struct staxi_cuda_unit {
     staxi_emit e;
@@ -310,6 +363,16 @@ typedef struct staxi_cuda_unit {
     int n_loops;
     bool has_checks;
     bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
+    /* of the kernel being printed, if it holds: elements a thread has (0: it does not) */
+    int held_each, held_group, held_threads, held_blocks; /* blocks that run at once, at least */
+    int held_full;   /* of held_each, how many every thread has               */
+    bool held_waits; /* other threads read what is stored                      */
+    staxi_cuda_segment segments[STAXI_CUDA_SEGMENTS];
+    int n_segments, segment;
+    staxi_cuda_held held[STAXI_CUDA_HELD];
+    int n_held;
+    staxi_cuda_hold *holds;
+    size_t n_holds, cap_holds;
 } staxi_cuda_unit;
 
 enum {
@@ -527,6 +590,14 @@ static const char *const staxi_cuda_lines_warp[] = {
     "    __syncthreads();",
     "    return sx_block<F>(room, blocks);",
     "}",
+    "/* The same over N lanes of one thread. */",
+    "template <class F, int N> SX_INLINE typename F::T sx_own(typename F::T *a) {",
+    "#pragma unroll",
+    "    for (int w = N / 2; w > 0; w /= 2)",
+    "#pragma unroll",
+    "        for (int l = 0; l < w; l++) a[l] = F::of(a[l], a[l + w]);",
+    "    return a[0];",
+    "}",
     "/* The rule over at most 4096 values, `step` apart, by one thread. */",
     "template <class F> SX_INLINE typename F::T sx_alone(const typename F::T *p, int64_t step, int64_t n) {",
     "    enum { L = 32 * F::LANES };",
@@ -538,11 +609,7 @@ static const char *const staxi_cuda_lines_warp[] = {
     "        for (int l = 0; l < L; l++)",
     "            if (k + l < n) a[l] = F::of(a[l], p[(k + l) * step]);",
     "    }",
-    "#pragma unroll",
-    "    for (int w = L / 2; w > 0; w /= 2)",
-    "#pragma unroll",
-    "        for (int l = 0; l < w; l++) a[l] = F::of(a[l], a[l + w]);",
-    "    return a[0];",
+    "    return sx_own<F, L>(a);",
     "}",
     "/* The same for a block whose 64 lanes lie in shared memory: the caller's two warps both have the result. */",
     "template <class F> SX_INLINE typename F::T sx_pair(const typename F::T *g) {",
@@ -551,6 +618,11 @@ static const char *const staxi_cuda_lines_warp[] = {
     "#pragma unroll",
     "    for (int w = 16; w > 0; w /= 2) s = F::of(s, sx_swap(s, w));",
     "    return s;",
+    "}",
+    "/* x, but the compiler does not know: conditions are asked again rather than kept in registers. */",
+    "SX_INLINE int sx_again(int x) {",
+    "    asm volatile(\"\" : \"+r\"(x));",
+    "    return x;",
     "}",
     "/* The best element and where it is (at < 0: none yet). */",
     "template <class T, int MOST> struct sx_best {",
@@ -697,6 +769,10 @@ static bool staxi_cuda_pointers(staxi_cuda_unit *u, const uint8_t *used) {
     return has_row;
 }
 
+static bool staxi_cuda_is_row_area(const staxi_cuda_unit *u, uint32_t buffer) {
+    return u->p->buffers[buffer].scope == STAXI_SCOPE_ROW;
+}
+
 /* Begins kernel number n_launches; `list` is what it runs. */
 static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind kind, uint32_t list,
                                            const char *slot, int threads) {
@@ -713,12 +789,17 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
     }
     staxi_collect_buffers(&u->e, list, used, &marks);
     staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+    for (int k = 0; k < u->n_held && u->held_each; k++)
+        if (u->held[k].is_kept && staxi_cuda_is_row_area(u, u->held[k].buffer))
+            used[u->held[k].buffer] = 0;
     u->e.buffer_use = used;
     if (u->e.deps_known) memset(u->e.deps_known, 0, u->e.cap_known);
     staxi_putf(u->t,
-               "\nextern \"C\" __global__ void __launch_bounds__(%d) stax_kernel_%U(const sx_args "
-               "args) {\n    const sx_args *const sx = &args;\n",
-               threads, (uint64_t)number);
+               u->held_each ? "\nextern \"C\" __global__ void __launch_bounds__(%d, %d) "
+                            : "\nextern \"C\" __global__ void __launch_bounds__(%d) ",
+               threads, u->held_blocks);
+    staxi_putf(u->t, "stax_kernel_%U(const sx_args args) {\n    const sx_args *const sx = &args;\n",
+               (uint64_t)number);
     staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
     if (u->has_checks) staxi_put(u->t, "    if (sx->record->check) return;\n");
     l->has_row = staxi_cuda_pointers(u, used);
@@ -729,6 +810,14 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
 static void staxi_cuda_end(staxi_cuda_unit *u) {
     staxi_put(u->t, "}\n");
     u->e.indent = 0;
+}
+
+static void staxi_cuda_close(staxi_cuda_unit *u, int braces) {
+    while (braces-- > 0) {
+        u->e.indent--;
+        staxi_line(&u->e);
+        staxi_put(u->t, "}\n");
+    }
 }
 
 /* for each flat number: the loops' counters, the last one fastest. `unit` runs one number. */
@@ -828,19 +917,42 @@ static void staxi_cuda_collect_near(staxi_cuda_unit *u, staxi_cuda_near *near_, 
     for (int k = 0; k < n.n_args; k++) staxi_cuda_collect_near(u, near_, n.args[k], var, nearest);
 }
 
+/* Of all that a list evaluates; the marks begin anew. */
+static void staxi_cuda_near_of(staxi_cuda_unit *u, staxi_cuda_near *near_, uint32_t list,
+                               staxi_ix var, bool nearest) {
+    near_->n = 0;
+    near_->marks.now++;
+    for (; list; list = u->trees->nodes[list].next)
+        for (int x = 0; x < 2; x++)
+            staxi_cuda_collect_near(u, near_, u->trees->nodes[list].expr[x], var, nearest);
+}
+
 static void staxi_cuda_near_free(staxi_cuda_unit *u, staxi_cuda_near *near_) {
     staxi_free(u->a, near_->loads, near_->cap * sizeof(staxi_expr));
     staxi_free(u->a, near_->marks.at, near_->marks.cap * sizeof *near_->marks.at);
 }
 
-/* v<expression> = l<expression>[at], in the scope that is open. */
+/* The array in registers that a load, or a store, is of; -1: none. */
+static int staxi_cuda_held_by(const staxi_cuda_unit *u, staxi_expr load, uint32_t store) {
+    for (size_t k = 0; k < u->n_holds && u->held_each; k++)
+        if (u->holds[k].load == load && u->holds[k].store == store &&
+            u->held[u->holds[k].held].is_kept)
+            return u->holds[k].held;
+    return -1;
+}
+
+static const char *const staxi_cuda_held_at = "c + j"; /* the number of a thread's element */
+
+/* v<expression> = l<expression>[at], in the scope that is open; x<number>[...] if it is held. */
 static void staxi_cuda_loaded(staxi_cuda_unit *u, const staxi_cuda_near *near_, const char *at) {
     staxi_emit *e = &u->e;
     for (size_t k = 0; k < near_->n && staxi_emit_room(e); k++) {
         staxi_expr x = near_->loads[k];
+        int held = staxi_cuda_held_by(u, x, 0);
         staxi_line(e);
-        staxi_putf(u->t, "const %s v%U = l%U[%s];\n", staxi_value_type(e, u->p->exprs[x].dtype),
-                   (uint64_t)x, (uint64_t)x, at);
+        staxi_putf(u->t, held < 0 ? "const %s v%U = l%U[%s];\n" : "const %s v%U = x%U[%s];\n",
+                   staxi_value_type(e, u->p->exprs[x].dtype), (uint64_t)x,
+                   held < 0 ? (uint64_t)x : (uint64_t)held, held < 0 ? at : staxi_cuda_held_at);
         e->emitted[x] = 1;
         if (!staxi_grow(u->a, (void **)&e->order, &e->cap_order, e->n_order + 1, sizeof x))
             staxi_emit_no_memory(e);
@@ -907,9 +1019,7 @@ static void staxi_cuda_four(staxi_cuda_unit *u, uint32_t list, staxi_loop_axis i
     uint64_t id = staxi_var_id(e, inner.var);
     staxi_cuda_near near_;
     memset(&near_, 0, sizeof near_);
-    near_.marks.now = 1;
-    for (uint32_t k = list; k; k = u->trees->nodes[k].next)
-        staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[0], inner.var, true);
+    staxi_cuda_near_of(u, &near_, list, inner.var, true);
     staxi_line(e);
     staxi_put(u->t, "if (base + 4 <= ");
     staxi_emit_ix(e, inner.extent);
@@ -924,9 +1034,7 @@ static void staxi_cuda_four(staxi_cuda_unit *u, uint32_t list, staxi_loop_axis i
     staxi_line(e);
     staxi_putf(u->t, "const int64_t i%U = base + j;\n", id);
     staxi_cuda_four_body(u, &near_, list, inner.var);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 1);
     staxi_cuda_four_give(u, list, inner.var, id, false);
     e->indent--;
     staxi_line(e);
@@ -935,9 +1043,7 @@ static void staxi_cuda_four(staxi_cuda_unit *u, uint32_t list, staxi_loop_axis i
     staxi_putf(u->t, "; i%U++) {\n", id);
     e->indent++;
     staxi_cuda_scoped_list(u, list);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 1);
     staxi_cuda_near_free(u, &near_);
 }
 
@@ -985,18 +1091,27 @@ static bool staxi_cuda_spreads(const staxi_trees *t, const staxi_tree_node *acc)
     return true;
 }
 
+/* The first accumulator from node k of a list on; 0: there is none. */
+static uint32_t staxi_cuda_accum(const staxi_trees *t, uint32_t k) {
+    while (k && t->nodes[k].kind != STAXI_TREE_ACCUM) k = t->nodes[k].next;
+    return k;
+}
+
+static uint32_t staxi_cuda_accum_next(const staxi_trees *t, uint32_t k) {
+    return staxi_cuda_accum(t, t->nodes[k].next);
+}
+
 static int staxi_cuda_accums(const staxi_trees *t, const staxi_tree_node *acc) {
     int n = 0;
-    for (uint32_t k = acc->child; k; k = t->nodes[k].next)
-        n += t->nodes[k].kind == STAXI_TREE_ACCUM;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) n++;
     return n;
 }
 
 /* struct sx_fold_REF: how two partial results of this reduction become one. */
 static void staxi_cuda_folds(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t kernel) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node a = u->trees->nodes[k];
-        if (a.kind != STAXI_TREE_ACCUM) continue;
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const staxi_tree_node a = t->nodes[k];
         staxi_putf(u->t,
                    "\nstruct sx_fold_%U_%U {\n    typedef %s T;\n    enum { LANES = %d };\n    "
                    "SX_INLINE T id() { return ",
@@ -1011,9 +1126,9 @@ static void staxi_cuda_folds(staxi_cuda_unit *u, const staxi_tree_node *acc, uin
 
 /* The accumulators of a thread's lanes: `count` of a 64-lane rule, half of it of a 32-lane one. */
 static void staxi_cuda_lanes(staxi_cuda_unit *u, const staxi_tree_node *acc, int count) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const staxi_tree_node *a = &t->nodes[k];
         staxi_line(&u->e);
         staxi_putf(u->t, "%s a%U[%d] = {", staxi_acc_type(&u->e, a->dtype), (uint64_t)a->ref,
                    count);
@@ -1025,20 +1140,35 @@ static void staxi_cuda_lanes(staxi_cuda_unit *u, const staxi_tree_node *acc, int
     }
 }
 
-/* Element `index` of the run into the accumulators at `lane` (C expressions); loads of `near_` are
-   in arrays already, at `at`. */
-static void staxi_cuda_element(staxi_cuda_unit *u, const staxi_tree_node *acc,
+static void staxi_cuda_store(staxi_cuda_unit *u, uint32_t at) {
+    const staxi_tree_node n = u->trees->nodes[at];
+    int held = staxi_cuda_held_by(u, 0, at);
+    if (held < 0) {
+        staxi_emit_store(&u->e, &n);
+        return;
+    }
+    staxi_emit_value(&u->e, n.expr[0]);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "x%d[%s] = (%s)", held, staxi_cuda_held_at,
+               staxi_c_type(u->p->buffers[n.ref].dtype));
+    staxi_emit_operand(&u->e, n.expr[0]);
+    staxi_put(u->t, ";\n");
+}
+
+/* Element `index` of the loop over var: stores, and values into the accumulators at `lane` (C
+   expressions); loads of `near_` are in arrays already, at `at`. */
+static void staxi_cuda_element(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
                                const staxi_cuda_near *near_, const char *at, const char *index,
                                const char *lane) {
     staxi_emit *e = &u->e;
     staxi_line(e);
-    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, acc->runs[0].var), index);
+    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, var), index);
     size_t scope = staxi_emit_scope_open(e);
     if (near_) staxi_cuda_loaded(u, near_, at);
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+    for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
         const staxi_tree_node a = u->trees->nodes[k];
         if (a.kind == STAXI_TREE_STORE) {
-            staxi_emit_store(e, &a);
+            staxi_cuda_store(u, k);
             continue;
         }
         char into[48];
@@ -1052,31 +1182,33 @@ static void staxi_cuda_element(staxi_cuda_unit *u, const staxi_tree_node *acc,
 }
 
 /* The loads of many elements, all before the first is used: memory answers them together. */
-static void staxi_cuda_batch_loads(staxi_cuda_unit *u, const staxi_tree_node *acc,
-                                   const staxi_cuda_near *near_, int batch, const char *index) {
+static void staxi_cuda_batch_loads(staxi_cuda_unit *u, staxi_ix var, const staxi_cuda_near *near_,
+                                   int batch, const char *index, const char *condition) {
     staxi_emit *e = &u->e;
-    if (!near_->n) return;
+    size_t n_held = 0;
+    for (size_t k = 0; k < near_->n; k++) n_held += staxi_cuda_held_by(u, near_->loads[k], 0) >= 0;
+    if (near_->n == n_held) return;
     for (size_t k = 0; k < near_->n; k++) {
+        if (staxi_cuda_held_by(u, near_->loads[k], 0) >= 0) continue;
         staxi_line(e);
         staxi_putf(u->t, "%s l%U[%d];\n", staxi_c_type(u->p->exprs[near_->loads[k]].dtype),
                    (uint64_t)near_->loads[k], batch);
     }
     staxi_putf(u->t, "#pragma unroll\n");
     staxi_line(e);
-    staxi_putf(u->t, "for (int j = 0; j < %d; j++) {\n", batch);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", batch, condition);
     e->indent++;
     staxi_line(e);
-    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, acc->runs[0].var), index);
+    staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, var), index);
     for (size_t k = 0; k < near_->n; k++) {
+        if (staxi_cuda_held_by(u, near_->loads[k], 0) >= 0) continue;
         const staxi_expr_node n = u->p->exprs[near_->loads[k]];
         staxi_line(e);
         staxi_putf(u->t, "l%U[j] = b%U[", (uint64_t)near_->loads[k], (uint64_t)n.ref);
         staxi_emit_ix(e, staxi_flat_index(u->p, n.ref, n.ix));
         staxi_put(u->t, "];\n");
     }
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 1);
 }
 
 /* One pass of a thread's `lanes` lanes, `apart` elements from each other, over [k, end): k and end
@@ -1087,10 +1219,7 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     staxi_cuda_near near_;
     staxi_text index;
     memset(&near_, 0, sizeof near_);
-    near_.marks.now = 1;
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
-        for (int x = 0; x < 2; x++)
-            staxi_cuda_collect_near(u, &near_, u->trees->nodes[k].expr[x], acc->runs[0].var, false);
+    staxi_cuda_near_of(u, &near_, acc->child, acc->runs[0].var, false);
     int steps = 16 / lanes;
     while (steps > 1 && steps * lanes * (int)near_.n > 32) steps /= 2;
     staxi_text_init(&index, u->a);
@@ -1099,7 +1228,8 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     staxi_putf(u->t, "for (; k + %d < end; k += %d) {\n",
                (steps - 1) * stride + apart * (lanes - 1), steps * stride);
     e->indent++;
-    staxi_cuda_batch_loads(u, acc, &near_, steps * lanes, index.data);
+    staxi_cuda_batch_loads(u, acc->runs[0].var, &near_, steps * lanes, index.data ? index.data : "",
+                           "");
     staxi_putf(u->t, "#pragma unroll\n");
     staxi_line(e);
     staxi_putf(u->t, "for (int j = 0; j < %d; j++) {\n", steps * lanes);
@@ -1107,13 +1237,9 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     char lane[24];
     memcpy(lane, "j % ", 4);
     staxi_format(lane + 4, sizeof lane - 4, "%U", (uint64_t)lanes);
-    staxi_cuda_element(u, acc, &near_, "j", index.data ? index.data : "", lane);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_element(u, acc->child, acc->runs[0].var, &near_, "j", index.data ? index.data : "",
+                       lane);
+    staxi_cuda_close(u, 2);
     staxi_line(e);
     staxi_putf(u->t, "for (; k < end; k += %d) {\n#pragma unroll\n", stride);
     e->indent++;
@@ -1122,13 +1248,9 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     e->indent++;
     index.n = 0;
     staxi_putf(&index, "k + u * %d", apart);
-    staxi_cuda_element(u, acc, NULL, "", index.data ? index.data : "", "u");
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_element(u, acc->child, acc->runs[0].var, NULL, "", index.data ? index.data : "",
+                       "u");
+    staxi_cuda_close(u, 2);
     if (index.failed) staxi_emit_no_memory(e);
     staxi_text_free(&index);
     staxi_cuda_near_free(u, &near_);
@@ -1137,22 +1259,21 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
 /* The lanes of a rule with 32 lanes stay one a thread; a list with both kinds is not spread. */
 static int staxi_cuda_list_group(const staxi_trees *t, const staxi_tree_node *acc) {
     int group = 0;
-    for (uint32_t k = acc->child; k; k = t->nodes[k].next) {
-        const staxi_tree_node *a = &t->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        int g = staxi_cuda_group(a);
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        int g = staxi_cuda_group(&t->nodes[k]);
         if (group && g != group) return 0;
         group = g;
     }
     return group;
 }
 
-/* A line for each accumulator: @ is its number, $ its type. q: the result so far, the value of an
+/* A line for each accumulator: @ is its number, $ its type. F: its fold; a: a thread's lanes, s:
+   their sum; p: parts in memory, g and h: in shared memory; q: the result so far, the value of an
    empty reduction to begin with; r: what others read. */
 static void staxi_cuda_result(staxi_cuda_unit *u, const staxi_tree_node *acc, const char *format) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const staxi_tree_node *a = &t->nodes[k];
         staxi_line(&u->e);
         for (const char *c = format; *c; c++) {
             if (*c == '@')
@@ -1166,10 +1287,18 @@ static void staxi_cuda_result(staxi_cuda_unit *u, const staxi_tree_node *acc, co
     }
 }
 
+/* The same with a number in the format, as %U. */
+static void staxi_cuda_result_of(staxi_cuda_unit *u, const staxi_tree_node *acc, const char *format,
+                                 int64_t n) {
+    char line[80];
+    staxi_format(line, sizeof line, format, (uint64_t)n);
+    staxi_cuda_result(u, acc, line);
+}
+
 static void staxi_cuda_empty(staxi_cuda_unit *u, const staxi_tree_node *acc) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const staxi_tree_node *a = &t->nodes[k];
         staxi_line(&u->e);
         staxi_putf(u->t, "%s q%U = ", staxi_value_type(&u->e, a->dtype), (uint64_t)a->ref);
         staxi_emit_const(&u->e, a->dtype, staxi_empty_bits(a));
@@ -1177,184 +1306,154 @@ static void staxi_cuda_empty(staxi_cuda_unit *u, const staxi_tree_node *acc) {
     }
 }
 
-/* Where the parts of accumulator number j lie: 8 bytes each, `count` of them. */
-static void staxi_cuda_part(staxi_cuda_unit *u, const staxi_tree_node *a, int j, staxi_ix count) {
-    staxi_line(&u->e);
-    staxi_putf(u->t, "%s *const p%U = (%s *)(sx->parts + %d * 8 * (",
-               staxi_acc_type(&u->e, a->dtype), (uint64_t)a->ref, staxi_acc_type(&u->e, a->dtype),
-               j);
-    staxi_emit_ix(&u->e, count);
-    staxi_put(u->t, "));\n");
+/* Where the parts of each accumulator lie: 8 bytes each, `count` of them; and the folds' names. */
+static void staxi_cuda_part_list(staxi_cuda_unit *u, const staxi_tree_node *acc, staxi_ix count) {
+    const staxi_trees *t = u->trees;
+    int j = 0;
+    for (uint32_t k = staxi_cuda_accum(t, acc->child); k; k = staxi_cuda_accum_next(t, k)) {
+        const char *type = staxi_acc_type(&u->e, t->nodes[k].dtype);
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%s *const p%U = (%s *)(sx->parts + %d * 8 * (", type,
+                   (uint64_t)t->nodes[k].ref, type, j++);
+        staxi_emit_ix(&u->e, count);
+        staxi_put(u->t, "));\n");
+    }
 }
 
-static void staxi_cuda_part_list(staxi_cuda_unit *u, const staxi_tree_node *acc, staxi_ix count) {
-    int j = 0;
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
-        if (u->trees->nodes[k].kind == STAXI_TREE_ACCUM) {
-            const staxi_tree_node a = u->trees->nodes[k];
-            staxi_cuda_part(u, &a, j++, count);
-        }
+/* A reduction in blocks of 4096: one kernel sums them, and if there may be several (not `whole`) a
+   second one sums what the first left. */
+typedef struct staxi_cuda_cut {
+    const staxi_tree_node *acc;
+    uint64_t number; /* of its folds */
+    bool whole;
+    staxi_ix results, blocks, parts; /* numbers of results, blocks of each, all blocks */
+} staxi_cuda_cut;
+
+static staxi_cuda_cut staxi_cuda_cut_of(staxi_cuda_unit *u, const staxi_tree_node *acc) {
+    staxi_cuda_cut cut;
+    cut.acc = acc;
+    cut.number = u->n_launches;
+    cut.whole = staxi_high(&u->e, acc->runs[0].extent) <= STAXI_BLOCK;
+    cut.results = staxi_cuda_loops_product(u);
+    cut.blocks = staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK);
+    cut.parts = staxi_ix_mul(&u->p->ix, cut.results, cut.blocks);
+    staxi_cuda_folds(u, acc, cut.number);
+    return cut;
+}
+
+/* Begins the first kernel, which runs `list`, or the second one (list 0). */
+static staxi_cuda_launch *staxi_cuda_begin_cut(staxi_cuda_unit *u, const staxi_cuda_cut *cut,
+                                               staxi_cuda_kind kind, uint32_t list, int threads) {
+    staxi_cuda_launch *l = staxi_cuda_begin(u, kind, list ? list : cut->acc->after, "0", threads);
+    if (!l) return NULL;
+    staxi_ix room = staxi_ix_const(&u->p->ix, 8 * staxi_cuda_accums(u->trees, cut->acc));
+    l->count = cut->results;
+    l->length = list ? cut->acc->runs[0].extent : cut->blocks;
+    if (list) l->parts = staxi_ix_mul(&u->p->ix, cut->parts, room);
+    staxi_cuda_result_of(u, cut->acc, "typedef sx_fold_%U_@ F@;", (int64_t)cut->number);
+    if (!list || !cut->whole) staxi_cuda_part_list(u, cut->acc, cut->parts);
+    return l;
+}
+
+/* Ends either: a part is stored, or the result goes to what follows. */
+static void staxi_cuda_end_cut(staxi_cuda_unit *u, const staxi_cuda_cut *cut, const char *part,
+                               const char *result, size_t scope) {
+    if (part && !cut->whole) {
+        staxi_cuda_result(u, cut->acc, part);
+    } else {
+        staxi_cuda_empty(u, cut->acc);
+        staxi_cuda_result(u, cut->acc, result);
+        staxi_cuda_result(u, cut->acc, "const $ r@ = q@;");
+        staxi_cuda_scoped_list(u, cut->acc->after);
+    }
+    staxi_emit_scope_close(&u->e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
+/* const int64_t <name> = <ix>; */
+static void staxi_cuda_size(staxi_cuda_unit *u, const char *name, staxi_ix ix) {
+    staxi_line(&u->e);
+    staxi_putf(u->t, "const int64_t %s = ", name);
+    staxi_emit_ix(&u->e, ix);
+    staxi_put(u->t, ";\n");
 }
 
 /* [block * 4096, the next or the end of the run) */
 static void staxi_cuda_block_bounds(staxi_cuda_unit *u, const staxi_tree_node *acc) {
-    staxi_line(&u->e);
-    staxi_put(u->t, "const int64_t length = ");
-    staxi_emit_ix(&u->e, acc->runs[0].extent);
-    staxi_put(u->t, ";\n");
+    staxi_cuda_size(u, "length", acc->runs[0].extent);
     staxi_line(&u->e);
     staxi_put(u->t, "const int64_t end = sx_imin(length, block * 4096 + 4096);\n");
 }
 
 /* A thread block a row: the parts of its blocks, by the same rule. */
-static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t number,
-                                   staxi_ix rows, staxi_ix blocks, staxi_ix parts) {
-    staxi_emit *e = &u->e;
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_FINISH_ROWS, acc->after, "0", 256);
-    if (!l) return;
-    l->count = rows;
-    l->length = blocks;
-    staxi_cuda_part_list(u, acc, parts);
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        int64_t most = staxi_high(e, blocks); /* parts of parts */
-        most = most > 4096 * 4096 ? 4096 : (most + 4095) / 4096;
-        staxi_putf(u->t, "    __shared__ %s h%U[%D];\n", staxi_acc_type(e, a->dtype),
-                   (uint64_t)a->ref, most > 0 ? most : 1);
-    }
-    staxi_cuda_flat(u, rows, "blockIdx.x", "gridDim.x");
-    staxi_put(u->t, "        const int64_t blocks = ");
-    staxi_emit_ix(e, blocks);
-    staxi_put(u->t, ";\n");
+static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_cuda_cut *cut) {
+    int64_t most = staxi_high(&u->e, cut->blocks); /* parts of parts */
+    most = most > 4096 * 4096 ? 4096 : (most + 4095) / 4096;
+    if (!staxi_cuda_begin_cut(u, cut, STAXI_CUDA_FINISH_ROWS, 0, 256)) return;
+    staxi_cuda_result_of(u, cut->acc, "__shared__ $ h@[%U];", most > 0 ? most : 1);
+    staxi_cuda_flat(u, cut->results, "blockIdx.x", "gridDim.x");
+    staxi_cuda_size(u, "blocks", cut->blocks);
     staxi_cuda_digits(u, 0);
-    size_t scope = staxi_emit_scope_open(e);
-    staxi_cuda_empty(u, acc);
-    staxi_put(u->t, "        if (blocks > 0) {\n");
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        staxi_putf(u->t,
-                   "            q%U = sx_rule<sx_fold_%U_%U>(p%U + flat * blocks, blocks, h%U);\n",
-                   (uint64_t)a->ref, number, (uint64_t)a->ref, (uint64_t)a->ref, (uint64_t)a->ref);
-    }
-    staxi_put(u->t, "        }\n        if (threadIdx.x) continue;\n");
-    staxi_cuda_result(u, acc, "const $ r@ = q@;");
-    staxi_cuda_scoped_list(u, acc->after);
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "    }\n");
-    staxi_cuda_end(u);
+    size_t scope = staxi_emit_scope_open(&u->e);
+    staxi_cuda_result(u, cut->acc, "const $ s@ = sx_rule<F@>(p@ + flat * blocks, blocks, h@);");
+    staxi_put(u->t, "        if (threadIdx.x) continue;\n");
+    staxi_cuda_end_cut(u, cut, NULL, "if (blocks > 0) q@ = s@;", scope);
 }
 
 /* A warp a block of a row. */
 static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
-    staxi_emit *e = &u->e;
     const staxi_tree_node *acc = &u->trees->nodes[list];
     int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
-    uint64_t number = u->n_launches;
-    bool whole = staxi_high(e, acc->runs[0].extent) <= STAXI_BLOCK;
-    staxi_ix rows = staxi_cuda_loops_product(u),
-             blocks = staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK),
-             parts = staxi_ix_mul(&u->p->ix, rows, blocks);
-    staxi_cuda_folds(u, acc, number);
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ROWS, list, "0", 256);
+    const staxi_cuda_cut cut = staxi_cuda_cut_of(u, acc);
+    staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list, 256);
     if (!l) return;
-    l->count = whole ? rows : parts;
-    l->length = acc->runs[0].extent;
-    l->parts = staxi_ix_mul(&u->p->ix, parts,
-                            staxi_ix_const(&u->p->ix, 8 * staxi_cuda_accums(u->trees, acc)));
-    if (!whole) staxi_cuda_part_list(u, acc, parts);
+    if (!cut.whole) l->count = cut.parts;
     staxi_put(u->t, "    const int lane = (int)(threadIdx.x & 31);\n");
     staxi_cuda_flat(u, l->count, "((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32",
                     "(int64_t)gridDim.x * blockDim.x / 32");
-    if (whole) {
+    if (cut.whole) {
         staxi_put(u->t, "        const int64_t block = 0;\n");
     } else {
         staxi_put(u->t, "        const int64_t block = sx_digit(&rest, ");
-        staxi_emit_ix(e, blocks);
+        staxi_emit_ix(&u->e, cut.blocks);
         staxi_put(u->t, ");\n");
     }
     staxi_cuda_digits(u, 0);
     staxi_cuda_block_bounds(u, acc);
-    size_t scope = staxi_emit_scope_open(e);
+    size_t scope = staxi_emit_scope_open(&u->e);
     staxi_cuda_lanes(u, acc, lanes);
     staxi_put(u->t, "        int64_t k = block * 4096 + lane;\n");
     staxi_cuda_pass(u, acc, lanes, 32, group);
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        staxi_putf(u->t, "        const %s s%U = sx_tree<sx_fold_%U_%U>(a%U);\n",
-                   staxi_acc_type(e, a->dtype), (uint64_t)a->ref, number, (uint64_t)a->ref,
-                   (uint64_t)a->ref);
-    }
+    staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
     staxi_put(u->t, "        if (lane) continue;\n");
-    if (!whole) {
-        staxi_cuda_result(u, acc, "p@[flat] = s@;");
-    } else {
-        staxi_cuda_empty(u, acc);
-        staxi_put(u->t, "        if (length > 0) {\n");
-        staxi_cuda_result(u, acc, "    q@ = s@;");
-        staxi_put(u->t, "        }\n");
-        staxi_cuda_result(u, acc, "const $ r@ = q@;");
-        staxi_cuda_scoped_list(u, acc->after);
-    }
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "    }\n");
-    staxi_cuda_end(u);
-    if (!whole && !e->failed) staxi_cuda_finish_rows(u, acc, number, rows, blocks, parts);
+    staxi_cuda_end_cut(u, &cut, "p@[flat] = s@;", "if (length > 0) q@ = s@;", scope);
+    if (!cut.whole && !u->e.failed) staxi_cuda_finish_rows(u, &cut);
 }
 
 /* A thread a column: the parts of its blocks. */
-static void staxi_cuda_finish_columns(staxi_cuda_unit *u, const staxi_tree_node *acc,
-                                      uint64_t number, staxi_ix columns, staxi_ix blocks,
-                                      staxi_ix parts) {
-    staxi_emit *e = &u->e;
-    staxi_loop_axis column = u->loops[u->n_loops - 1];
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_FINISH_COLUMNS, acc->after, "0", 128);
-    if (!l) return;
-    l->count = columns;
-    l->length = blocks;
-    staxi_cuda_part_list(u, acc, parts);
-    staxi_cuda_flat(u, columns, staxi_cuda_thread, staxi_cuda_threads);
-    staxi_put(u->t, "        const int64_t blocks = ");
-    staxi_emit_ix(e, blocks);
-    staxi_put(u->t, ", width = ");
-    staxi_emit_ix(e, column.extent);
+static void staxi_cuda_finish_columns(staxi_cuda_unit *u, const staxi_cuda_cut *cut) {
+    if (!staxi_cuda_begin_cut(u, cut, STAXI_CUDA_FINISH_COLUMNS, 0, 128)) return;
+    staxi_cuda_flat(u, cut->results, staxi_cuda_thread, staxi_cuda_threads);
+    staxi_cuda_size(u, "blocks", cut->blocks);
+    staxi_cuda_size(u, "width", u->loops[u->n_loops - 1].extent);
     staxi_put(u->t,
-              ";\n        const int64_t first = flat / width * blocks * width + flat % width;\n");
+              "        const int64_t first = flat / width * blocks * width + flat % width;\n");
     staxi_cuda_digits(u, 0);
-    size_t scope = staxi_emit_scope_open(e);
-    staxi_cuda_empty(u, acc);
-    staxi_put(u->t, "        if (blocks > 0) {\n");
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        staxi_putf(u->t, "            q%U = sx_alone<sx_fold_%U_%U>(p%U + first, width, blocks);\n",
-                   (uint64_t)a->ref, number, (uint64_t)a->ref, (uint64_t)a->ref);
-    }
-    staxi_put(u->t, "        }\n");
-    staxi_cuda_result(u, acc, "const $ r@ = q@;");
-    staxi_cuda_scoped_list(u, acc->after);
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "    }\n");
-    staxi_cuda_end(u);
+    staxi_cuda_end_cut(u, cut, NULL,
+                       "if (blocks > 0) q@ = sx_alone<F@>(p@ + first, width, blocks);",
+                       staxi_emit_scope_open(&u->e));
+}
+
+static void staxi_cuda_barrier(staxi_cuda_unit *u) {
+    staxi_line(&u->e);
+    staxi_put(u->t, "__syncthreads();\n");
 }
 
 /* The tree over the lanes of a column: those of a thread, then over the 16 threads of the column.
  */
-static void staxi_cuda_column_tree(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes,
-                                   uint64_t number) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        uint64_t id = a->ref;
-        staxi_putf(u->t, "        typedef sx_fold_%U_%U F%U;\n", number, id, id);
-        for (int w = lanes / 2; w > 0; w /= 2)
-            for (int j = 0; j < w; j++)
-                staxi_putf(u->t, "        a%U[%d] = F%U::of(a%U[%d], a%U[%d]);\n", id, j, id, id, j,
-                           id, j + w);
-        staxi_putf(u->t, "        h%U[row][column] = a%U[0];\n", id, id);
-    }
+static void staxi_cuda_column_tree(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes) {
+    staxi_cuda_result_of(u, acc, "h@[row][column] = sx_own<F@, %U>(a@);", lanes);
     staxi_put(u->t, "        __syncthreads();\n        for (int w = 8; w > 0; w /= 2) {\n");
     staxi_cuda_result(u, acc,
                       "    if (row < w) h@[row][column] = F@::of(h@[row][column], h@[row + "
@@ -1362,46 +1461,48 @@ static void staxi_cuda_column_tree(staxi_cuda_unit *u, const staxi_tree_node *ac
     staxi_put(u->t, "            __syncthreads();\n        }\n");
 }
 
+/* Which tile of columns, block of rows and outer iteration a thread block has. */
+static void staxi_cuda_column_digits(staxi_cuda_unit *u, const staxi_cuda_cut *cut,
+                                     staxi_ix tiles) {
+    staxi_emit *e = &u->e;
+    staxi_loop_axis column = u->loops[u->n_loops - 1];
+    staxi_putf(u->t, "        const int64_t i%U = sx_digit(&rest, ", staxi_var_id(e, column.var));
+    staxi_emit_ix(e, tiles);
+    staxi_put(u->t, ") * 32 + column;\n");
+    staxi_cuda_size(u, "width", column.extent);
+    if (cut->whole) {
+        staxi_put(u->t, "        const int64_t block = 0;\n");
+    } else {
+        staxi_cuda_size(u, "blocks", cut->blocks);
+        staxi_putf(
+            u->t,
+            "        const int64_t block = sx_digit(&rest, blocks), first = (rest * blocks + "
+            "block) * width + i%U;\n",
+            staxi_var_id(e, column.var));
+    }
+    u->n_loops--;
+    staxi_cuda_digits(u, 0);
+    u->n_loops++;
+}
+
 /* 512 threads a block of 32 columns by 4096 rows. */
 static void staxi_cuda_columns(staxi_cuda_unit *u, uint32_t list) {
     staxi_emit *e = &u->e;
     const staxi_tree_node *acc = &u->trees->nodes[list];
     int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 16;
-    uint64_t number = u->n_launches;
-    bool whole = staxi_high(e, acc->runs[0].extent) <= STAXI_BLOCK;
     staxi_loop_axis column = u->loops[u->n_loops - 1];
-    staxi_ix columns = staxi_cuda_loops_product(u), one = staxi_ix_const(&u->p->ix, 1),
-             blocks = staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK),
-             tiles = staxi_cuda_pieces(u, column.extent, STAXI_CUDA_TILE),
-             parts = staxi_ix_mul(&u->p->ix, columns, blocks), outer = one;
+    const staxi_cuda_cut cut = staxi_cuda_cut_of(u, acc);
+    staxi_ix tiles = staxi_cuda_pieces(u, column.extent, STAXI_CUDA_TILE), count = tiles;
     for (int d = 0; d + 1 < u->n_loops; d++)
-        outer = staxi_ix_mul(&u->p->ix, outer, u->loops[d].extent);
-    staxi_cuda_folds(u, acc, number);
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_COLUMNS, list, "0", 512);
+        count = staxi_ix_mul(&u->p->ix, count, u->loops[d].extent);
+    staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_COLUMNS, list, 512);
     if (!l) return;
-    l->count = staxi_ix_mul(&u->p->ix, staxi_ix_mul(&u->p->ix, outer, whole ? one : blocks), tiles);
-    l->length = acc->runs[0].extent;
-    l->parts = staxi_ix_mul(&u->p->ix, parts,
-                            staxi_ix_const(&u->p->ix, 8 * staxi_cuda_accums(u->trees, acc)));
-    if (!whole) staxi_cuda_part_list(u, acc, parts);
+    l->count = cut.whole ? count : staxi_ix_mul(&u->p->ix, count, cut.blocks);
     staxi_put(u->t,
               "    const int column = (int)(threadIdx.x % 32), row = (int)(threadIdx.x / 32);\n");
     staxi_cuda_result(u, acc, "__shared__ $ h@[16][32];");
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
-    staxi_putf(u->t, "        const int64_t i%U = sx_digit(&rest, ", staxi_var_id(e, column.var));
-    staxi_emit_ix(e, tiles);
-    staxi_put(u->t, ") * 32 + column, width = ");
-    staxi_emit_ix(e, column.extent);
-    staxi_put(u->t, whole ? ", block = 0;\n" : ", block = sx_digit(&rest, ");
-    if (!whole) {
-        staxi_emit_ix(e, blocks);
-        staxi_put(u->t, ");\n        const int64_t first = (rest * (");
-        staxi_emit_ix(e, blocks);
-        staxi_putf(u->t, ") + block) * width + i%U;\n", staxi_var_id(e, column.var));
-    }
-    u->n_loops--;
-    staxi_cuda_digits(u, 0);
-    u->n_loops++;
+    staxi_cuda_column_digits(u, &cut, tiles);
     staxi_cuda_block_bounds(u, acc);
     size_t scope = staxi_emit_scope_open(e);
     staxi_cuda_lanes(u, acc, lanes);
@@ -1411,20 +1512,11 @@ static void staxi_cuda_columns(staxi_cuda_unit *u, uint32_t list) {
     staxi_cuda_pass(u, acc, lanes, 16, group);
     staxi_put(u->t, "        }\n        __syncthreads();\n");
     e->indent = 2;
-    staxi_cuda_column_tree(u, acc, lanes, number);
+    staxi_cuda_column_tree(u, acc, lanes);
     staxi_putf(u->t, "        if (row || i%U >= width) continue;\n", staxi_var_id(e, column.var));
-    if (!whole) {
-        staxi_cuda_result(u, acc, "p@[first] = h@[0][column];");
-    } else {
-        staxi_cuda_empty(u, acc);
-        staxi_cuda_result(u, acc, "if (length > 0) q@ = h@[0][column];");
-        staxi_cuda_result(u, acc, "const $ r@ = q@;");
-        staxi_cuda_scoped_list(u, acc->after);
-    }
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "    }\n");
-    staxi_cuda_end(u);
-    if (!whole && !e->failed) staxi_cuda_finish_columns(u, acc, number, columns, blocks, parts);
+    staxi_cuda_end_cut(u, &cut, "p@[first] = h@[0][column];", "if (length > 0) q@ = h@[0][column];",
+                       scope);
+    if (!cut.whole && !e->failed) staxi_cuda_finish_columns(u, &cut);
 }
 
 /* ---- a thread block an iteration ---- */
@@ -1453,7 +1545,7 @@ static int64_t staxi_cuda_team_shared(staxi_cuda_unit *u, uint32_t list) {
 }
 
 /* A thread has one lane of a block of 4096; as many blocks at once as there are threads for. */
-static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, uint64_t number) {
+static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc) {
     staxi_emit *e = &u->e;
     int group = staxi_cuda_list_group(u->trees, acc);
     staxi_cuda_empty(u, acc);
@@ -1475,12 +1567,10 @@ static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, 
     staxi_line(e);
     staxi_putf(u->t, "int64_t k = block * 4096 + threadIdx.x %% %d;\n", group);
     staxi_cuda_pass(u, acc, 1, 0, group);
-    staxi_line(e);
-    staxi_put(u->t, "__syncthreads();\n");
+    staxi_cuda_barrier(u);
     if (group == STAXI_LANES_F32) {
         staxi_cuda_result(u, acc, "g@[threadIdx.x] = a@[0];");
-        staxi_line(e);
-        staxi_put(u->t, "__syncthreads();\n");
+        staxi_cuda_barrier(u);
         staxi_cuda_result(u, acc, "const $ s@ = sx_pair<F@>(g@);");
     } else {
         staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
@@ -1491,26 +1581,11 @@ static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc, 
     staxi_line(e);
     staxi_put(u->t, "}\n");
     staxi_emit_scope_close(e, scope);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
-    staxi_line(e);
-    staxi_put(u->t, "__syncthreads();\n");
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        const staxi_tree_node *a = &u->trees->nodes[k];
-        if (a->kind != STAXI_TREE_ACCUM) continue;
-        staxi_line(e);
-        staxi_putf(u->t, "q%U = sx_block<sx_fold_%U_%U>(h%U, (", (uint64_t)a->ref, number,
-                   (uint64_t)a->ref, (uint64_t)a->ref);
-        staxi_emit_ix(e, acc->runs[0].extent);
-        staxi_put(u->t, " + 4095) / 4096);\n");
-    }
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
-    staxi_line(e);
-    staxi_put(u->t, "__syncthreads();\n"); /* also: what children stored is there for all */
-    staxi_cuda_result(u, acc, "const $ r@ = q@;");
+    staxi_cuda_close(u, 1);
+    staxi_cuda_barrier(u);
+    staxi_cuda_size(u, "blocks", staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK));
+    staxi_cuda_result(u, acc, "q@ = sx_block<F@>(h@, blocks);");
+    staxi_cuda_close(u, 1);
 }
 
 /* The loops of a map: all threads run the outer ones, and share the innermost. */
@@ -1525,9 +1600,7 @@ static void staxi_cuda_team_loop(staxi_cuda_unit *u, uint32_t at) {
         staxi_put(u->t, "; base += blockDim.x * 4) {\n");
         e->indent++;
         staxi_cuda_four(u, n.child, n.axis);
-        e->indent--;
-        staxi_line(e);
-        staxi_put(u->t, "}\n");
+        staxi_cuda_close(u, 1);
         return;
     }
     staxi_line(e);
@@ -1542,23 +1615,332 @@ static void staxi_cuda_team_loop(staxi_cuda_unit *u, uint32_t at) {
         staxi_cuda_scoped_list(u, n.child);
     else
         staxi_cuda_team_loop(u, n.child);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(u->t, "}\n");
+    staxi_cuda_close(u, 1);
 }
 
-static void staxi_cuda_team_list(staxi_cuda_unit *u, uint32_t list, uint64_t number) {
+/* ---- held: elements that stay in the registers of their thread ---- */
+
+/* The segments in the order that staxi_cuda_team_list runs them; false: some loop is not one. */
+static bool staxi_cuda_find_segments(staxi_cuda_unit *u, uint32_t list) {
+    for (; list; list = u->trees->nodes[list].next) {
+        const staxi_tree_node *n = &u->trees->nodes[list];
+        bool is_acc = n->kind == STAXI_TREE_ACC && n->n_runs > 0;
+        if (!is_acc && n->kind != STAXI_TREE_LOOP) continue;
+        if (u->n_segments == STAXI_CUDA_SEGMENTS) return false;
+        if (!is_acc && !staxi_cuda_only_stores(u->trees, n->child)) return false;
+        staxi_cuda_segment *s = &u->segments[u->n_segments++];
+        s->axis = is_acc ? n->runs[0] : n->axis;
+        s->list = n->child;
+        s->is_acc = is_acc;
+        if (is_acc && !staxi_cuda_find_segments(u, n->after)) return false;
+    }
+    return true;
+}
+
+/* The threads and what each of them has: one constant range, and reductions with as many lanes.
+   A thread has one lane of one block of 4096, so that there are at most eight blocks. */
+static bool staxi_cuda_held_shape(staxi_cuda_unit *u) {
+    int64_t length = 0, n = 0;
+    u->held_group = 0;
+    for (int k = 0; k < u->n_segments; k++) {
+        const staxi_cuda_segment *s = &u->segments[k];
+        if (!staxi_ix_is_const(&u->p->ix, s->axis.extent, &n) || (k && n != length)) return false;
+        length = n;
+        for (uint32_t a = s->list; a; a = u->trees->nodes[a].next) {
+            if (u->trees->nodes[a].kind != STAXI_TREE_ACCUM) continue;
+            int group = staxi_cuda_group(&u->trees->nodes[a]);
+            if (u->held_group && group != u->held_group) return false;
+            u->held_group = group;
+        }
+    }
+    if (!u->held_group || length < 1 || length > 8 * STAXI_BLOCK) return false;
+    int64_t blocks = (length + STAXI_BLOCK - 1) / STAXI_BLOCK,
+            block = length < STAXI_BLOCK ? length : STAXI_BLOCK;
+    u->held_each = (int)((block + u->held_group - 1) / u->held_group);
+    u->held_threads = (int)blocks * u->held_group;
+    u->held_full = (int)((length - (blocks - 1) * STAXI_BLOCK) / u->held_group);
+    /* threads of a multiprocessor, so that each has 96 registers; conditions and f64 need 128 */
+    int most = u->held_full < u->held_each || u->held_group != STAXI_LANES_F32 ? 512 : 640;
+    u->held_blocks = u->held_threads < most ? most / u->held_threads : 1;
+    return true;
+}
+
+/* Notes a load, or a store, of segment number s. */
+static void staxi_cuda_hold_add(staxi_cuda_unit *u, int s, uint32_t buffer, staxi_ix at,
+                                staxi_expr load, uint32_t store) {
+    staxi_ix step, rest;
+    int64_t c = 0;
+    int k = 0;
+    if (!staxi_ix_affine(&u->p->ix, at, u->segments[s].axis.var, &step, &rest) ||
+        (staxi_ix_is_const(&u->p->ix, step, &c) && c == 0))
+        return;
+    while (k < u->n_held &&
+           (u->held[k].buffer != buffer || u->held[k].step != step || u->held[k].rest != rest))
+        k++;
+    if (k == STAXI_CUDA_HELD) return;
+    if (k == u->n_held) {
+        memset(&u->held[u->n_held++], 0, sizeof u->held[0]);
+        u->held[k].buffer = buffer;
+        u->held[k].step = step;
+        u->held[k].rest = rest;
+        u->held[k].first = s;
+    }
+    u->held[k].last = s;
+    if (!staxi_grow(u->a, (void **)&u->holds, &u->cap_holds, u->n_holds + 1, sizeof *u->holds)) {
+        staxi_emit_no_memory(&u->e);
+        return;
+    }
+    staxi_cuda_hold *h = &u->holds[u->n_holds++];
+    h->load = load;
+    h->store = store;
+    h->held = k;
+}
+
+/* Operations, where a function counts as eight. */
+static int64_t staxi_cuda_code(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks) {
+    if (!x || !staxi_mark_first(u->p, marks, x)) return 0;
+    const staxi_expr_node n = u->p->exprs[x];
+    const staxi_scalar_fn *f = n.kind == STAXI_EX_OP ? staxi_fn_of(&u->e, &n) : NULL;
+    int64_t code = n.kind == STAXI_EX_OP && !(f && f->infix) ? 8 : 1;
+    for (int k = 0; k < n.n_args; k++) code += staxi_cuda_code(u, n.args[k], marks);
+    return code;
+}
+
+/* What the segments load and store; false: unrolled, they would be too long. */
+static bool staxi_cuda_find_holds(staxi_cuda_unit *u) {
+    staxi_cuda_near near_;
+    bool fits = true;
+    memset(&near_, 0, sizeof near_);
+    for (int s = 0; s < u->n_segments && fits; s++) {
+        int64_t code = 0;
+        staxi_cuda_near_of(u, &near_, u->segments[s].list, u->segments[s].axis.var, false);
+        near_.marks.now++;
+        for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next)
+            for (int x = 0; x < 2; x++)
+                code += staxi_cuda_code(u, u->trees->nodes[k].expr[x], &near_.marks);
+        fits = code * u->held_each <= STAXI_CUDA_HELD_CODE;
+        for (size_t k = 0; k < near_.n; k++) {
+            const staxi_expr_node n = u->p->exprs[near_.loads[k]];
+            staxi_cuda_hold_add(u, s, n.ref, staxi_flat_index(u->p, n.ref, n.ix), near_.loads[k],
+                                0);
+        }
+        for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next) {
+            const staxi_tree_node n = u->trees->nodes[k];
+            if (n.kind == STAXI_TREE_STORE && staxi_cuda_is_row_area(u, n.ref))
+                staxi_cuda_hold_add(u, s, n.ref, n.at, 0, k);
+        }
+    }
+    staxi_cuda_near_free(u, &near_);
+    return fits;
+}
+
+/* Is every load of the buffer in x one of the noted? */
+static bool staxi_cuda_loads_held(staxi_cuda_unit *u, staxi_expr x, uint32_t buffer,
+                                  staxi_marks *marks) {
+    if (!x || !staxi_mark_first(u->p, marks, x)) return true;
+    const staxi_expr_node n = u->p->exprs[x];
+    bool held = n.kind != STAXI_EX_LOAD || n.ref != buffer || staxi_cuda_held_by(u, x, 0) >= 0;
+    for (int k = 0; k < n.n_args && held; k++)
+        held = staxi_cuda_loads_held(u, n.args[k], buffer, marks);
+    for (size_t k = 0; k < u->p->n_value_leaves; k++)
+        for (int d = 0; d < n.n_ix && held; d++)
+            if (staxi_ix_depends_on(&u->p->ix, n.ix[d], u->p->value_leaves[k]))
+                held = staxi_cuda_loads_held(u, u->p->value_exprs[k], buffer, marks);
+    return held;
+}
+
+static bool staxi_cuda_all_held(staxi_cuda_unit *u, uint32_t list, uint32_t buffer,
+                                staxi_marks *marks) {
+    for (; list; list = u->trees->nodes[list].next) {
+        const staxi_tree_node n = u->trees->nodes[list];
+        if (n.kind == STAXI_TREE_STORE && n.ref == buffer && staxi_cuda_held_by(u, 0, list) < 0)
+            return false;
+        for (int x = 0; x < 2; x++)
+            if (!staxi_cuda_loads_held(u, n.expr[x], buffer, marks)) return false;
+        if (!staxi_cuda_all_held(u, n.child, buffer, marks) ||
+            !staxi_cuda_all_held(u, n.after, buffer, marks))
+            return false;
+    }
+    return true;
+}
+
+/* The most registers that what is kept takes between two segments. */
+static int staxi_cuda_held_words(const staxi_cuda_unit *u) {
+    int most = 0;
+    for (int s = 0; s + 1 < u->n_segments; s++) {
+        int words = 0;
+        for (int k = 0; k < u->n_held; k++) {
+            const staxi_cuda_held *h = &u->held[k];
+            int bytes = (int)staxi_dtype_bytes((stax_dtype)u->p->buffers[h->buffer].dtype);
+            if (h->is_kept && h->first <= s && s < h->last)
+                words += u->held_each * (bytes > 4 ? bytes / 4 : 1);
+        }
+        if (words > most) most = words;
+    }
+    return most;
+}
+
+/* Row areas that no thread reads of another, and what is read by two segments and never written, as
+   far as there are registers. `used`: bit 0 read, bit 1 written, by buffer. */
+static void staxi_cuda_keep(staxi_cuda_unit *u, uint32_t list, const uint8_t *used,
+                            staxi_marks *marks) {
+    for (int rows = 1; rows >= 0; rows--)
+        for (int k = 0; k < u->n_held; k++) {
+            staxi_cuda_held *h = &u->held[k];
+            if (staxi_cuda_is_row_area(u, h->buffer) != (rows == 1)) continue;
+            if (!rows && (h->first == h->last || used[h->buffer] & 2)) continue;
+            h->is_kept = true;
+            marks->now++;
+            if ((rows && !staxi_cuda_all_held(u, list, h->buffer, marks)) ||
+                staxi_cuda_held_words(u) > STAXI_CUDA_HELD_WORDS)
+                h->is_kept = false;
+        }
+}
+
+/* Decides whether the kernel of this list holds, and what. */
+static void staxi_cuda_plan_holds(staxi_cuda_unit *u, uint32_t list) {
+    staxi_marks marks;
+    uint8_t *used = (uint8_t *)staxi_arena_push(&u->p->arena, u->p->n_buffers, 1);
+    bool any = false;
+    memset(&marks, 0, sizeof marks);
+    u->n_segments = u->n_held = u->held_each = u->segment = 0;
+    u->n_holds = 0;
+    if (!used) {
+        staxi_emit_no_memory(&u->e);
+        return;
+    }
+    marks.now = 1;
+    staxi_collect_buffers(&u->e, list, used, &marks);
+    if (staxi_cuda_find_segments(u, list) && staxi_cuda_held_shape(u) && staxi_cuda_find_holds(u))
+        staxi_cuda_keep(u, list, used, &marks);
+    u->held_waits = false;
+    for (int k = 0; k < u->n_held; k++) {
+        any = any || u->held[k].is_kept;
+        if (u->held[k].is_kept && staxi_cuda_is_row_area(u, u->held[k].buffer))
+            used[u->held[k].buffer] = 0;
+    }
+    for (uint32_t b = 1; b < u->p->n_buffers; b++) u->held_waits |= used[b] == 3;
+    if (!any) u->held_each = 0;
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+}
+
+/* The arrays of a kernel that holds, and where a thread's elements begin. */
+static void staxi_cuda_held_arrays(staxi_cuda_unit *u) {
+    staxi_putf(u->t,
+               "        const int block = (int)threadIdx.x / %d, k = block * 4096 + "
+               "(int)threadIdx.x %% %d;\n",
+               u->held_group, u->held_group);
+    if (u->held_full < u->held_each) {
+        staxi_put(u->t, "        const int mine = ((int)sx_imin(");
+        staxi_emit_ix(&u->e, u->segments[0].axis.extent);
+        staxi_putf(u->t, ", block * 4096 + 4096) - k + %d) / %d;\n", u->held_group - 1,
+                   u->held_group);
+    }
+    for (int k = 0; k < u->n_held; k++)
+        if (u->held[k].is_kept)
+            staxi_putf(u->t, "        %s x%d[%d];\n",
+                       staxi_c_type(u->p->buffers[u->held[k].buffer].dtype), k, u->held_each);
+}
+
+/* All elements that a thread has of the next segment: first the loads that are held from here on,
+   then in chunks the other loads and the values. */
+static void staxi_cuda_held_pass(staxi_cuda_unit *u) {
+    staxi_emit *e = &u->e;
+    int number = u->segment++, each = u->held_each,
+        chunk = each < STAXI_CUDA_CHUNK ? each : STAXI_CUDA_CHUNK;
+    const staxi_cuda_segment s = u->segments[number];
+    char index[48];
+    const char *when;
+    staxi_text condition;
+    staxi_cuda_near near_;
+    memset(&near_, 0, sizeof near_);
+    staxi_text_init(&condition, u->a);
+    staxi_cuda_near_of(u, &near_, s.list, s.axis.var, false);
+    staxi_emit_hoists(e, s.list, staxi_var_bit(e, s.axis.var));
+    staxi_format(index, sizeof index, "k + (c + j) * %U", (uint64_t)u->held_group);
+    if (u->held_full < each) {
+        staxi_line(e);
+        staxi_putf(u->t, "const int mine%d = sx_again(mine);\n", number);
+        staxi_putf(&condition, " if (c + j < %d || c + j < mine%d)", u->held_full, number);
+    } else if (each % chunk) {
+        staxi_putf(&condition, " if (c + j < %d)", each);
+    }
+    when = condition.data ? condition.data : "";
+    if (condition.failed) staxi_emit_no_memory(e);
+    for (int h = 0; h < u->n_held; h++) {
+        if (!u->held[h].is_kept || u->held[h].first != number ||
+            staxi_cuda_is_row_area(u, u->held[h].buffer))
+            continue;
+        staxi_putf(u->t, "#pragma unroll\n");
+        staxi_line(e);
+        staxi_putf(u->t, "for (int c = 0, j = 0; c < %d; c++)%s x%d[c] = b%U[(", each, when, h,
+                   (uint64_t)u->held[h].buffer);
+        staxi_emit_ix(e, u->held[h].step);
+        staxi_putf(u->t, ") * (int64_t)(%s) + ", index);
+        staxi_emit_ix(e, u->held[h].rest);
+        staxi_put(u->t, "];\n");
+    }
+    staxi_putf(u->t, "#pragma unroll\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int c = 0; c < %d; c += %d) {\n", each, chunk);
+    e->indent++;
+    staxi_cuda_batch_loads(u, s.axis.var, &near_, chunk, index, when);
+    staxi_putf(u->t, "#pragma unroll\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", chunk, when);
+    e->indent++;
+    staxi_cuda_element(u, s.list, s.axis.var, &near_, "j", index, "0");
+    staxi_cuda_close(u, 2);
+    staxi_cuda_near_free(u, &near_);
+    staxi_text_free(&condition);
+}
+
+/* A barrier a reduction, two if there are several blocks. */
+static void staxi_cuda_held_acc(staxi_cuda_unit *u, const staxi_tree_node *acc) {
+    staxi_emit *e = &u->e;
+    int blocks = u->held_threads / u->held_group;
+    staxi_cuda_empty(u, acc);
+    staxi_cuda_lanes(u, acc, 1);
+    staxi_cuda_held_pass(u);
+    if (u->held_group == STAXI_LANES_F32) {
+        staxi_cuda_result(u, acc, "g@[threadIdx.x] = a@[0];");
+        staxi_cuda_barrier(u);
+        staxi_cuda_result(u, acc,
+                          blocks > 1 ? "a@[0] = sx_pair<F@>(g@);" : "q@ = sx_pair<F@>(g@);");
+    } else {
+        staxi_cuda_result(u, acc,
+                          blocks > 1 ? "a@[0] = sx_tree<F@>(a@);" : "q@ = sx_tree<F@>(a@);");
+    }
+    if (blocks > 1) {
+        staxi_line(e);
+        staxi_putf(u->t, "if (threadIdx.x %% %d == 0) {\n", u->held_group);
+        staxi_cuda_result(u, acc, "    h@[block] = a@[0];");
+        staxi_line(e);
+        staxi_put(u->t, "}\n");
+        staxi_cuda_barrier(u);
+        staxi_cuda_result_of(u, acc, "q@ = sx_block<F@>(h@, %U);", blocks);
+    }
+}
+
+static void staxi_cuda_team_list(staxi_cuda_unit *u, uint32_t list) {
     staxi_emit *e = &u->e;
     for (; list && !e->failed; list = u->trees->nodes[list].next) {
         const staxi_tree_node n = u->trees->nodes[list];
         bool one = n.kind == STAXI_TREE_STORE; /* the same value for all: one thread stores it */
         if (n.kind == STAXI_TREE_LOOP) {
-            staxi_cuda_team_loop(u, list);
-            staxi_line(e);
-            staxi_put(u->t, "__syncthreads();\n");
+            if (u->held_each)
+                staxi_cuda_held_pass(u);
+            else
+                staxi_cuda_team_loop(u, list);
+            if (!u->held_each || u->held_waits) staxi_cuda_barrier(u);
         } else if (n.kind == STAXI_TREE_ACC && n.n_runs) {
-            staxi_cuda_team_acc(u, &n, number);
-            staxi_cuda_team_list(u, n.after, number);
+            if (u->held_each)
+                staxi_cuda_held_acc(u, &n);
+            else
+                staxi_cuda_team_acc(u, &n);
+            if (!u->held_each || u->held_waits) staxi_cuda_barrier(u); /* what children stored */
+            staxi_cuda_result(u, &n, "const $ r@ = q@;");
+            staxi_cuda_team_list(u, n.after);
         } else if (n.kind == STAXI_TREE_ACC) {
             staxi_emit_row_acc(e, &n);
         } else if (one) {
@@ -1583,13 +1965,8 @@ static void staxi_cuda_team_arrays(staxi_cuda_unit *u, uint32_t list, uint64_t n
         const staxi_tree_node *n = &u->trees->nodes[k];
         if (n->kind != STAXI_TREE_ACC || !n->n_runs) continue;
         int64_t most = (staxi_high(&u->e, n->runs[0].extent) + STAXI_BLOCK - 1) / STAXI_BLOCK;
-        for (uint32_t a = n->child; a; a = u->trees->nodes[a].next) {
-            if (u->trees->nodes[a].kind != STAXI_TREE_ACCUM) continue;
-            uint64_t id = u->trees->nodes[a].ref;
-            staxi_putf(u->t,
-                       "    typedef sx_fold_%U_%U F%U;\n    __shared__ F%U::T g%U[512], h%U[%D];\n",
-                       number, id, id, id, id, id, most > 0 ? most : 1);
-        }
+        staxi_cuda_result_of(u, n, "typedef sx_fold_%U_@ F@;", (int64_t)number);
+        staxi_cuda_result_of(u, n, "__shared__ F@::T g@[512], h@[%U];", most > 0 ? most : 1);
     }
 }
 
@@ -1608,20 +1985,28 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     }
     u->shared_row = staxi_ix_is_const(&u->p->ix, u->trees->s->row_bytes, &row) &&
                     row + staxi_cuda_team_shared(u, list) <= STAXI_CUDA_SHARED_ALL;
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x", 512);
+    staxi_cuda_plan_holds(u, list);
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x",
+                                            u->held_each ? u->held_threads : 512);
     if (l && l->has_row && u->shared_row) {
         l->shared = row;
         l->has_row = false;
     }
     u->shared_row = false;
     if (!l) return;
+    if (u->held_each) l->threads = u->held_threads;
     l->count = staxi_cuda_loops_product(u);
     l->length = length;
     staxi_cuda_team_arrays(u, list, number);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u, 0);
     size_t scope = staxi_emit_scope_open(e);
-    staxi_cuda_team_list(u, list, number);
+    if (u->held_each) staxi_cuda_held_arrays(u);
+    staxi_cuda_team_list(u, list);
+    int n_accs = 0; /* with two reductions, the other's barriers keep iterations apart */
+    for (int k = 0; k < u->n_segments; k++) n_accs += u->segments[k].is_acc;
+    if (u->held_each && n_accs < 2) staxi_cuda_barrier(u);
+    u->held_each = 0;
     staxi_emit_scope_close(e, scope);
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
@@ -1784,6 +2169,7 @@ static size_t staxi_cuda_args_count(const staxi_stages *p) {
 static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
     staxi_emit_free(&u->e);
     staxi_free(u->a, u->launches, u->cap_launches * sizeof *u->launches);
+    staxi_free(u->a, u->holds, u->cap_holds * sizeof *u->holds);
 }
 
 /* Prints the planned program. The launches stay in *u. */
@@ -1808,6 +2194,7 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi
         staxi_put_lines(out, staxi_lines_sum);
     staxi_put_lines(out, staxi_cuda_lines_warp);
     staxi_put_constants(&u->e, out);
+    staxi_put_customs(&u->e, out);
     staxi_putn(out, body.data ? body.data : "", body.n);
     bool no_memory = u->e.no_memory || body.failed || out->failed || u->p->ix.no_memory;
     staxi_text_free(&body);
@@ -1937,7 +2324,8 @@ static void staxi_cuda_key(const staxi_cuda_nvrtc *n, const char *source, const 
 /* Compiled now, or found in the cache folder. A folder that cannot be used costs only time. */
 static stax_status staxi_cuda_build(stax_context *ctx, const staxi_cuda_nvrtc *n,
                                     const char *source, const char *architecture, staxi_text *out,
-                                    staxi_text *why) {
+                                    staxi_build_result *result, staxi_text *why) {
+    int64_t start = staxi_clock_ns();
     staxi_toolchain *tc = staxi_toolchain_of(ctx);
     char hex[65], name[STAXI_CACHE_NAME];
     staxi_text note;
@@ -1950,11 +2338,13 @@ static stax_status staxi_cuda_build(stax_context *ctx, const staxi_cuda_nvrtc *n
     stax_status s = STAX_OK;
     if (folder && staxi_cache_read(tc, name, out)) {
         staxi_text path;
+        result->origin = STAXI_BUILD_DISK;
         staxi_cache_path(tc, name, &path);
         if (!path.failed) (void)staxi_file_touch(path.data); /* the order of removal is by use */
         staxi_text_free(&path);
     } else {
         out->n = 0;
+        result->origin = STAXI_BUILD_COMPILED;
         s = staxi_cuda_nvrtc_compile(n, source, architecture, out, why);
         if (s == STAX_OK && folder) {
             size_t bytes = out->n;
@@ -1967,6 +2357,7 @@ static stax_status staxi_cuda_build(stax_context *ctx, const staxi_cuda_nvrtc *n
         }
     }
     staxi_text_free(&note);
+    result->spent_ns = staxi_clock_ns() - start;
     return out->failed ? STAX_E_MEMORY : s;
 }
 
@@ -2109,17 +2500,27 @@ static staxi_cuda_address staxi_cuda_address_of(const void *p) {
     return (staxi_cuda_address)(uintptr_t)p;
 }
 
-STAXDEF stax_status stax_cuda_tensor_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
-                                         stax_tensor *out) {
-    staxi_cuda_address at = 0;
+/* A tensor without memory yet, and its bytes: at least one, so that its address is its own. */
+static stax_status staxi_cuda_tensor(const stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                     stax_tensor *out, size_t *bytes) {
     if (!c || !out || !stax_dtype_bytes(dtype)) return STAX_E_ARGUMENT;
     *out = stax_tensor_of(dtype, shape, NULL);
     if (!staxi_tensor_fits(out)) return STAX_E_OVERFLOW;
-    size_t bytes = (size_t)staxi_tensor_elements(out) * stax_dtype_bytes(dtype);
+    *bytes = (size_t)staxi_tensor_elements(out) * stax_dtype_bytes(dtype);
+    *bytes += *bytes == 0;
+    return STAX_OK;
+}
+
+STAXDEF stax_status stax_cuda_tensor_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                         stax_tensor *out) {
+    staxi_cuda_address at = 0;
+    size_t bytes;
+    stax_status s = staxi_cuda_tensor(c, dtype, shape, out, &bytes);
+    if (s != STAX_OK) return s;
     staxi_cuda_enter(c);
-    int error = c->driver.memory_new(&at, bytes ? bytes : 1);
+    int error = c->driver.memory_new(&at, bytes);
     staxi_cuda_leave(c);
-    out->data = (void *)(uintptr_t)at;
+    out->data = error ? NULL : (void *)(uintptr_t)at;
     out->device = c->device + 1;
     return staxi_cuda_note(c, error, "memory for a tensor");
 }
@@ -2132,22 +2533,42 @@ STAXDEF void stax_cuda_tensor_free(stax_cuda *c, stax_tensor *t) {
     t->data = NULL;
 }
 
-/* Under the lock. */
+STAXDEF stax_status stax_cuda_host_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                       stax_tensor *out) {
+    void *at = NULL;
+    size_t bytes;
+    stax_status s = staxi_cuda_tensor(c, dtype, shape, out, &bytes);
+    if (s != STAX_OK) return s;
+    staxi_cuda_enter(c);
+    int error = c->driver.host_new(&at, bytes, 0);
+    staxi_cuda_leave(c);
+    out->data = error ? NULL : at;
+    return staxi_cuda_note(c, error, "page-locked host memory for a tensor");
+}
+
+STAXDEF void stax_cuda_host_free(stax_cuda *c, stax_tensor *t) {
+    if (!c || !t || !t->data || t->device) return;
+    staxi_cuda_enter(c);
+    (void)c->driver.stream_wait(c->stream);
+    (void)c->driver.host_free(t->data);
+    staxi_cuda_leave(c);
+    t->data = NULL;
+}
+
+/* Queues a copy; under the lock. */
 static int staxi_cuda_move(stax_cuda *c, const stax_tensor *to, const stax_tensor *from,
                            size_t bytes) {
-    int error = 0;
     if (bytes == 0) return 0;
     if (to->device && from->device)
         return c->driver.on_device(staxi_cuda_address_of(to->data),
                                    staxi_cuda_address_of(from->data), bytes, c->stream);
     if (to->device)
-        error = c->driver.to_device(staxi_cuda_address_of(to->data), from->data, bytes, c->stream);
-    else
-        error = c->driver.to_host(to->data, staxi_cuda_address_of(from->data), bytes, c->stream);
-    return error ? error : c->driver.stream_wait(c->stream);
+        return c->driver.to_device(staxi_cuda_address_of(to->data), from->data, bytes, c->stream);
+    return c->driver.to_host(to->data, staxi_cuda_address_of(from->data), bytes, c->stream);
 }
 
-STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const stax_tensor *from) {
+static stax_status staxi_cuda_copy(stax_cuda *c, const stax_tensor *to, const stax_tensor *from,
+                                   bool waits) {
     if (!c || !to || !from || to->dtype != from->dtype || to->rank != from->rank ||
         !staxi_tensor_is_row(to) || !staxi_tensor_is_row(from) || (!to->device && !from->device))
         return STAX_E_ARGUMENT;
@@ -2156,8 +2577,18 @@ STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const st
     staxi_cuda_enter(c);
     int error = staxi_cuda_move(c, to, from,
                                 (size_t)staxi_tensor_elements(to) * stax_dtype_bytes(to->dtype));
+    if (error == 0 && waits) error = c->driver.stream_wait(c->stream);
     staxi_cuda_leave(c);
     return staxi_cuda_note(c, error, "a copy");
+}
+
+STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const stax_tensor *from) {
+    return staxi_cuda_copy(c, to, from, to && from && (!to->device || !from->device));
+}
+
+STAXDEF stax_status stax_cuda_copy_async(stax_cuda *c, const stax_tensor *to,
+                                         const stax_tensor *from) {
+    return staxi_cuda_copy(c, to, from, false);
 }
 
 /* At least `bytes`, contents lost when it grows. */
@@ -2257,7 +2688,8 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
-        if (!staxi_is_line(st) && st->kind != STAXI_STAGE_SCATTER) continue;
+        if (!staxi_is_line(st) && st->kind != STAXI_STAGE_SCATTER && st->kind != STAXI_STAGE_CALL)
+            continue;
         staxi_put_place(why, host->basis, st->place);
         staxi_putf(why, "%s runs on the CPU only in this version", st->op_name);
         return STAX_E_NOT_BUILT;
@@ -2349,7 +2781,8 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
         s = STAX_E_NOT_BUILT;
     }
     if (s == STAX_OK)
-        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data, c->architecture, &cubin, &why);
+        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data, c->architecture, &cubin,
+                             &p->host->built, &why);
     if (s != STAX_OK)
         (void)staxi_context_fail(c->ctx, s, &why);
     else
@@ -2366,6 +2799,19 @@ STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) {
 }
 
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return p ? (int)p->n_launches : 0; }
+
+STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
+                                              stax_figures *out) {
+    if (!p || !out) return STAX_E_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    stax_status s = staxi_plan_figures(p->host, inputs, out);
+    out->kernels = stax_cuda_kernels(p);
+    out->workspace_bytes = p->workspace.bytes;
+    out->origin = staxi_origin_name(p->host->built.origin);
+    out->compile_ns = p->host->built.spent_ns;
+    out->threads = 1;
+    return s;
+}
 
 STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t) {
     if (!p || !name || !t) return STAX_E_ARGUMENT;
@@ -2385,6 +2831,7 @@ STAXDEF char *stax_cuda_print(const stax_graph *g) {
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes) {
     staxi_cuda_nvrtc n;
+    staxi_build_result result;
     staxi_text out, why;
     void *cubin = NULL;
     if (!ctx || !source || !architecture) return NULL;
@@ -2393,7 +2840,7 @@ STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char 
     stax_status s = staxi_cuda_nvrtc_open(&n, &why);
     if (s == STAX_OK) {
         why.n = 0;
-        s = staxi_cuda_build(ctx, &n, source, architecture, &out, &why);
+        s = staxi_cuda_build(ctx, &n, source, architecture, &out, &result, &why);
         staxi_dl_close(n.library);
     }
     if (bytes) *bytes = out.n;
@@ -2467,9 +2914,9 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
             *blocks = n;
             break;
         case STAXI_CUDA_TEAM:
-            *threads = (int)(warps < 8 ? warps : 8) * 64;
-            /* row areas in shared memory bound what runs at once by themselves */
-            *blocks = l->shared ? n : staxi_cuda_resident(k, n, length * 4);
+            *threads = l->threads ? l->threads : (int)(warps < 8 ? warps : 8) * 64;
+            /* row areas in shared memory and registers bound what runs at once by themselves */
+            *blocks = l->shared || l->threads ? n : staxi_cuda_resident(k, n, length * 4);
             break;
         case STAXI_CUDA_ARG:
             *threads = length > 2048 ? 256 : 32;
@@ -2798,6 +3245,15 @@ STAXDEF stax_status stax_cuda_copy(stax_cuda *c, const stax_tensor *to, const st
     (void)from;
     return STAX_E_NOT_BUILT;
 }
+STAXDEF stax_status stax_cuda_copy_async(stax_cuda *c, const stax_tensor *to,
+                                         const stax_tensor *from) {
+    return stax_cuda_copy(c, to, from);
+}
+STAXDEF stax_status stax_cuda_host_new(stax_cuda *c, stax_dtype dtype, stax_shape shape,
+                                       stax_tensor *out) {
+    return stax_cuda_tensor_new(c, dtype, shape, out);
+}
+STAXDEF void stax_cuda_host_free(stax_cuda *c, stax_tensor *t) { stax_cuda_tensor_free(c, t); }
 STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
                                              const stax_compile_options *options) {
     (void)c;
@@ -2821,6 +3277,13 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
 }
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) { return (void)p, ""; }
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return (void)p, 0; }
+STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
+                                              stax_figures *out) {
+    (void)p;
+    (void)inputs;
+    if (out) memset(out, 0, sizeof *out);
+    return STAX_E_NOT_BUILT;
+}
 STAXDEF char *stax_cuda_print(const stax_graph *g) {
     if (g) staxi_cuda_absent(g->root->ctx);
     return NULL;

@@ -50,6 +50,7 @@ for cc in gcc clang; do
         check "$cc $std declarations" $cc -std=$std $STRICT $I -fsyntax-only "$B/decl.c"
         check "$cc $std implementation" $cc -std=$std $STRICT $I -fsyntax-only "$B/impl.c"
     done
+    check "$cc c99 staxc and stax_cuda.h" $cc -std=c99 $STRICT $I -fsyntax-only tools/staxc.c
     if [ $cc = gcc ]; then # its optimiser finds more to warn of; clang's does not
         check "$cc gnu17 -O2" $cc -std=gnu17 -O2 $STRICT $I -c "$B/matrix.c" -o "$B/o2.o"
     fi
@@ -58,6 +59,7 @@ for cc in gcc clang; do
         check "$cxx $std declarations" $cxx -std=$std $STRICT $I -fsyntax-only "$B/decl.cc"
         check "$cxx $std implementation" $cxx -std=$std $STRICT $I -fsyntax-only "$B/impl.cc"
     done
+    check "$cxx c++11 staxc and stax_cuda.h" $cxx -std=c++11 $STRICT $I -fsyntax-only -x c++ tools/staxc.c
     check "$cxx c++11 program" $cxx -std=c++11 $STRICT $I "$B/matrix.cc" -o "$B/cxx" $LIBS
     check "$cxx c++11 program runs" "$B/cxx"
 done
@@ -116,6 +118,28 @@ for cc in x86_64-w64-mingw32-gcc x86_64-w64-mingw32-g++; do
         skip $cc "not installed"
     fi
 done
+
+# ---- the interpreter and the parser give the same answers whatever compiled them -------------------------
+answers() { # COMMAND...: what a tool built by COMMAND says of every graph of the corpus
+    "$@" -w -I. tools/staxc.c -o "$B/staxc" $LIBS || return 1
+    for f in tests/corpus/good/*.stax; do
+        echo "$f"
+        "$B/staxc" print "$f"
+        "$B/staxc" run "$f" --backend=interpret
+    done
+    "$B/staxc" ops --promotion
+}
+case "same answers" in *"$FILTER"*)
+    answers $CC -O1 >"$B/answers.txt" 2>&1
+    for build in "gcc -O0" "clang -O2" "tcc" "g++ -x c++ -O1"; do
+        if has ${build%% *}; then
+            answers $build >"$B/other.txt" 2>&1
+            check "same answers of $build" cmp "$B/answers.txt" "$B/other.txt"
+        else
+            skip "same answers of $build" "not installed"
+        fi
+    done ;;
+esac
 
 # ---- how long it takes: figures, not checks ---------------------------------------------------------------
 ms() { # COMMAND...: the least of three runs

@@ -13,7 +13,7 @@
    --report adds the C of the program.
 
    A batch runs in a process of its own, so that a crash costs one graph. What fails is made smaller
-   and written to build/found/SEED.txt. The last line is "N passed, N failed", counted in graphs. */
+   and written to build/found/SEED.stax. The last line is "N passed, N failed", counted in graphs. */
 #if !defined(_WIN32)
 #define _GNU_SOURCE
 #include <signal.h>
@@ -379,7 +379,7 @@ static void write_found(recipe *r, const verdict *v) {
     stax_context *ctx = stax_open(&options);
     stax_graph *g = ctx ? recipe_build(r, ctx, NULL) : NULL;
     if (g) text = stax_print(g);
-    snprintf(path, sizeof path, "%s/found/%llu.txt", getenv("BUILD") ? getenv("BUILD") : "build",
+    snprintf(path, sizeof path, "%s/found/%llu.stax", getenv("BUILD") ? getenv("BUILD") : "build",
              (unsigned long long)r->seed);
     FILE *f = fopen(path, "w");
     for (int pass = 0; pass < 2; pass++) {
@@ -458,7 +458,7 @@ static const char *const step_names[STEP_KINDS] = {
     "gather",     "take_along_axis", "scatter",     "scan",         "sort/argsort",  "topk",
     "kthvalue",   "median",          "searchsorted", "reduce",      "var/std",       "argmax/argmin",
     "dot",        "matmul",          "linear",      "random_bits",  "uniform",       "normal",
-    "softmax",    "layer_norm",      "rms_norm",    "assign",       "assign_slice",  "cond",
+    "softmax",    "layer_norm",      "rms_norm",    "composite",   "assign",       "assign_slice",  "cond",
     "loop",       "while"};
 
 int main(int argc, char **argv) {

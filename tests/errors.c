@@ -619,6 +619,31 @@ static void without_compiler(void) {
     stax_close(c);
 }
 
+#if !defined(_WIN32)
+/* `two` in a context of its own, with something to run it on. */
+typedef struct opened {
+    stax_context *c;
+    stax_graph *g;
+    stax_program *p;
+    stax_tensor in[2], out[2];
+} opened;
+
+static int open_two(opened *t, const stax_options *o) {
+    memset(t, 0, sizeof *t);
+    usual(t->in, t->out);
+    t->c = stax_open(o);
+    if (!CHECK(t->c != NULL)) return 0;
+    t->g = stax_parse(t->c, "errors.stax", two);
+    t->p = stax_compile(t->g, NULL);
+    return CHECK(t->p != NULL);
+}
+static void close_two(opened *t) {
+    stax_program_free(t->p);
+    stax_graph_free(t->g);
+    stax_close(t->c);
+}
+#endif
+
 static void broken_compilers(void) {
 #if !defined(_WIN32)
     static const char *const compilers[] = {"/bin/false", "/bin/true", "/bin/cat", "/", "cc; touch build/errors-pwned", "cc -no-such-flag"};
@@ -626,21 +651,14 @@ static void broken_compilers(void) {
         stax_options o = stax_options_default();
         o.compiler = compilers[k];
         o.cache_dir = folder("broken-cache");
-        stax_context *c = stax_open(&o);
-        if (!CHECK(c != NULL)) continue;
-        stax_graph *g = stax_parse(c, "errors.stax", two);
-        stax_program *p = stax_compile(g, NULL);
-        stax_tensor in[2], out[2];
-        usual(in, out);
-        if (CHECK(p != NULL)) {
-            if (stax_program_status(p) != STAX_E_COMPILER) printf("compiler %s: ", compilers[k]);
-            CHECK_INT(stax_program_status(p), STAX_E_COMPILER);
-            CHECK(strlen(stax_error(c)) > 10);
-            CHECK_INT(stax_run(p, in, out), STAX_OK);
+        opened t;
+        if (open_two(&t, &o)) {
+            if (stax_program_status(t.p) != STAX_E_COMPILER) printf("compiler %s: ", compilers[k]);
+            CHECK_INT(stax_program_status(t.p), STAX_E_COMPILER);
+            CHECK(strlen(stax_error(t.c)) > 10);
+            CHECK_INT(stax_run(t.p, t.in, t.out), STAX_OK);
         }
-        stax_program_free(p);
-        stax_graph_free(g);
-        stax_close(c);
+        close_two(&t);
     }
     CHECK(access("build/errors-pwned", F_OK) != 0);
     stax_options o = stax_options_default();
@@ -666,43 +684,29 @@ static void cache_folders(void) {
     snprintf(quoted, sizeof quoted, "%s", folder("it's \"a\" $HOME `x`; folder\n with all"));
     const char *bad[4];
     bad[0] = "/proc/stax-cache", bad[1] = file, bad[2] = "/dev/null/x", bad[3] = "";
-    for (int k = 0; k < 3; k++) {
-        stax_options o = stax_options_default();
-        o.cache_dir = bad[k];
-        stax_context *c = stax_open(&o);
-        if (!CHECK(c != NULL)) continue;
-        stax_graph *g = stax_parse(c, "errors.stax", two);
-        stax_program *p = stax_compile(g, NULL);
-        stax_tensor in[2], out[2];
-        usual(in, out);
-        if (CHECK(p != NULL)) {
-            /* a program that compiled in some other folder is fine too */
-            stax_status s = stax_program_status(p);
-            CHECK(s == STAX_E_CACHE || s == STAX_OK);
-            if (s != STAX_OK) CHECK_HAS(stax_error(c), bad[k]);
-            CHECK_INT(stax_run(p, in, out), STAX_OK);
-        }
-        stax_program_free(p);
-        stax_compile_options strict;
-        memset(&strict, 0, sizeof strict);
-        strict.strict = true;
-        p = stax_compile(g, &strict);
-        if (!p) CHECK_INT(stax_error_status(c), STAX_E_CACHE);
-        stax_program_free(p);
-        stax_graph_free(g);
-        stax_close(c);
-    }
     stax_options o = stax_options_default();
+    opened t;
+    for (int k = 0; k < 3; k++) {
+        o.cache_dir = bad[k];
+        if (open_two(&t, &o)) {
+            /* a program that compiled in some other folder is fine too */
+            stax_status s = stax_program_status(t.p);
+            CHECK(s == STAX_E_CACHE || s == STAX_OK);
+            if (s != STAX_OK) CHECK_HAS(stax_error(t.c), bad[k]);
+            CHECK_INT(stax_run(t.p, t.in, t.out), STAX_OK);
+            stax_compile_options strict;
+            memset(&strict, 0, sizeof strict);
+            strict.strict = true;
+            stax_program *p = stax_compile(t.g, &strict);
+            if (!p) CHECK_INT(stax_error_status(t.c), STAX_E_CACHE);
+            stax_program_free(p);
+        }
+        close_two(&t);
+    }
     o.cache_dir = quoted;
-    stax_context *c = stax_open(&o);
-    stax_graph *g = stax_parse(c, "errors.stax", two);
-    stax_program *p = stax_compile(g, NULL);
-    if (CHECK(p != NULL)) CHECK_INT(stax_program_status(p), STAX_OK);
-    if (p && stax_program_status(p)) printf("%s\n", stax_error(c));
-    stax_program_free(p);
-    stax_cache_clear(c);
-    stax_graph_free(g);
-    stax_close(c);
+    if (open_two(&t, &o) && !CHECK_INT(stax_program_status(t.p), STAX_OK)) printf("%s\n", stax_error(t.c));
+    stax_cache_clear(t.c);
+    close_two(&t);
     unlink(file);
 #endif
 }
@@ -714,18 +718,12 @@ static void altered_cache(void) {
     for (int round = 0; round < 4; round++) {
         stax_options o = stax_options_default();
         o.cache_dir = folder("altered-cache");
-        stax_context *c = stax_open(&o);
-        stax_graph *g = stax_parse(c, "errors.stax", two);
-        stax_program *p = stax_compile(g, NULL);
-        stax_tensor in[2], out[2];
-        usual(in, out);
-        if (CHECK(p != NULL)) {
-            CHECK_INT(stax_program_status(p), STAX_OK);
-            CHECK_INT(stax_run(p, in, out), STAX_OK);
+        opened t;
+        if (open_two(&t, &o)) {
+            CHECK_INT(stax_program_status(t.p), STAX_OK);
+            CHECK_INT(stax_run(t.p, t.in, t.out), STAX_OK);
         }
-        stax_program_free(p);
-        stax_graph_free(g);
-        stax_close(c);
+        close_two(&t);
         static const char *const harm[] = {"truncate -s -1 \"$f\"", "printf 'x' | dd of=\"$f\" bs=1 seek=4000 conv=notrunc", "truncate -s 0 \"$f\"", "true"};
         snprintf(command, sizeof command, "for f in %s/*.so %s/*/*.so; do [ -f \"$f\" ] && %s; done >%s.log 2>&1", o.cache_dir, o.cache_dir, harm[round], o.cache_dir);
         CHECK(system(command) >= 0);

@@ -51,12 +51,11 @@ static void feed_fill(void *data, stax_dtype dtype, size_t n, uint64_t seed) {
 }
 
 /* Memory for elements of which the farthest lie at least `low` before and `high` behind element 0. */
-static void *feed_memory(feed *f, size_t size, int64_t low, int64_t high, stax_dtype dtype, uint64_t seed) {
+static void *feed_memory(feed *f, size_t size, int64_t low, int64_t high) {
     size_t n = (size_t)(high - low), bytes = n * size;
     unsigned char *m = (unsigned char *)malloc(bytes + 2 * FEED_GUARD);
     if (!m) return NULL;
     memset(m, 0xa5, bytes + 2 * FEED_GUARD);
-    if (seed) feed_fill(m + FEED_GUARD, dtype, n, seed);
     f->memory[f->n_memory] = m;
     f->bytes[f->n_memory++] = bytes;
     return m + FEED_GUARD + (size_t)(-low) * size;
@@ -74,19 +73,18 @@ static void feed_free(feed *f) {
     f->n_memory = 0;
 }
 
-/* wanted: what symbols should be, clipped to their ranges. 0: a size has no value. */
-static int feed_make(feed *f, const stax_graph *g, int64_t wanted, uint64_t seed) {
+/* Writes the n elements that lie in memory for input k. */
+typedef void feed_filler(const void *user, int k, stax_dtype dtype, void *data, size_t n);
+
+/* symbols: the sizes. 0: a size has no value. Free it in any case. */
+static int feed_make_with(feed *f, const stax_graph *g, const int64_t *symbols, feed_filler *fill,
+                          const void *user) {
     memset(f, 0, sizeof *f);
     f->n_all = stax_graph_n_inputs(g);
     f->n_outputs = stax_graph_n_outputs(g);
     f->n_symbols = stax_graph_n_symbols(g);
     if (f->n_all > FEED_MAX || f->n_outputs > FEED_MAX || f->n_symbols > FEED_SYMBOLS) return 0;
-    for (int k = 0; k < f->n_symbols; k++) {
-        stax_symbol_info info;
-        stax_graph_symbol(g, k, &info);
-        int64_t n = wanted + k;
-        f->symbols[k] = n < info.lo ? info.lo : n > info.hi ? info.hi : n;
-    }
+    for (int k = 0; k < f->n_symbols; k++) f->symbols[k] = symbols[k];
     for (int k = 0; k < f->n_all; k++) {
         stax_input_info info;
         stax_shape shape;
@@ -109,12 +107,14 @@ static int feed_make(feed *f, const stax_graph *g, int64_t wanted, uint64_t seed
             }
         }
         for (int d = 0; d < shape.rank; d++) {
-            int64_t far = t.strides[d] * (shape.dims[d] - 1);
-            if (far < 0) low += far;
-            else high += far;
+            int64_t reach = t.strides[d] * (shape.dims[d] - 1);
+            if (reach < 0) low += reach;
+            else high += reach;
         }
         if (n == 0) low = high = -1;
-        t.data = feed_memory(f, stax_dtype_bytes(info.dtype), n ? low : 0, n ? high + 1 : 0, info.dtype, seed + (uint64_t)k + 1);
+        t.data = feed_memory(f, stax_dtype_bytes(info.dtype), n ? low : 0, n ? high + 1 : 0);
+        if (!t.data) return 0;
+        fill(user, k, info.dtype, f->memory[k] + FEED_GUARD, n ? (size_t)(high + 1 - low) : 0);
         f->all[k] = t;
         f->kinds[k] = info.kind;
         f->names[k] = info.name;
@@ -131,9 +131,30 @@ static int feed_make(feed *f, const stax_graph *g, int64_t wanted, uint64_t seed
             n *= shape.dims[d];
         }
         f->outputs[k] = stax_tensor_of(info.dtype, shape, NULL);
-        f->outputs[k].data = feed_memory(f, stax_dtype_bytes(info.dtype), 0, n, info.dtype, 0);
+        f->outputs[k].data = feed_memory(f, stax_dtype_bytes(info.dtype), 0, n);
+        if (!f->outputs[k].data) return 0;
     }
     return 1;
+}
+
+static void feed_fill_seeded(const void *user, int k, stax_dtype dtype, void *data, size_t n) {
+    feed_fill(data, dtype, n, *(const uint64_t *)user + (uint64_t)k + 1);
+}
+
+/* Sizes near `wanted`, clipped to the ranges of the graph's symbols. */
+static void feed_symbols(const stax_graph *g, int64_t wanted, int64_t *symbols) {
+    for (int k = 0; k < stax_graph_n_symbols(g) && k < FEED_SYMBOLS; k++) {
+        stax_symbol_info info;
+        stax_graph_symbol(g, k, &info);
+        int64_t n = wanted + k;
+        symbols[k] = n < info.lo ? info.lo : n > info.hi ? info.hi : n;
+    }
+}
+
+static int feed_make(feed *f, const stax_graph *g, int64_t wanted, uint64_t seed) {
+    int64_t symbols[FEED_SYMBOLS];
+    feed_symbols(g, wanted, symbols);
+    return feed_make_with(f, g, symbols, feed_fill_seeded, &seed);
 }
 
 /* Same contents of all memory: inputs, states, outputs and guards. */
@@ -200,6 +221,12 @@ static const char *const feed_graphs[] = {
     "  old = mul p, 2.0; assign p, x; v = slice p {starts=[1,0], stops=[3,4]}; w = mul v, 3.0; assign v, w\n"
     "  assign_slice p, 1.5 {starts=[0,none], stops=[2,none], steps=[none,3]}; m = add n, 1; assign n, m; s = sum p\n"
     "  return old, s\n}",
+    "graph views(inout p: f32[4,6], inout q: f32[4,6], y: f32[4], x: f32[4,6]) {\n"
+    "  t = transpose p; r = slice t {starts=[1,none], stops=[5,none], steps=[2,none]}; f = flip r; assign f, y\n"
+    "  v = reshape p {shape=[2,12]}; w = slice v {starts=[1,2], stops=[2,8]}; u = add w, 1.0; assign w, u\n"
+    "  a = slice p {starts=[0,0], stops=[3,6]}; b = slice p {starts=[1,0], stops=[4,6]}; assign b, a\n"
+    "  c = add p, q; d = sub p, q; assign p, c; assign q, d; e = slice_scatter x, y {starts=[0,2], stops=[1,6]}\n"
+    "  s = sum p; return s, a, e\n}",
     "graph regions(x: f32[4], n: i64[], c: bool[]) {\n"
     "  y = loop 3, x { body(i, a) { j = cast i {dtype=f32}; b = add a, j; return b } }\n"
     "  v, k = while y, n { test(p: f32[4], q: i64[]) { r = gt q, 0; return r }\n"

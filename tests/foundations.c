@@ -34,16 +34,11 @@ static void counted_free(void *p, size_t n) {
 #include "../stax.h"
 
 #include "harness.h"
+#include "random.h"
 
 enum { N_RANDOM = 60000 };
 
-static uint64_t random_state = 88172645463325252u;
-static uint64_t random_u64(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state * 2685821657736338717u;
-}
+static uint64_t seed = RANDOM_SEED;
 
 /* An allocator that fails after `left` allocations and knows what is live. */
 typedef struct failing {
@@ -70,6 +65,13 @@ static void failing_free(void *p, size_t bytes, void *user) {
     memcpy(&raw, (char *)p - sizeof(void *), sizeof(void *));
     free(raw);
 }
+static stax_allocator failing_allocator(failing *f) {
+    stax_allocator a;
+    a.alloc = failing_alloc;
+    a.free = failing_free;
+    a.user = f;
+    return a;
+}
 static void *crooked_alloc(size_t bytes, size_t align, void *user) {
     (void)align;
     return (char *)failing_alloc(bytes + 8, 64, user) + 8;
@@ -80,13 +82,10 @@ static void crooked_free(void *p, size_t bytes, void *user) {
 
 static void test_alloc(void) {
     failing f = {1000000, 0, 0};
-    stax_allocator a, crooked;
+    stax_allocator a = failing_allocator(&f), crooked;
     size_t cap = 0, i;
     uint32_t *items = NULL;
     void *p;
-    a.alloc = failing_alloc;
-    a.free = failing_free;
-    a.user = &f;
     crooked.alloc = crooked_alloc;
     crooked.free = crooked_free;
     crooked.user = &f;
@@ -181,11 +180,8 @@ static void put_many(staxi_text *t) {
 /* Every allocation fails in turn: nothing leaks, nothing lies. */
 static void test_failures(void) {
     failing f = {0, 0, 0};
-    stax_allocator a;
+    stax_allocator a = failing_allocator(&f);
     long n;
-    a.alloc = failing_alloc;
-    a.free = failing_free;
-    a.user = &f;
     for (n = 0;; n++) {
         staxi_text t;
         bool failed;
@@ -405,7 +401,7 @@ static void test_random_floats(void) {
     int n;
     staxi_text_init(&t, NULL);
     for (i = 0; i < N_RANDOM; i++) {
-        uint64_t u = random_u64();
+        uint64_t u = draw(&seed);
         if (i % 8 == 1) u &= 0xfff00000000000ffu; /* near powers of two */
         if (i % 8 == 2) u &= 0x800fffffffffffffu; /* subnormal */
         if (i % 8 == 3) u &= 0x8000000000ffffffu;
@@ -432,7 +428,7 @@ static void test_random_floats(void) {
         CHECK(staxi_read_f64(s, strlen(s), &back, NULL) && bits64(back) == bits64(x));
     }
     for (i = 0; i < N_RANDOM; i++) {
-        uint32_t u = (uint32_t)(random_u64() >> 32);
+        uint32_t u = (uint32_t)(draw(&seed) >> 32);
         if (i % 8 == 1) u &= 0xff8000ffu;
         if (i % 8 == 2) u &= 0x807fffffu;
         memcpy(&y, &u, 4);
@@ -456,19 +452,19 @@ static void test_long_decimals(void) {
     long i;
     int j, n;
     for (i = 0; i < N_RANDOM / 20; i++) { /* random digits, point and exponent anywhere */
-        int length = (int)(random_u64() % (i % 10 == 0 ? 1500 : 40)) + 1;
-        int point = (int)(random_u64() % (unsigned)(length + 1));
+        int length = (int)(draw(&seed) % (i % 10 == 0 ? 1500 : 40)) + 1;
+        int point = (int)(draw(&seed) % (unsigned)(length + 1));
         n = 0;
         for (j = 0; j < length; j++) {
             if (j == point) s[n++] = '.';
-            s[n++] = (char)('0' + (int)(random_u64() % (i % 3 == 0 ? 2 : 10)));
+            s[n++] = (char)('0' + (int)(draw(&seed) % (i % 3 == 0 ? 2 : 10)));
         }
-        sprintf(s + n, "e%d", (int)(random_u64() % 700) - 350);
+        sprintf(s + n, "e%d", (int)(draw(&seed) % 700) - 350);
         check_reads_like_strtod(s);
     }
 #if defined(__x86_64__) && defined(__GNUC__)
     for (i = 0; i < N_RANDOM / 50; i++) { /* exactly between two doubles, and a breath beside it */
-        uint64_t u = random_u64() & 0x7fffffffffffffffu;
+        uint64_t u = draw(&seed) & 0x7fffffffffffffffu;
         double a, b;
         long double middle;
         if (i % 3 == 0) u &= 0xfffffffffffffu;
@@ -491,17 +487,17 @@ static void test_long_decimals(void) {
     }
 #endif
     for (i = 0; i < N_RANDOM / 20; i++) {
-        int length = (int)(random_u64() % 30) + 1,
-            point = (int)(random_u64() % (unsigned)(length + 1));
+        int length = (int)(draw(&seed) % 30) + 1,
+            point = (int)(draw(&seed) % (unsigned)(length + 1));
         n = sprintf(s, "%s0x", i % 2 ? "-" : "");
         for (j = 0; j < length; j++) {
             if (j == point) s[n++] = '.';
-            s[n++] = "0123456789abcdefABCDEF"[i % 3 ? random_u64() % 22 : 15 * (random_u64() % 2)];
+            s[n++] = "0123456789abcdefABCDEF"[i % 3 ? draw(&seed) % 22 : 15 * (draw(&seed) % 2)];
         }
-        sprintf(s + n, "p%d", (int)(random_u64() % 2400) - 1200);
+        sprintf(s + n, "p%d", (int)(draw(&seed) % 2400) - 1200);
         check_reads_like_strtod(s);
         if (i % 2) {
-            uint64_t u = random_u64();
+            uint64_t u = draw(&seed);
             double x;
             memcpy(&x, &u, 8);
             if (x == x) {
@@ -788,13 +784,9 @@ static void test_commands(void) {
         CHECK(run(quoted.data, &t) == 0 && text_is(&t, words[i]));
     }
     for (i = 0; i < 30; i++) { /* memory runs out at every allocation */
-        failing f = {0, 0, 0};
-        stax_allocator a;
+        failing f = {(long)i, 0, 0};
+        stax_allocator a = failing_allocator(&f);
         bool done;
-        a.alloc = failing_alloc;
-        a.free = failing_free;
-        a.user = &f;
-        f.left = (long)i;
         staxi_text_init(&big, &a);
         done = staxi_command("head -c 20000 /dev/zero; exit 5", &big, &code);
         CHECK(done ? code == 5 && big.n == 20000 : big.failed || i < 8);

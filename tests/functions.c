@@ -16,12 +16,6 @@
 
 enum { N_SAMPLES32 = 100000, N_SAMPLES64 = 60000, N_SAMPLES_2 = 300000 };
 
-static const function32 *now32;
-static const function64 *now64;
-static const function32_2 *now32_2;
-static const function64_2 *now64_2;
-static const small_format *now_small;
-
 /* ---- one operand ---- */
 
 static double worst;
@@ -55,7 +49,7 @@ static void function_f32(void) {
 }
 
 static void function_f64(void) {
-    uint64_t s = 88172645463325252u;
+    uint64_t s = RANDOM_SEED;
     worst = 0;
     for (int64_t k = 0; k < N_SAMPLES64; k++) {
         double x = sample64(now64, &s, k), y = now64->f(x), e;
@@ -72,42 +66,20 @@ static void function_f64(void) {
 
 /* ---- two operands ---- */
 
-static void function_f32_2(void) {
-    uint64_t s = 88172645463325252u;
+static void function_of_2(void) {
+    uint64_t s = RANDOM_SEED;
+    const char *type = now_is_f64 ? "f64" : "f32";
+    double bound = now_is_f64 ? now_2->bound64 : now_2->bound32;
     worst = 0;
-    for (int k = 0; k < N_SAMPLES_2; k++) {
-        float x = operand32(&s, k % 4), y = operand32(&s, k / 4 % 4), z = now32_2->f(x, y);
-        double r = now32_2->reference((double)x, (double)y), e;
-        e = now32_2->bound > 0 ? error32(z, r) : same32(z, (float)r) ? 0 : -1;
-        if (!CHECK(e >= 0 && e <= now32_2->bound)) {
-            printf("%s_f32(%a, %a) is %a, the reference %a\n", now32_2->name, (double)x, (double)y,
-                   (double)z, r);
+    for (int64_t k = 0; k < (now_is_f64 ? N_SAMPLES_2 / 3 : N_SAMPLES_2); k++) {
+        trial t = try_2(now_2, now_is_f64, &s, k);
+        if (!CHECK(t.e >= 0 && t.e <= bound)) {
+            printf("%s_%s(%a, %a) is %a, the reference %.21Lg, error %.4f ulp\n", now_2->name, type,
+                   t.x, t.z, t.y, t.r, t.e);
         }
-        if (e > worst) worst = e;
+        if (t.e > worst) worst = t.e;
     }
-    if (now32_2->bound > 0)
-        printf("%-14s f32 worst %.4f ulp, bound %.3f\n", now32_2->name, worst, now32_2->bound);
-}
-
-static void function_f64_2(void) {
-    uint64_t s = 88172645463325252u;
-    worst = 0;
-    for (int64_t k = 0; k < N_SAMPLES_2 / 3; k++) {
-        double x, y, z, e;
-        operands64(&s, k, &x, &y);
-        z = now64_2->f(x, y);
-        if (now64_2->exact) {
-            e = same64(z, now64_2->exact(x, y)) ? 0 : -1;
-        } else {
-            e = error64(z, now64_2->reference(x, y));
-        }
-        if (!CHECK(e >= 0 && e <= now64_2->bound)) {
-            printf("%s_f64(%a, %a) is %a, error %.4f ulp\n", now64_2->name, x, y, z, e);
-        }
-        if (e > worst) worst = e;
-    }
-    if (now64_2->bound > 0)
-        printf("%-14s f64 worst %.4f ulp, bound %.3f\n", now64_2->name, worst, now64_2->bound);
+    printf("%-14s %s worst %.4f ulp, bound %.3f\n", now_2->name, type, worst, bound);
 }
 
 /* ---- exact ones: the same bits ---- */
@@ -155,7 +127,7 @@ static void fma_soft(void) {
         0.0,       -0.0,    1,        -1,       INFINITY, -INFINITY,  NAN, 0x1p-1074,  -0x1p-1074,
         0x1p-1022, DBL_MAX, -DBL_MAX, 0x1p-537, 0x1p512,  0x1.8p-538, 3,   -0x1p-1073, 0x1p-52};
     enum { N = sizeof special / sizeof special[0] };
-    uint64_t s = 88172645463325252u;
+    uint64_t s = RANDOM_SEED;
     for (int k = 0; k < N * N * N + 300000; k++) {
         double a, b, c, want;
         int e;
@@ -275,28 +247,13 @@ static void integers_64(void) {
         CHECK(same32(staxi_f32_of_u64(u), f32_nearest_to(u)));
         CHECK(same32(staxi_f32_of_i64((int64_t)(u >> 1)), f32_nearest_to(u >> 1)));
         CHECK(staxi_f32_of_i64(-(int64_t)(u >> 1)) == -f32_nearest_to(u >> 1));
-        CHECK(staxi_i64_of_f32(x) == (x != x         ? 0
-                                      : t >= 0x1p63  ? INT64_MAX
-                                      : t <= -0x1p63 ? INT64_MIN
-                                                     : (int64_t)t));
-        CHECK(staxi_u64_of_f32(x) == (x != x || t <= 0 ? 0
-                                      : t >= 0x1p64    ? UINT64_MAX
-                                                       : (uint64_t)t));
+        CHECK(staxi_i64_of_f32(x) == SATURATED(int64_t, t, -0x1p63, INT64_MIN, 0x1p63, INT64_MAX));
+        CHECK(staxi_u64_of_f32(x) == SATURATED(uint64_t, t, 0, 0, 0x1p64, UINT64_MAX));
         w = trunc(d);
-        CHECK(staxi_i64_of_f64(d) == (d != d         ? 0
-                                      : w >= 0x1p63  ? INT64_MAX
-                                      : w <= -0x1p63 ? INT64_MIN
-                                                     : (int64_t)w));
-        CHECK(staxi_u64_of_f64(d) == (d != d || w <= 0 ? 0
-                                      : w >= 0x1p64    ? UINT64_MAX
-                                                       : (uint64_t)w));
-        CHECK(staxi_i32_of_f64(d) == (d != d         ? 0
-                                      : w >= 0x1p31  ? INT32_MAX
-                                      : w <= -0x1p31 ? INT32_MIN
-                                                     : (int32_t)w));
-        CHECK(staxi_u32_of_f64(d) == (d != d || w <= 0 ? 0
-                                      : w >= 0x1p32    ? UINT32_MAX
-                                                       : (uint32_t)w));
+        CHECK(staxi_i64_of_f64(d) == SATURATED(int64_t, w, -0x1p63, INT64_MIN, 0x1p63, INT64_MAX));
+        CHECK(staxi_u64_of_f64(d) == SATURATED(uint64_t, w, 0, 0, 0x1p64, UINT64_MAX));
+        CHECK(staxi_i32_of_f64(d) == SATURATED(int32_t, w, -0x1p31, INT32_MIN, 0x1p31, INT32_MAX));
+        CHECK(staxi_u32_of_f64(d) == SATURATED(uint32_t, w, 0, 0, 0x1p32, UINT32_MAX));
     }
 }
 
@@ -321,34 +278,10 @@ static void f64_to_bf16(void) {
 }
 
 int main(int argc, char **argv) {
-    char name[64];
     HARNESS_BEGIN(argc, argv);
-    for (int k = 0; k < N_FUNCTIONS32; k++) {
-        now32 = &functions32[k];
-        snprintf(name, sizeof name, "%s_f32", now32->name);
-        RUN_NAMED(name, function_f32);
-    }
-    for (int k = 0; k < N_FUNCTIONS32_2; k++) {
-        now32_2 = &functions32_2[k];
-        snprintf(name, sizeof name, "%s_f32", now32_2->name);
-        RUN_NAMED(name, function_f32_2);
-    }
-    for (int k = 0; k < N_FUNCTIONS64 && HAS_LONG_DOUBLE; k++) {
-        now64 = &functions64[k];
-        snprintf(name, sizeof name, "%s_f64", now64->name);
-        RUN_NAMED(name, function_f64);
-    }
-    for (int k = 0; k < N_FUNCTIONS64_2; k++) {
-        now64_2 = &functions64_2[k];
-        snprintf(name, sizeof name, "%s_f64", now64_2->name);
-        if (HAS_LONG_DOUBLE || now64_2->exact) RUN_NAMED(name, function_f64_2);
-    }
+    run_tables(function_f32, function_f64, function_of_2, small_floats);
     RUN(sqrt_soft);
     RUN(fma_soft);
-    for (int k = 0; k < N_SMALL_FORMATS; k++) {
-        now_small = &small_formats[k];
-        RUN_NAMED(now_small->name, small_floats);
-    }
     RUN(integers_32);
     RUN(integers_64);
     RUN(f64_to_bf16);

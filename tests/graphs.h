@@ -22,6 +22,7 @@
 #define MAYBE_UNUSED
 #endif
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,7 @@ typedef enum step_kind {
     STEP_SOFTMAX,
     STEP_LAYER_NORM,
     STEP_RMS_NORM,
+    STEP_COMPOSITE,
     STEP_ASSIGN,
     STEP_ASSIGN_SLICE,
     STEP_COND,
@@ -551,6 +553,23 @@ static stax_value make_leaky_relu(stax_value x) { return stax_leaky_relu(x, 0.2)
 static stax_value make_elu(stax_value x) { return stax_elu(x, 1.3); }
 static stax_value make_gelu(stax_value x) { return stax_gelu(x, "none"); }
 static stax_value make_gelu_tanh(stax_value x) { return stax_gelu(x, "tanh"); }
+static stax_value make_hardtanh(stax_value x) { return stax_hardtanh(x, -0.5, 2); }
+static stax_value make_softshrink(stax_value x) { return stax_softshrink(x, 0.75); }
+static stax_value make_hardshrink(stax_value x) { return stax_hardshrink(x, 0.75); }
+static stax_value make_celu(stax_value x) { return stax_celu(x, 0.7); }
+static stax_value make_threshold(stax_value x) { return stax_threshold(x, 0.1, 20); }
+static stax_value make_nan_to_num(stax_value x) { return stax_nan_to_num(x, 3, 5, -HUGE_VAL); }
+static stax_value make_isclose(stax_value a, stax_value b) {
+    return stax_isclose(a, b, 0.1, 0.25, true);
+}
+static stax_value make_mse(stax_value a, stax_value b) { return stax_mse_loss(a, b, "none"); }
+static stax_value make_huber(stax_value a, stax_value b) {
+    return stax_huber_loss(a, b, 1.5, "none");
+}
+static stax_value make_bce(stax_value a, stax_value b) {
+    return stax_binary_cross_entropy_with_logits(a, b, "none");
+}
+static stax_value make_kl_div(stax_value a, stax_value b) { return stax_kl_div(a, b, "none"); }
 
 /* clang-format off */
 static const unary_row unary_rows[] = {
@@ -568,6 +587,10 @@ static const unary_row unary_rows[] = {
     {"relu", stax_relu, RULE_NUMBER}, {"leaky_relu", make_leaky_relu, RULE_FLOAT}, {"elu", make_elu, RULE_FLOAT}, {"selu", stax_selu, RULE_FLOAT},
     {"gelu", make_gelu, RULE_FLOAT}, {"gelu_tanh", make_gelu_tanh, RULE_FLOAT}, {"silu", stax_silu, RULE_FLOAT}, {"mish", stax_mish, RULE_FLOAT},
     {"softplus", stax_softplus, RULE_FLOAT}, {"hardsigmoid", stax_hardsigmoid, RULE_FLOAT}, {"hardswish", stax_hardswish, RULE_FLOAT},
+    {"relu6", stax_relu6, RULE_FLOAT}, {"hardtanh", make_hardtanh, RULE_FLOAT}, {"softsign", stax_softsign, RULE_FLOAT},
+    {"tanhshrink", stax_tanhshrink, RULE_FLOAT}, {"softshrink", make_softshrink, RULE_FLOAT}, {"hardshrink", make_hardshrink, RULE_FLOAT},
+    {"celu", make_celu, RULE_FLOAT}, {"logsigmoid", stax_logsigmoid, RULE_FLOAT}, {"threshold", make_threshold, RULE_FLOAT},
+    {"logit", stax_logit, RULE_FLOAT}, {"signbit", stax_signbit, RULE_PREDICATE}, {"nan_to_num", make_nan_to_num, RULE_SAME},
     {"stop_gradient", stax_stop_gradient, RULE_ANY8}, {"checkpoint", stax_checkpoint, RULE_ANY8}, {"barrier", stax_barrier, RULE_ANY8},
 };
 static const binary_row binary_rows[] = {
@@ -581,6 +604,8 @@ static const binary_row binary_rows[] = {
     {"logical_xor", stax_logical_xor, RULE_PREDICATE}, {"bitwise_and", stax_bitwise_and, RULE_BITS}, {"bitwise_or", stax_bitwise_or, RULE_BITS},
     {"bitwise_xor", stax_bitwise_xor, RULE_BITS}, {"shift_left", stax_shift_left, RULE_SHIFT}, {"shift_right", stax_shift_right, RULE_SHIFT},
     {"add", stax_add, RULE_PROMOTE}, {"mul", stax_mul, RULE_PROMOTE}, {"sub", stax_sub, RULE_NUMBER},
+    {"nextafter", stax_nextafter, RULE_FLOAT}, {"isclose", make_isclose, RULE_COMPARE}, {"mse_loss", make_mse, RULE_FLOAT},
+    {"huber_loss", make_huber, RULE_FLOAT}, {"binary_cross_entropy_with_logits", make_bce, RULE_FLOAT}, {"kl_div", make_kl_div, RULE_FLOAT},
 };
 /* clang-format on */
 enum {
@@ -1288,6 +1313,39 @@ static const reduce_row reduce_rows[] = {
     {"mean", stax_mean, stax_mean_as, 'm'}, {"all", stax_all, stax_all_as, 'b'},
     {"any", stax_any, stax_any_as, 'b'},    {"logsumexp", stax_logsumexp, stax_logsumexp_as, 'm'}};
 
+/* The extreme of nothing is an error. */
+static int reduces_nothing(const kind_of *t, unsigned mask) {
+    for (int k = 0; k < t->rank; k++)
+        if ((mask >> k & 1) && t->dims[k].n == 0) return 1;
+    return 0;
+}
+
+/* The same numbers reduced over the same axes, but accumulated in the other one of f32 and f64. */
+static int add_reduce_twin(recipe *r, const step *s, unsigned mask) {
+    dice *d = &r->dice;
+    step twin = *s;
+    kind_of t = *type_at(r, s->operand[0]);
+    stax_dtype other = s->type.dtype == STAX_F64 ? STAX_F32 : STAX_F64;
+    if (dice_chance(d, 50)) {
+        twin.kind = STEP_REDUCE;
+        twin.op = dice_below(d, 10);
+    }
+    if (twin.kind == STEP_REDUCE) {
+        int kind = reduce_rows[twin.op].kind;
+        if (kind == 'b' || (kind == 'e' && reduces_nothing(&t, mask))) twin.op = 0;
+    }
+    twin.dtype = other;
+    if (twin.kind == STEP_VAR || dice_chance(d, 50)) {
+        step cast = step_new(STEP_CAST, s->operand[0], -1, -1);
+        t.dtype = cast.dtype = other;
+        cast.type = t;
+        twin.operand[0] = add_step(r, &cast);
+        twin.dtype = STAX_DTYPE_NONE;
+    }
+    twin.type.dtype = other;
+    return twin.operand[0] < 0 ? -1 : add_step(r, &twin);
+}
+
 static int make_reduce(recipe *r) {
     dice *d = &r->dice;
     int what = dice_below(d, 10), a = pick(r, what < 8 && dice_chance(d, 70) ? FLOATS : ANY, 0, 6);
@@ -1334,11 +1392,12 @@ static int make_reduce(recipe *r) {
         }
     }
     reduce_shape(&t, mask, s.flag, &s.type);
-    if (s.kind == STEP_ARG || (s.kind == STEP_REDUCE && reduce_rows[s.op].kind == 'e')) {
-        for (int k = 0; k < t.rank; k++)
-            if ((mask >> k & 1) && t.dims[k].n == 0) return -1; /* the extreme of nothing */
-    }
-    return add_step(r, &s);
+    int kind = s.kind == STEP_REDUCE ? reduce_rows[s.op].kind : s.kind == STEP_ARG ? 'e' : 'm';
+    if (kind == 'e' && reduces_nothing(&t, mask)) return -1;
+    int at = add_step(r, &s);
+    if (at >= 0 && kind != 'e' && is_float(s.type.dtype) && is_float(t.dtype) && dice_chance(d, 50))
+        add_reduce_twin(r, &s, mask);
+    return at;
 }
 
 static int64_t products_of(const kind_of *out, int64_t inner) {
@@ -1551,7 +1610,395 @@ static int make_network(recipe *r) {
     return add_step(r, &s);
 }
 
-/* A state gets new contents: the whole, or a slice. */
+/* ---- composites: operands of known, small sizes, made for the purpose ---- */
+
+enum composite {
+    C_SELECT,
+    C_TRIANGLE,
+    C_ONE_HOT,
+    C_NORM,
+    C_GROUP_NORM,
+    C_BATCH_NORM,
+    C_CROSS_ENTROPY,
+    C_DROPOUT,
+    C_CONV,
+    C_CONV_TRANSPOSE,
+    C_POOL,
+    C_ADAPTIVE,
+    C_RESIZE,
+    C_EINSUM,
+    C_ATTENTION,
+    C_DIAGONAL,
+    C_REPEAT,
+    C_KRON,
+    C_CROSS,
+    N_COMPOSITES
+};
+
+static const char *const paddings[2][5] = {
+    {"valid", "same", "[[1,0]]", "[[0,2]]", "[[2,1]]"},
+    {"valid", "same", "[[1,0],[0,1]]", "[[0,2],[1,1]]", "[[2,2],[2,1]]"}};
+static const int padding_widths[5][2][2] = {
+    {{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}, {{1, 0}, {0, 1}}, {{0, 2}, {1, 1}}, {{2, 1}, {2, 1}}};
+
+/* Equations, each letter of size 2 + its place in the alphabet modulo 4. */
+static const char *const equations[] = {"ij,jk->ik", "bij,bjk->bik", "ii->i",    "iij->ji",
+                                        "ij->",      "ij,ij->ij",    "i,j->ji",  "ij,jk,kl->il",
+                                        "ij,kj->",   "abc,cd->abd",  "aab,b->a", "ab,ab->b"};
+
+static kind_of composite_type(recipe *r, stax_dtype dtype, int rank, int most) {
+    kind_of t = kind_scalar(dtype);
+    t.rank = rank;
+    for (int k = 0; k < rank; k++) t.dims[k] = number(dice_between(&r->dice, 1, most));
+    return t;
+}
+
+static stax_dtype float_of(stax_dtype t) { return is_float(t) ? t : STAX_F32; }
+
+/* conv, conv_transpose, pools over n axes from `first` on; the kernel's sizes are in list 1. */
+static int composite_windows(recipe *r, step *s, const kind_of *x, int first, int n, int pool) {
+    dice *d = &r->dice;
+    int transposed = s->op == C_CONV_TRANSPOSE, p = dice_below(d, 5);
+    if (transposed && p == 1) p = 0;
+    s->text = paddings[n - 1][p];
+    s->flag = pool && dice_chance(d, 40); /* ceil_mode */
+    for (int k = 0; k < n; k++) {
+        int64_t in = x->dims[first + k].n, kernel = s->list[1][k].n, out;
+        int64_t stride = dice_between(d, 1, 3), dilation = pool ? 1 : dice_between(d, 1, 2);
+        int64_t low = n == 1 ? (p == 2 ? 1 : p == 4 ? 2 : 0) : padding_widths[p][k][0];
+        int64_t high = n == 1 ? (p == 3 ? 2 : p == 4 ? 1 : 0) : padding_widths[p][k][1];
+        if (n == 2 && p == 4) low = 2, high = k ? 1 : 2;
+        int64_t span = dilation * (kernel - 1) + 1, room;
+        if (p == 1) {
+            int64_t total = ((in + stride - 1) / stride - 1) * stride + span - in;
+            low = total > 0 ? total / 2 : 0;
+            high = total > 0 ? total - low : 0;
+        }
+        room = in + low + high - span;
+        if (transposed) room = (in - 1) * stride + span - low - high;
+        if (room < 0) return 0;
+        out = transposed ? room : (s->flag ? (room + stride - 1) / stride : room / stride) + 1;
+        if (s->flag && (out - 1) * stride >= in + low) out--;
+        s->list[0][k] = number(stride);
+        s->list[2][k] = number(dilation);
+        s->type.dims[first + k] = number(out);
+    }
+    s->n_list = n;
+    return 1;
+}
+
+static int make_convolution(recipe *r, step *s) {
+    dice *d = &r->dice;
+    int n = (int)dice_between(d, 1, 2), groups = (int)dice_between(d, 1, 3);
+    stax_dtype dtype = any_dtype(d, dice_chance(d, 80) ? FLOATS : ANY);
+    int64_t ci = dice_between(d, 1, 3), co = dice_between(d, 1, 3);
+    kind_of x = composite_type(r, dtype, n + 2, 9), w = composite_type(r, dtype, n + 2, 3);
+    x.dims[0] = number(dice_between(d, 1, 2));
+    x.dims[1] = number(ci * groups);
+    w.dims[0] = number((s->op == C_CONV ? co : ci) * groups);
+    w.dims[1] = number(s->op == C_CONV ? ci : co);
+    for (int k = 0; k < n; k++) s->list[1][k] = w.dims[k + 2];
+    s->type = x;
+    s->type.dims[1] = number(co * groups);
+    s->number[0] = groups;
+    if (!composite_windows(r, s, &x, 2, n, 0)) return -1;
+    s->operand[0] = add_input(r, x, any_fill(d));
+    s->operand[1] = add_input(r, w, any_fill(d));
+    s->operand[2] = -1;
+    s->n = 2;
+    if (dice_chance(d, 40)) {
+        kind_of b = composite_type(r, dtype, 1, 1);
+        b.dims[0] = s->type.dims[1];
+        s->operand[2] = add_input(r, b, FILL_PLAIN);
+        s->n = 3;
+    }
+    for (int k = 0; k < s->n; k++)
+        if (s->operand[k] < 0) return -1;
+    return add_step(r, s);
+}
+
+static int make_pool(recipe *r, step *s, int a) {
+    dice *d = &r->dice;
+    const kind_of t = *type_at(r, a);
+    int n = t.rank > 1 ? (int)dice_between(d, 1, 2) : 1;
+    s->number[1] = dice_below(d, 4); /* max, avg, avg with padding, lp */
+    s->type = t;
+    if (s->number[1]) s->type.dtype = float_of(t.dtype);
+    for (int k = 0; k < n; k++) s->list[1][k] = number(dice_between(d, 1, 3));
+    return composite_windows(r, s, &t, t.rank - n, n, 1) ? add_step(r, s) : -1;
+}
+
+static int make_einsum(recipe *r, step *s) {
+    dice *d = &r->dice;
+    int which = dice_below(d, (int)(sizeof equations / sizeof equations[0])), n = 0;
+    stax_dtype dtype = any_dtype(d, dice_chance(d, 80) ? FLOATS : ANY);
+    kind_of t = kind_scalar(dtype);
+    s->text = equations[which];
+    for (const char *e = s->text;; e++) {
+        if (*e >= 'a') {
+            t.dims[t.rank++] = number(2 + (*e - 'a') % 4);
+        } else if (*e == ',' || *e == '-') {
+            s->operand[n++] = add_input(r, t, any_fill(d));
+            if (s->operand[n - 1] < 0) return -1;
+            t.rank = 0;
+        } else if (*e == '\0') {
+            break;
+        }
+    }
+    s->n = n;
+    s->type = t;
+    return add_step(r, s);
+}
+
+static int make_attention(recipe *r, step *s) {
+    dice *d = &r->dice;
+    int batch = dice_below(d, 3);
+    kind_of q = composite_type(r, any_dtype(d, FLOATS), batch + 2, 3), k, v, m;
+    q.dims[batch] = number(dice_between(d, 1, 5));
+    q.dims[batch + 1] = number(dice_between(d, 1, 6));
+    k = v = q;
+    k.dims[batch] = v.dims[batch] = number(dice_chance(d, 15) ? 130 : dice_between(d, 0, 9));
+    v.dims[batch + 1] = number(dice_between(d, 1, 5));
+    if (batch && dice_chance(d, 30)) k.dims[0] = number(1);
+    m = q;
+    m.dims[batch + 1] = k.dims[batch];
+    m.dtype = dice_chance(d, 60) ? STAX_BOOL : q.dtype;
+    s->type = q;
+    s->type.dims[batch + 1] = v.dims[batch + 1];
+    s->flag = dice_chance(d, 40);
+    s->value[0] = dice_chance(d, 50) ? 0 : 0.25;
+    s->operand[0] = add_input(r, q, FILL_PLAIN);
+    s->operand[1] = add_input(r, k, any_fill(d));
+    s->operand[2] = add_input(r, v, any_fill(d));
+    s->n = 3;
+    if (dice_chance(d, 40)) s->operand[s->n++] = add_input(r, m, FILL_PLAIN);
+    for (int j = 0; j < s->n; j++)
+        if (s->operand[j] < 0) return -1;
+    return add_step(r, s);
+}
+
+/* Integers for an axis of n entries beside the shape t. */
+static int composite_indices(recipe *r, kind_of t, int64_t n) {
+    return make_indices(r, t, number(n), "error");
+}
+
+static int make_composite(recipe *r) {
+    dice *d = &r->dice;
+    step s = step_new(STEP_COMPOSITE, -1, -1, -1);
+    s.op = dice_below(d, N_COMPOSITES);
+    if (s.op == C_CONV || s.op == C_CONV_TRANSPOSE) return make_convolution(r, &s);
+    if (s.op == C_EINSUM) return make_einsum(r, &s);
+    if (s.op == C_ATTENTION) return make_attention(r, &s);
+    int least =
+        s.op == C_TRIANGLE || s.op == C_DIAGONAL || s.op == C_GROUP_NORM || s.op == C_BATCH_NORM
+            ? 2
+            : 1;
+    kind_of x = composite_type(r, any_dtype(d, dice_chance(d, 70) ? FLOATS : ANY),
+                               (int)dice_between(d, least, 4), 7);
+    if (s.op == C_CROSS) {
+        if (x.dtype == STAX_BOOL) return -1;
+        x.dims[x.rank - 1] = number(3);
+    }
+    if (s.op == C_KRON && x.rank > 3) x.rank = 3;
+    s.type = x;
+    int axis = dice_below(d, x.rank);
+    if (s.op == C_ONE_HOT) {
+        s.number[0] = dice_between(d, 1, 6);
+        s.operand[0] = composite_indices(r, x, s.number[0]);
+        s.dtype = s.type.dtype = any_dtype(d, ANY);
+        s.type.dims[s.type.rank++] = number(s.number[0]);
+        s.n = 1;
+        return s.operand[0] < 0 ? -1 : add_step(r, &s);
+    }
+    s.operand[0] = add_input(r, x, any_fill(d));
+    s.n = 1;
+    if (s.operand[0] < 0) return -1;
+    s.axis = dice_chance(d, 50) ? axis - x.rank : axis;
+    kind_of line = composite_type(r, x.dtype, 1, 1);
+    switch (s.op) {
+        case C_SELECT:
+            s.number[0] = dice_between(d, -x.dims[axis].n, x.dims[axis].n - 1);
+            for (int k = axis; k + 1 < x.rank; k++) s.type.dims[k] = x.dims[k + 1];
+            s.type.rank--;
+            return add_step(r, &s);
+        case C_TRIANGLE:
+            s.number[0] = dice_between(d, -3, 3);
+            s.flag = dice_chance(d, 50);
+            return add_step(r, &s);
+        case C_NORM: {
+            const double ords[] = {2, 1, 0, 3, HUGE_VAL, -HUGE_VAL};
+            s.value[0] = ords[dice_below(d, 6)];
+            put_axis(&s.axes[0], axis);
+            s.type.dtype = float_of(x.dtype);
+            reduce_shape(&x, 1u << axis, 0, &s.type);
+            return add_step(r, &s);
+        }
+        case C_GROUP_NORM:
+        case C_BATCH_NORM:
+            s.type.dtype = float_of(x.dtype);
+            line.dims[0] = x.dims[1];
+            s.number[0] = x.dims[1].n % 2 ? x.dims[1].n : 2;
+            for (int k = 1; k < 3; k++) s.operand[k] = add_input(r, line, FILL_PLAIN);
+            s.n = 3;
+            return s.operand[1] < 0 || s.operand[2] < 0 ? -1 : add_step(r, &s);
+        case C_CROSS_ENTROPY:
+            reduce_shape(&x, 1u << axis, 0, &s.type);
+            s.operand[1] = composite_indices(r, s.type, x.dims[axis].n);
+            s.type.dtype = float_of(x.dtype);
+            s.flag = dice_chance(d, 30); /* nll_loss */
+            s.n = 2;
+            return s.operand[1] < 0 ? -1 : add_step(r, &s);
+        case C_DROPOUT:
+            s.operand[1] = add_input(r, kind_scalar(STAX_U64), FILL_PLAIN);
+            s.type.dtype = float_of(x.dtype);
+            s.n = 2;
+            return s.operand[1] < 0 ? -1 : add_step(r, &s);
+        case C_POOL:
+            return make_pool(r, &s, s.operand[0]);
+        case C_ADAPTIVE:
+            s.flag = dice_chance(d, 50); /* max */
+            if (!s.flag) s.type.dtype = float_of(x.dtype);
+            s.n_list = x.rank > 1 ? 2 : 1;
+            for (int k = x.rank - s.n_list, j = 0; k < x.rank; k++, j++)
+                s.list[0][j] = s.type.dims[k] = number(dice_between(d, 0, 6));
+            return add_step(r, &s);
+        case C_RESIZE:
+            s.number[0] = dice_below(d, 3);
+            s.number[1] = dice_below(d, 3);
+            if (s.number[0]) s.type.dtype = float_of(x.dtype);
+            s.n_list = x.rank;
+            for (int k = 0; k < x.rank; k++)
+                s.list[0][k] = s.type.dims[k] =
+                    dice_chance(d, 50) ? x.dims[k] : number(dice_between(d, 0, 9));
+            return elements_of(&s.type) > most_elements(r) ? -1 : add_step(r, &s);
+        case C_DIAGONAL: {
+            int64_t k = dice_between(d, -2, 2), rows = x.dims[0].n, columns = x.dims[1].n, length;
+            if (k < 0)
+                rows += k;
+            else
+                columns -= k;
+            length = rows < columns ? rows : columns;
+            for (int j = 0; j + 2 < x.rank; j++) s.type.dims[j] = x.dims[j + 2];
+            s.type.rank--;
+            s.type.dims[s.type.rank - 1] = number(length > 0 ? length : 0);
+            s.number[0] = k;
+            return add_step(r, &s);
+        }
+        case C_REPEAT:
+            s.number[0] = dice_between(d, 0, 3);
+            s.type.dims[axis] = number(x.dims[axis].n * s.number[0]);
+            return add_step(r, &s);
+        default: /* kron, cross: of x with itself or with its like */
+            s.operand[1] = dice_chance(d, 40) ? s.operand[0] : add_input(r, x, any_fill(d));
+            s.n = 2;
+            for (int k = 0; k < x.rank && s.op == C_KRON; k++)
+                s.type.dims[k] = number(x.dims[k].n * x.dims[k].n);
+            return s.operand[1] < 0 ? -1 : add_step(r, &s);
+    }
+}
+
+static stax_value build_composite(const step *s, const stax_value *in, stax_shape list0,
+                                  stax_shape list1, stax_shape list2) {
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
+    static const char *const how[] = {"half_pixel", "align_corners", "asymmetric"};
+    stax_value none = stax_none(), third = s->n > 2 ? in[2] : none;
+    switch (s->op) {
+        case C_SELECT:
+            return stax_select(in[0], s->axis, s->number[0]);
+        case C_TRIANGLE:
+            return s->flag ? stax_tril(in[0], s->number[0]) : stax_triu(in[0], s->number[0]);
+        case C_ONE_HOT:
+            return stax_one_hot_as(in[0], s->number[0], s->dtype);
+        case C_NORM:
+            return stax_norm(in[0], s->value[0], s->axes[0], false);
+        case C_GROUP_NORM:
+            return stax_group_norm(in[0], in[1], third, s->number[0], 1e-3);
+        case C_BATCH_NORM:
+            return stax_batch_norm(in[0], in[1], stax_abs(third), third, in[1], 1e-3);
+        case C_CROSS_ENTROPY:
+            return s->flag ? stax_nll_loss(in[0], in[1], s->axis, "none")
+                           : stax_cross_entropy(in[0], in[1], s->axis);
+        case C_DROPOUT:
+            return stax_dropout(in[0], in[1], 0.4);
+        case C_CONV:
+            return stax_conv(in[0], in[1], third, list0, s->text, list2, s->number[0]);
+        case C_CONV_TRANSPOSE:
+            return stax_conv_transpose(in[0], in[1], third, list0, s->text, list2, s->number[0],
+                                       stax_shape0());
+        case C_POOL:
+            if (s->number[1] == 0) return stax_max_pool(in[0], list1, list0, s->text, s->flag != 0);
+            if (s->number[1] == 3)
+                return stax_lp_pool(in[0], list1, list0, s->text, s->flag != 0, 3);
+            return stax_avg_pool(in[0], list1, list0, s->text, s->flag != 0, s->number[1] == 2);
+        case C_ADAPTIVE:
+            return s->flag ? stax_adaptive_max_pool(in[0], list0)
+                           : stax_adaptive_avg_pool(in[0], list0);
+        case C_RESIZE:
+            return stax_resize(in[0], list0, modes[s->number[0]], how[s->number[1]], NULL);
+        case C_EINSUM:
+            return stax_einsum(in, s->n, s->text);
+        case C_ATTENTION:
+            return stax_attention(in[0], in[1], in[2], s->n > 3 ? in[3] : none, s->flag != 0,
+                                  s->value[0]);
+        case C_DIAGONAL:
+            return stax_diagonal(in[0], s->number[0], 0, 1);
+        case C_REPEAT:
+            return stax_repeat(in[0], s->number[0], s->axis);
+        case C_KRON:
+            return stax_kron(in[0], in[1]);
+        default:
+            return stax_cross(in[0], in[1], -1);
+    }
+}
+
+/* The state that a step shows parts of, -1: none. */
+static int view_state(const recipe *r, int k) {
+    while (k >= 0 && r->steps[k].kind != STEP_STATE) {
+        switch (r->steps[k].kind) {
+            case STEP_RESHAPE:
+            case STEP_PERMUTE:
+            case STEP_TRANSPOSE:
+            case STEP_SQUEEZE:
+            case STEP_UNSQUEEZE:
+            case STEP_SLICE:
+            case STEP_FLIP:
+                k = r->steps[k].operand[0];
+                break;
+            default:
+                return -1;
+        }
+    }
+    return k;
+}
+
+/* A view of step k: sliced, with its last axes exchanged, reversed, or with all axes made one. */
+static int make_view(recipe *r, int k) {
+    dice *d = &r->dice;
+    const kind_of t = *type_at(r, k);
+    step s = step_new(STEP_SLICE, k, -1, -1);
+    int way = dice_below(d, 5);
+    s.type = t;
+    if (way == 0 && t.rank >= 2) {
+        s.kind = STEP_TRANSPOSE;
+        s.type.dims[t.rank - 2] = t.dims[t.rank - 1];
+        s.type.dims[t.rank - 1] = t.dims[t.rank - 2];
+    } else if (way == 1) {
+        unsigned mask;
+        s.kind = STEP_FLIP;
+        if (t.rank > 0) s.axes[0] = some_axes(d, t.rank, 60, &mask);
+    } else if (way == 2 && !is_symbolic(&t)) {
+        s.kind = STEP_RESHAPE;
+        s.type.rank = 1;
+        s.type.dims[0] = number(elements_of(&t));
+        s.n_list = 1;
+        s.list[0][0] = s.type.dims[0];
+    } else {
+        any_slice(r, &s, &t, &s.type);
+    }
+    return add_step(r, &s);
+}
+
+/* A state gets new contents: the whole, a slice, or what a view of it shows. */
 static int make_assign(recipe *r) {
     dice *d = &r->dice;
     int found = -1;
@@ -1564,7 +2011,13 @@ static int make_assign(recipe *r) {
         r->steps[found].kind = STEP_STATE;
         row_major(&r->steps[found]);
     }
-    step s = step_new(dice_chance(d, 50) ? STEP_ASSIGN : STEP_ASSIGN_SLICE, found, -1, -1);
+    for (int k = 0; k < r->n_steps; k++) /* views that are there, and new ones */
+        if (is_tensor(r, k) && view_state(r, k) == found && dice_chance(d, 30)) found = k;
+    for (int k = dice_below(d, 4); k > 0; k--) {
+        int view = make_view(r, found);
+        if (view >= 0) found = view;
+    }
+    step s = step_new(dice_chance(d, 65) ? STEP_ASSIGN : STEP_ASSIGN_SLICE, found, -1, -1);
     const kind_of t = *type_at(r, found);
     kind_of room = t;
     if (s.kind == STEP_ASSIGN_SLICE) any_slice(r, &s, &t, &room);
@@ -1679,7 +2132,8 @@ static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
         {make_unary, 24}, {make_binary, 24}, {make_several, 14}, {make_reshape, 6}, {make_permute, 6}, {make_expand, 4},
         {make_squeeze, 4}, {make_slice, 8}, {make_flip, 5}, {make_pad, 6}, {make_concat, 7}, {make_split, 4}, {make_tile, 3},
         {make_unfold, 4}, {make_iota, 3}, {make_gather, 7}, {make_reduce, 20}, {make_matmul, 7}, {make_dot, 7}, {make_random, 4},
-        {make_network, 8}, {make_assign, 4}, {make_scan, 8}, {make_order, 8}, {make_scatter, 5}};
+        {make_network, 8}, {make_composite, 12}, {make_assign, 4}, {make_scan, 8},
+        {make_order, 8},   {make_scatter, 5}};
     /* clang-format on */
     enum { N_MAKERS = sizeof makers / sizeof makers[0] };
     int total = 0, ops, focus;
@@ -2037,6 +2491,8 @@ static stax_value build_step(const recipe *r, stax_graph *g, int at, stax_value 
             return stax_layer_norm(x, y, z, s->axes[0], s->value[0]);
         case STEP_RMS_NORM:
             return stax_rms_norm(x, y, s->axes[0], s->value[0]);
+        case STEP_COMPOSITE:
+            return build_composite(s, list, shape, shape1, shape2);
         case STEP_ASSIGN:
             stax_assign(x, y);
             return x;
@@ -2322,7 +2778,7 @@ typedef struct sample {
 } sample;
 
 /* Tensors for a call of this graph; false: a size has no value in this run. */
-static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run, int pages) {
+MAYBE_UNUSED static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run, int pages) {
     int64_t symbols[MAX_SYMBOLS] = {-1, -1};
     memset(s, 0, sizeof *s);
     for (int k = 0; k < stax_graph_n_symbols(g) && k < MAX_SYMBOLS; k++) {
@@ -2385,7 +2841,7 @@ static int sample_make(sample *s, const recipe *r, const stax_graph *g, int run,
     return 1;
 }
 
-static void sample_free(sample *s) {
+MAYBE_UNUSED static void sample_free(sample *s) {
     for (int k = 0; k < MAX_TENSORS; k++) block_free(&s->in[k]);
     for (int k = 0; k < MAX_OUTPUTS; k++) block_free(&s->out[k]);
     memset(s, 0, sizeof *s);

@@ -252,26 +252,59 @@ static void ignored_sigchld(void) {
 #endif
 }
 
+#if !defined(_WIN32)
+/* y of a graph, given x = [1, 2, 3]; and the status of its program. */
+static stax_status call_three(stax_context *c, const char *text, float *y) {
+    float x[3] = {1, 2, 3};
+    stax_tensor in = stax_tensor_of(STAX_F32, stax_shape1(3), x), out = stax_tensor_of(STAX_F32, stax_shape1(3), y);
+    stax_graph *g = c ? stax_parse(c, "host", text) : NULL;
+    stax_program *p = g ? stax_compile(g, NULL) : NULL;
+    stax_status status = p ? stax_program_status(p) : STAX_E_INTERNAL;
+    if (!p || stax_run(p, &in, &out) != STAX_OK) status = STAX_E_INTERNAL;
+    stax_program_free(p);
+    stax_graph_free(g);
+    return status;
+}
+
+static void check_in_child(int (*is_good)(void)) {
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) _exit(is_good() ? 0 : 1);
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static int closed_child(void) {
+    char text[200];
+    float y[3] = {0, 0, 0};
+    close(0), close(1), close(2);
+    snprintf(text, sizeof text, "graph g(x: f32[3]) { y = add x, 7.%ld\n return y }", (long)getpid());
+    return call_three(stax_open(NULL), text, y) == STAX_OK && y[0] > 8;
+}
+
+static int poor_child(void) {
+    float y[3] = {0, 0, 0};
+    unsetenv("STAX_CACHE_DIR"), unsetenv("XDG_CACHE_HOME"), unsetenv("HOME"), unsetenv("PATH");
+    setenv("TMPDIR", "/nonexistent", 1);
+    stax_context *c = stax_open(NULL);
+    stax_status s = call_three(c, "graph g(x: f32[3]) { y = add x, 0.125\n return y }", y);
+    return y[0] == 1.125f && (s == STAX_OK || stax_error(c)[0] != 0); /* interpreted, and it says why */
+}
+
+static stax_program *parents;
+static int forked_child(void) {
+    float x[3] = {1, 2, 3}, y[3] = {0, 0, 0};
+    stax_tensor in = stax_tensor_of(STAX_F32, stax_shape1(3), x), out = stax_tensor_of(STAX_F32, stax_shape1(3), y);
+    if (stax_run(parents, &in, &out) != STAX_OK || y[2] != 9) return 0;
+    return call_three(ctx, "graph g(x: f32[3]) { y = mul x, 5.0\n return y }", y) != STAX_E_INTERNAL && y[2] == 15;
+}
+#endif
+
 /* stdin, stdout and stderr closed: files of ours must not land there. */
 static void closed_descriptors(void) {
 #if !defined(_WIN32)
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        close(0), close(1), close(2);
-        stax_context *c = stax_open(NULL);
-        char text[200];
-        snprintf(text, sizeof text, "graph g(x: f32[3]) { y = add x, 7.%ld\n return y }", (long)getpid());
-        stax_graph *g = c ? stax_parse(c, "host", text) : NULL;
-        stax_program *p = g ? stax_compile(g, NULL) : NULL;
-        float x[3] = {1, 2, 3}, y[3];
-        stax_tensor in = stax_tensor_of(STAX_F32, stax_shape1(3), x), out = stax_tensor_of(STAX_F32, stax_shape1(3), y);
-        int ok = p && stax_program_status(p) == STAX_OK && stax_run(p, &in, &out) == STAX_OK && y[0] > 8;
-        _exit(ok ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    check_in_child(closed_child);
 #else
     SKIP("needs fork");
 #endif
@@ -325,23 +358,7 @@ static void commas(void) {
 /* The working folder is gone, HOME and TMPDIR are nonsense. */
 static void poor_environment(void) {
 #if !defined(_WIN32)
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        unsetenv("STAX_CACHE_DIR"), unsetenv("XDG_CACHE_HOME"), unsetenv("HOME"), unsetenv("PATH");
-        setenv("TMPDIR", "/nonexistent", 1);
-        stax_context *c = stax_open(NULL);
-        stax_graph *g = c ? stax_parse(c, "host", "graph g(x: f32[3]) { y = add x, 0.125\n return y }") : NULL;
-        stax_program *p = g ? stax_compile(g, NULL) : NULL;
-        float x[3] = {1, 2, 3}, y[3];
-        stax_tensor in = stax_tensor_of(STAX_F32, stax_shape1(3), x), out = stax_tensor_of(STAX_F32, stax_shape1(3), y);
-        int ok = p && stax_run(p, &in, &out) == STAX_OK && y[0] == 1.125f;
-        if (ok && stax_program_status(p) != STAX_OK) ok = stax_error(c)[0] != 0; /* interpreted, and it says why */
-        _exit(ok ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    check_in_child(poor_child);
 #else
     SKIP("needs fork");
 #endif
@@ -351,23 +368,10 @@ static void poor_environment(void) {
 static void after_fork(void) {
 #if !defined(_WIN32)
     stax_graph *g = stax_parse(ctx, "host", "graph g(x: f32[3]) { y = mul x, 3.0\n return y }");
-    stax_program *p = stax_compile(g, NULL);
-    float x[3] = {1, 2, 3}, y[3];
-    stax_tensor in = stax_tensor_of(STAX_F32, stax_shape1(3), x), out = stax_tensor_of(STAX_F32, stax_shape1(3), y);
-    if (!CHECK(p != NULL)) return;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        int ok = stax_run(p, &in, &out) == STAX_OK && y[2] == 9;
-        stax_graph *h = stax_parse(ctx, "host", "graph g(x: f32[3]) { y = mul x, 5.0\n return y }");
-        stax_program *q = h ? stax_compile(h, NULL) : NULL;
-        ok = ok && q && stax_run(q, &in, &out) == STAX_OK && y[2] == 15;
-        _exit(ok ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    stax_program_free(p);
+    parents = stax_compile(g, NULL);
+    if (!CHECK(parents != NULL)) return;
+    check_in_child(forked_child);
+    stax_program_free(parents);
     stax_graph_free(g);
 #else
     SKIP("needs fork");

@@ -83,7 +83,8 @@ static void test_floats(void) {
     float in[1] = {nan_of(0xffc01234u)}, out[1];
     const void *p[1];
     p[0] = in;
-    staxi_scalar_find(STAX_OP_NEG, STAX_F32)->loop(out, p, 1);
+    const staxi_scalar_fn *neg = staxi_scalar_find(STAX_OP_NEG, STAX_F32);
+    neg->loop(neg, out, p, 1);
     CHECK(bits_of(out[0]) == 0x7fc00000u);
 }
 

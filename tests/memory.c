@@ -8,63 +8,7 @@
 #endif
 #include "feed.h"
 #include "harness.h"
-
-typedef struct heap {
-    int64_t calls, fail_at, blocks, bytes, wrong;
-    int from_then_on, failed;
-} heap;
-
-typedef struct head {
-    size_t bytes, offset, magic;
-} head;
-
-static heap h;
-
-static void *heap_alloc(size_t bytes, size_t align, void *user) {
-    heap *p = (heap *)user;
-    p->calls++;
-    if (p->fail_at && (p->calls == p->fail_at || (p->from_then_on && p->calls > p->fail_at))) {
-        p->failed = 1;
-        return NULL;
-    }
-    if (align == 0 || (align & (align - 1))) p->wrong++;
-    if (align < 16) align = 16;
-    char *raw = (char *)malloc(bytes + align + sizeof(head));
-    if (!raw) return NULL;
-    char *at = raw + sizeof(head);
-    at += (align - (size_t)((uintptr_t)at % align)) % align;
-    head *hd = (head *)(void *)(at - sizeof(head));
-    hd->bytes = bytes;
-    hd->offset = (size_t)(at - raw);
-    hd->magic = 0x5745u;
-    memset(at, 0xcd, bytes);
-    p->blocks++;
-    p->bytes += (int64_t)bytes;
-    return at;
-}
-
-static void heap_free(void *ptr, size_t bytes, void *user) {
-    heap *p = (heap *)user;
-    if (!ptr) return;
-    head *hd = (head *)(void *)((char *)ptr - sizeof(head));
-    if (hd->magic != 0x5745u || hd->bytes != bytes) {
-        if (getenv("STAX_TEST_ABORT")) abort(); /* for a debugger */
-        if (p->wrong++ < 4) printf("freed %zu bytes of a block of %zu\n", bytes, hd->bytes);
-    }
-    hd->magic = 0;
-    p->blocks--;
-    p->bytes -= (int64_t)hd->bytes;
-    memset(ptr, 0xdd, hd->bytes);
-    free((char *)ptr - hd->offset);
-}
-
-static stax_options options(void) {
-    stax_options o = stax_options_default();
-    o.allocator.alloc = heap_alloc;
-    o.allocator.free = heap_free;
-    o.allocator.user = &h;
-    return o;
-}
+#include "heap.h"
 
 /* ---- what is tried: each scenario returns the status of its one interesting call ---------------- */
 
@@ -110,6 +54,20 @@ static stax_status try_rewritten(scene *s) {
     stax_status status = stax_graph_status(g);
     stax_graph_free(g);
     return status;
+}
+
+/* The graph as built, by the built-in rules and one of the caller's. */
+static stax_status try_rewrite(scene *s) {
+    static const stax_rule rule = {"own", "maximum a (minimum b #c)", "minimum (maximum a b) #c", NULL, NULL};
+    static const stax_rule_set set = {"mine", &rule, 1, "maximum=4 minimum=4*2"};
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.sets = &set;
+    o.n_sets = 1;
+    stax_graph *g = stax_rewrite(s->graph, &o);
+    if (!g) return failed(s);
+    stax_graph_free(g);
+    return STAX_OK;
 }
 
 static stax_status try_compile(scene *s) {
@@ -184,7 +142,7 @@ static stax_status try_build(scene *s) {
 }
 
 static stax_status try_open(scene *s) {
-    stax_options o = options();
+    stax_options o = heap_options();
     stax_context *ctx = stax_open(&o);
     (void)s;
     if (!ctx) return STAX_E_MEMORY;
@@ -200,7 +158,7 @@ static stax_status try_cache_info(scene *s) {
 typedef stax_status (*attempt)(scene *s);
 
 static int scene_open(scene *s, const char *text, int program) {
-    stax_options o = options();
+    stax_options o = heap_options();
     static feed given;
     memset(s, 0, sizeof *s);
     s->text = text;
@@ -356,6 +314,7 @@ int main(int argc, char **argv) {
     all_graphs("parse", try_parse, 0);
     all_graphs("print", try_print, 0);
     all_graphs("rewritten", try_rewritten, 0);
+    all_graphs("rewrite", try_rewrite, 0);
     all_graphs("interpret", try_interpret, 0);
     all_graphs("compile", try_compile, 0);
     all_graphs("run", try_run, 1);

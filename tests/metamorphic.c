@@ -9,7 +9,6 @@
 #if !defined(_WIN32)
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,6 +22,7 @@
 
 #include "graphs.h"
 #include "harness.h"
+#include "loops.h"
 
 enum { MOST_GRAPHS = 64 };
 
@@ -88,61 +88,6 @@ static unsigned mode_of(host_mode m) {
 static unsigned mode_get(void) { return 0; }
 static void mode_set(unsigned m) { (void)m; }
 static unsigned mode_of(host_mode m) { return (void)m, 0; }
-#endif
-
-/* ---- threads of our own -------------------------------------------------------------------------
- */
-
-static uint64_t shuffle_state = 1;
-
-static void shuffled_for(void *user, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
-    int64_t order[256];
-    dice d;
-    (void)user;
-    shared->n_loops++;
-    d.state = shuffle_state++;
-    if (n > 256) {
-        for (int64_t i = n - 1; i >= 0; i--) body(arg, i);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) order[i] = i;
-    for (int64_t i = n - 1; i > 0; i--) {
-        int64_t j = dice_below(&d, (int)i + 1), t = order[i];
-        order[i] = order[j];
-        order[j] = t;
-    }
-    for (int64_t i = 0; i < n; i++) body(arg, order[i]);
-}
-
-#if !defined(_WIN32)
-typedef struct job {
-    void (*body)(void *arg, int64_t i);
-    void *arg;
-    int64_t i;
-} job;
-static void *job_run(void *p) {
-    job *j = (job *)p;
-    j->body(j->arg, j->i);
-    return NULL;
-}
-/* A thread for every i, started from the last: their host mode is the default one. */
-static void threaded_for(void *user, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
-    pthread_t threads[64];
-    job jobs[64];
-    (void)user;
-    shared->n_loops++;
-    for (int64_t i = n - 1; i >= 0; i--) {
-        if (i >= 64) {
-            body(arg, i);
-            continue;
-        }
-        jobs[i].body = body;
-        jobs[i].arg = arg;
-        jobs[i].i = i;
-        pthread_create(&threads[i], NULL, job_run, &jobs[i]);
-    }
-    for (int64_t i = 0; i < n && i < 64; i++) pthread_join(threads[i], NULL);
-}
 #endif
 
 /* ---- one variant --------------------------------------------------------------------------------
@@ -353,6 +298,7 @@ static void run_variant(void) {
     o.compiler = now.compiler;
     o.isa = now.isa;
     o.n_threads = now.n_threads;
+    o.parallel_user = &shared->n_loops;
     if (now.team == TEAM_SHUFFLED) o.parallel_for = shuffled_for;
 #if !defined(_WIN32)
     if (now.team == TEAM_THREADS) o.parallel_for = threaded_for;

@@ -74,5 +74,10 @@ done
 if build "$B/manual.c" "$B/manual" && "$B/manual" >"$B/out.txt" 2>&1; then ok
 else bad "the example in stax.h" "$B/out.txt"; fi
 
+# The table of ops is the op table's.
+if [ ! -x ./staxc ]; then echo "skip the table of ops: staxc is not built"
+elif sh tools/op_table.sh --check >"$B/out.txt" 2>&1; then ok
+else bad "the table of ops: sh tools/op_table.sh --update" "$B/out.txt"; fi
+
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -48,7 +48,7 @@ report() {
     passed=$((passed + p))
     failed=$((failed + f))
     printf '%-28s %6d passed %4d failed %5d s\n' "$name" "$p" "$f" "$seconds"
-    grep -E 'FAIL|skip|left out' "$log" | cut -c 1-240 | head -n 40 | sed 's/^/    /'
+    grep -E 'FAIL|skip|left out|^ran ' "$log" | cut -c 1-240 | head -n 40 | sed 's/^/    /'
     if [ "$f" -ne 0 ]; then
         echo "    the whole output is in $log; it ends:"
         tail -n 4 "$log" | cut -c 1-240 | sed 's/^/    | /'

@@ -38,7 +38,7 @@ says() {
 
 if [ -n "$STAXC" ]; then
     case $STAXC in /*) staxc=$STAXC ;; *) staxc=$root/$STAXC ;; esac
-elif [ -x "$root/staxc" ] && [ -z "$(find "$root/stax.h" "$root/tools/staxc.c" -newer "$root/staxc")" ]; then
+elif [ -x "$root/staxc" ] && [ -z "$(find "$root/stax.h" "$root/stax_cuda.h" "$root/tools/staxc.c" -newer "$root/staxc")" ]; then
     staxc=$root/staxc
 else
     staxc=$work/staxc
@@ -85,6 +85,10 @@ expect 2 "--runs: expected a number" bench ex.stax --runs 0
 expect 2 "--size: expected SYMBOL=NUMBER" run ex.stax --size n
 expect 2 "--size: expected SYMBOL=NUMBER" run ex.stax --size n=x
 expect 2 "--isa: expected" run ex.stax --isa=mmx
+expect 2 "expected cpu.cuda, found gpu" run ex.stax --device=gpu
+expect 2 "expected --device=cpu, found --device=cuda" run ex.stax --device=cuda --backend=interpret
+expect 2 "^staxc: error: explain --device=cuda: expected --device=cpu: " explain ex.stax --device=cuda
+expect 2 "^staxc: error: export --device=cuda: expected --device=cpu: " export ex.stax --name=x --device=cuda
 expect 2 "--emit=dot draws graphs" print ex.stax --emit=dot --after=lower
 expect 2 "expected --of=VALUE" grad ex.stax
 expect 2 "expected --name" export ex.stax
@@ -99,6 +103,12 @@ expect 1 "empty.stax:1:1: error: " run empty.stax
 printf 'graph g(x: f32[2]) {\n  y = frob x\n  return y\n}\n' >wrong.stax
 expect 1 "^wrong.stax:2:7: error: .*frob" run wrong.stax
 expect 1 "^wrong.stax:2:7: error: .*frob" print wrong.stax
+printf 'graph g(x: f32[4], i: i64[2]) {\n  t = neg x\n  y = gather t, i\n  return y\n}\n' > range.stax
+printf 'graph i() {\n  i = const i64[2] {1, 9}\n  return i\n}\n' > index.stax
+expect 0 "" run index.stax --out i=index.npy
+for backend in interpret compile; do
+    expect 1 "^range.stax:3:7: error: gather: index 9 is out of range" run range.stax --in i=index.npy --backend=$backend
+done
 printf 'graph g(x: f32[2], w: f32[3]) {\n  y = add x, w\n  return y\n}\n' >wrong.stax
 expect 1 "^wrong.stax:2:[0-9]+: error: .*add" explain wrong.stax
 printf 'graph g(x: f32[2]) {\n y\000 = neg x\n return y\n}\n' >zero.stax
@@ -131,7 +141,6 @@ if [ -c /dev/full ]; then
 fi
 
 # ---- the toolchain --------------------------------------------------------------------------------
-expect 3 "cuda" run ex.stax --device=cuda
 (
     STAX_CC=/no/such/cc STAX_CACHE_DIR=$work/other
     export STAX_CC STAX_CACHE_DIR
@@ -170,13 +179,23 @@ expect 0 "^graph second" print ex.stax --graph=second
 expect 0 "expand" print ex.stax --after=rewrite
 expect 0 "^digraph" print ex.stax --emit=dot
 expect 0 "^digraph" print ex.stax --after=rewrite --emit=dot
+printf 'graph g(x: f32[4]) {\n  a = neg x\n  b = neg a\n  c = mul 1, b\n  return c\n}\n' >rules.stax
+expect 0 "^# rewrite: rules.stax:3: algebra.neg_neg: b = neg a => %[0-9]+ = quiet x: f32\[4\]$" print rules.stax --after=rewrite --trace
+expect 0 "^# fired: .*algebra.neg_neg 1" print rules.stax --after=rewrite --trace
+cp out traced.stax
+expect 0 "^graph g" print traced.stax
+expect 0 "^  c: f32.4. = quiet x$" print rules.stax --after=rewrite
+expect 2 "trace shows rewriting: expected --after=rewrite, found --after=parse" print rules.stax --trace
+expect 0 "each firing of a rule" print --help
+printf 'graph g() {signed_zeros=false} {\n  c = const f32[2] {-0.0, 1.0}\n  b = barrier c\n  y = add b, 0.0\n  return y\n}\n' >zeros.stax
+expect 0 "note: --check: 1 zeros differ in sign, which signed_zeros=false allows" run zeros.stax --check
 for what in --after=lower --after=schedule --emit=loops --emit=plan --emit=c; do expect 0 "." print ex.stax $what; done
 expect 1 "not built" print ex.stax --after=grad
-expect 1 "not built" print ex.stax --emit=cuda
 expect 1 "not built|no value" grad ex.stax --of=y --wrt=x
 expect 1 "no input q" grad ex.stax --of=y --wrt=q
 expect 0 "." explain ex.stax
 expect 0 "^relu" ops
+expect 0 "^i8   f64  f32  f16  bf16 i64" ops --promotion
 grep -q "^softmax.*axis" out && good || bad "ops: softmax has no axis"
 mkdir "out dir"
 cat >net.stax <<'END'
@@ -195,6 +214,91 @@ expect 0 "ratio" bench ex.stax --vs=op-by-op --runs=7
 expect 0 "ratio" bench ex.stax --vs=printed.stax --runs=7 --size n=100 --threads=2
 expect 1 "cannot read" bench ex.stax --vs=none.stax
 expect 1 "no input of that name" bench ex.stax --in q=q.npy
+
+# ---- CUDA -------------------------------------------------------------------------------------------
+# its text: without a device and without NVRTC, the same each time; a graph without results has no kernels
+with_kernels=0
+for file in "$root"/tests/corpus/good/*.stax; do
+    "$staxc" print "$file" --emit=cuda >out 2>err
+    status=$?
+    "$staxc" print "$file" --emit=cuda >again 2>&1
+    grep -q '__global__ void .*stax_kernel_0(' out && with_kernels=$((with_kernels + 1))
+    if [ $status -eq 0 ] && grep -q 'typedef struct sx_args' out && cmp -s out again; then good
+    elif [ $status -eq 1 ] && grep -q "run on the CPU" err; then good # cond, loop, while
+    else bad "print $file --emit=cuda: exit $status: $(head -n 3 err)"; fi
+done
+[ $with_kernels -ge 15 ] && good || bad "only $with_kernels graphs of the corpus have CUDA kernels"
+expect 0 "struct sx_fold_0_" print ex.stax --emit=cuda
+cat >softmax.stax <<'END'
+graph g(x: f32[8,8192]) { y = softmax x; return y }
+END
+expect 0 "__shared__" print softmax.stax --emit=cuda
+# no driver, no device or no NVRTC: what was looked for
+"$staxc" run ex.stax --device=cuda >out 2>err
+case $? in
+3) grep -Eq "^staxc: error: --device=cuda: .*(looked for .*lib(cuda|nvrtc)\.so|cuInit)" err && good || bad "run without CUDA: $(cat err)" ;;
+0) echo "skip: there is a GPU: not tested that run says what is missing" ;;
+*) bad "run --device=cuda: $(cat err)" ;;
+esac
+# what happens around kernels, with a driver whose kernels do nothing: all outputs are zeros. Where there is a C++
+# compiler that driver runs them, threads as fibers: then the bits count.
+if [ "$(uname)" = Linux ] && mkdir fake && ${CC:-cc} -shared -fPIC -x c "$root/tests/cuda_fake.inc" -o fake/libcuda.so.1 -ldl; then
+    cat >strides.stax <<'END'
+graph z(x: f32[4,6] strides [1,-5], inout s: f32[3] strides [2], param w: f16[2]) {
+  y = sub x, x
+  t = mul s, 0.0
+  assign s, t
+  return y
+}
+END
+    old_path=$LD_LIBRARY_PATH
+    LD_LIBRARY_PATH=$PWD/fake${old_path:+:$old_path} STAX_NVRTC=$PWD/fake/libcuda.so.1
+    export LD_LIBRARY_PATH STAX_NVRTC
+    expect 0 "^y: f32\[16\] = \[0.0, 0.0" run ex.stax --device=cuda
+    expect 4 "error: --check: y\[0\] differs: interpreted .*, compiled 0.0 \(0x0\)" run ex.stax --device=cuda --check
+    expect 4 "error: --check: s\[0\] differs" run strides.stax --device=cuda --check
+    expect 0 "95 % interval" bench ex.stax --device=cuda
+    grep -q "on Fake device, sm_90" out && good || bad "bench does not name the device: $(cat out)"
+    expect 0 "95 % interval" bench strides.stax --device=cuda --runs=3
+    for vs in interpret op-by-op printed.stax; do expect 0 "^ratio: $vs" bench ex.stax --device=cuda --vs=$vs --runs=3; done
+    expect 0 '"isa": "sm_90".*"device": "Fake device, sm_90".*"ratio": ' bench ex.stax --device=cuda --vs=interpret --runs=3 --json
+    if command -v ${CXX:-g++} >out 2>&1; then
+        FAKE_CXX=${CXX:-g++}
+        export FAKE_CXX
+        cat >kernels.stax <<'END'
+sizes n: 1..6000
+graph kernels(x: f32[3,8192], u: f32[2,1000], v: f64[2,900], w: f32[8192], t: bf16[n,5], i: i64[4], inout s: f32[4]) {
+  held = softmax x
+  norm = layer_norm x, w
+  tail = log_softmax u
+  lanes = softmax v
+  swapped = flip held {axes=[1]}
+  again = sum swapped {axes=[1], keepdims=true}
+  shared = sub swapped, again
+  columns = sum t {axes=[0]}
+  all = prod u
+  best = argmax x {axis=1}
+  taken = gather u, i {axis=0, mode="wrap"}
+  s2 = add s, 1.0
+  assign s, s2
+  return held, norm, tail, lanes, shared, columns, all, best, taken
+}
+END
+        expect 0 "^held: f32\[3,8192\]" run kernels.stax --device=cuda --check --size n=4500
+        expect 0 "^s: f16\[2\]" run ex.stax --device=cuda --check
+        unset FAKE_CXX
+    else
+        echo "skip: no C++ compiler: the bits of CUDA kernels are not tested without a GPU"
+    fi
+    STAX_NVRTC=/no/such/nvrtc
+    FAKE_DEVICES=0
+    export FAKE_DEVICES
+    expect 3 "^staxc: error: --device=cuda: .*there is no device" run ex.stax --device=cuda
+    LD_LIBRARY_PATH=$old_path
+    unset FAKE_DEVICES STAX_NVRTC
+else
+    echo "skip: no shared library was built: the calls of CUDA around kernels are not tested"
+fi
 
 # ---- .npy files ---------------------------------------------------------------------------------------
 if ! python3 -c "import numpy" 2>/dev/null; then

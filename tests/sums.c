@@ -8,6 +8,7 @@
 #include "../stax.h"
 
 #include "harness.h"
+#include "random.h"
 
 /* The order, as it is written down: up to 4096 terms go into 64 accumulators (f64: 32) in
    turn, which are added as a tree; of more terms, blocks of 4096 are summed by the same rule. (-0
@@ -49,20 +50,14 @@ static stax_context *ctx;
 static float *in32; /* MOST * ROWS numbers of mixed size and sign */
 static double *in64;
 
-static uint64_t seed = 88172645463325252u;
-static uint64_t draw(void) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed * 2685821657736338717u;
-}
+static uint64_t seed = RANDOM_SEED;
 
 static void fill(void) {
     in32 = (float *)malloc(MOST * ROWS * sizeof *in32);
     in64 = (double *)malloc(MOST * ROWS * sizeof *in64);
     if (!in32 || !in64) exit(1);
     for (int64_t i = 0; i < (int64_t)MOST * ROWS; i++) {
-        uint64_t u = draw();
+        uint64_t u = draw(&seed);
         in64[i] = ldexp((double)(int64_t)u, (int)(u % 20) - 70);
         in32[i] = (float)in64[i];
     }
@@ -217,9 +212,9 @@ static void errors(void) {
     enum { N = 1000000 };
     float *x = (float *)malloc(N * sizeof *x);
     if (!CHECK(x != NULL)) return;
-    for (int i = 0; i < N; i++) x[i] = (float)(int)(draw() >> 40) * 0x1p-24f;
+    for (int i = 0; i < N; i++) x[i] = (float)(int)(draw(&seed) >> 40) * 0x1p-24f;
     errors_of("[0, 1)", x, N);
-    for (int i = 0; i < N; i++) x[i] = (float)((int)(draw() >> 39) - (1 << 24)) * 0x1p-24f;
+    for (int i = 0; i < N; i++) x[i] = (float)((int)(draw(&seed) >> 39) - (1 << 24)) * 0x1p-24f;
     errors_of("[-1, 1)", x, N);
     free(x);
 }

@@ -6,6 +6,7 @@
 #endif
 #include "feed.h"
 #include "harness.h"
+#include "loops.h"
 
 #if defined(_WIN32)
 int main(void) {
@@ -226,45 +227,6 @@ static void forwards(void *user, int64_t n, void (*body)(void *arg, int64_t i), 
     for (int64_t i = 0; i < n; i++) body(arg, i);
 }
 
-static void shuffled(void *user, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
-    int64_t order[256];
-    uint64_t s = (uint64_t)++*(int *)user * 31 + 7;
-    if (n > 256) {
-        for (int64_t i = n; i-- > 0;) body(arg, i);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) order[i] = i;
-    for (int64_t i = n - 1; i > 0; i--) {
-        int64_t k = (int64_t)(feed_random(&s) % (uint64_t)(i + 1)), t = order[i];
-        order[i] = order[k], order[k] = t;
-    }
-    for (int64_t i = 0; i < n; i++) body(arg, order[i]);
-}
-
-typedef struct share {
-    void (*body)(void *arg, int64_t i);
-    void *arg;
-    int64_t i;
-} share;
-
-static void *share_work(void *arg) {
-    share *s = (share *)arg;
-    s->body(s->arg, s->i);
-    return NULL;
-}
-
-static void a_thread_each(void *user, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
-    pthread_t threads[64];
-    share shares[64];
-    ++*(int *)user;
-    if (n > 64) abort();
-    for (int64_t i = 0; i < n; i++) {
-        shares[i].body = body, shares[i].arg = arg, shares[i].i = i;
-        pthread_create(&threads[i], NULL, share_work, &shares[i]);
-    }
-    for (int64_t i = 0; i < n; i++) pthread_join(threads[i], NULL);
-}
-
 static const char *const big[] = {
     "graph map(x: f32[1001,301]) { a = exp x\n b = mul a, x\n return b }",
     "graph rows(x: f32[701,401]) { a = softmax x\n b = sum x {axes=1}\n return a, b }",
@@ -293,8 +255,8 @@ static void same_bits(void) {
             o.n_threads = how == 0 ? 1 : how == 1 ? 2 : how == 2 ? 4 : how == 3 ? 4 : how == 4 ? 4 : how == 5 ? 3 : how == 6 ? 16 : 64;
             o.parallel_user = &calls;
             if (how == 3) o.parallel_for = forwards;
-            if (how == 4 || how == 5) o.parallel_for = shuffled;
-            if (how == 6) o.parallel_for = a_thread_each;
+            if (how == 4 || how == 5) o.parallel_for = shuffled_for;
+            if (how == 6) o.parallel_for = threaded_for;
             stax_context *ctx = stax_open(&o);
             stax_graph *g = stax_parse(ctx, "threads.stax", big[k]);
             if (!g) printf("%s\n", stax_error(ctx));

@@ -10,6 +10,7 @@
 #include "../stax.h"
 
 #include "harness.h"
+#include "random.h"
 
 enum { N = 6000, MOST_OUTPUTS = 96 };
 
@@ -43,13 +44,7 @@ typedef struct operands {
 } operands;
 static operands sets[2];
 
-static uint64_t seed = 88172645463325252u;
-static uint64_t draw(void) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed * 2685821657736338717u;
-}
+static uint64_t seed = RANDOM_SEED;
 
 /* Special values, any bits, the interesting ranges, numbers beside 1 and large angles. */
 static double draw_number(int k, bool is_f32) {
@@ -58,7 +53,7 @@ static double draw_number(int k, bool is_f32) {
         1e-310,   -1e-40, 1e-45, 3.4e38, 1e300, -1e300, 89, -104, 709.8, 4503599627370495.5,
         8388607.5};
     const int n = (int)(sizeof special / sizeof special[0]);
-    uint64_t u = draw();
+    uint64_t u = draw(&seed);
     double between = (double)(u >> 11) * 0x1p-53;
     if (k < n) return special[k];
     switch (k % 8) {

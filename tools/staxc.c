@@ -3,19 +3,20 @@
        cc -O2 -I. tools/staxc.c -o staxc -lm -ldl -lpthread
        ./staxc --help
 
-   It uses the public interface of stax.h only, as any program could.
+   It uses the public interface of stax.h and stax_cuda.h only, as any program could.
    Exit status: 0 done, 1 the input is wrong, 2 usage, 3 the toolchain or device failed, 4 --check
    found a difference.
 
    CONTENTS   the command line, memory and messages, files, .npy files, numbers as text, tensors of
-   a graph, running, the verbs: run, print, grad, explain, bench, export, ops, version, cache. */
+   a graph, compiled code, running, the verbs: run, print, grad, explain, bench, export, ops,
+   version, cache. */
 
 #if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 199309L /* clock_gettime under -std=c99 */
 #endif
 
 #define STAX_IMPLEMENTATION
-#include "stax.h"
+#include "stax_cuda.h"
 
 #include <errno.h>
 #include <math.h>
@@ -42,7 +43,8 @@ enum {
     VERSION = 128,
     CACHE = 256,
     FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT, /* verbs that read a graph */
-    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT       /* verbs that may compile it */
+    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT,      /* verbs that may compile it */
+    DEVICE = RUN | EXPLAIN | BENCH | EXPORT                /* verbs that know of devices */
 };
 
 /* value: NULL for a flag; lower-case words with | between them are all that is allowed. */
@@ -54,11 +56,12 @@ enum {
     X(BACKEND, "backend", "interpret|compile",    RUN,          "who computes: the reference interpreter, or compiled code (default)")  \
     X(CHECK,   "check",   NULL,                   RUN,          "run both backends and compare all bits")                               \
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
-    X(DEVICE,  "device",  "cpu|cuda",             RUN|BENCH,    "where it runs (default cpu)")                                          \
+    X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
     X(SIZE,    "size",    "n=64,m=3",             RUN|BENCH|EXPORT, "size symbols; else from the files, else 16 clipped to the range")  \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
-    X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan and c are of the finished program")              \
+    X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
+    X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan, c and cuda are of the finished program")        \
     X(OF,      "of",      "VALUE",                GRAD,         "the scalar whose gradient is wanted")                                  \
     X(WRT,     "wrt",     "NAME,NAME",            GRAD,         "the inputs it is taken by")                                            \
     X(ORDER,   "order",   "1|2",                  GRAD,         "first or second derivative (default 1)")                               \
@@ -73,6 +76,7 @@ enum {
     X(THREADS, "threads", "N",                    COMPILE,      "threads of a call (default 1)")                                        \
     X(ISA,     "isa",     "scalar|sse2|sse42|avx2|avx512|neon", COMPILE, "instruction set (default: the best of this machine)")         \
     X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
+    X(PROMOTION, "promotion", NULL,               OPS,          "the dtype of every pair of operands, instead")                         \
     X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE, "this text")
 /* clang-format on */
 
@@ -109,6 +113,7 @@ typedef struct tool {
     const char *file;
     block *blocks; /* all memory of the tool, freed at its end */
     stax_context *ctx;
+    stax_cuda *cuda; /* the device of --device=cuda */
     int threads, runs;
     uint64_t seed;
     stax_isa isa;
@@ -961,34 +966,27 @@ static int check_ins(const tool *t, const job *j) {
 /* One execution: states of its own, and outputs. */
 typedef struct execution {
     stax_tensor *in;    /* of every input, params too */
-    stax_tensor *slots; /* what stax_run takes: without params */
-    stax_tensor *out;
+    stax_tensor *slots; /* what stax_run takes: without params; with room for to_device */
+    stax_tensor *out;   /* with room for to_device */
+    int n_slots;
 } execution;
 
 static bool new_execution(tool *t, const job *j, execution *e) {
-    int n = 0;
+    e->n_slots = 0;
     e->in = (stax_tensor *)take_array(t, j->n_in, sizeof *e->in);
-    e->slots = (stax_tensor *)take_array(t, j->n_in, sizeof *e->slots);
-    e->out = (stax_tensor *)take_array(t, j->n_out, sizeof *e->out);
+    e->slots = (stax_tensor *)take_array(t, 2 * j->n_in, sizeof *e->slots);
+    e->out = (stax_tensor *)take_array(t, 2 * j->n_out, sizeof *e->out);
     for (int k = 0; k < j->n_in; k++) {
         e->in[k] = j->in[k];
         if (j->in_info[k].kind == STAX_KIND_STATE)
             e->in[k] = laid_out(t, &j->in[k], j->in[k].strides);
-        if (j->in_info[k].kind != STAX_KIND_PARAM) e->slots[n++] = e->in[k];
+        if (j->in_info[k].kind != STAX_KIND_PARAM) e->slots[e->n_slots++] = e->in[k];
     }
     for (int k = 0; k < j->n_out; k++) {
         const stax_output_info *o = &j->out_info[k];
         if (!new_tensor(t, j, "output", o->name, o->dtype, o->shape, &e->out[k])) return false;
     }
     return true;
-}
-
-static stax_status bind_params(const job *j, stax_program *p) {
-    stax_status s = STAX_OK;
-    for (int k = 0; k < j->n_in && s == STAX_OK; k++)
-        if (j->in_info[k].kind == STAX_KIND_PARAM && (j->in[k].data || j->source[k]))
-            s = stax_bind(p, j->in_info[k].name, &j->in[k]);
-    return s;
 }
 
 static int open_context(tool *t) {
@@ -1034,7 +1032,33 @@ static int start(tool *t, stax_graph **g) {
     return *g ? DONE : WRONG_INPUT;
 }
 
-/* A program; NULL has said what is wrong, and *code is the exit status. */
+/* ==== compiled code ==============================================================================
+   A graph compiled for the CPU or for the device of --device=cuda: one of the two is there. */
+
+typedef struct compiled {
+    stax_program *cpu;
+    stax_cuda_program *gpu;
+} compiled;
+
+static bool wants_cuda(const tool *t) {
+    return t->given[OPT_DEVICE] && strcmp(t->given[OPT_DEVICE], "cuda") == 0;
+}
+
+/* The device of the command line; DONE where that is the CPU. */
+static int open_device(tool *t) {
+    if (!wants_cuda(t) || t->cuda) return DONE;
+    t->cuda = stax_cuda_open(t->ctx, 0);
+    if (t->cuda) return DONE;
+    return fail(TOOLCHAIN_FAILED, "--device=cuda: %s", stax_error(t->ctx));
+}
+
+/* For the verbs whose subject is the CPU's program. */
+static int no_cuda(const tool *t, const char *instead) {
+    if (!wants_cuda(t)) return DONE;
+    return fail(WRONG_USAGE, "%s --device=cuda: expected --device=cpu: %s", t->verb->name, instead);
+}
+
+/* A program of the CPU; NULL has said what is wrong, and *code is the exit status. */
 static stax_program *compile(const tool *t, const stax_graph *g, bool interpret, bool strict,
                              int *code) {
     stax_compile_options o;
@@ -1051,14 +1075,46 @@ static stax_program *compile(const tool *t, const stax_graph *g, bool interpret,
     return p;
 }
 
-static int run_compiled(const tool *t, const job *j, const execution *e, bool strict) {
+/* The same where the command line says. */
+static int compile_there(const tool *t, const stax_graph *g, bool interpret, bool strict,
+                         compiled *c) {
     int code = DONE;
-    stax_program *p = compile(t, j->g, false, strict, &code);
-    if (!p) return code;
-    stax_status s = bind_params(j, p);
-    if (s == STAX_OK) s = stax_run(p, e->slots, e->out);
+    c->cpu = NULL;
+    c->gpu = t->cuda && !interpret ? stax_cuda_compile(t->cuda, g, NULL) : NULL;
+    if (!t->cuda || interpret)
+        c->cpu = compile(t, g, interpret, strict, &code);
+    else if (!c->gpu)
+        code = say_error(t, stax_error_status(t->ctx));
+    return code;
+}
+
+static void compiled_free(compiled *c) {
+    stax_program_free(c->cpu);
+    stax_cuda_program_free(c->gpu);
+}
+
+static stax_status bind_params(const job *j, const compiled *c) {
+    stax_status s = STAX_OK;
+    for (int k = 0; k < j->n_in && s == STAX_OK; k++) {
+        const char *name = j->in_info[k].name;
+        if (j->in_info[k].kind != STAX_KIND_PARAM || (!j->in[k].data && !j->source[k])) continue;
+        s = c->gpu ? stax_cuda_bind(c->gpu, name, &j->in[k]) : stax_bind(c->cpu, name, &j->in[k]);
+    }
+    return s;
+}
+
+static stax_status call(const compiled *c, const stax_tensor *in, const stax_tensor *out) {
+    return c->gpu ? stax_cuda_run(c->gpu, in, out) : stax_run(c->cpu, in, out);
+}
+
+static int run_compiled(const tool *t, const job *j, const execution *e, bool strict) {
+    compiled c;
+    int code = compile_there(t, j->g, false, strict, &c);
+    if (code != DONE) return code;
+    stax_status s = bind_params(j, &c);
+    if (s == STAX_OK) s = call(&c, e->slots, e->out);
     if (s != STAX_OK) code = say_error(t, s);
-    stax_program_free(p);
+    compiled_free(&c);
     return code;
 }
 
@@ -1162,15 +1218,12 @@ static int run_job(tool *t, job *j) {
     return code;
 }
 
-static int no_cuda(const tool *t) {
-    if (!t->given[OPT_DEVICE] || strcmp(t->given[OPT_DEVICE], "cuda") != 0) return DONE;
-    return fail(TOOLCHAIN_FAILED, "--device=cuda: %s", stax_status_text(STAX_E_NOT_BUILT));
-}
-
 static int verb_run(tool *t) {
     stax_graph *g = NULL;
-    int code = no_cuda(t);
-    if (code == DONE) code = start(t, &g);
+    if (wants_cuda(t) && t->given[OPT_BACKEND] && strcmp(t->given[OPT_BACKEND], "interpret") == 0)
+        return fail(WRONG_USAGE, "--backend=interpret: expected --device=cpu, found --device=cuda");
+    int code = start(t, &g);
+    if (code == DONE) code = open_device(t);
     if (code == DONE) code = run_job(t, new_job(t, g));
     stax_graph_free(g);
     return code;
@@ -1205,9 +1258,30 @@ static int put_report(const tool *t, const stax_graph *g, stax_report what, bool
     return code;
 }
 
+static void trace_line(void *user, const char *line) {
+    (void)user;
+    printf("# %s\n", line);
+}
+
+/* "# fired: algebra.neg_neg 2, ..." */
+static void print_counters(const stax_graph *g) {
+    stax_rule_figures f;
+    int shown = 0;
+    for (int k = 0; stax_graph_rule(g, k, &f); k++) {
+        if (!f.fired) continue;
+        printf("%s%s.%s %lld", shown++ ? ", " : "# fired: ", f.set, f.rule, (long long)f.fired);
+    }
+    if (shown) putchar('\n');
+}
+
 static int print_graph(const tool *t, const stax_graph *g, bool rewritten, bool dot) {
-    stax_graph *basis = rewritten ? stax_rewritten(g) : NULL;
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = true;
+    if (t->given[OPT_TRACE]) o.trace.func = trace_line;
+    stax_graph *basis = rewritten ? stax_rewrite(g, &o) : NULL;
     if (rewritten && !basis) return say_error(t, stax_error_status(t->ctx));
+    if (t->given[OPT_TRACE]) print_counters(basis);
     int code = put_text(t, dot ? stax_print_dot(basis ? basis : g) : stax_print(basis ? basis : g));
     stax_graph_free(basis);
     return code;
@@ -1221,12 +1295,14 @@ static int verb_print(tool *t) {
     stax_graph *g = NULL;
     int code;
     if (strcmp(after, "grad") == 0) return not_built("print --after=grad");
-    if (strcmp(emit, "cuda") == 0) return not_built("print --emit=cuda");
     if (dot && !is_graph)
         return fail(
             WRONG_USAGE,
             "--emit=dot draws graphs: expected --after=parse or --after=rewrite, found --after=%s",
             after);
+    if (t->given[OPT_TRACE] && strcmp(after, "rewrite") != 0)
+        return fail(WRONG_USAGE,
+                    "--trace shows rewriting: expected --after=rewrite, found --after=%s", after);
     code = start(t, &g);
     if (code != DONE) return code;
     if (strcmp(emit, "loops") == 0)
@@ -1235,6 +1311,8 @@ static int verb_print(tool *t) {
         code = put_report(t, g, STAX_REPORT_PLAN, false);
     else if (strcmp(emit, "c") == 0)
         code = put_report(t, g, STAX_REPORT_C, false);
+    else if (strcmp(emit, "cuda") == 0)
+        code = put_text(t, stax_cuda_print(g));
     else if (!is_graph)
         code = put_report(
             t, g, strcmp(after, "lower") == 0 ? STAX_REPORT_STAGES : STAX_REPORT_SCHEDULE, false);
@@ -1246,7 +1324,8 @@ static int verb_print(tool *t) {
 
 static int verb_explain(tool *t) {
     stax_graph *g = NULL;
-    int code = start(t, &g);
+    int code = no_cuda(t, "bench counts and times the GPU's kernels, print --emit=cuda shows them");
+    if (code == DONE) code = start(t, &g);
     if (code == DONE)
         code = put_report(t, g, t->given[OPT_JSON] ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN,
                           t->given[OPT_STRICT] != NULL);
@@ -1318,25 +1397,27 @@ static int export_graph(tool *t, stax_graph *g) {
     int code = give_inputs(t, j, true);
     if (code == DONE) code = check_ins(t, j);
     if (code != DONE) return code;
-    stax_program *p = compile(t, g, false, false, &code);
-    if (!p) return code;
+    compiled c = {compile(t, g, false, false, &code), NULL};
+    if (!c.cpu) return code;
     memset(&o, 0, sizeof o);
     o.weights_in_file = t->given[OPT_WEIGHTS] && strcmp(t->given[OPT_WEIGHTS], "file") == 0;
     o.is_static = t->given[OPT_STATIC] != NULL;
-    stax_status s = bind_params(j, p);
+    stax_status s = bind_params(j, &c);
     if (s == STAX_OK)
-        s = stax_export(p, t->given[OPT_DIR] ? t->given[OPT_DIR] : ".", t->given[OPT_NAME], &o);
+        s = stax_export(c.cpu, t->given[OPT_DIR] ? t->given[OPT_DIR] : ".", t->given[OPT_NAME], &o);
     if (s != STAX_OK) code = say_error(t, s);
-    stax_program_free(p);
+    compiled_free(&c);
     return code;
 }
 
 static int verb_export(tool *t) {
     stax_graph *g = NULL;
+    int code = no_cuda(t, "it writes C; print --emit=cuda shows the GPU's kernels");
+    if (code != DONE) return code;
     if (!t->given[OPT_NAME]) return fail(WRONG_USAGE, "export: expected --name=PREFIX");
     if (!is_c_name(t->given[OPT_NAME]))
         return fail(WRONG_USAGE, "--name: expected a name of C, found %s", t->given[OPT_NAME]);
-    int code = start(t, &g);
+    code = start(t, &g);
     if (code == DONE) code = export_graph(t, g);
     stax_graph_free(g);
     return code;
@@ -1357,7 +1438,7 @@ typedef struct contender {
     stax_graph *g;
     job *j;
     execution e;
-    stax_program *p;
+    compiled p;
     bool interpret;
     int64_t calls; /* of one reading: short calls are repeated */
     double *ns;    /* a call, by reading */
@@ -1407,12 +1488,36 @@ static figures figures_of(tool *t, const double *readings, int n) {
     return f;
 }
 
-static stax_status time_calls(stax_program *p, const execution *e, int64_t calls, double *ns) {
+/* A reading ends when the device has done all that was queued. */
+static stax_status time_calls(const tool *t, const compiled *p, const execution *e, int64_t calls,
+                              double *ns) {
     stax_status s = STAX_OK;
     double begin = clock_ns();
-    for (int64_t k = 0; k < calls && s == STAX_OK; k++) s = stax_run(p, e->slots, e->out);
+    for (int64_t k = 0; k < calls && s == STAX_OK; k++) s = call(p, e->slots, e->out);
+    if (p->gpu && s == STAX_OK) s = stax_cuda_wait(t->cuda);
     *ns = (clock_ns() - begin) / (double)calls;
     return s;
+}
+
+/* n tensors move to the device, their strides as they are: whole stretches of memory are copied.
+   Their memory there is x[n] .. x[2 n - 1]. */
+static stax_status to_device(const tool *t, stax_tensor *x, int n) {
+    stax_status s = STAX_OK;
+    for (int k = 0; k < n && s == STAX_OK && t->cuda; k++) {
+        int64_t lowest, highest, width = (int64_t)stax_dtype_bytes(x[k].dtype);
+        reach(&x[k], &lowest, &highest);
+        stax_shape stretch = stax_shape1(highest - lowest + 1);
+        stax_tensor from = stax_tensor_of(x[k].dtype, stretch, (char *)x[k].data + lowest * width);
+        s = stax_cuda_tensor_new(t->cuda, x[k].dtype, stretch, &x[n + k]);
+        if (s == STAX_OK) s = stax_cuda_copy(t->cuda, &x[n + k], &from);
+        x[k].data = (char *)x[n + k].data - lowest * width;
+        x[k].device = x[n + k].device;
+    }
+    return s;
+}
+
+static void from_device(const tool *t, stax_tensor *x, int n) {
+    for (int k = n; k < 2 * n; k++) stax_cuda_tensor_free(t->cuda, &x[k]);
 }
 
 /* The time of a call that negates one number but has as many inputs. */
@@ -1420,13 +1525,13 @@ static double call_overhead(tool *t, int n_inputs, bool interpret) {
     enum { READINGS = 5, CALLS = 2000 };
     stax_graph *g = stax_graph_new(t->ctx);
     execution e;
-    int code;
+    compiled p;
     float out = 0.0f, *in = (float *)take_array(t, n_inputs, sizeof *in);
     double ns[READINGS] = {0};
     char name[32];
     stax_value first = stax_none();
     e.in = NULL;
-    e.slots = (stax_tensor *)take_array(t, n_inputs, sizeof *e.slots);
+    e.slots = (stax_tensor *)take_array(t, 2 * n_inputs, sizeof *e.slots);
     for (int k = 0; k < n_inputs; k++) {
         snprintf(name, sizeof name, "x%d", k);
         stax_value x = (stax_input)(g, name, STAX_F32, stax_shape0());
@@ -1435,32 +1540,40 @@ static double call_overhead(tool *t, int n_inputs, bool interpret) {
     }
     (stax_output)(g, "y",
                   n_inputs ? (stax_neg)(first) : (stax_cast)((stax_const)(g, 1.0), STAX_F32));
-    stax_tensor y = stax_tensor_of(STAX_F32, stax_shape0(), &out);
-    e.out = &y;
-    stax_program *p = compile(t, g, interpret, true, &code);
-    for (int k = 0; p && k < READINGS; k++)
-        if (time_calls(p, &e, CALLS, &ns[k]) != STAX_OK) ns[k] = 0.0;
-    stax_program_free(p);
+    stax_tensor y[2];
+    y[0] = y[1] = stax_tensor_of(STAX_F32, stax_shape0(), &out);
+    e.out = y;
+    bool ok = compile_there(t, g, interpret, true, &p) == DONE;
+    if (p.gpu) ok = to_device(t, e.slots, n_inputs) == STAX_OK && to_device(t, e.out, 1) == STAX_OK;
+    for (int k = 0; ok && k < READINGS; k++)
+        if (time_calls(t, &p, &e, CALLS, &ns[k]) != STAX_OK) ns[k] = 0.0;
+    compiled_free(&p);
+    from_device(t, e.slots, n_inputs);
+    from_device(t, e.out, 1);
     stax_graph_free(g);
     return figures_of(t, ns, READINGS).least;
 }
 
 static int prepare(tool *t, contender *c) {
-    int code = give_inputs(t, c->j, false), n_slots = 0;
+    int code = give_inputs(t, c->j, false);
     if (code != DONE) return code;
     if (!new_execution(t, c->j, &c->e)) return WRONG_INPUT;
-    c->p = compile(t, c->g, c->interpret, true,
-                   &code); /* strict: never measure what was not asked for */
-    if (!c->p) return code;
+    /* strict: never measure what was not asked for */
+    code = compile_there(t, c->g, c->interpret, true, &c->p);
+    if (code != DONE) return code;
     c->ns = (double *)take_array(t, t->runs, sizeof *c->ns);
-    stax_status s = bind_params(c->j, c->p);
+    stax_status s = bind_params(c->j, &c->p);
     double ns = 0.0;
-    for (int k = 0; k < 3 && s == STAX_OK; k++) s = time_calls(c->p, &c->e, 1, &ns); /* warm-ups */
-    if (s == STAX_OK) s = stax_program_figures(c->p, c->e.slots, &c->plan);
+    if (s == STAX_OK && c->p.gpu) s = to_device(t, c->e.slots, c->e.n_slots);
+    if (s == STAX_OK && c->p.gpu) s = to_device(t, c->e.out, c->j->n_out);
+    for (int k = 0; k < 3 && s == STAX_OK; k++) /* warm-ups */
+        s = time_calls(t, &c->p, &c->e, 1, &ns);
+    if (s == STAX_OK)
+        s = c->p.gpu ? stax_cuda_program_figures(c->p.gpu, c->e.slots, &c->plan)
+                     : stax_program_figures(c->p.cpu, c->e.slots, &c->plan);
     if (s != STAX_OK) return say_error(t, s);
     c->calls = ns < 2e5 ? (int64_t)(2e5 / (ns > 20.0 ? ns : 20.0)) + 1 : 1;
-    for (int k = 0; k < c->j->n_in; k++) n_slots += c->j->in_info[k].kind != STAX_KIND_PARAM;
-    c->overhead_ns = call_overhead(t, n_slots, c->interpret);
+    c->overhead_ns = call_overhead(t, c->e.n_slots, c->interpret);
     return DONE;
 }
 
@@ -1468,7 +1581,7 @@ static int measure(tool *t, contender *c, int n) {
     for (int r = 0; r < t->runs; r++) {
         for (int k = 0; k < n; k++) {
             contender *now = &c[r % 2 ? n - 1 - k : k];
-            stax_status s = time_calls(now->p, &now->e, now->calls, &now->ns[r]);
+            stax_status s = time_calls(t, &now->p, &now->e, now->calls, &now->ns[r]);
             if (s != STAX_OK) return say_error(t, s);
         }
     }
@@ -1601,6 +1714,13 @@ static void json_string(const char *s) {
     putchar('"');
 }
 
+/* What the kernels are compiled for: of a device that is the end of its name. */
+static const char *isa_of(const tool *t, const contender *c) {
+    const char *name = c->p.gpu ? stax_cuda_name(t->cuda) : NULL, *comma = NULL;
+    if (name) comma = strrchr(name, ' ');
+    return comma ? comma + 1 : isa_name(c->plan.isa);
+}
+
 static void json_contender(const tool *t, const contender *c) {
     printf("\"name\": ");
     json_string(c->name);
@@ -1612,10 +1732,13 @@ static void json_contender(const tool *t, const contender *c) {
     printf(
         ", \"threads\": %d, \"isa\": \"%s\", \"kernels\": %d, \"bytes\": %.17g, \"flops\": %.17g, "
         "\"workspace_bytes\": %.17g",
-        c->plan.threads, isa_name(c->plan.isa), c->plan.kernels, c->plan.bytes, c->plan.flops,
+        c->plan.threads, isa_of(t, c), c->plan.kernels, c->plan.bytes, c->plan.flops,
         (double)c->plan.workspace_bytes);
     printf(", \"compile_ms\": %.9g, \"call_overhead_ns\": %.9g", (double)c->plan.compile_ns * 1e-6,
            c->overhead_ns);
+    if (!c->p.gpu) return;
+    printf(", \"device\": ");
+    json_string(stax_cuda_name(t->cuda));
 }
 
 static void text_contender(const tool *t, const contender *c) {
@@ -1624,11 +1747,12 @@ static void text_contender(const tool *t, const contender *c) {
         "%s: %.6g ms a call, 95 %% interval %.6g .. %.6g, least %.6g (%d readings of %lld calls)\n",
         c->name, c->time.median * 1e-6, c->time.low * 1e-6, c->time.high * 1e-6,
         c->time.least * 1e-6, t->runs, (long long)c->calls);
+    if (c->p.gpu) printf("  on %s\n", stax_cuda_name(t->cuda));
     printf(
         "  %d kernel%s, %d thread%s, %s; %.6g bytes (%.3g GB/s), %.6g flops (%.3g GFLOP/s), "
         "workspace %.0f bytes\n",
         c->plan.kernels, c->plan.kernels == 1 ? "" : "s", c->plan.threads,
-        c->plan.threads == 1 ? "" : "s", isa_name(c->plan.isa), c->plan.bytes, c->plan.bytes / ns,
+        c->plan.threads == 1 ? "" : "s", isa_of(t, c), c->plan.bytes, c->plan.bytes / ns,
         c->plan.flops, c->plan.flops / ns, (double)c->plan.workspace_bytes);
     printf("  compiling took %.6g ms (%s), a call that does nothing takes %.4g ns\n",
            (double)c->plan.compile_ns * 1e-6, c->plan.origin ? c->plan.origin : "?",
@@ -1661,9 +1785,10 @@ static void report(tool *t, const contender *c, int n) {
 
 static int verb_bench(tool *t) {
     contender c[2];
-    int n = t->given[OPT_VS] ? 2 : 1, code = no_cuda(t);
+    int n = t->given[OPT_VS] ? 2 : 1, code;
     memset(c, 0, sizeof c);
-    if (code == DONE) code = start(t, &c[0].g);
+    code = start(t, &c[0].g);
+    if (code == DONE) code = open_device(t);
     if (code == DONE) {
         const char *name = stax_graph_get_name(c[0].g);
         c[0].name = *name ? name : t->file;
@@ -1674,7 +1799,11 @@ static int verb_bench(tool *t) {
     if (code == DONE) code = check_ins(t, c[0].j);
     if (code == DONE) code = measure(t, c, n);
     if (code == DONE) report(t, c, n);
-    for (int k = 0; k < 2; k++) stax_program_free(c[k].p);
+    for (int k = 0; k < 2; k++) {
+        compiled_free(&c[k].p);
+        if (c[k].e.slots) from_device(t, c[k].e.slots, c[k].e.n_slots);
+        if (c[k].e.out) from_device(t, c[k].e.out, c[k].j->n_out);
+    }
     if (c[1].g != c[0].g) stax_graph_free(c[1].g);
     stax_graph_free(c[0].g);
     return code;
@@ -1684,7 +1813,9 @@ static int verb_bench(tool *t) {
 
 static int verb_ops(tool *t) {
     int code = open_context(t);
-    return code == DONE ? put_text(t, stax_ops_text(t->ctx)) : code;
+    if (code != DONE) return code;
+    return put_text(t,
+                    t->given[OPT_PROMOTION] ? stax_promotion_text(t->ctx) : stax_ops_text(t->ctx));
 }
 
 static int verb_version(tool *t) {
@@ -1879,6 +2010,7 @@ int main(int argc, char **argv) {
     tool t;
     memset(&t, 0, sizeof t);
     int code = run_tool(&t, argc, argv);
+    stax_cuda_close(t.cuda);
     stax_close(t.ctx);
     while (t.blocks) {
         block *next = t.blocks->next;

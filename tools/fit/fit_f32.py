@@ -9,9 +9,10 @@ Minimax polynomials, each coefficient rounded to f32 in turn.
 Printed: the error bound relative to the result (as a power of two), and the literals. Where several
 degrees are printed, stax.h has the lowest that serves. Needs numpy and mpmath."""
 
-import sys
 import numpy as np
 import mpmath as mp
+
+from fits import named, run
 
 mp.mp.dps = 40
 
@@ -74,14 +75,6 @@ def odd(f, limit):  # f(x) = x + x z P(z), z = x^2
 
 def phi_tanh(a):  # 1 - the factor of x in gelu's tanh form, at -a
     return 1 / (1 + mp.exp(2 * sq(2 / mp.pi) * (a + mp.mpf("0.044715") * a**3)))
-
-
-FITS = {}
-
-
-def named(f):
-    FITS[f.__name__] = f
-    return f
 
 
 @named
@@ -163,49 +156,45 @@ def sincos():
     )
 
 
+def fit_odd(name, f, limit, degrees, *tops):
+    """f(x) = x + x z P(z), z = x^2 up to each top; limit: P(0)"""
+    g, w = odd(f, limit)
+    for top in tops:
+        for n in degrees:
+            fit("%s %d %g" % (name, n, top), g, w, 0, top, n)
+
+
+third, sixth = mp.mpf(1) / 3, mp.mpf(1) / 6
+
+
 @named
 def tan():
-    L = float(mp.pi) / 4 * 1.0005
-    g, w = odd(mp.tan, mp.mpf(1) / 3)
-    for n in (6, 7):
-        fit("tan %d" % n, g, w, 0, L * L, n)
+    fit_odd("tan", mp.tan, third, (6, 7), (float(mp.pi) / 4 * 1.0005) ** 2)
 
 
 @named
 def asin():
-    g, w = odd(mp.asin, mp.mpf(1) / 6)
-    for n in (5, 6):
-        fit("asin %d" % n, g, w, 0, 0.2501, n)
+    fit_odd("asin", mp.asin, sixth, (5, 6), 0.2501)
 
 
 @named
 def atan():
-    g, w = odd(mp.atan, -mp.mpf(1) / 3)
-    for n in (8, 9):
-        fit("atan %d" % n, g, w, 0, 1, n)
+    fit_odd("atan", mp.atan, -third, (8, 9), 1)
 
 
 @named
 def sinh():
-    g, w = odd(mp.sinh, mp.mpf(1) / 6)
-    for n in (3, 4):
-        fit("sinh %d" % n, g, w, 0, 1, n)
+    fit_odd("sinh", mp.sinh, sixth, (3, 4), 1)
 
 
 @named
 def asinh():
-    g, w = odd(mp.asinh, -mp.mpf(1) / 6)
-    for top in (0.125, 0.25):
-        for n in (2, 3, 4):
-            fit("asinh %d %g" % (n, top), g, w, 0, top * top, n)
+    fit_odd("asinh", mp.asinh, -sixth, (2, 3, 4), 0.125**2, 0.25**2)
 
 
 @named
 def atanh():
-    g, w = odd(mp.atanh, mp.mpf(1) / 3)
-    for top in (0.125, 0.25, 0.5):
-        for n in (2, 3, 4, 5, 6, 7, 8):
-            fit("atanh %d %g" % (n, top), g, w, 0, top * top, n)
+    fit_odd("atanh", mp.atanh, third, range(2, 9), 0.125**2, 0.25**2, 0.5**2)
 
 
 @named
@@ -246,5 +235,4 @@ def atan_f64():  # for atan2: f64 coefficients, |t| <= tan(pi/8)
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or FITS:
-        FITS[name]()
+    run()

@@ -10,9 +10,10 @@ each, and in the end they are nudged by single ulps. Printed: the worst weighted
 of two) before and after rounding, and the coefficients c0, c1, ...
 Needs mpmath and numpy; gmpy2 makes it several times faster."""
 
-import sys
 import mpmath as mp
 import numpy as np
+
+from fits import named, run
 
 mp.mp.dps = 60
 one = mp.mpf(1)
@@ -145,16 +146,17 @@ def deg(n, first=0):
     return list(range(first, n + 1))
 
 
-def tiny(x):
-    return abs(x) < mp.mpf('1e-25')
-
-
-FITS = {}
-
-
-def named(f):
-    FITS[f.__name__] = f
-    return f
+def fit_odd(name, f, n, hi, lo='1e-15'):
+    """f(x) = x + x^3 P(x^2), P of degree n, the error relative to f"""
+    fit(
+        name,
+        lambda x: (f(x) - x) / x**3,
+        deg(n),
+        mp.mpf(lo),
+        mp.mpf(hi),
+        lambda x: x**3 / f(x),
+        var=lambda x: x * x,
+    )
 
 
 LN2H = mp.log(2) / 2 * mp.mpf('1.0001')
@@ -171,21 +173,12 @@ def exp():  # e^r = 1 + r + r^2 q(r); expm1's is relative to e^r - 1
 
 @named
 def sinhcosh():  # sinh r = r + r^3 P(r^2), cosh r = 1 + r^2 / 2 + r^4 Q(r^2)
-    e = mp.mpf('1e-20')
-    fit(
-        'sinh',
-        lambda r: (mp.sinh(r) - r) / r**3,
-        deg(4),
-        e,
-        LN2H,
-        lambda r: r**3 / mp.sinh(r),
-        var=lambda r: r * r,
-    )
+    fit_odd('sinh', mp.sinh, 4, LN2H, '1e-20')
     fit(
         'cosh',
         lambda r: (mp.cosh(r) - 1 - r**2 / 2) / r**4,
         deg(4),
-        e,
+        mp.mpf('1e-20'),
         LN2H,
         lambda r: r**4,
         var=lambda r: r * r,
@@ -209,15 +202,7 @@ def log():  # log(1 + f) = 2 s + s R(s^2), s = f / (2 + f); R = z P(z)
 @named
 def sin():  # sin r = r + r^3 S(r^2), cos r = 1 - r^2 / 2 + r^4 C(r^2)
     e, b = mp.mpf('1e-15'), mp.pi / 4 * mp.mpf('1.0001')
-    fit(
-        'sin',
-        lambda r: (mp.sin(r) - r) / r**3,
-        deg(5),
-        e,
-        b,
-        lambda r: r**3 / mp.sin(r),
-        var=lambda r: r * r,
-    )
+    fit_odd('sin', mp.sin, 5, b)
     fit(
         'cos',
         lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4,
@@ -231,28 +216,12 @@ def sin():  # sin r = r + r^3 S(r^2), cos r = 1 - r^2 / 2 + r^4 C(r^2)
 
 @named
 def asin():
-    fit(
-        'asin',
-        lambda x: (mp.asin(x) - x) / x**3,
-        deg(12),
-        mp.mpf('1e-15'),
-        mp.mpf('0.5001'),
-        lambda x: x**3 / mp.asin(x),
-        var=lambda x: x * x,
-    )
+    fit_odd('asin', mp.asin, 12, '0.5001')
 
 
 @named
 def atan():
-    fit(
-        'atan',
-        lambda x: (mp.atan(x) - x) / x**3,
-        deg(12),
-        mp.mpf('1e-15'),
-        mp.mpf('0.5001'),
-        lambda x: x**3 / mp.atan(x),
-        var=lambda x: x * x,
-    )
+    fit_odd('atan', mp.atan, 12, '0.5001')
 
 
 @named
@@ -330,7 +299,7 @@ def cbrt():  # m^(-1/3), a first guess
 
 
 @named
-def pow_():  # atanh(s) / s = 1 + z / 3 + z^2 Q(z), z = s^2
+def pow_():  # atanh(s) / s = 1 + z / 3 + z^2 Q(z), z = s^2; stax.h has c0 less 52429 / 2^18
     b = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf('1.0001')
     fit(
         'pow Q',
@@ -344,5 +313,4 @@ def pow_():  # atanh(s) / s = 1 + z / 3 + z^2 Q(z), z = s^2
 
 
 if __name__ == '__main__':
-    for name in sys.argv[1:] or FITS:
-        FITS[name]()
+    run()
