@@ -1025,8 +1025,9 @@ STAXDEF void stax_assume(stax_value v);
        weight(op(a, b, ...)) = own(op) + factor(op) * (weight(a) + weight(b) + ...)
    A firing must lower the weight of the value it replaces, so the weight of all outputs together, a
    natural number, falls with each. This is checked at every firing; a rule that does not is an error
-   that names it. Movement weighs 2, casts 2, simple arithmetic 4 to 10, other functions 16,
-   activations and composites 64 with factor 8; stax_rule_set.weights changes that. */
+   that names it. Movement weighs 2 (slice with factor 3, permute with 2: they go down), casts 2, simple
+   arithmetic 4 to 12, other functions 16, activations and composites 64 with factor 8;
+   stax_rule_set.weights changes that. */
 
 typedef struct stax_match stax_match;
 typedef struct stax_rule {
@@ -17067,7 +17068,8 @@ typedef struct staxi_rule {
     const char *set;
     uint32_t pattern, replacement; /* terms; 0: none */
     uint32_t next;                 /* the next rule for the same op, +1 */
-    bool read;
+    bool read, needs_number; /* one of the operands must be a number, */
+    uint16_t needs_op;       /* or given by this op */
     int n_names, n_terms;
     const char *names[STAXI_RULE_NAMES];
     size_t name_n[STAXI_RULE_NAMES];
@@ -17251,6 +17253,14 @@ static bool staxi_rule_read(staxi_rules *s, staxi_rule *rule) {
     if (strcmp(row->pattern, "*") != 0 &&
         !staxi_rule_read_text(s, rule, row->pattern, false, &rule->pattern))
         return false;
+    if (rule->pattern) {
+        const staxi_term *t = &s->terms[rule->pattern];
+        for (int k = 0; k < t->n; k++) {
+            const staxi_term *arg = &s->terms[t->args[k]];
+            if (arg->kind == STAXI_TERM_OP) rule->needs_op = arg->of;
+            if (arg->kind == STAXI_TERM_NUMBER || arg->constant) rule->needs_number = true;
+        }
+    }
     if (!row->build && !row->replacement)
         return staxi_rule_fail(s, rule->set, row->name,
                                STAXI_SAY("expected a replacement or a build function"), "", 0);
@@ -17316,6 +17326,8 @@ static uint32_t staxi_op_weight(stax_op op, uint32_t *factor) {
             break;
     }
     if (cls == STAXI_CLASS_SOURCE) return 1;
+    if (op == STAX_OP_SLICE) *factor = 3; /* so slices go below permutations, */
+    if (op == STAX_OP_PERMUTE) *factor = 2; /* and both below reshapes and expansions */
     if (cls == STAXI_CLASS_MOVEMENT || cls == STAXI_CLASS_MARKER) return 2;
     if (cls == STAXI_CLASS_COMPOSITE || (op >= STAX_OP_LEAKY_RELU && op <= STAX_OP_HARDSWISH) ||
         op == STAX_OP_CLIP || op == STAX_OP_LERP || op == STAX_OP_LOGADDEXP) {
@@ -17448,7 +17460,7 @@ static bool staxi_is_commutative(stax_op op) {
 }
 
 /* Do the first two operands stand in the wrong order? Numbers go to the right; where both may be
-   exchanged, older values to the left. */
+   exchanged, older values do (so what is accumulated stands on the left, as most people write it). */
 static bool staxi_out_of_order(const stax_graph *g, const staxi_node *n) {
     bool left, right;
     if (n->n_sources < 2) return false;
@@ -17459,7 +17471,7 @@ static bool staxi_out_of_order(const stax_graph *g, const staxi_node *n) {
     right = staxi_is_number(g, n, 1);
     if (left != right) return left;
     return (staxi_is_commutative((stax_op)n->op) || n->op == STAX_OP_FMA) &&
-           n->sources[0] > n->sources[1];
+           n->sources[0] < n->sources[1];
 }
 
 /* ---- the measure ------------------------------------------------------------------------------ */
@@ -17585,11 +17597,15 @@ static uint32_t staxi_term_build(const stax_match *m, staxi_expander *e, uint32_
     const staxi_node *root = staxi_rw_node(m->r, m->root);
     uint32_t args[3] = {0, 0, 0}, v, folded;
     bool constant = true;
-    if (t.kind == STAXI_TERM_NAME) return m->bound[t.of];
+    const staxi_type *type = &m->r->to->values[m->root].type;
+    stax_dtype dtype =
+        outermost ? (stax_dtype)type->dtype : staxi_operand_dtype(m->r->to, root, 0);
+    if (t.kind == STAXI_TERM_NAME) {
+        const staxi_literal *l = staxi_value_literal(m->r->to, m->bound[t.of]);
+        if (!l || !t.constant) return m->bound[t.of];
+        return staxi_x_literal(e, l, dtype, dtype); /* beside other numbers it would lose its dtype */
+    }
     if (t.kind == STAXI_TERM_NUMBER) {
-        const staxi_type *type = &m->r->to->values[m->root].type;
-        stax_dtype dtype = outermost ? (stax_dtype)type->dtype
-                                     : staxi_operand_dtype(m->r->to, root, 0);
         uint64_t bits = 0;
         if (!staxi_literal_store(&s->numbers[t.of], dtype, &bits)) return 0;
         return staxi_rw_number(e, dtype, &bits, type);
@@ -17716,6 +17732,7 @@ static stax_graph *staxi_fold_graph(const staxi_rewriter *r, const staxi_node *n
             args[k] = staxi_const_add(one, &copy, c->data, 0);
         }
     }
+    if (!args) staxi_no_graph_memory(one, 0);
     v = args ? staxi_x_node(&e, (stax_op)n->op, args, n->n_sources, n->attrs) : 0;
     if (v) one->nodes[one->values[v].node].order = n->order;
     if (v) staxi_output_push(one, "y", v, 0);
@@ -17767,18 +17784,25 @@ static uint32_t staxi_rw_fold(staxi_rewriter *r, uint32_t v) {
 
 /* ---- conditions ------------------------------------------------------------------------------- */
 
-/* The dtype that all operands met by names have together; NONE: they differ, or one is a literal
-   without a dtype of its own (a number may be one). */
-static stax_dtype staxi_match_dtype(const stax_match *m) {
+/* The dtype that all operands met by names have together, those after # only if asked for; NONE: they
+   differ, or one is a literal without a dtype of its own (one after # may be). */
+static stax_dtype staxi_names_dtype(const stax_match *m, bool constants) {
     stax_dtype dtype = STAX_DTYPE_NONE;
     for (int k = 0; k < m->rule->n_names; k++) {
         const staxi_type *t = &m->r->to->values[m->bound[k]].type;
         bool constant = *m->rule->names[k] == '#';
-        if (t->weak && constant) continue;
+        if (constant && (t->weak || !constants)) continue;
         if (t->weak || (dtype && t->dtype != dtype)) return STAX_DTYPE_NONE;
         dtype = (stax_dtype)t->dtype;
     }
     return dtype;
+}
+
+/* The dtype that a matched op computes in, if it is that of all its operands; it may give bool. */
+static stax_dtype staxi_match_dtype(const stax_match *m) {
+    stax_dtype dtype = staxi_names_dtype(m, true);
+    stax_dtype root = (stax_dtype)m->r->to->values[m->root].type.dtype;
+    return dtype == root || root == STAX_BOOL ? dtype : STAX_DTYPE_NONE;
 }
 
 static bool staxi_when_float(const stax_match *m) { return staxi_is_float(staxi_match_dtype(m)); }
@@ -17788,6 +17812,10 @@ static bool staxi_when_integer(const stax_match *m) {
 static bool staxi_when_number(const stax_match *m) {
     stax_dtype dtype = staxi_match_dtype(m);
     return staxi_is_float(dtype) || staxi_is_integer(dtype);
+}
+static bool staxi_when_signed(const stax_match *m) {
+    stax_dtype dtype = staxi_match_dtype(m);
+    return staxi_is_float(dtype) || staxi_dtype_class(dtype) == STAXI_SIGNED;
 }
 static bool staxi_when_bool(const stax_match *m) { return staxi_match_dtype(m) == STAX_BOOL; }
 static bool staxi_when_discrete(const stax_match *m) {
@@ -17870,7 +17898,7 @@ static stax_value staxi_build_cast_cast(const stax_match *m) {
                  staxi_dtype_bytes(b) >= staxi_dtype_bytes(c);
     bool through = staxi_is_integer(a) && staxi_is_float(b) && !staxi_is_float(c);
     if (m->r->to->values[m->bound[0]].type.weak || staxi_dtype_class(c) == STAXI_F8 ||
-        staxi_dtype_class(a) == STAXI_F8)
+        staxi_dtype_class(a) == STAXI_F8 || a == b || b == c)
         return stax_none();
     if (!wraps && (!exact || (through && !staxi_cast_is_exact(a, c)))) return stax_none();
     uint32_t v = m->bound[0];
@@ -17894,8 +17922,14 @@ static bool staxi_when_same_dtype(const stax_match *m) {
 /* cast (op (cast a) (cast b)): the operands were narrow, what they met was wider, and the result is
    narrow again. The conditions: */
 static bool staxi_narrows(const stax_match *m, stax_dtype *narrow, stax_dtype *wide) {
-    *narrow = staxi_match_dtype(m);
-    *wide = staxi_dtype_of(m, staxi_rw_node(m->r, m->root)->sources[0]);
+    uint32_t inner = staxi_rw_node(m->r, m->root)->sources[0];
+    const staxi_node *n = staxi_rw_node(m->r, inner);
+    *narrow = staxi_names_dtype(m, false);
+    *wide = staxi_dtype_of(m, inner);
+    for (uint32_t k = 0; k < n->n_sources; k++) /* nothing else is widened, no literal is cast */
+        if (staxi_dtype_of(m, n->sources[k]) != *wide ||
+            m->r->to->values[n->sources[k]].type.weak)
+            return false;
     return *narrow == staxi_dtype_of(m, m->root) && *narrow != *wide;
 }
 
@@ -17917,11 +17951,15 @@ static bool staxi_when_wraps_or_rounds_once(const stax_match *m) {
     return staxi_when_wraps(m) || staxi_when_rounds_once(m);
 }
 
-/* Ops that only select, or only touch the sign: any exact widening, in a dtype that is computed in. */
+/* Ops that only select: any exact widening, in a dtype that is computed in. */
 static bool staxi_when_selects(const stax_match *m) {
     stax_dtype narrow, wide;
     return staxi_narrows(m, &narrow, &wide) && narrow != STAX_BOOL &&
            staxi_cast_is_exact(narrow, wide) && staxi_compute_dtype(narrow) == narrow;
+}
+
+static bool staxi_when_negates(const stax_match *m) {
+    return staxi_when_wraps(m) || (staxi_is_float(staxi_match_dtype(m)) && staxi_when_selects(m));
 }
 
 /* Comparisons of values widened exactly, in a dtype that is computed in. */
@@ -18057,7 +18095,8 @@ static stax_value staxi_build_pad(const stax_match *m) {
 /* The view of a chain of movements: element i of the result is element offset + sum(i * strides) of
    the row-major base (6.4). */
 typedef struct staxi_view {
-    uint32_t base, weight; /* weight: own weights of the chain */
+    uint32_t base;
+    uint64_t weight, times; /* weight of the chain: weight + times * weight(base) */
     int rank;
     int64_t dims[STAX_MAX_RANK], strides[STAX_MAX_RANK], offset;
 } staxi_view;
@@ -18066,6 +18105,7 @@ static bool staxi_view_base(const stax_match *m, uint32_t v, staxi_view *w) {
     const staxi_type *t = &m->r->to->values[v].type;
     memset(w, 0, sizeof *w);
     w->base = v;
+    w->times = 1;
     w->rank = t->rank;
     if (staxi_type_elements(m->r->to, t) < 1) return false;
     for (int d = 0; d < t->rank; d++)
@@ -18114,7 +18154,8 @@ static bool staxi_view_apply(const stax_match *m, const staxi_node *n, staxi_vie
     staxi_view old = *w;
     for (int d = 0; d < t->rank; d++)
         if (!staxi_ix_is_const(&g->root->sizes, t->dims[d], &dims[d])) return false;
-    w->weight += m->r->rules->own[n->op];
+    w->weight = m->r->rules->own[n->op] + m->r->rules->factor[n->op] * w->weight;
+    w->times *= m->r->rules->factor[n->op];
     if (n->op == STAX_OP_RESHAPE) return staxi_view_reshape(w, dims, t->rank);
     for (int d = 0; d < t->rank; d++) {
         if (n->op == STAX_OP_PERMUTE) {
@@ -18164,10 +18205,20 @@ typedef struct staxi_view_plan {
     int64_t kept[STAX_MAX_RANK]; /* the dims before the expand */
 } staxi_view_plan;
 
-static uint32_t staxi_view_plan_weight(const staxi_rules *s, const staxi_view_plan *p) {
-    return (p->slices ? s->own[STAX_OP_SLICE] : 0) + (p->permutes ? s->own[STAX_OP_PERMUTE] : 0) +
-           (p->reshapes_first ? s->own[STAX_OP_RESHAPE] : 0) +
-           (p->reshapes ? s->own[STAX_OP_RESHAPE] : 0) + (p->expands ? s->own[STAX_OP_EXPAND] : 0);
+/* Its weight, as that of the chain. */
+static uint64_t staxi_view_plan_weight(const staxi_rules *s, const staxi_view_plan *p,
+                                       uint64_t *times) {
+    const stax_op ops[5] = {STAX_OP_SLICE, STAX_OP_RESHAPE, STAX_OP_PERMUTE, STAX_OP_RESHAPE,
+                            STAX_OP_EXPAND};
+    const bool used[5] = {p->slices, p->reshapes_first, p->permutes, p->reshapes, p->expands};
+    uint64_t weight = 0;
+    *times = 1;
+    for (int k = 0; k < 5; k++) {
+        if (!used[k]) continue;
+        weight = s->own[ops[k]] + s->factor[ops[k]] * weight;
+        *times *= s->factor[ops[k]];
+    }
+    return weight;
 }
 
 /* Every axis of the result runs along one axis of the base: a slice, then a permutation. */
@@ -18276,6 +18327,7 @@ static stax_value staxi_build_view(const stax_match *m) {
     staxi_expander e = staxi_match_builder(m);
     const staxi_rules *s = m->r->rules;
     staxi_view_plan *p = NULL;
+    uint64_t weight, times;
     if (!staxi_view_of(m, &w) || !staxi_view_base(m, w.base, &base)) return stax_none();
     for (int d = 0; d < w.rank; d++)
         if (w.dims[d] == 0) return stax_none();
@@ -18293,9 +18345,13 @@ static stax_value staxi_build_view(const stax_match *m) {
             if (q->reshapes && q->expands && staxi_view_expands(q->middle, q->middle_rank, &w, q->kept))
                 q->reshapes = false;
         }
-        if (!p || staxi_view_plan_weight(s, q) < staxi_view_plan_weight(s, p)) p = q;
+        weight = staxi_view_plan_weight(s, q, &times);
+        if (weight >= w.weight || times > w.times) continue;
+        w.weight = weight;
+        w.times = times;
+        p = q;
     }
-    if (!p || staxi_view_plan_weight(s, p) >= w.weight) return stax_none();
+    if (!p) return stax_none();
     uint32_t v = w.base;
     staxi_attr attrs[STAXI_MAX_ATTRS];
     memset(attrs, 0, sizeof attrs);
@@ -18399,7 +18455,7 @@ static stax_value staxi_build_fold(const stax_match *m) {
 static const stax_rule staxi_rules_fold[] = {
     {"constants",          "*",                             NULL,                NULL,                      staxi_build_fold}};
 
-/* One form for what can be written in several: numbers to the right, older values to the left. */
+/* One form for what can be written in several: numbers to the right, and older values. */
 static const stax_rule staxi_rules_canonical[] = {
     {"quiet_of_quiet",     "quiet x",                       "x",                 staxi_when_quiet,          NULL},
     {"cast_to_own_dtype",  "cast x",                        "x",                 staxi_when_same_dtype,     NULL},
@@ -18425,7 +18481,7 @@ static const stax_rule staxi_rules_canonical[] = {
 static const stax_rule staxi_rules_algebra[] = {
     /* signs */
     {"neg_neg",            "neg (neg x)",                   "quiet x",           staxi_when_number,         NULL},
-    {"abs_neg",            "abs (neg x)",                   "abs x",             staxi_when_number,         NULL},
+    {"abs_neg",            "abs (neg x)",                   "abs x",             staxi_when_signed,         NULL},
     {"abs_abs",            "abs (abs x)",                   "abs x",             staxi_when_number,         NULL},
     {"square_neg",         "square (neg x)",                "square x",          staxi_when_number,         NULL},
     {"square_abs",         "square (abs x)",                "square x",          staxi_when_number,         NULL},
@@ -18543,7 +18599,7 @@ static const stax_rule staxi_rules_casts[] = {
     {"narrow_bits_or",     "cast (bitwise_or (cast a) (cast b))",  "bitwise_or a b",  staxi_when_wraps,     NULL},
     {"narrow_bits_xor",    "cast (bitwise_xor (cast a) (cast b))", "bitwise_xor a b", staxi_when_wraps,     NULL},
     {"narrow_bits_not",    "cast (bitwise_not (cast x))",   "bitwise_not x",     staxi_when_wraps,          NULL},
-    {"narrow_neg",         "cast (neg (cast x))",           "neg x",             staxi_when_selects,        NULL},
+    {"narrow_neg",         "cast (neg (cast x))",           "neg x",             staxi_when_negates,        NULL},
     {"narrow_relu",        "cast (relu (cast x))",          "relu x",            staxi_when_selects,        NULL},
     {"narrow_maximum",     "cast (maximum (cast a) (cast b))", "maximum a b",    staxi_when_selects,        NULL},
     {"narrow_minimum",     "cast (minimum (cast a) (cast b))", "minimum a b",    staxi_when_selects,        NULL},
@@ -18799,7 +18855,6 @@ static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uin
     m.rule = rule;
     m.root = v;
     *out = 0;
-    if (!staxi_rule_read(r->rules, rule)) return false;
     if (rule->pattern && !staxi_term_meets(&m, rule->pattern, NULL, 0)) return true;
     if (rule->row->when && !rule->row->when(&m)) return true;
     if (rule->row->build) {
@@ -18821,15 +18876,32 @@ static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uin
     return staxi_rw_trace(&m, now);
 }
 
-/* Tries all rules for the value's op. */
+static bool staxi_rw_has_operand(const staxi_rewriter *r, uint32_t v, stax_op op) {
+    const staxi_node *n = staxi_rw_node(r, v);
+    for (uint32_t k = 0; k < n->n_sources; k++)
+        if (staxi_rw_node(r, n->sources[k])->op == op) return true;
+    return false;
+}
+
+/* Tries the rules for the value's op, those first that are for any. */
 static bool staxi_rw_fire(staxi_rewriter *r, uint32_t v, uint32_t *out) {
     staxi_rules *s = r->rules;
-    stax_op op = (stax_op)staxi_rw_node(r, v)->op;
+    const staxi_node *n = staxi_rw_node(r, v);
+    stax_op op = (stax_op)n->op;
+    bool number = false;
     *out = 0;
     if (op == STAX_OP_CONST) return true;
+    for (uint32_t k = 0; k < n->n_sources && k < 3; k++)
+        number = number || staxi_is_number(r->to, n, k);
     for (int any = 1; any >= 0; any--)
-        for (uint32_t k = s->first[any ? STAX_OP_NONE : op]; k && !*out; k = s->rules[k - 1].next)
-            if (!staxi_rule_fire(r, &s->rules[k - 1], v, out)) return false;
+        for (uint32_t k = s->first[any ? STAX_OP_NONE : op]; k; k = s->rules[k - 1].next) {
+            staxi_rule *rule = &s->rules[k - 1];
+            if (!staxi_rule_read(s, rule)) return false;
+            if (rule->needs_number && !number) continue;
+            if (rule->needs_op && !staxi_rw_has_operand(r, v, (stax_op)rule->needs_op)) continue;
+            if (!staxi_rule_fire(r, rule, v, out)) return false;
+            if (*out) return true;
+        }
     return true;
 }
 
@@ -18933,7 +19005,7 @@ static bool staxi_rw_attrs(staxi_rewriter *r, const staxi_node *n, const staxi_a
         a->list = list;
     }
     *out = attrs;
-    return true;
+    return !r->to->root->sizes.no_memory || staxi_rw_no_memory(r);
 }
 
 static bool staxi_rw_graph(staxi_rewriter *r);
@@ -20111,7 +20183,8 @@ static staxi_expr staxi_lower(staxi_stages *p, uint32_t value, const staxi_ix *i
     int rank = staxi_type_of(p, value)->rank;
     for (int d = 0; d < rank; d++)
         if (!ix[d]) {
-            staxi_stages_fail(p, p->ix.no_memory ? STAX_E_MEMORY : STAX_E_OVERFLOW,
+            bool memory = p->ix.no_memory || p->graph->root->sizes.no_memory;
+            staxi_stages_fail(p, memory ? STAX_E_MEMORY : STAX_E_OVERFLOW,
                               "an index does not fit in 64 bits");
             return 0;
         }
