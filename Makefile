@@ -18,7 +18,7 @@ LDLIBS ?= -lm -ldl -lpthread
 B = build
 HEADERS = stax.h stax_cuda.h
 TEST_HEADERS = $(HEADERS) $(wildcard tests/*.h tests/*.inc)
-EXAMPLES = hello softmax digits_knn blur text_form export_demo
+EXAMPLES = hello softmax digits_knn blur text_form rewrite_rules export_demo
 EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(B)/examples/%)
 TESTS = $(notdir $(basename $(wildcard tests/*.c)))
 TEST_PROGRAMS = $(TESTS:%=$(B)/tests/%)

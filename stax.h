@@ -1058,12 +1058,16 @@ typedef struct stax_rewrite_options {
     const stax_rule_set *sets;             /* tried before the built-in ones                       */
     int n_sets;
     bool no_builtin;
+    bool basis;                            /* first written in basis ops, as stax_compile does it  */
     struct { stax_log_fn func; void *user; } trace; /* a line for each firing: rule, place, node   */
 } stax_rewrite_options;
 /* A new graph: free it with stax_graph_free. NULL: stax_error(ctx). Equal computations are merged and
    what no output or state needs is left out. Takes time in proportion to the nodes, and no stack.
    With STAX_DEBUG=rewrite in the environment the trace goes to the log, or to stderr without one. */
 STAXDEF stax_graph *stax_rewrite(const stax_graph *g, const stax_rewrite_options *options);
+/* The graph that stax_compile lowers: in the few basis ops that the interpreter and the compiler know
+   (composite ops, broadcasts and promotions are written out), rewritten by the built-in rules. */
+STAXDEF stax_graph *stax_rewritten(const stax_graph *g);
 
 /* How often each rule fired on the way to a graph that stax_rewrite or stax_rewritten made. The first
    is "merge" of set "common": values found to be computed twice. False: there is no rule k. */
@@ -1148,10 +1152,6 @@ STAXDEF const char *stax_dtype_name(stax_dtype dtype);                /* "f32"; 
 STAXDEF size_t stax_dtype_bytes(stax_dtype dtype);                    /* of one element               */
 STAXDEF stax_dtype stax_dtype_named(const char *name);                /* STAX_DTYPE_NONE: unknown     */
 
-/* The graph that stax_compile lowers: in the few basis ops that the interpreter and the compiler know
-   (composite ops, broadcasts and promotions are written out), then rewritten by the built-in rules. A
-   new graph: free it with stax_graph_free. */
-STAXDEF stax_graph *stax_rewritten(const stax_graph *g);
 /* The graph in the DOT language of Graphviz; NULL without memory; free by stax_free. */
 STAXDEF char *stax_print_dot(const stax_graph *g);
 
@@ -19330,31 +19330,29 @@ static stax_graph *staxi_rewrite(const stax_graph *g, const stax_rewrite_options
 
 STAXDEF stax_graph *stax_rewrite(const stax_graph *g, const stax_rewrite_options *options) {
     stax_rewrite_options o;
+    stax_graph *basis = NULL, *out = NULL;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     if (!g) return NULL;
-    if (stax_ok(g) && !g->outer) return staxi_rewrite(g, &o);
-    staxi_context_note(g->root->ctx, stax_ok(g) ? STAX_E_ARGUMENT : g->root->status,
-                       stax_ok(g) ? STAXI_SAY("rewriting: expected a whole graph, found a region")
-                                  : stax_graph_error(g));
-    return NULL;
-}
-
-/* What is lowered: basis ops, rewritten. NULL: the context has the reason. */
-static stax_graph *staxi_basis(const stax_graph *g) {
-    stax_rewrite_options o;
-    stax_graph *basis = staxi_decompose(g), *simple = NULL;
-    memset(&o, 0, sizeof o);
-    if (basis && basis->status == STAX_OK)
-        simple = staxi_rewrite(basis, &o);
-    else if (basis)
-        staxi_context_note(g->root->ctx, basis->status, stax_graph_error(basis));
+    if (stax_ok(g) && g->outer) {
+        staxi_context_note(g->ctx, STAX_E_ARGUMENT,
+                           STAXI_SAY("rewriting: expected a whole graph, found a region"));
+        return NULL;
+    }
+    if (stax_ok(g) && o.basis) g = basis = staxi_decompose(g);
+    if (g && stax_ok(g))
+        out = staxi_rewrite(g, &o);
+    else if (g)
+        staxi_context_note(g->root->ctx, g->root->status, stax_graph_error(g));
     if (basis) stax_graph_free(basis);
-    return simple;
+    return out;
 }
 
 STAXDEF stax_graph *stax_rewritten(const stax_graph *g) {
-    return g && stax_ok(g) ? staxi_basis(g->root) : NULL;
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = true;
+    return stax_rewrite(g, &o);
 }
 
 STAXDEF int stax_graph_n_rules(const stax_graph *g) { return g ? (int)g->root->n_fired : 0; }
@@ -27374,7 +27372,7 @@ static stax_program *staxi_program_new(const stax_graph *g) {
         staxi_free(a, p, sizeof *p);
         return NULL;
     }
-    stax_graph *basis = g->root->status == STAX_OK && p ? staxi_basis(g->root)
+    stax_graph *basis = g->root->status == STAX_OK && p ? stax_rewritten(g)
                                                         : NULL; /* it records its own failures */
     staxi_bound *bound =
         basis ? (staxi_bound *)staxi_alloc(a, (basis->n_inputs + 1) * sizeof *bound) : NULL;

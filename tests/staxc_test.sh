@@ -170,6 +170,14 @@ expect 0 "^graph second" print ex.stax --graph=second
 expect 0 "expand" print ex.stax --after=rewrite
 expect 0 "^digraph" print ex.stax --emit=dot
 expect 0 "^digraph" print ex.stax --after=rewrite --emit=dot
+printf 'graph g(x: f32[4]) {\n  a = neg x\n  b = neg a\n  c = mul 1, b\n  return c\n}\n' >rules.stax
+expect 0 "^# rewrite: rules.stax:3: algebra.neg_neg: b = neg a => %[0-9]+ = quiet x: f32\[4\]$" print rules.stax --after=rewrite --trace
+expect 0 "^# fired: .*algebra.neg_neg 1" print rules.stax --after=rewrite --trace
+cp out traced.stax
+expect 0 "^graph g" print traced.stax
+expect 0 "^  c: f32.4. = quiet x$" print rules.stax --after=rewrite
+expect 2 "trace shows rewriting: expected --after=rewrite, found --after=parse" print rules.stax --trace
+expect 0 "each firing of a rule" print --help
 for what in --after=lower --after=schedule --emit=loops --emit=plan --emit=c; do expect 0 "." print ex.stax $what; done
 expect 1 "not built" print ex.stax --after=grad
 expect 1 "not built" print ex.stax --emit=cuda

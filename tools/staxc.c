@@ -58,6 +58,7 @@ enum {
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
     X(SIZE,    "size",    "n=64,m=3",             RUN|BENCH|EXPORT, "size symbols; else from the files, else 16 clipped to the range")  \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
+    X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
     X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan and c are of the finished program")              \
     X(OF,      "of",      "VALUE",                GRAD,         "the scalar whose gradient is wanted")                                  \
     X(WRT,     "wrt",     "NAME,NAME",            GRAD,         "the inputs it is taken by")                                            \
@@ -1205,9 +1206,30 @@ static int put_report(const tool *t, const stax_graph *g, stax_report what, bool
     return code;
 }
 
+static void trace_line(void *user, const char *line) {
+    (void)user;
+    printf("# %s\n", line);
+}
+
+/* "# fired: algebra.neg_neg 2, ..." */
+static void print_counters(const stax_graph *g) {
+    stax_rule_figures f;
+    int shown = 0;
+    for (int k = 0; stax_graph_rule(g, k, &f); k++) {
+        if (!f.fired) continue;
+        printf("%s%s.%s %lld", shown++ ? ", " : "# fired: ", f.set, f.rule, (long long)f.fired);
+    }
+    if (shown) putchar('\n');
+}
+
 static int print_graph(const tool *t, const stax_graph *g, bool rewritten, bool dot) {
-    stax_graph *basis = rewritten ? stax_rewritten(g) : NULL;
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = true;
+    if (t->given[OPT_TRACE]) o.trace.func = trace_line;
+    stax_graph *basis = rewritten ? stax_rewrite(g, &o) : NULL;
     if (rewritten && !basis) return say_error(t, stax_error_status(t->ctx));
+    if (t->given[OPT_TRACE]) print_counters(basis);
     int code = put_text(t, dot ? stax_print_dot(basis ? basis : g) : stax_print(basis ? basis : g));
     stax_graph_free(basis);
     return code;
@@ -1227,6 +1249,9 @@ static int verb_print(tool *t) {
             WRONG_USAGE,
             "--emit=dot draws graphs: expected --after=parse or --after=rewrite, found --after=%s",
             after);
+    if (t->given[OPT_TRACE] && strcmp(after, "rewrite") != 0)
+        return fail(WRONG_USAGE,
+                    "--trace shows rewriting: expected --after=rewrite, found --after=%s", after);
     code = start(t, &g);
     if (code != DONE) return code;
     if (strcmp(emit, "loops") == 0)
