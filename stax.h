@@ -1008,26 +1008,26 @@ STAXDEF int64_t stax_size(stax_value v, int axis);
 STAXDEF void stax_assume(stax_value v);
 
 /* ======================================================================================= >>rules
-   REWRITING  a graph made simpler by rules, each an identity that holds for every input, bit for bit.
-   stax_compile does it with the built-in sets; stax_rewrite does it to a graph of yours, with rule
-   sets of your own if you like. The graph given is not changed.
+   REWRITING  a graph made simpler by rules, each an identity that holds for every input, bit for
+   bit. stax_compile does it with the built-in sets; stax_rewrite does it to a graph of yours,
+   with rule sets of your own if you like. The graph given is not changed.
 
    A pattern is an op and its operands: "mul (neg a) (neg b)". Operands are patterns in parentheses,
    numbers (met by constants that have this value everywhere, to the bit: 0 is not -0.0), names (met
    by anything, the same name by the same value), and names after # (met by any such constant). Of a
-   commutative op the operands may stand in either order. "*" alone is met by every op. A replacement
-   is written the same way: an op that is also the pattern's outermost op gets its attributes, others
-   get defaults; an op of constants is computed at once.
+   commutative op the operands may stand in either order. "*" alone is met by every op. A
+   replacement is written the same way: an op that is also the pattern's outermost op gets its
+   attributes, others get defaults; an op of constants is computed at once.
    A rule fires only where the replacement has the dtype and the shape of what it replaces, and only
    where no operand is lost that can fail when the program runs (an index out of range).
 
    Termination (P 4.1): every value has a weight, a linear form of the weights of its operands:
        weight(op(a, b, ...)) = own(op) + factor(op) * (weight(a) + weight(b) + ...)
    A firing must lower the weight of the value it replaces, so the weight of all outputs together, a
-   natural number, falls with each. This is checked at every firing; a rule that does not is an error
-   that names it. Movement weighs 2 (slice with factor 3, permute with 2: they go down), casts 2, simple
-   arithmetic 4 to 12, other functions 16, activations and composites 64 with factor 8;
-   stax_rule_set.weights changes that. */
+   natural number, falls with each. This is checked at every firing; a rule that does not is an
+   error that names it. Movement weighs 2 (slice with factor 3, permute with 2: they go down),
+   casts 2, simple arithmetic 4 to 12, other functions 16, activations and composites 64 with
+   factor 8; stax_rule_set.weights changes that. */
 
 typedef struct stax_match stax_match;
 typedef struct stax_rule {
@@ -1036,7 +1036,8 @@ typedef struct stax_rule {
     const char *replacement;                      /* NULL: `build` makes it                         */
     bool (*when)(const stax_match *match);        /* NULL: wherever the pattern is met              */
     stax_value (*build)(const stax_match *match); /* by the functions of >>ops, from matched values */
-                                                  /* alone; stax_none(): not here, after all        */
+                                                  /* alone; stax_none(): not here, after all     
+                                                       */
 } stax_rule;
 typedef struct stax_rule_set {
     const char *name;
@@ -1061,16 +1062,19 @@ typedef struct stax_rewrite_options {
     bool basis;                            /* first written in basis ops, as stax_compile does it  */
     struct { stax_log_fn func; void *user; } trace; /* a line for each firing: rule, place, node   */
 } stax_rewrite_options;
-/* A new graph: free it with stax_graph_free. NULL: stax_error(ctx). Equal computations are merged and
-   what no output or state needs is left out. Takes time in proportion to the nodes, and no stack.
-   With STAX_DEBUG=rewrite in the environment the trace goes to the log, or to stderr without one. */
+/* A new graph: free it with stax_graph_free. NULL: stax_error(ctx). Equal computations are
+   merged and what no output or state needs is left out. Takes time in proportion to the nodes,
+   and no stack. With STAX_DEBUG=rewrite in the environment the trace goes to the log, or to
+   stderr without one. */
 STAXDEF stax_graph *stax_rewrite(const stax_graph *g, const stax_rewrite_options *options);
-/* The graph that stax_compile lowers: in the few basis ops that the interpreter and the compiler know
-   (composite ops, broadcasts and promotions are written out), rewritten by the built-in rules. */
+/* The graph that stax_compile lowers: in the few basis ops that the interpreter and the compiler
+   know (composite ops, broadcasts and promotions are written out), rewritten by the built-in
+   rules. */
 STAXDEF stax_graph *stax_rewritten(const stax_graph *g);
 
-/* How often each rule fired on the way to a graph that stax_rewrite or stax_rewritten made. The first
-   is "merge" of set "common": values found to be computed twice. False: there is no rule k. */
+/* How often each rule fired on the way to a graph that stax_rewrite or stax_rewritten made. The
+   first is "merge" of set "common": values found to be computed twice. False: there is no rule
+   k. */
 typedef struct stax_rule_figures {
     const char *set, *rule;
     int64_t fired;
@@ -17033,20 +17037,21 @@ STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode) {
 }
 
 /* ======================================================================================= >>rewrite
-   REWRITING  a graph made simpler: rules as rows, a driver that applies them to a fixed point, value
-   numbering, dead code.
+   REWRITING  a graph made simpler: rules as rows, a driver that applies them to a fixed point,
+   value numbering, dead code.
    In:  a graph, as built or in basis ops; rule sets.    Out: a new graph with the same bits.
-   The driver works from the operands up. A value is *normal* when its operands are, no rule fires on
-   it and no equal node exists (value numbering, by a hash of op, operands, attributes and constants'
-   bits). Rules look downwards only, so what is normal stays so and one pass reaches the fixed point;
-   an explicit stack stands for the recursion, so chains may be as deep as memory allows.
+   The driver works from the operands up. A value is *normal* when its operands are, no rule
+   fires on it and no equal node exists (value numbering, by a hash of op, operands, attributes
+   and constants' bits). Rules look downwards only, so what is normal stays so and one pass
+   reaches the fixed point; an explicit stack stands for the recursion, so chains may be as deep
+   as memory allows.
    Why it ends: see >>rules; each firing is checked by staxi_weight_falls.
    Why it is right: each rule is an identity of the interpreter, bit for bit, on every input (tested
    row by row on special and random values). Refused, with the counterexample: x*0 (NaN, inf, -1),
-   x-x (inf), x+0 (-0.0; allowed by the graph option signed_zeros=false), x/3 (x = 7), reassociation
+   x-x (inf), x+0 (-0.0; allowed by the graph option signed_zeros=false), x/3 (x = 5), reassociation
    of floats, neg(a-b) => b-a (a = b), not(a<b) => a>=b of floats (NaN), pow(x, 2) => x*x.
-   A rule keeps the type of every operand it leaves in place, so no default `order` of a sum changes,
-   and orders that are written go with the op that has them.
+   A rule keeps the type of every operand it leaves in place, so no default `order` of a sum
+   changes, and orders that are written go with the op that has them.
    To add a rule: one row in a set below. */
 
 enum { STAXI_RULE_TERMS = 24, STAXI_RULE_NAMES = 6, STAXI_FOLD_MOST = 64, STAXI_LOOK = 8 };
@@ -17068,8 +17073,8 @@ typedef struct staxi_rule {
     const char *set;
     uint32_t pattern, replacement; /* terms; 0: none */
     uint32_t next;                 /* the next rule for the same op, +1 */
-    bool read, needs_number; /* one of the operands must be a number, */
-    uint16_t needs_op;       /* or given by this op */
+    bool read, needs_number;       /* one of the operands must be a number, */
+    uint16_t needs_op;             /* or given by this op */
     int n_names, n_terms;
     const char *names[STAXI_RULE_NAMES];
     size_t name_n[STAXI_RULE_NAMES];
@@ -17082,7 +17087,7 @@ typedef struct staxi_rules {
     const stax_allocator *a;
     staxi_rule *rules;
     size_t n_rules, cap_rules, n_given; /* given: the caller's, which come first */
-    staxi_term *terms; /* [0] unused */
+    staxi_term *terms;                  /* [0] unused */
     size_t n_terms, cap_terms;
     staxi_literal *numbers;
     size_t n_numbers, cap_numbers;
@@ -17219,8 +17224,7 @@ static bool staxi_rule_read_term(staxi_rule_reader *r, bool outermost, uint32_t 
     for (;;) {
         size_t more = staxi_rule_word(&r->s);
         if (more == 0 || *r->s == ')') break;
-        if (t.n == 3)
-            return staxi_rule_wrong(r, STAXI_SAY("more than 3 operands: "), word, n);
+        if (t.n == 3) return staxi_rule_wrong(r, STAXI_SAY("more than 3 operands: "), word, n);
         if (!staxi_rule_read_term(r, false, &t.args[t.n])) return false;
         t.n++;
     }
@@ -17264,8 +17268,7 @@ static bool staxi_rule_read(staxi_rules *s, staxi_rule *rule) {
     if (!row->build && !row->replacement)
         return staxi_rule_fail(s, rule->set, row->name,
                                STAXI_SAY("expected a replacement or a build function"), "", 0);
-    if (!row->build &&
-        !staxi_rule_read_text(s, rule, row->replacement, true, &rule->replacement))
+    if (!row->build && !staxi_rule_read_text(s, rule, row->replacement, true, &rule->replacement))
         return false;
     return rule->read = true;
 }
@@ -17296,7 +17299,7 @@ static bool staxi_rules_add(staxi_rules *s, const stax_rule_set *set) {
     return true;
 }
 
-/* ---- weights ---------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 /* What the weights of >>rules are unless a set says otherwise. */
 static uint32_t staxi_op_weight(stax_op op, uint32_t *factor) {
@@ -17326,7 +17329,7 @@ static uint32_t staxi_op_weight(stax_op op, uint32_t *factor) {
             break;
     }
     if (cls == STAXI_CLASS_SOURCE) return 1;
-    if (op == STAX_OP_SLICE) *factor = 3; /* so slices go below permutations, */
+    if (op == STAX_OP_SLICE) *factor = 3;   /* so slices go below permutations, */
     if (op == STAX_OP_PERMUTE) *factor = 2; /* and both below reshapes and expansions */
     if (cls == STAXI_CLASS_MOVEMENT || cls == STAXI_CLASS_MARKER) return 2;
     if (cls == STAXI_CLASS_COMPOSITE || (op >= STAX_OP_LEAKY_RELU && op <= STAX_OP_HARDSWISH) ||
@@ -17363,21 +17366,21 @@ static bool staxi_rules_weigh(staxi_rules *s, const stax_rule_set *set) {
     return true;
 }
 
-/* ---- one graph -------------------------------------------------------------------------------- */
+/* ---- one graph ------------------------------------------------------------------------------- */
 
 typedef struct staxi_rewriter {
     staxi_rules *rules;
     const stax_graph *from;
-    stax_graph *to;      /* grows; nodes that nothing uses go at the end */
-    uint32_t *map;       /* value of `from` -> normal value of `to` */
-    staxi_ix *sizes;     /* index expression of `from` -> of `to`, as they come; of the root */
-    uint32_t *next;      /* by value of `to`: what it became (itself: normal), 0: not looked at */
-    uint8_t *fails;      /* by value: can computing it fail? known when it is normal */
+    stax_graph *to;  /* grows; nodes that nothing uses go at the end */
+    uint32_t *map;   /* value of `from` -> normal value of `to` */
+    staxi_ix *sizes; /* index expression of `from` -> of `to`, as they come; of the root */
+    uint32_t *next;  /* by value of `to`: what it became (itself: normal), 0: not looked at */
+    uint8_t *fails;  /* by value: can computing it fail? known when it is normal */
     size_t cap_next, cap_fails;
     uint32_t *stack;
     size_t n_stack, cap_stack;
-    staxi_map common;    /* normal values by the hash of their nodes */
-    uint32_t *fresh;     /* old contents of a state that is assigned later: a copy with its own name */
+    staxi_map common; /* normal values by the hash of their nodes */
+    uint32_t *fresh;  /* old contents of a state that is assigned later: a copy with its own name */
 } staxi_rewriter;
 
 struct stax_match {
@@ -17460,7 +17463,8 @@ static bool staxi_is_commutative(stax_op op) {
 }
 
 /* Do the first two operands stand in the wrong order? Numbers go to the right; where both may be
-   exchanged, older values do (so what is accumulated stands on the left, as most people write it). */
+   exchanged, older values do (so what is accumulated stands on the left, as most people write
+   it). */
 static bool staxi_out_of_order(const stax_graph *g, const staxi_node *n) {
     bool left, right;
     if (n->n_sources < 2) return false;
@@ -17474,10 +17478,11 @@ static bool staxi_out_of_order(const stax_graph *g, const staxi_node *n) {
            n->sources[0] < n->sources[1];
 }
 
-/* ---- the measure ------------------------------------------------------------------------------ */
+/* ---- the measure ----------------------------------------------------------------------------- */
 
-/* weight(old) - weight(new) as a number and a sum of weights of values: the newest is replaced by what
-   its node says until it is seen to be more than 0. The numbers stay small, however large the graph. */
+/* weight(old) - weight(new) as a number and a sum of weights of values: the newest is replaced
+   by what its node says until it is seen to be more than 0. The numbers stay small, however
+   large the graph. */
 typedef struct staxi_weight_sum {
     int64_t number;
     uint32_t value[64];
@@ -17529,7 +17534,7 @@ static bool staxi_weight_falls(const staxi_rewriter *r, uint32_t old, uint32_t n
     return false;
 }
 
-/* ---- matching --------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 static bool staxi_term_meets(stax_match *m, uint32_t term, const staxi_node *in, uint32_t k) {
     const staxi_rules *s = m->r->rules;
@@ -17578,7 +17583,7 @@ static bool staxi_match_loses_error(const stax_match *m) {
     return false;
 }
 
-/* ---- building --------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 /* A number of a dtype, expanded to a shape. */
 static uint32_t staxi_rw_number(staxi_expander *e, stax_dtype dtype, const void *bits,
@@ -17598,12 +17603,12 @@ static uint32_t staxi_term_build(const stax_match *m, staxi_expander *e, uint32_
     uint32_t args[3] = {0, 0, 0}, v, folded;
     bool constant = true;
     const staxi_type *type = &m->r->to->values[m->root].type;
-    stax_dtype dtype =
-        outermost ? (stax_dtype)type->dtype : staxi_operand_dtype(m->r->to, root, 0);
+    stax_dtype dtype = outermost ? (stax_dtype)type->dtype : staxi_operand_dtype(m->r->to, root, 0);
     if (t.kind == STAXI_TERM_NAME) {
         const staxi_literal *l = staxi_value_literal(m->r->to, m->bound[t.of]);
         if (!l || !t.constant) return m->bound[t.of];
-        return staxi_x_literal(e, l, dtype, dtype); /* beside other numbers it would lose its dtype */
+        return staxi_x_literal(e, l, dtype,
+                               dtype); /* beside other numbers it would lose its dtype */
     }
     if (t.kind == STAXI_TERM_NUMBER) {
         uint64_t bits = 0;
@@ -17641,9 +17646,8 @@ STAXDEF stax_value stax_matched(const stax_match *m, const char *name) {
 static bool staxi_value_ok(stax_value v) { return v.graph && v.id && v.id < v.graph->n_values; }
 
 STAXDEF const char *stax_value_op(stax_value v) {
-    return staxi_value_ok(v)
-               ? staxi_op_name((stax_op)v.graph->nodes[v.graph->values[v.id].node].op)
-               : "none";
+    return staxi_value_ok(v) ? staxi_op_name((stax_op)v.graph->nodes[v.graph->values[v.id].node].op)
+                             : "none";
 }
 
 STAXDEF stax_dtype stax_value_dtype(stax_value v) {
@@ -17684,7 +17688,7 @@ STAXDEF bool stax_value_number(stax_value v, double *out) {
     return true;
 }
 
-/* ---- folding: an op of constants, through the interpreter ------------------------------------- */
+/* ---- folding: an op of constants, through the interpreter ------------------------------------ */
 
 /* Ops that are functions of their operands' values, cannot loop, and are worth it. */
 static bool staxi_op_folds(const stax_graph *g, const staxi_node *n) {
@@ -17739,8 +17743,8 @@ static stax_graph *staxi_fold_graph(const staxi_rewriter *r, const staxi_node *n
     return one;
 }
 
-/* The constant that the value is; 0: it is none, or too large, or computing it is an error, which is
-   for the run to say. */
+/* The constant that the value is; 0: it is none, or too large, or computing it is an error,
+   which is for the run to say. */
 static uint32_t staxi_rw_fold(staxi_rewriter *r, uint32_t v) {
     const staxi_node *n = staxi_rw_node(r, v);
     staxi_type type = r->to->values[v].type;
@@ -17782,10 +17786,10 @@ static uint32_t staxi_rw_fold(staxi_rewriter *r, uint32_t v) {
     return staxi_const_add(r->to, &type, data, e.place);
 }
 
-/* ---- conditions ------------------------------------------------------------------------------- */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
-/* The dtype that all operands met by names have together, those after # only if asked for; NONE: they
-   differ, or one is a literal without a dtype of its own (one after # may be). */
+/* The dtype that all operands met by names have together, those after # only if asked for; NONE:
+   they differ, or one is a literal without a dtype of its own (one after # may be). */
 static stax_dtype staxi_names_dtype(const stax_match *m, bool constants) {
     stax_dtype dtype = STAX_DTYPE_NONE;
     for (int k = 0; k < m->rule->n_names; k++) {
@@ -17861,7 +17865,7 @@ static bool staxi_when_quiet(const stax_match *m) {
     return staxi_is_quiet(m->r->to, staxi_rw_node(m->r, m->root)->sources[0]);
 }
 
-/* ---- casts ------------------------------------------------------------------------------------ */
+/* ---- casts ----------------------------------------------------------------------------------- */
 
 /* Bits of precision and the largest exponent; 0: not a float. */
 static int staxi_float_precision(stax_dtype d) {
@@ -17887,8 +17891,8 @@ static stax_dtype staxi_dtype_of(const stax_match *m, uint32_t v) {
     return (stax_dtype)m->r->to->values[v].type.dtype;
 }
 
-/* cast (cast x) by one cast: the first loses nothing, or both wrap integers. Between an integer and a
-   float the results of a direct cast differ where it saturates and the other wraps. */
+/* cast (cast x) by one cast: the first loses nothing, or both wrap integers. Between an integer
+   and a float the results of a direct cast differ where it saturates and the other wraps. */
 static stax_value staxi_build_cast_cast(const stax_match *m) {
     stax_dtype c = staxi_dtype_of(m, m->root), a = staxi_dtype_of(m, m->bound[0]);
     stax_dtype b = staxi_dtype_of(m, staxi_rw_node(m->r, m->root)->sources[0]);
@@ -17902,8 +17906,7 @@ static stax_value staxi_build_cast_cast(const stax_match *m) {
         return stax_none();
     if (!wraps && (!exact || (through && !staxi_cast_is_exact(a, c)))) return stax_none();
     uint32_t v = m->bound[0];
-    if (a == c && staxi_is_quiet(e.to, v))
-        return staxi_value(e.to, v, e.place);
+    if (a == c && staxi_is_quiet(e.to, v)) return staxi_value(e.to, v, e.place);
     if (a == c && staxi_compute_dtype(a) == a) /* f16 and bf16 have no ops of their own */
         v = staxi_x_op1(&e, STAX_OP_QUIET, v);
     else if (a != c && staxi_cast_find(a, c))
@@ -17927,8 +17930,7 @@ static bool staxi_narrows(const stax_match *m, stax_dtype *narrow, stax_dtype *w
     *narrow = staxi_names_dtype(m, false);
     *wide = staxi_dtype_of(m, inner);
     for (uint32_t k = 0; k < n->n_sources; k++) /* nothing else is widened, no literal is cast */
-        if (staxi_dtype_of(m, n->sources[k]) != *wide ||
-            m->r->to->values[n->sources[k]].type.weak)
+        if (staxi_dtype_of(m, n->sources[k]) != *wide || m->r->to->values[n->sources[k]].type.weak)
             return false;
     return *narrow == staxi_dtype_of(m, m->root) && *narrow != *wide;
 }
@@ -17936,8 +17938,8 @@ static bool staxi_narrows(const stax_match *m, stax_dtype *narrow, stax_dtype *w
 /* + - * and bits of integers that wrap: the low bits depend on the low bits alone. */
 static bool staxi_when_wraps(const stax_match *m) {
     stax_dtype narrow, wide;
-    return staxi_narrows(m, &narrow, &wide) && staxi_is_integer(narrow) &&
-           staxi_is_integer(wide) && staxi_dtype_bytes(wide) >= staxi_dtype_bytes(narrow);
+    return staxi_narrows(m, &narrow, &wide) && staxi_is_integer(narrow) && staxi_is_integer(wide) &&
+           staxi_dtype_bytes(wide) >= staxi_dtype_bytes(narrow);
 }
 
 /* + - * / sqrt of f32 in f64 and rounded to f32: 53 >= 2 * 24 + 2, so rounding twice is rounding
@@ -17970,7 +17972,7 @@ static bool staxi_when_widened(const stax_match *m) {
            staxi_cast_is_exact(narrow, wide) && staxi_compute_dtype(narrow) == narrow;
 }
 
-/* ---- cheaper arithmetic ------------------------------------------------------------------------ */
+/* ---- cheaper arithmetic ---------------------------------------------------------------------- */
 
 /* The bits of #c in its dtype. */
 static stax_dtype staxi_match_constant(const stax_match *m, uint64_t *bits) {
@@ -17979,7 +17981,8 @@ static stax_dtype staxi_match_constant(const stax_match *m, uint64_t *bits) {
     return staxi_number_bits(m->r->to, root->sources[1], dtype, bits) ? dtype : STAX_DTYPE_NONE;
 }
 
-/* x / c => x * (1/c) where c is a power of two and 1/c is normal: the same real number is rounded. */
+/* x / c => x * (1/c) where c is a power of two and 1/c is normal: the same real number is
+   rounded. */
 static stax_value staxi_build_div_power(const stax_match *m) {
     uint64_t bits = 0, inverse;
     stax_dtype dtype = staxi_match_constant(m, &bits);
@@ -18019,7 +18022,7 @@ static stax_value staxi_build_integer_power(const stax_match *m) {
     return staxi_value(e.to, staxi_x_op2(&e, op, m->bound[0], n), e.place);
 }
 
-/* ---- movement ----------------------------------------------------------------------------------- */
+/* ---- movement -------------------------------------------------------------------------------- */
 
 /* Any view of a number is the number, expanded; of expand itself expand_expand says so. */
 static stax_value staxi_build_uniform(const stax_match *m) {
@@ -18114,8 +18117,8 @@ static bool staxi_view_base(const stax_match *m, uint32_t v, staxi_view *w) {
     return true;
 }
 
-/* Groups of old axes against groups of new ones with the same product; the axes of an old group must
-   lie so that they are one axis. */
+/* Groups of old axes against groups of new ones with the same product; the axes of an old group
+   must lie so that they are one axis. */
 static bool staxi_view_reshape(staxi_view *w, const int64_t *dims, int rank) {
     int64_t old[STAX_MAX_RANK], by[STAX_MAX_RANK], strides[STAX_MAX_RANK];
     int n = 0, f = 0, t = 0;
@@ -18199,7 +18202,8 @@ static bool staxi_view_of(const stax_match *m, staxi_view *w) {
 /* How to make a view from its base: each step only where it is needed. */
 typedef struct staxi_view_plan {
     bool slices, reshapes_first, permutes, reshapes, expands;
-    int rank, middle_rank, permuted; /* of the base; after the first reshape; axes of the permutation */
+    int rank, middle_rank,
+        permuted; /* of the base; after the first reshape; axes of the permutation */
     int64_t starts[STAX_MAX_RANK], stops[STAX_MAX_RANK], steps[STAX_MAX_RANK];
     int64_t middle[STAX_MAX_RANK], axes[STAX_MAX_RANK];
     int64_t kept[STAX_MAX_RANK]; /* the dims before the expand */
@@ -18342,7 +18346,8 @@ static stax_value staxi_build_view(const stax_match *m) {
         if (k == 0) {
             q->reshapes = q->middle_rank != w.rank ||
                           memcmp(q->middle, q->kept, (size_t)w.rank * sizeof *now) != 0;
-            if (q->reshapes && q->expands && staxi_view_expands(q->middle, q->middle_rank, &w, q->kept))
+            if (q->reshapes && q->expands &&
+                staxi_view_expands(q->middle, q->middle_rank, &w, q->kept))
                 q->reshapes = false;
         }
         weight = staxi_view_plan_weight(s, q, &times);
@@ -18362,12 +18367,12 @@ static stax_value staxi_build_view(const stax_match *m) {
         v = staxi_x_node(&e, STAX_OP_SLICE, &v, 1, attrs);
     }
     if (p->reshapes_first)
-        v = v ? staxi_x_attr1(&e, STAX_OP_RESHAPE, v, staxi_attr_list(p->middle, p->middle_rank)) : 0;
+        v = v ? staxi_x_attr1(&e, STAX_OP_RESHAPE, v, staxi_attr_list(p->middle, p->middle_rank))
+              : 0;
     if (p->permutes) v = staxi_x_permute(&e, v, p->axes);
     if (p->reshapes && v)
         v = staxi_x_attr1(&e, STAX_OP_RESHAPE, v, staxi_attr_list(p->kept, w.rank));
-    if (p->expands && v)
-        v = staxi_x_attr1(&e, STAX_OP_EXPAND, v, staxi_attr_list(w.dims, w.rank));
+    if (p->expands && v) v = staxi_x_attr1(&e, STAX_OP_EXPAND, v, staxi_attr_list(w.dims, w.rank));
     return staxi_value(e.to, v, e.place);
 }
 
@@ -18382,7 +18387,8 @@ static stax_value staxi_build_slice_part(const stax_match *m) {
     int64_t starts[STAX_MAX_RANK], stops[STAX_MAX_RANK], steps[STAX_MAX_RANK], at = 0, part = 0;
     staxi_attr attrs[STAXI_MAX_ATTRS];
     uint32_t k = 0, lost = 0;
-    if (!concat && (below->op != STAX_OP_PAD || staxi_basis_pad_mode(g, below) != STAXI_PAD_CONSTANT))
+    if (!concat &&
+        (below->op != STAX_OP_PAD || staxi_basis_pad_mode(g, below) != STAXI_PAD_CONSTANT))
         return stax_none();
     for (int d = 0; d < rank; d++) {
         int64_t size, count, start = n->attrs[0].list[d], first, last, shift = 0, inner;
@@ -18407,8 +18413,9 @@ static stax_value staxi_build_slice_part(const stax_match *m) {
             shift = below->attrs[0].list[d];
             if (staxi_size_is_handle(shift) || shift < 0) return stax_none();
         }
-        if (!staxi_ix_is_const(&g->root->sizes, g->values[below->sources[concat && d == axis ? k : 0]]
-                                                    .type.dims[d], &inner))
+        if (!staxi_ix_is_const(&g->root->sizes,
+                               g->values[below->sources[concat && d == axis ? k : 0]].type.dims[d],
+                               &inner))
             return stax_none();
         first -= shift;
         last -= shift;
@@ -18417,16 +18424,18 @@ static stax_value staxi_build_slice_part(const stax_match *m) {
         stops[d] = last + (steps[d] > 0 ? 1 : -1);
         if (stops[d] < 0) stops[d] = STAX_NONE;
     }
-    for (uint32_t i = 0; i < below->n_sources; i++) lost += i != k && m->r->fails[below->sources[i]];
+    for (uint32_t i = 0; i < below->n_sources; i++)
+        lost += i != k && m->r->fails[below->sources[i]];
     if (lost) return stax_none();
     memset(attrs, 0, sizeof attrs);
     attrs[0] = staxi_attr_list(starts, rank);
     attrs[1] = staxi_attr_list(stops, rank);
     attrs[2] = staxi_attr_list(steps, rank);
-    return staxi_value(e.to, staxi_x_node(&e, STAX_OP_SLICE, &below->sources[k], 1, attrs), e.place);
+    return staxi_value(e.to, staxi_x_node(&e, STAX_OP_SLICE, &below->sources[k], 1, attrs),
+                       e.place);
 }
 
-/* ---- reductions --------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 /* sum, prod, max, min over axes of size 1 alone: the one element, computed. */
 static stax_value staxi_build_reduce_ones(const stax_match *m) {
@@ -18438,8 +18447,8 @@ static stax_value staxi_build_reduce_ones(const stax_match *m) {
     if (x->dtype != type.dtype || x->weak) return stax_none();
     for (int d = 0; d < x->rank; d++)
         if ((mask >> d & 1) && !staxi_ix_equals(e.to, x->dims[d], 1)) return stax_none();
-    return staxi_value(e.to, staxi_x_reshape(&e, staxi_x_op1(&e, STAX_OP_QUIET, n->sources[0]), &type),
-                       e.place);
+    return staxi_value(
+        e.to, staxi_x_reshape(&e, staxi_x_op1(&e, STAX_OP_QUIET, n->sources[0]), &type), e.place);
 }
 
 static stax_value staxi_build_fold(const stax_match *m) {
@@ -18448,8 +18457,8 @@ static stax_value staxi_build_fold(const stax_match *m) {
 }
 
 /* ---- the rule sets ------------------------------------------------------------------------------
-   name, pattern, replacement, condition, build. `quiet x` is x with its NaNs settled, which is what an
-   op that computes would have done; it goes where x is computed or no float. */
+   name, pattern, replacement, condition, build. `quiet x` is x with its NaNs settled, which is
+   what an op that computes would have done; it goes where x is computed or no float. */
 
 /* clang-format off */
 static const stax_rule staxi_rules_fold[] = {
@@ -18645,7 +18654,7 @@ static const stax_rule_set staxi_rule_sets[] = {
 #undef STAXI_RULE_SET
 /* clang-format on */
 
-/* ---- the driver ------------------------------------------------------------------------------- */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 static bool staxi_rw_no_memory(staxi_rewriter *r) { return staxi_no_graph_memory(r->to, 0); }
 
@@ -18706,14 +18715,16 @@ static uint64_t staxi_attr_hash(uint64_t h, const staxi_attr *a) {
 }
 
 static bool staxi_attr_same(const staxi_attr *a, const staxi_attr *b) {
-    if (a->kind != b->kind || a->n != b->n || a->i != b->i || memcmp(&a->f, &b->f, sizeof a->f) != 0)
+    if (a->kind != b->kind || a->n != b->n || a->i != b->i ||
+        memcmp(&a->f, &b->f, sizeof a->f) != 0)
         return false;
     if (a->kind == STAXI_ATTR_TEXT) return strcmp(a->text, b->text) == 0;
     return a->kind != STAXI_ATTR_LIST || a->n <= 0 ||
            memcmp(a->list, b->list, (size_t)a->n * sizeof *a->list) == 0;
 }
 
-/* Bytes of a constant that count: floats by their bits, so -0.0 is not 0.0 and each NaN is itself. */
+/* Bytes of a constant that count: floats by their bits, so -0.0 is not 0.0 and each NaN is
+   itself. */
 static size_t staxi_const_size(const stax_graph *g, const staxi_node *n) {
     const staxi_type *t = &g->values[n->first_value].type;
     int64_t elements = staxi_type_elements(g, t);
@@ -18735,7 +18746,8 @@ static uint64_t staxi_node_hash(const stax_graph *g, const staxi_node *n) {
         return t->weak ? staxi_hash_u64(h, (uint64_t)l->integer)
                        : staxi_hash_bytes(h, n->data, staxi_const_size(g, n));
     }
-    for (int k = 0; k < staxi_schema_count((stax_op)n->op); k++) h = staxi_attr_hash(h, &n->attrs[k]);
+    for (int k = 0; k < staxi_schema_count((stax_op)n->op); k++)
+        h = staxi_attr_hash(h, &n->attrs[k]);
     return n->order ? staxi_hash_bytes(h, n->order, strlen(n->order)) : h;
 }
 
@@ -18965,12 +18977,11 @@ static uint32_t staxi_rw_normal(staxi_rewriter *r, uint32_t v) {
     return r->next[v];
 }
 
-/* ---- a graph, from its inputs to its outputs ---------------------------------------------------- */
+/* ---- a graph, from its inputs to its outputs ------------------------------------------------- */
 
 static staxi_ix staxi_rw_size(staxi_rewriter *r, staxi_ix ix) {
     if (ix == 0) return 0;
-    if (!r->sizes[ix])
-        r->sizes[ix] = staxi_ix_copy(&r->to->root->sizes, &r->from->root->sizes, ix);
+    if (!r->sizes[ix]) r->sizes[ix] = staxi_ix_copy(&r->to->root->sizes, &r->from->root->sizes, ix);
     return r->sizes[ix];
 }
 
@@ -18987,10 +18998,10 @@ static bool staxi_rw_type(staxi_rewriter *r, staxi_type *t) {
 
 /* Attributes, in the arena and with the sizes of the new graph. */
 static bool staxi_rw_attrs(staxi_rewriter *r, const staxi_node *n, const staxi_attr **out) {
-    int count = n->op == STAX_OP_INPUT || n->op == STAX_OP_CONST ? 0
-                                                                 : staxi_schema_count((stax_op)n->op);
-    staxi_attr *attrs = (staxi_attr *)staxi_graph_copy(r->to, n->attrs,
-                                                       (size_t)count * sizeof *attrs, 16);
+    int count =
+        n->op == STAX_OP_INPUT || n->op == STAX_OP_CONST ? 0 : staxi_schema_count((stax_op)n->op);
+    staxi_attr *attrs =
+        (staxi_attr *)staxi_graph_copy(r->to, n->attrs, (size_t)count * sizeof *attrs, 16);
     if (!attrs) return staxi_rw_no_memory(r);
     for (int k = 0; k < count; k++) {
         staxi_attr *a = &attrs[k];
@@ -18998,8 +19009,7 @@ static bool staxi_rw_attrs(staxi_rewriter *r, const staxi_node *n, const staxi_a
         if (a->kind == STAXI_ATTR_TEXT && !(a->text = staxi_graph_text(r->to, a->text)))
             return staxi_rw_no_memory(r);
         if (a->kind != STAXI_ATTR_LIST || a->n <= 0) continue;
-        int64_t *list =
-            (int64_t *)staxi_graph_copy(r->to, a->list, (size_t)a->n * sizeof *list, 8);
+        int64_t *list = (int64_t *)staxi_graph_copy(r->to, a->list, (size_t)a->n * sizeof *list, 8);
         if (!list) return staxi_rw_no_memory(r);
         for (int i = 0; i < a->n; i++) list[i] = staxi_rw_handle(r, list[i]);
         a->list = list;
@@ -19020,8 +19030,8 @@ static void staxi_rewriter_free(staxi_rewriter *r) {
 
 /* The regions of a node, each rewritten by itself. */
 static bool staxi_rw_regions(staxi_rewriter *r, const staxi_node *n, stax_graph *const **out) {
-    stax_graph **regions = (stax_graph **)staxi_arena_push(&r->to->root->arena,
-                                                           n->n_regions * sizeof *regions, 8);
+    stax_graph **regions =
+        (stax_graph **)staxi_arena_push(&r->to->root->arena, n->n_regions * sizeof *regions, 8);
     if (!regions) return staxi_rw_no_memory(r);
     for (uint32_t k = 0; k < n->n_regions; k++) {
         staxi_rewriter inner;
@@ -19058,8 +19068,10 @@ static bool staxi_rw_regions(staxi_rewriter *r, const staxi_node *n, stax_graph 
 static uint32_t staxi_rw_copy(staxi_rewriter *r, const staxi_node *old) {
     staxi_node n = *old;
     stax_graph *to = r->to;
-    uint32_t *sources = (uint32_t *)staxi_arena_push(&to->root->arena, n.n_sources * sizeof *sources, 4);
-    staxi_type *types = (staxi_type *)staxi_arena_push(&to->root->arena, n.n_results * sizeof *types, 8);
+    uint32_t *sources =
+        (uint32_t *)staxi_arena_push(&to->root->arena, n.n_sources * sizeof *sources, 4);
+    staxi_type *types =
+        (staxi_type *)staxi_arena_push(&to->root->arena, n.n_results * sizeof *types, 8);
     bool assigns = staxi_is_assign(n.op);
     if (!sources || !types) return staxi_rw_no_memory(r);
     for (uint32_t k = 0; k < n.n_sources; k++) {
@@ -19076,7 +19088,8 @@ static uint32_t staxi_rw_copy(staxi_rewriter *r, const staxi_node *old) {
     if (n.op == STAX_OP_CONST) {
         size_t bytes = types[0].weak ? sizeof(staxi_literal) : staxi_const_size(r->from, old);
         staxi_literal *l;
-        n.data = l = (staxi_literal *)staxi_graph_copy(to, old->data, bytes ? bytes : 8, STAX_ALIGN);
+        n.data = l =
+            (staxi_literal *)staxi_graph_copy(to, old->data, bytes ? bytes : 8, STAX_ALIGN);
         if (!n.data) return staxi_rw_no_memory(r);
         if (types[0].weak && l->text && !(l->text = staxi_graph_text(to, l->text)))
             return staxi_rw_no_memory(r);
@@ -19091,8 +19104,8 @@ static bool staxi_rw_name(staxi_rewriter *r, uint32_t v, const char *name) {
     return r->to->values[v].name || staxi_rw_no_memory(r);
 }
 
-/* In a text, the name of a state means its newest contents. So where it is assigned later, rules see
-   its contents through a copy, which has a name of its own. */
+/* In a text, the name of a state means its newest contents. So where it is assigned later, rules
+   see its contents through a copy, which has a name of its own. */
 static bool staxi_rw_name_contents(staxi_rewriter *r, uint32_t old) {
     if (r->fresh[old] == 0) return true;
     r->fresh[old] = staxi_copy_add(r->to, r->map[old], 0);
@@ -19139,8 +19152,8 @@ static bool staxi_graph_sweep(stax_graph *g) {
     return true;
 }
 
-/* All nodes, in their order, each made normal at once; then outputs, states and the sweep. The inputs
-   are there already. */
+/* All nodes, in their order, each made normal at once; then outputs, states and the sweep. The
+   inputs are there already. */
 static bool staxi_rw_graph(staxi_rewriter *r) {
     const stax_graph *from = r->from;
     bool has_states = false, is_basis = true;

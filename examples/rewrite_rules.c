@@ -1,5 +1,5 @@
-/* Rewriting with rules of your own: what the built-in rules refuse, because it is not exact for every
-   input, but which you know to be fine for yours.
+/* Rewriting with rules of your own: what the built-in rules refuse, because it is not exact for
+   every input, but which you know to be fine for yours.
 
    Build   cc -O2 -I. examples/rewrite_rules.c -o rewrite_rules -lm -ldl -lpthread
    Shows   stax_rule, stax_rewrite, the counters, and what a rule that never ends is told. */
@@ -14,8 +14,8 @@ static bool above_one(const stax_match *m) {
     return stax_value_number(stax_matched(m, "#c"), &c) && c > 1;
 }
 static const stax_rule fast_rules[] = {
-    {"root_of_square", "sqrt (square x)", "abs x", NULL, NULL},      /* no overflow here */
-    {"divide", "div x #c", "mul x (div 1 #c)", above_one, NULL},     /* one rounding more */
+    {"root_of_square", "sqrt (square x)", "abs x", NULL, NULL},  /* no overflow here */
+    {"divide", "div x #c", "mul x (div 1 #c)", above_one, NULL}, /* one rounding more */
     {"halves", "sigmoid (mul x 2)", "add (mul (tanh x) 0.5) 0.5", NULL, NULL}};
 static const stax_rule_set fast = {"fast", fast_rules, 3, "sigmoid=60"};
 
