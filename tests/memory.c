@@ -112,6 +112,20 @@ static stax_status try_rewritten(scene *s) {
     return status;
 }
 
+/* The graph as built, by the built-in rules and one of the caller's. */
+static stax_status try_rewrite(scene *s) {
+    static const stax_rule rule = {"own", "maximum a (minimum b #c)", "minimum (maximum a b) #c", NULL, NULL};
+    static const stax_rule_set set = {"mine", &rule, 1, "maximum=4 minimum=4*2"};
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.sets = &set;
+    o.n_sets = 1;
+    stax_graph *g = stax_rewrite(s->graph, &o);
+    if (!g) return failed(s);
+    stax_graph_free(g);
+    return STAX_OK;
+}
+
 static stax_status try_compile(scene *s) {
     stax_program *p = stax_compile(s->graph, NULL);
     if (!p) return failed(s);
@@ -356,6 +370,7 @@ int main(int argc, char **argv) {
     all_graphs("parse", try_parse, 0);
     all_graphs("print", try_print, 0);
     all_graphs("rewritten", try_rewritten, 0);
+    all_graphs("rewrite", try_rewrite, 0);
     all_graphs("interpret", try_interpret, 0);
     all_graphs("compile", try_compile, 0);
     all_graphs("run", try_run, 1);

@@ -178,6 +178,8 @@ expect 0 "^graph g" print traced.stax
 expect 0 "^  c: f32.4. = quiet x$" print rules.stax --after=rewrite
 expect 2 "trace shows rewriting: expected --after=rewrite, found --after=parse" print rules.stax --trace
 expect 0 "each firing of a rule" print --help
+printf 'graph g() {signed_zeros=false} {\n  c = const f32[2] {-0.0, 1.0}\n  b = barrier c\n  y = add b, 0.0\n  return y\n}\n' >zeros.stax
+expect 0 "note: --check: 1 zeros differ in sign, which signed_zeros=false allows" run zeros.stax --check
 for what in --after=lower --after=schedule --emit=loops --emit=plan --emit=c; do expect 0 "." print ex.stax $what; done
 expect 1 "not built" print ex.stax --after=grad
 expect 1 "not built" print ex.stax --emit=cuda
