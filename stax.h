@@ -17054,7 +17054,7 @@ STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode) {
    changes, and orders that are written go with the op that has them.
    To add a rule: one row in a set below. */
 
-enum { STAXI_RULE_TERMS = 24, STAXI_RULE_NAMES = 6, STAXI_FOLD_MOST = 64, STAXI_LOOK = 8 };
+enum { STAXI_RULE_TERMS = 48, STAXI_RULE_NAMES = 6, STAXI_FOLD_MOST = 64, STAXI_LOOK = 8 };
 
 static stax_status staxi_context_fail(stax_context *ctx, stax_status s, const staxi_text *message);
 static stax_log_fn staxi_context_log(const stax_context *ctx, void **user);
@@ -17118,11 +17118,16 @@ typedef struct staxi_rule_reader {
     staxi_rules *all;
     staxi_rule *rule;
     const char *s;
+    int depth;
     bool replacing;
 } staxi_rule_reader;
 
 static bool staxi_rule_wrong(staxi_rule_reader *r, const char *what, const char *at, size_t n) {
     return staxi_rule_fail(r->all, r->rule->set, r->rule->row->name, what, at, n);
+}
+
+static bool staxi_rule_too_long(staxi_rule_reader *r) {
+    return staxi_rule_wrong(r, STAXI_SAY("the rule is too long"), "", 0);
 }
 
 /* The next word of a rule, a parenthesis included; its length, 0 at the end. */
@@ -17134,8 +17139,7 @@ static size_t staxi_rule_word(const char **s) {
 
 static bool staxi_term_add(staxi_rule_reader *r, const staxi_term *t, uint32_t *out) {
     staxi_rules *all = r->all;
-    if (++r->rule->n_terms > 2 * STAXI_RULE_TERMS)
-        return staxi_rule_wrong(r, STAXI_SAY("the rule is too long"), "", 0);
+    if (++r->rule->n_terms > STAXI_RULE_TERMS) return staxi_rule_too_long(r);
     if (!staxi_grow(all->a, (void **)&all->terms, &all->cap_terms, all->n_terms + 1,
                     sizeof *all->terms))
         return staxi_rules_no_memory(all);
@@ -17202,6 +17206,7 @@ static bool staxi_rule_read_term(staxi_rule_reader *r, bool outermost, uint32_t 
     bool inside = n == 1 && *word == '(';
     staxi_term t;
     memset(&t, 0, sizeof t);
+    if (r->depth == STAXI_RULE_TERMS) return staxi_rule_too_long(r);
     if (inside) {
         r->s++;
         n = staxi_rule_word(&r->s);
@@ -17225,7 +17230,9 @@ static bool staxi_rule_read_term(staxi_rule_reader *r, bool outermost, uint32_t 
         size_t more = staxi_rule_word(&r->s);
         if (more == 0 || *r->s == ')') break;
         if (t.n == 3) return staxi_rule_wrong(r, STAXI_SAY("more than 3 operands: "), word, n);
+        r->depth++;
         if (!staxi_rule_read_term(r, false, &t.args[t.n])) return false;
+        r->depth--;
         t.n++;
     }
     if (t.n < staxi_op_info(op)->least || t.n > staxi_op_info(op)->most)
@@ -17243,6 +17250,7 @@ static bool staxi_rule_read_text(staxi_rules *s, staxi_rule *rule, const char *t
     r.all = s;
     r.rule = rule;
     r.s = text;
+    r.depth = 0;
     r.replacing = replacing;
     if (!staxi_rule_read_term(&r, true, out)) return false;
     if (staxi_rule_word(&r.s))
@@ -17760,7 +17768,7 @@ static uint32_t staxi_rw_fold(staxi_rewriter *r, uint32_t v) {
     as_scalars = as_scalars && staxi_op_info((stax_op)n->op)->cls == STAXI_CLASS_ELEMENTWISE;
     if (as_scalars) elements = 1;
     if (elements < 0 || (elements > STAXI_FOLD_MOST && elements > inputs) ||
-        elements > (int64_t)1 << 24)
+        elements > (int64_t)1 << 20)
         return 0;
     size_t bytes = (size_t)elements * staxi_dtype_bytes((stax_dtype)type.dtype);
     void *data = staxi_arena_push(&r->to->root->arena, bytes ? bytes : 8, STAX_ALIGN);
@@ -18870,7 +18878,8 @@ static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uin
     if (rule->pattern && !staxi_term_meets(&m, rule->pattern, NULL, 0)) return true;
     if (rule->row->when && !rule->row->when(&m)) return true;
     if (rule->row->build) {
-        now = rule->row->build(&m).id;
+        stax_value made = rule->row->build(&m);
+        now = made.graph == r->to ? made.id : 0;
     } else {
         staxi_expander e = staxi_match_builder(&m);
         if (staxi_match_loses_error(&m)) return true;

@@ -600,6 +600,10 @@ static void test_wrong_rules(void) {
     wrong_rule(NULL, "a", NULL, "found nothing");
     wrong_rule("add a b", "a", "add", "expected op=weight or op=weight*factor, found add");
     wrong_rule("add a b", "a", "add=3*0", "found add=3*0");
+    static char deep[200000];
+    strcpy(deep, "relu ");
+    for (int k = 5; k + 6 < (int)sizeof deep; k += 5) memcpy(deep + k, "(abs ", 6);
+    wrong_rule(deep, "a", NULL, "the rule is too long");
     wrong_rule("relu x", "bitwise_not x", NULL, "bitwise_not");
 }
 
