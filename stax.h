@@ -34938,8 +34938,10 @@ static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_ker
             if (w->kernel != kernel) staxi_touch(z, read, w->buffer, elements);
         }
         if (st->kind == STAXI_STAGE_CALL) continue; /* nobody knows */
-        out->flops += elements * (p->schedule.cost[k] +
-                                  (st->kind == STAXI_STAGE_REDUCE ? (st->expr[1] ? 2 : 1) : 0));
+        out->flops += elements * (p->schedule.cost[k] + (st->kind == STAXI_STAGE_SCAN ? 2
+                                                         : st->kind == STAXI_STAGE_REDUCE
+                                                             ? (st->expr[1] ? 2 : 1)
+                                                             : 0));
     }
     for (size_t b = 1; b < n; b++) {
         out->reads += read[b];

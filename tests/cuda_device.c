@@ -102,7 +102,7 @@ static void check_run(stax_context *ctx, const recipe *r, const stax_graph *g, s
 
 static void check_recipe(stax_context *ctx, stax_cuda *cuda, const recipe *r, tally *t) {
     stax_graph *g = recipe_build(r, ctx, NULL);
-    if (!g || !stax_ok(g) || r->has_regions) {
+    if (!g || !stax_ok(g) || r->has_regions || r->is_cpu_only) {
         t->left_out++;
         stax_graph_free(g);
         return;

@@ -25,8 +25,9 @@ static void line_sequential(const float *x, float *y, long n) {
     for (long k = 0; k < n; k++) y[k] = sum = sum + x[k];
 }
 
-/* LENGTH elements make a segment; SIDE of them are scanned side by side, in a block that stays in the
-   first cache; totals of segments are scanned by the same rule, here by recursion through `levels`. */
+/* LENGTH elements make a segment; SIDE of them are scanned side by side, in a block that stays in
+   the first cache; totals of segments are scanned by the same rule, here by recursion through
+   `levels`. */
 typedef struct levels {
     float here[12], before[12];
     long n[12];
@@ -39,37 +40,37 @@ static float push(levels *s, int level, float x, long length) {
     return n < length ? s->here[level] : s->before[level] + s->here[level];
 }
 
-#define LINE(name, LENGTH)                                                                        \
-    static void name(const float *x, float *y, long n) {                                          \
-        levels s;                                                                                 \
-        memset(&s, 0, sizeof s);                                                                  \
-        for (long at = 0; at < n; at += SIDE * LENGTH) {                                          \
-            const long m = n - at < SIDE * LENGTH ? n - at : SIDE * LENGTH;                       \
-            const float *a = x + at;                                                              \
-            float *b = y + at;                                                                    \
-            if (m == SIDE * LENGTH) {                                                             \
-                float s0 = -0.0f, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;  \
-                for (long k = 0; k < LENGTH; k++) {                                               \
-                    b[k] = s0 = s0 + a[k];                                                        \
-                    b[LENGTH + k] = s1 = s1 + a[LENGTH + k];                                      \
-                    b[2 * LENGTH + k] = s2 = s2 + a[2 * LENGTH + k];                              \
-                    b[3 * LENGTH + k] = s3 = s3 + a[3 * LENGTH + k];                              \
-                    b[4 * LENGTH + k] = s4 = s4 + a[4 * LENGTH + k];                              \
-                    b[5 * LENGTH + k] = s5 = s5 + a[5 * LENGTH + k];                              \
-                    b[6 * LENGTH + k] = s6 = s6 + a[6 * LENGTH + k];                              \
-                    b[7 * LENGTH + k] = s7 = s7 + a[7 * LENGTH + k];                              \
-                }                                                                                 \
-            } else {                                                                              \
-                for (long k = 0; k < m; k++) b[k] = k % LENGTH ? b[k - 1] + a[k] : a[k];          \
-            }                                                                                     \
-            for (long k = 0; k < m; k += LENGTH) {                                                \
-                const long end = m - k < LENGTH ? m : k + LENGTH;                                 \
-                const float total = b[end - 1], before = s.before[0];                             \
-                if (s.n[1] > 0)                                                                   \
-                    for (long j = k; j < end; j++) b[j] = before + b[j];                          \
-                if (end - k == LENGTH) s.before[0] = push(&s, 1, total, LENGTH);                  \
-            }                                                                                     \
-        }                                                                                         \
+#define LINE(name, LENGTH)                                                                       \
+    static void name(const float *x, float *y, long n) {                                         \
+        levels s;                                                                                \
+        memset(&s, 0, sizeof s);                                                                 \
+        for (long at = 0; at < n; at += SIDE * LENGTH) {                                         \
+            const long m = n - at < SIDE * LENGTH ? n - at : SIDE * LENGTH;                      \
+            const float *a = x + at;                                                             \
+            float *b = y + at;                                                                   \
+            if (m == SIDE * LENGTH) {                                                            \
+                float s0 = -0.0f, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0; \
+                for (long k = 0; k < LENGTH; k++) {                                              \
+                    b[k] = s0 = s0 + a[k];                                                       \
+                    b[LENGTH + k] = s1 = s1 + a[LENGTH + k];                                     \
+                    b[2 * LENGTH + k] = s2 = s2 + a[2 * LENGTH + k];                             \
+                    b[3 * LENGTH + k] = s3 = s3 + a[3 * LENGTH + k];                             \
+                    b[4 * LENGTH + k] = s4 = s4 + a[4 * LENGTH + k];                             \
+                    b[5 * LENGTH + k] = s5 = s5 + a[5 * LENGTH + k];                             \
+                    b[6 * LENGTH + k] = s6 = s6 + a[6 * LENGTH + k];                             \
+                    b[7 * LENGTH + k] = s7 = s7 + a[7 * LENGTH + k];                             \
+                }                                                                                \
+            } else {                                                                             \
+                for (long k = 0; k < m; k++) b[k] = k % LENGTH ? b[k - 1] + a[k] : a[k];         \
+            }                                                                                    \
+            for (long k = 0; k < m; k += LENGTH) {                                               \
+                const long end = m - k < LENGTH ? m : k + LENGTH;                                \
+                const float total = b[end - 1], before = s.before[0];                            \
+                if (s.n[1] > 0)                                                                  \
+                    for (long j = k; j < end; j++) b[j] = before + b[j];                         \
+                if (end - k == LENGTH) s.before[0] = push(&s, 1, total, LENGTH);                 \
+            }                                                                                    \
+        }                                                                                        \
     }
 LINE(line_32, 32)
 LINE(line_1024, 1024)
@@ -104,14 +105,14 @@ static void push_columns(column_levels *s, int level, float *x, long length) {
         for (int u = 0; u < COLUMNS; u++) x[u] = before[u] + here[u];
 }
 
-#define COLUMN(name, LENGTH)                                          \
-    static void name(const float *x, float *y, long n) {              \
-        column_levels s;                                              \
-        memset(s.n, 0, sizeof s.n);                                   \
-        for (long k = 0; k < n; k++) {                                \
+#define COLUMN(name, LENGTH)                                            \
+    static void name(const float *x, float *y, long n) {                \
+        column_levels s;                                                \
+        memset(s.n, 0, sizeof s.n);                                     \
+        for (long k = 0; k < n; k++) {                                  \
             memcpy(y + k * COLUMNS, x + k * COLUMNS, sizeof s.here[0]); \
-            push_columns(&s, 0, y + k * COLUMNS, LENGTH);             \
-        }                                                             \
+            push_columns(&s, 0, y + k * COLUMNS, LENGTH);               \
+        }                                                               \
     }
 COLUMN(columns_32, 32)
 COLUMN(columns_1024, 1024)
@@ -149,7 +150,8 @@ int main(void) {
         for (int k = 0; k < 5; k++) {
             long n = sizes[k] / rows[r].columns;
             printf("%-10s %10ld  %8.3f  %6.3f  %6.3f\n", rows[r].name, sizes[k],
-                   least(rows[r].sequential, x, y, n, sizes[k]), least(rows[r].by32, x, y, n, sizes[k]),
+                   least(rows[r].sequential, x, y, n, sizes[k]),
+                   least(rows[r].by32, x, y, n, sizes[k]),
                    least(rows[r].by1024, x, y, n, sizes[k]));
         }
     free(x);
