@@ -25111,15 +25111,17 @@ static bool staxi_is_in_state(const staxi_stages *p, uint32_t v) {
 }
 
 /* The value that a chain of views looks at. A contraction reads the views themselves: windows of an
-   image, say, are never written out. */
+   image, say, are never written out. A slice, which may be small, is where the chain ends, unless
+   it thins out windows. */
 static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r, uint32_t v) {
-    const staxi_node *n = staxi_producer(p, v);
-    while (staxi_class_of((stax_op)n->op) == STAXI_CLASS_MOVEMENT && n->n_sources == 1 &&
-           !r->hard[v] && !r->soft[v] && r->cost[n->sources[0]] > 0) {
+    for (;;) {
+        const staxi_node *n = staxi_producer(p, v);
+        if (staxi_class_of((stax_op)n->op) != STAXI_CLASS_MOVEMENT || n->n_sources != 1) return v;
+        if (r->hard[v] || r->soft[v] || r->cost[n->sources[0]] == 0) return v;
+        if (n->op == STAX_OP_SLICE && staxi_producer(p, n->sources[0])->op != STAX_OP_UNFOLD)
+            return v;
         v = n->sources[0];
-        n = staxi_producer(p, v);
     }
-    return v;
 }
 
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
