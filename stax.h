@@ -23494,7 +23494,7 @@ static bool staxi_node_fails(const stax_graph *g, const staxi_node *n) {
     if (n->op == STAX_OP_IOTA) return false;
     if (n->op == STAX_OP_GATHER || n->op == STAX_OP_TAKE_ALONG_AXIS)
         return staxi_basis_index_mode(g, n) == STAXI_INDEX_ERROR;
-    return cls == STAXI_CLASS_REGION || cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_LATER ||
+    return cls == STAXI_CLASS_SCATTER || cls == STAXI_CLASS_REGION || cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_LATER ||
            cls == STAXI_CLASS_COMPOSITE;
 }
 
@@ -30342,7 +30342,13 @@ static void staxi_emit_sort(staxi_emit *e, const staxi_tree_node *n) {
     staxi_emit_scope_close(e, scope);
     staxi_emit_line_close(e);
     staxi_line(e);
-    staxi_putf(e->t, "sorted = %s_sorted(pairs, room, %s);\n", pair, all ? "all" : "kept");
+    if (all)
+        staxi_putf(e->t, "sorted = %s_sorted(pairs, room, all);\n", pair);
+    else /* a heap has lost the order of equal keys, which sorting by digits relies on */
+        staxi_putf(e->t,
+                   "sorted = kept < all ? %s_merges(pairs, room, kept) : %s_sorted(pairs, room, "
+                   "all);\n",
+                   pair, pair);
     staxi_line(e);
     staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", to, to);
     staxi_emit_ix(e, n->runs[0].extent);
