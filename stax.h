@@ -23494,7 +23494,7 @@ static bool staxi_node_fails(const stax_graph *g, const staxi_node *n) {
     if (n->op == STAX_OP_IOTA) return false;
     if (n->op == STAX_OP_GATHER || n->op == STAX_OP_TAKE_ALONG_AXIS)
         return staxi_basis_index_mode(g, n) == STAXI_INDEX_ERROR;
-    return cls == STAXI_CLASS_REGION || cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_LATER ||
+    return cls == STAXI_CLASS_SCATTER || cls == STAXI_CLASS_REGION || cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_LATER ||
            cls == STAXI_CLASS_COMPOSITE;
 }
 
@@ -25111,15 +25111,17 @@ static bool staxi_is_in_state(const staxi_stages *p, uint32_t v) {
 }
 
 /* The value that a chain of views looks at. A contraction reads the views themselves: windows of an
-   image, say, are never written out. */
+   image, say, are never written out. A slice, which may be small, is where the chain ends, unless
+   it thins out windows. */
 static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r, uint32_t v) {
-    const staxi_node *n = staxi_producer(p, v);
-    while (staxi_class_of((stax_op)n->op) == STAXI_CLASS_MOVEMENT && n->n_sources == 1 &&
-           !r->hard[v] && !r->soft[v] && r->cost[n->sources[0]] > 0) {
+    for (;;) {
+        const staxi_node *n = staxi_producer(p, v);
+        if (staxi_class_of((stax_op)n->op) != STAXI_CLASS_MOVEMENT || n->n_sources != 1) return v;
+        if (r->hard[v] || r->soft[v] || r->cost[n->sources[0]] == 0) return v;
+        if (n->op == STAX_OP_SLICE && staxi_producer(p, n->sources[0])->op != STAX_OP_UNFOLD)
+            return v;
         v = n->sources[0];
-        n = staxi_producer(p, v);
     }
-    return v;
 }
 
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
@@ -30340,7 +30342,13 @@ static void staxi_emit_sort(staxi_emit *e, const staxi_tree_node *n) {
     staxi_emit_scope_close(e, scope);
     staxi_emit_line_close(e);
     staxi_line(e);
-    staxi_putf(e->t, "sorted = %s_sorted(pairs, room, %s);\n", pair, all ? "all" : "kept");
+    if (all)
+        staxi_putf(e->t, "sorted = %s_sorted(pairs, room, all);\n", pair);
+    else /* a heap has lost the order of equal keys, which sorting by digits relies on */
+        staxi_putf(e->t,
+                   "sorted = kept < all ? %s_merges(pairs, room, kept) : %s_sorted(pairs, room, "
+                   "all);\n",
+                   pair, pair);
     staxi_line(e);
     staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", to, to);
     staxi_emit_ix(e, n->runs[0].extent);

@@ -1172,6 +1172,21 @@ static void compiled(void) {
     (void)feed_graphs;
 }
 
+/* The windows of a convolution are never written out, only the image they look at, if it is
+ * computed. */
+static void windows_stay_views(void) {
+    stax_graph *g = stax_parse(ctx, "plan",
+                               "graph g(x: f16[1,16,32,32], w: f16[32,16,3,3]) {\n"
+                               "y = conv x, w {padding=\"same\", stride=2}\nreturn y\n}");
+    stax_program *p = stax_compile(g, NULL);
+    char *plan = p ? stax_program_report(p, STAX_REPORT_PLAN) : NULL;
+    CHECK(plan && strstr(plan, "f32[1,16,32,32] workspace"));
+    CHECK(plan && !strstr(plan, "f32[1,16,16,16,3,3]"));
+    stax_free(ctx, plan);
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
 /* An allocator that fails from a given call on. */
 typedef struct failing {
     long calls, fail_at, live;
@@ -1254,6 +1269,7 @@ int main(int argc, char **argv) {
     RUN(products_and_losses);
     RUN(formulas_end);
     RUN(compiled);
+    RUN(windows_stay_views);
     RUN(without_memory);
     stax_close(ctx);
     return HARNESS_END();
