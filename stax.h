@@ -14223,8 +14223,8 @@ static bool staxi_scope_open(staxi_printer *p, staxi_scope *s, const stax_graph 
 static void staxi_put_string(staxi_text *t, const char *s) {
     staxi_putc(t, '"');
     for (; *s; s++) {
-        if (*s == '"' || *s == '\\') staxi_putc(t, '\\');
-        staxi_putc(t, *s);
+        if (*s == '"' || *s == '\\' || *s == '\n') staxi_putc(t, '\\');
+        staxi_putc(t, *s == '\n' ? 'n' : *s);
     }
     staxi_putc(t, '"');
 }
@@ -15120,8 +15120,10 @@ static bool staxi_unquote(staxi_parser *p, const staxi_token *t, staxi_attr *out
     size_t n = 0;
     if (!text) return staxi_parse_no_memory(p);
     for (size_t k = 0; k < t->n - 2; k++) {
-        if (text[k] == '\\') k++;
+        bool escaped = text[k] == '\\';
+        k += escaped;
         text[n++] = text[k];
+        if (escaped && text[k] == 'n') text[n - 1] = '\n';
     }
     text[n] = '\0';
     *out = staxi_attr_text(text);
@@ -20727,7 +20729,10 @@ static bool staxi_eval_view(staxi_frame *f, const staxi_node *n, staxi_datum *r)
             int axis = 0;
             int64_t step = 1;
             staxi_basis_unfold(f->g, n, &axis, &step);
-            from[d] = d == x->rank ? row[axis] : d == axis ? row[axis] * step : row[d];
+            if (d == axis) /* one window: any step */
+                from[d] = r->dims[d] > 1 ? row[axis] * step : 0;
+            else
+                from[d] = d == x->rank ? row[axis] : row[d];
         } else { /* reshape */
             from[d] = to[d];
         }

@@ -174,7 +174,7 @@ static void shape_rule(void) {
 
 static void round_trip(void) {
     const char *text =
-        "graph g(x: f32[3]) {\n  y: f32[3] = custom x {text=\"a + \\\"\\\"[0]\", "
+        "graph g(x: f32[3]) {\n  y: f32[3] = custom x {text=\"a // \\\"n\\\\n\\n + 1\", "
         "derivative=\"g\"}\n  return y\n}\n";
     stax_graph *g = stax_parse(ctx, "t.stax", text);
     char *again;
