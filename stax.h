@@ -9550,10 +9550,14 @@ static bool staxi_set_list(staxi_infer *c, int slot, const int64_t *list, int n)
 }
 
 static bool staxi_axis_ok(const staxi_infer *c, int64_t axis, int rank, int *out) {
+    if (rank == 0)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("axis %D is out of range for rank 0: a scalar has no axis"),
+                             axis);
     if (axis < -rank || axis >= rank)
         return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
                              STAXI_SAY("axis %D is out of range for rank %d: expected %d to %d"),
-                             axis, rank, rank ? -rank : 0, rank - 1);
+                             axis, rank, -rank, rank - 1);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return true;
 }
@@ -10653,8 +10657,8 @@ static bool staxi_infer_topk(staxi_infer *c) {
         return staxi_op_fail(
             c, STAX_E_SHAPE,
             staxi_is_symbolic(c, room) ? STAXI_SAY("give the symbol a range") : NULL,
-            STAXI_SAY("attribute k: expected 0 to the size %I of axis %d, found %A"),
-            out.dims[axis], axis, c->attrs[0].i);
+            STAXI_SAY("attribute k: expected %d to the size %I of axis %d, found %A"),
+            c->op == STAX_OP_KTHVALUE, out.dims[axis], axis, c->attrs[0].i);
     out.dims[axis] = k;
     out.weak = 0;
     c->out[0] = c->out[1] = out;
@@ -14831,9 +14835,9 @@ static bool staxi_token_u64(const staxi_token *t, uint64_t *out) {
     return true;
 }
 
-static bool staxi_number_too_large(staxi_parser *p, const staxi_token *t) {
+static bool staxi_number_too_large(staxi_parser *p, const staxi_token *t, int bits) {
     return staxi_parse_fail(p, STAX_E_OVERFLOW, t,
-                            STAXI_SAY("number: expected at most 64 bits, found %N"), t->s,
+                            STAXI_SAY("number: expected at most %d bits, found %N"), bits, t->s,
                             (int)t->n);
 }
 
@@ -14843,7 +14847,7 @@ static bool staxi_want_i64(staxi_parser *p, const char *what, int64_t *out) {
     uint64_t u;
     if (p->t.kind != STAXI_TOKEN_INT) return staxi_expected(p, what);
     if (!staxi_token_u64(&p->t, &u) || u > (uint64_t)INT64_MAX / 2)
-        return staxi_number_too_large(p, &p->t);
+        return staxi_number_too_large(p, &p->t, 64);
     *out = negative ? -(int64_t)u : (int64_t)u;
     staxi_next(p);
     return true;
@@ -14888,7 +14892,7 @@ static bool staxi_int_literal(staxi_parser *p, const staxi_token *t, bool negati
     staxi_attr a;
     uint64_t u;
     if (!staxi_token_u64(t, &u) || (negative && u > (uint64_t)INT64_MAX + 1))
-        return staxi_number_too_large(p, t);
+        return staxi_number_too_large(p, t, 64);
     a = negative ? staxi_attr_int((int64_t)(0 - u)) : staxi_attr_u64(u);
     *l = staxi_literal_of(&a);
     return true;
@@ -14983,7 +14987,7 @@ static bool staxi_size_atom(staxi_parser *p, int64_t *size) {
     }
     if (t.kind == STAXI_TOKEN_INT) {
         if (!staxi_token_u64(&t, &u) || u > (uint64_t)INT64_MAX / 2)
-            return staxi_number_too_large(p, &t);
+            return staxi_number_too_large(p, &t, 62); /* the rest are handles of sizes */
         *size = (int64_t)u;
         staxi_next(p);
         return true;
@@ -15444,7 +15448,7 @@ static bool staxi_nan_bits(staxi_parser *p, stax_dtype dtype, uint8_t *out) {
     uint64_t u;
     if (!staxi_want_mark(p, "(")) return false;
     if (p->t.kind != STAXI_TOKEN_INT) return staxi_expected(p, "the bits of a NaN");
-    if (!staxi_token_u64(&p->t, &u)) return staxi_number_too_large(p, &p->t);
+    if (!staxi_token_u64(&p->t, &u)) return staxi_number_too_large(p, &p->t, 64);
     staxi_store_bits(out, staxi_dtype_bytes(dtype), u);
     staxi_next(p);
     return staxi_want_mark(p, ")");
@@ -18436,10 +18440,13 @@ static uint32_t staxi_x_diagonal_of(staxi_expander *e, uint32_t v, int64_t offse
     staxi_ix_pool *pool = &e->to->root->sizes;
     int64_t axes[STAX_MAX_RANK], length, start[2];
     int a = axis1 < axis2 ? axis1 : axis2, rank, at;
+    staxi_type t, line;
     if (!v) return 0;
-    length =
-        staxi_size_handle(e->to, staxi_diagonal_length(pool, staxi_x_type(e, v)->dims[axis1],
-                                                       staxi_x_type(e, v)->dims[axis2], offset));
+    t = *staxi_x_type(e, v);
+    memset(&line, 0, sizeof line);
+    line.rank = 1;
+    line.dims[0] = staxi_diagonal_length(pool, t.dims[axis1], t.dims[axis2], offset);
+    length = staxi_size_handle(e->to, line.dims[0]);
     start[0] = offset < 0 ? -offset : 0;
     start[1] = offset > 0 ? offset : 0;
     for (int k = 0; k < 2; k++) {
@@ -18447,10 +18454,9 @@ static uint32_t staxi_x_diagonal_of(staxi_expander *e, uint32_t v, int64_t offse
         v = staxi_x_slice(e, v, axis, start[k], STAX_NONE, 1);
         v = staxi_x_slice(e, v, axis, 0, length, 1);
         if (!v) return 0;
-        staxi_type t =
-            *staxi_x_type(e, v); /* as long as the diagonal, which the slices may not know */
-        t.dims[axis] = staxi_size_ix(e->to, length);
-        v = staxi_x_reshape(e, v, &t);
+        t = *staxi_x_type(e, v);
+        if (axis == a && t.dims[a] != line.dims[0]) /* as long as the diagonal: not seen in sizes */
+            v = staxi_x_gather(e, STAX_OP_GATHER, v, staxi_x_iota(e, &line, 0), a, "clip");
     }
     v = staxi_x_diagonal(e, v, a, axis1 + axis2 - a);
     if (!v) return 0;

@@ -635,9 +635,12 @@ static void print_axis(const stax_tensor *x, int axis, const char *at, bool is_l
 
 static void print_tensor(const char *name, const stax_tensor *x) {
     char type[TYPE_TEXT];
+    int64_t lists = 1; /* an empty tensor may have many empty lists */
+    for (int k = 0; k < x->rank && x->shape[k] && lists <= 1000; k++)
+        lists = x->shape[k] > 1000 ? x->shape[k] : lists * x->shape[k];
     type_text(type, sizeof type, x->dtype, x->shape, x->rank);
     printf("%s: %s =%c", name, type, x->rank > 1 ? '\n' : ' ');
-    print_axis(x, 0, (const char *)x->data, count_elements(x) > 1000);
+    print_axis(x, 0, (const char *)x->data, lists > 1000);
     putchar('\n');
 }
 
@@ -1303,6 +1306,9 @@ static int verb_print(tool *t) {
     if (t->given[OPT_TRACE] && strcmp(after, "rewrite") != 0)
         return fail(WRONG_USAGE,
                     "--trace shows rewriting: expected --after=rewrite, found --after=%s", after);
+    if (t->given[OPT_TRACE] && strcmp(emit, "text") != 0 && !dot)
+        return fail(WRONG_USAGE,
+                    "--trace shows rewriting: expected --emit=text or dot, found --emit=%s", emit);
     code = start(t, &g);
     if (code != DONE) return code;
     if (strcmp(emit, "loops") == 0)
