@@ -24320,6 +24320,7 @@ typedef struct staxi_stages {
     uint32_t *write_of;    /* by graph value: the first of its writes                  */
     const uint8_t *choice; /* by graph value: STAXI_WRITE_..., see staxi_writes_order  */
     uint32_t n_vars, n_sizes, n_args;
+    bool marks_failed; /* see staxi_mark_first */
     stax_status status;
     const char *why;
     /* option */
@@ -25828,7 +25829,8 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
         for (uint32_t i = p->write_of[v]; i; i = p->writes[i].next)
             if (!staxi_stage_write(p, i)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     }
-    if (!staxi_stage_outputs(p)) staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+    if (!staxi_stage_outputs(p) || basis->root->sizes.no_memory)
+        staxi_stages_fail(p, STAX_E_MEMORY, NULL);
     return p->status;
 }
 
@@ -26839,11 +26841,20 @@ typedef struct staxi_marks {
     uint32_t now;
 } staxi_marks;
 
+/* Did a walk since the last question end early, for want of memory? */
+static bool staxi_marks_failed(staxi_stages *p) {
+    bool failed = p->marks_failed;
+    p->marks_failed = false;
+    return failed;
+}
+
 /* True the first time e is met in the current walk (a walk starts with ++now). */
 static bool staxi_mark_first(staxi_stages *p, staxi_marks *m, staxi_expr e) {
     if (e >= m->cap &&
-        !staxi_grow(p->a, (void **)&m->at, &m->cap, p->n_exprs + 1024, sizeof *m->at))
-        return true;
+        !staxi_grow(p->a, (void **)&m->at, &m->cap, p->n_exprs + 1024, sizeof *m->at)) {
+        p->marks_failed = true;
+        return false; /* unmarked, a shared expression would be walked again and again */
+    }
     if (m->at[e] == m->now) return false;
     m->at[e] = m->now;
     return true;
@@ -26919,8 +26930,11 @@ static bool staxi_stage_into_kernel(staxi_trees *t, uint32_t k) {
         ok = !e || t->stage_expr[i][k];
     }
     st = &p->stages[k];
-    for (int d = 0; d < staxi_type_of(p, st->value)->rank && ok; d++)
-        st->store[d] = staxi_subst_ix(p, &sub, st->store[d]);
+    for (int d = 0; d < staxi_type_of(p, st->value)->rank && ok; d++) {
+        staxi_ix to = staxi_subst_ix(p, &sub, st->store[d]);
+        ok = to || !st->store[d];
+        st->store[d] = to;
+    }
     staxi_subst_free(p, &sub);
     return ok;
 }
@@ -27384,7 +27398,7 @@ static stax_status staxi_trees_build(staxi_trees *t, staxi_schedule *s) {
         if (next->root) t->n_kernels++;
         staxi_free(p->a, marks.at, marks.cap * sizeof *marks.at);
     }
-    if (p->ix.no_memory)
+    if (staxi_marks_failed(p) || p->ix.no_memory)
         ok = false;
     else if (p->ix.overflow)
         return staxi_stages_fail(p, STAX_E_OVERFLOW, "an index does not fit in 64 bits");
@@ -30992,7 +31006,9 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
     staxi_putn(out, before.data ? before.data : "", before.n);
     staxi_putn(out, body.data ? body.data : "", body.n);
     bool failed = e.failed, no_memory = e.no_memory || body.failed || before.failed || out->failed;
-    for (int k = 0; k < n; k++) no_memory = no_memory || programs[k]->s->p->ix.no_memory;
+    for (int k = 0; k < n; k++)
+        if (staxi_marks_failed(programs[k]->s->p) || programs[k]->s->p->ix.no_memory)
+            no_memory = true;
     staxi_text_free(&body);
     staxi_text_free(&before);
     staxi_emit_free(&e);
@@ -33345,7 +33361,7 @@ static bool staxi_find_in_place(stax_program *p) {
             p->in_place[a->slot * p->basis->n_outputs + (b->slot - p->basis->n_inputs)] =
                 staxi_in_place_is_safe(p, in, out);
         }
-    return true;
+    return !staxi_marks_failed(&p->stages);
 }
 
 /* Fixed shapes, row-major, no params and no states: then a call is checked by comparing bytes. */

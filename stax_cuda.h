@@ -2196,7 +2196,8 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi
     staxi_put_constants(&u->e, out);
     staxi_put_customs(&u->e, out);
     staxi_putn(out, body.data ? body.data : "", body.n);
-    bool no_memory = u->e.no_memory || body.failed || out->failed || u->p->ix.no_memory;
+    bool no_memory = staxi_marks_failed(u->p) || u->e.no_memory || body.failed || out->failed ||
+                     u->p->ix.no_memory;
     staxi_text_free(&body);
     return no_memory ? STAX_E_MEMORY : u->e.failed ? STAX_E_INTERNAL : STAX_OK;
 }

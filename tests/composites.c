@@ -52,10 +52,11 @@ static int64_t elements(const stax_tensor *t) {
 
 static double element(const stax_tensor *t, int64_t k) {
     const void *in = (const char *)t->data + (size_t)k * stax_dtype_bytes(t->dtype);
+    const staxi_scalar_fn *cast = staxi_cast_find(t->dtype, STAX_F32);
     float single = 0;
     if (t->dtype == STAX_F64) return *(const double *)in;
     if (t->dtype == STAX_F32) return (double)*(const float *)in;
-    staxi_cast_find(t->dtype, STAX_F32)->loop(&single, &in, 1);
+    cast->loop(cast, &single, &in, 1);
     return (double)single;
 }
 
