@@ -19440,8 +19440,9 @@ static const staxi_expand_fn staxi_expand_fns[STAX_OP_COUNT] = {staxi_expand_lat
 static const staxi_expand_fn *staxi_expand_table(void) { return staxi_expand_fns; }
 
 /* What outputs and written states need, nodes from the last to the first. The rest is left out:
-   nobody could see it. NULL without memory. */
-static uint8_t *staxi_live_values(staxi_expander *e) {
+   nobody could see it. forms: the views that states are assigned through count too, as in a text.
+   NULL without memory. */
+static uint8_t *staxi_live_values(staxi_expander *e, bool forms) {
     const stax_graph *g = e->from;
     uint8_t *live = (uint8_t *)staxi_arena_push(&e->to->root->arena, g->n_values + 1, 1);
     if (!live) return NULL;
@@ -19454,7 +19455,7 @@ static uint8_t *staxi_live_values(staxi_expander *e) {
         for (uint32_t i = 0; i < n->n_results; i++) needed = needed || live[n->first_value + i];
         if (!needed) continue;
         for (uint32_t i = 0; i < n->n_sources; i++)
-            if (i < 2 || !staxi_is_assign(n->op)) live[n->sources[i]] = 1;
+            if (i < 2 || forms || !staxi_is_assign(n->op)) live[n->sources[i]] = 1;
         for (uint32_t r = 0; r < n->n_regions; r++)
             for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
                 if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE)
@@ -19466,7 +19467,7 @@ static uint8_t *staxi_live_values(staxi_expander *e) {
 
 /* All nodes and outputs of one graph; its inputs are there already. */
 static bool staxi_expand_graph(staxi_expander *e) {
-    const uint8_t *live = staxi_live_values(e);
+    const uint8_t *live = staxi_live_values(e, false);
     if (!live) return staxi_no_graph_memory(e->to, e->place);
     for (size_t k = 1; k < e->from->n_nodes; k++) {
         const staxi_node *n = &e->from->nodes[k];
@@ -23638,8 +23639,30 @@ static bool staxi_rw_regions(staxi_rewriter *r, const staxi_node *n, stax_graph 
     return true;
 }
 
-/* Node k of the old graph with the normal values of its operands. The first value; 0: it failed. */
-static uint32_t staxi_rw_copy(staxi_rewriter *r, const staxi_node *old) {
+static uint32_t staxi_rw_copy_from(staxi_rewriter *r, const staxi_node *old, uint32_t given);
+static uint32_t staxi_rw_normal(staxi_rewriter *r, uint32_t v);
+
+/* The view through which a state is assigned, taken anew from its contents: only its form counts,
+   and in a text it must come from the state's name. */
+static uint32_t staxi_rw_view(staxi_rewriter *r, uint32_t view, uint32_t contents) {
+    const stax_graph *from = r->from;
+    uint32_t root = staxi_view_root(from, view), n = 0, y = contents;
+    const staxi_node **chain;
+    for (uint32_t v = view; v != root; n++) v = from->nodes[from->values[v].node].sources[0];
+    chain = (const staxi_node **)staxi_arena_push(&r->to->root->arena, (n + 1) * sizeof *chain, 8);
+    if (!chain) return staxi_rw_no_memory(r);
+    for (uint32_t v = view, k = n; k-- > 0; v = chain[k]->sources[0])
+        chain[k] = &from->nodes[from->values[v].node];
+    for (uint32_t k = 0; k < n && y; k++) {
+        y = staxi_rw_copy_from(r, chain[k], y);
+        y = y && staxi_rw_room(r) ? staxi_rw_normal(r, y) : 0;
+    }
+    return y;
+}
+
+/* Node k of the old graph with the normal values of its operands, the first one given if it is not
+   0. The first value; 0: it failed. */
+static uint32_t staxi_rw_copy_from(staxi_rewriter *r, const staxi_node *old, uint32_t given) {
     staxi_node n = *old;
     stax_graph *to = r->to;
     uint32_t *sources =
@@ -23650,7 +23673,13 @@ static uint32_t staxi_rw_copy(staxi_rewriter *r, const staxi_node *old) {
     if (!sources || !types) return staxi_rw_no_memory(r);
     for (uint32_t k = 0; k < n.n_sources; k++) {
         uint32_t s = n.sources[k];
-        sources[k] = r->fresh && r->fresh[s] && !(assigns && k == 0) ? r->fresh[s] : r->map[s];
+        if (k == 0 && given)
+            sources[k] = given;
+        else if (assigns && k == 2)
+            sources[k] = staxi_rw_view(r, s, r->map[n.sources[0]]);
+        else
+            sources[k] = r->fresh && r->fresh[s] && !(assigns && k == 0) ? r->fresh[s] : r->map[s];
+        if (!sources[k]) return 0;
     }
     for (uint32_t k = 0; k < n.n_results; k++) {
         types[k] = r->from->values[n.first_value + k].type;
@@ -23669,6 +23698,10 @@ static uint32_t staxi_rw_copy(staxi_rewriter *r, const staxi_node *old) {
             return staxi_rw_no_memory(r);
     }
     return staxi_rw_push(r, &n, types, sources);
+}
+
+static uint32_t staxi_rw_copy(staxi_rewriter *r, const staxi_node *old) {
+    return staxi_rw_copy_from(r, old, 0);
 }
 
 /* Names help messages and printed kernels. */
@@ -23694,7 +23727,7 @@ static bool staxi_graph_sweep(stax_graph *g) {
     size_t nodes = 1, values = 1;
     memset(&e, 0, sizeof e);
     e.from = e.to = g;
-    live = at ? staxi_live_values(&e) : NULL;
+    live = at ? staxi_live_values(&e, true) : NULL;
     if (!live) return staxi_no_graph_memory(g, 0);
     for (size_t k = 1; k < g->n_nodes; k++) {
         staxi_node n = g->nodes[k];

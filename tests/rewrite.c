@@ -21,6 +21,11 @@
 #include "graphs.h"
 #include "harness.h"
 
+/* Random values for each rule and dtype; tests/long/rewrite.sh takes 100000. */
+#ifndef RULE_SAMPLES
+#define RULE_SAMPLES 2000
+#endif
+
 static stax_context *ctx;
 
 /* ---- helpers ------------------------------------------------------------------------------------
@@ -101,7 +106,7 @@ static int lacks(const char *text, const char *part) {
 static const stax_dtype rule_dtypes[] = {STAX_F64, STAX_F32, STAX_F16, STAX_BF16, STAX_I64,
                                          STAX_I32, STAX_I16, STAX_I8,  STAX_U64,  STAX_U32,
                                          STAX_U16, STAX_U8,  STAX_BOOL};
-enum { N_RULE_DTYPES = sizeof rule_dtypes / sizeof rule_dtypes[0], N_RANDOM = 100000 };
+enum { N_RULE_DTYPES = sizeof rule_dtypes / sizeof rule_dtypes[0], N_RANDOM = RULE_SAMPLES };
 
 static const double special_floats[] = {
     0.0,      -0.0,    1.0,   -1.0,   0.5,       -0.5,       1.5,       2.5,       -2.5,
@@ -550,7 +555,7 @@ static void test_measure(void) {
     /* exercise 6: a rule set that does not end, and what it breaks */
     wrong_rule("add a b", "add b a", NULL,
                "the rule does not lower the weight of what it replaces");
-    CHECK_HAS(stax_error(ctx), "t.stax:2: mine.rule: %4 = add y, x => %5 = add x, y: f32[3]");
+    CHECK_HAS(stax_error(ctx), "t.stax:2:7: mine.rule: %4 = add y, x => %5 = add x, y: f32[3]");
     wrong_rule("relu x", "neg (neg (relu x))", NULL, "could fire for ever");
     wrong_rule("relu x", "maximum x x", NULL, "could fire for ever"); /* x twice weighs more */
     stax_rule rules[2];
@@ -637,9 +642,9 @@ static void test_counters_and_trace(void) {
         CHECK(stax_graph_n_rules(r) > 100);
         CHECK(!stax_graph_rule(r, stax_graph_n_rules(r), &f) && f.set == NULL);
         CHECK(!stax_graph_rule(r, -1, &f));
-        CHECK_HAS(lines, "rewrite: t.stax:3: algebra.neg_neg: b = neg a => %");
+        CHECK_HAS(lines, "rewrite: t.stax:3:7: algebra.neg_neg: b = neg a => %");
         CHECK_HAS(lines, " = quiet x: f32[4]\n");
-        CHECK_HAS(lines, "t.stax:6: algebra.mul_one: ");
+        CHECK_HAS(lines, "t.stax:6:7: algebra.mul_one: ");
     }
     CHECK_INT(stax_graph_n_rules(g), 0);
     stax_graph_free(r);
@@ -656,7 +661,7 @@ static void test_counters_and_trace(void) {
     setenv("STAX_DEBUG", "rewrite", 1);
     stax_graph_free(stax_rewrite(h, NULL));
     unsetenv("STAX_DEBUG");
-    CHECK_TEXT(lines, "rewrite: u.stax:3: algebra.abs_abs: b = abs a => %4 = abs x: f32[4]\n");
+    CHECK_TEXT(lines, "rewrite: u.stax:3:7: algebra.abs_abs: b = abs a => %4 = abs x: f32[4]\n");
     stax_graph_free(h);
     stax_close(logged);
 #endif
@@ -1209,7 +1214,10 @@ static int rewrite_holds(const stax_graph *g, const recipe *recipe_or_null) {
         if (!ok) printf("%s\n%s", stax_error(ctx), text);
         stax_free(ctx, text);
     }
-    if (ok && !CHECK_INT(fired(again, ""), 0)) {
+    /* a state's view under its two names, the old contents and the state, is met twice and merged
+     */
+    if (ok && (!CHECK_INT(fired(again, "") - fired(again, "common.merge"), 0) ||
+               !CHECK_INT((int64_t)again->n_nodes, (int64_t)r->n_nodes))) {
         stax_rule_figures f;
         for (int k = 0; stax_graph_rule(again, k, &f); k++)
             if (f.fired) printf("  %s.%s: %d\n", f.set, f.rule, (int)f.fired);
