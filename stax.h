@@ -29097,9 +29097,12 @@ static bool staxi_node_may_be_empty(const staxi_emit *e, const staxi_tree_node *
 static void staxi_emit_hoist_list(staxi_emit *e, uint32_t list, uint64_t inner) {
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
-        for (int k = 0; k < 2 && n->kind != STAXI_TREE_CALL; k++)
+        bool empty = staxi_node_may_be_empty(e, n);
+        bool own =
+            n->kind == STAXI_TREE_SCAN || n->kind == STAXI_TREE_SORT; /* evaluated in its loop */
+        for (int k = 0; k < 2 && n->kind != STAXI_TREE_CALL && !(own && empty); k++)
             staxi_emit_hoist(e, n->expr[k], inner);
-        if (!staxi_node_may_be_empty(e, n)) staxi_emit_hoist_list(e, n->child, inner);
+        if (!empty) staxi_emit_hoist_list(e, n->child, inner);
     }
 }
 
