@@ -1,7 +1,7 @@
 /* Fuzzes what reads text and files: the parser of graphs, the printer against it, the interpreter
    on what parses, and the tool's reader of .npy files.
 
-       fuzz_text [SECONDS] [SEED]      10 seconds, or $FUZZ_SECONDS; the seed is printed
+       fuzz_text [SECONDS] [SEED]      10 seconds and seed 1; with $FUZZ_SECONDS a new seed each time
 
    Starts from the files of tests/corpus and changes bytes, words, numbers and lines. Each batch
    runs in a process of its own; what crashes, hangs or breaks a promise is written to build/found.
@@ -385,7 +385,7 @@ static void keep(const shared_state *s, uint64_t seed) {
 int main(int argc, char **argv) {
     const char *given = argc > 1 ? argv[1] : getenv("FUZZ_SECONDS");
     double limit = given ? atof(given) : 10;
-    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL);
+    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : given ? (uint64_t)time(NULL) : 1;
     time_t start = time(NULL);
     long long done = 0;
     int failed = 0;
