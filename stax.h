@@ -1270,6 +1270,8 @@ typedef struct stax_rewrite_options {
     int n_sets;
     bool no_builtin;
     bool basis;                            /* first written in basis ops, as stax_compile does it  */
+    const char *own; /* with basis: "softmax, gelu": ops that a backend of   */
+                     /* yours has itself; they stay as written (P 4.3). NULL */
     struct { stax_log_fn func; void *user; } trace; /* a line for each firing: rule, place, node   */
 } stax_rewrite_options;
 /* A new graph: free it with stax_graph_free. NULL: stax_error(ctx). Equal computations are
@@ -16200,6 +16202,7 @@ typedef struct staxi_expander {
     const stax_graph *from;
     stax_graph *to;
     uint32_t *map; /* old value -> new one; literals are made where they are used */
+    const uint8_t *own; /* by op: the backend has it itself, so it stays; NULL: it has the basis */
     uint32_t place;
     uint16_t origin; /* the op being expanded */
 } staxi_expander;
@@ -16804,10 +16807,12 @@ static bool staxi_expand_clip(staxi_expander *e, const staxi_node *n, uint32_t *
  * ---------------------------- */
 
 static staxi_attr staxi_x_list(staxi_expander *e, const staxi_attr *old, int64_t *room) {
-    if (old->kind == STAXI_ATTR_INT) return staxi_attr_int(staxi_x_size(e, old->i));
-    if (old->kind != STAXI_ATTR_LIST || old->n < 0) return *old;
+    staxi_attr attr = *old;
+    if (old->kind == STAXI_ATTR_INT && !old->n) attr.i = staxi_x_size(e, old->i);
+    if (old->kind != STAXI_ATTR_LIST || old->n < 0) return attr;
     for (int k = 0; k < old->n; k++) room[k] = staxi_x_size(e, old->list[k]);
-    return staxi_attr_list(room, old->n);
+    attr.list = room;
+    return attr;
 }
 
 /* Without the axes of a mask, which have size 1. */
@@ -19343,6 +19348,7 @@ static bool staxi_expand_region_op(staxi_expander *e, const staxi_node *n, uint3
         inner.from = n->regions[k];
         inner.to = regions[k] = stax_region(e->to, n->regions[k]->name);
         inner.place = e->place;
+        inner.own = e->own;
         if (!inner.to) return false;
         inner.map = (uint32_t *)staxi_arena_push(&e->to->root->arena,
                                                  (inner.from->n_values + 1) * sizeof *inner.map, 4);
@@ -19439,6 +19445,54 @@ static const staxi_expand_fn staxi_expand_fns[STAX_OP_COUNT] = {staxi_expand_lat
 
 static const staxi_expand_fn *staxi_expand_table(void) { return staxi_expand_fns; }
 
+/* An op that the backend has itself: as the user wrote it, literals too. */
+static bool staxi_expand_own(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    int64_t *room;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t first, *sources = (uint32_t *)staxi_arena_push(
+                        &e->to->root->arena, (n->n_sources + 1) * sizeof *sources, 4);
+    if (!sources) return staxi_no_graph_memory(e->to, e->place);
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        const staxi_literal *l = staxi_value_literal(e->from, n->sources[k]);
+        sources[k] = l ? staxi_literal_add(e->to, l, e->place) : e->map[n->sources[k]];
+    }
+    memset(attrs, 0, sizeof attrs);
+    for (int k = 0; k < staxi_schema_count((stax_op)n->op); k++) {
+        const staxi_attr *old = &n->attrs[k];
+        size_t longest = old->kind == STAXI_ATTR_LIST && old->n > 0 ? (size_t)old->n : 1;
+        room = (int64_t *)staxi_arena_push(&e->to->root->arena, longest * sizeof *room, 8);
+        if (!room) return staxi_no_graph_memory(e->to, e->place);
+        attrs[k] = staxi_x_list(e, old, room);
+    }
+    first = staxi_x_node(e, (stax_op)n->op, sources, n->n_sources, attrs);
+    if (first && n->order)
+        e->to->nodes[e->to->values[first].node].order = staxi_graph_text(e->to, n->order);
+    for (uint32_t k = 0; first && k < n->n_results; k++) results[k] = first + k;
+    return first != 0;
+}
+
+/* The ops named in a list, by op; NULL: e->to has the reason. */
+static const uint8_t *staxi_own_ops(staxi_expander *e, const char *names) {
+    uint8_t *own = (uint8_t *)staxi_arena_push(&e->to->arena, STAX_OP_COUNT, 1);
+    if (!own) return staxi_no_graph_memory(e->to, 0), (const uint8_t *)NULL;
+    for (const char *at = names; *at;) {
+        size_t n = strcspn(at, ", ");
+        stax_op op = staxi_op_find(at, n);
+        if (n > 0 && (op == STAX_OP_NONE || staxi_op_info(op)->cls == STAXI_CLASS_REGION ||
+                      staxi_op_info(op)->cls == STAXI_CLASS_SOURCE || staxi_is_assign(op))) {
+            staxi_graph_fail(e->to, STAX_E_NAME, 0,
+                             STAXI_SAY("own: %s \"%N\": expected names of ops as `staxc ops` lists "
+                                       "them, but for inputs, assign and those that have regions"),
+                             op == STAX_OP_NONE ? "there is no op" : "a backend cannot keep", at,
+                             (int)(n < 60 ? n : 60));
+            return NULL;
+        }
+        own[n > 0 ? op : STAX_OP_NONE] = 1;
+        at += n + strspn(at + n, ", ");
+    }
+    return own;
+}
+
 /* What outputs and written states need, nodes from the last to the first. The rest is left out:
    nobody could see it. forms: the views that states are assigned through count too, as in a text.
    NULL without memory. */
@@ -19474,7 +19528,9 @@ static bool staxi_expand_graph(staxi_expander *e) {
         if (n->n_results && !live[n->first_value]) continue;
         e->place = n->place;
         e->origin = n->op;
-        if (!staxi_expand_fns[n->op](e, n, &e->map[n->first_value])) return false;
+        staxi_expand_fn expand =
+            e->own && e->own[n->op] ? staxi_expand_own : staxi_expand_fns[n->op];
+        if (!expand(e, n, &e->map[n->first_value])) return false;
         for (uint32_t i = 0; i < n->n_results; i++) { /* names help messages and printed kernels */
             uint32_t v = e->map[n->first_value + i];
             const char *name = e->from->values[n->first_value + i].name;
@@ -19516,10 +19572,10 @@ static bool staxi_decompose_states(staxi_expander *e) {
     return true;
 }
 
-/* The graph in basis ops; its outputs are followed by the new contents of every state that is
-   written. NULL without memory for the graph itself; a failure on the way is the new graph's
-   status, and noted on the context. */
-static stax_graph *staxi_decompose(const stax_graph *g) {
+/* The graph in basis ops, but for those of `own`, a list of names or NULL; its outputs are followed
+   by the new contents of every state that is written. NULL without memory for the graph itself; a
+   failure on the way is the new graph's status, and noted on the context. */
+static stax_graph *staxi_decompose(const stax_graph *g, const char *own) {
     staxi_expander e;
     staxi_fpenv old;
     stax_graph *to = stax_graph_new(g->ctx);
@@ -19537,6 +19593,7 @@ static stax_graph *staxi_decompose(const stax_graph *g) {
     }
     ok = ok && staxi_places_copy(to, g);
     e.map = (uint32_t *)staxi_arena_push(&to->arena, (g->n_values + 1) * sizeof *e.map, 4);
+    if (ok && own) ok = (e.own = staxi_own_ops(&e, own)) != NULL;
     ok = ok && e.map && staxi_decompose_inputs(&e) && staxi_expand_graph(&e) &&
          staxi_decompose_states(&e);
     staxi_fpenv_leave(&old);
@@ -21567,7 +21624,7 @@ STAXDEF stax_status stax_interpret(const stax_graph *graph, const stax_tensor *i
     if (status != STAX_OK) {
         staxi_context_note(ctx, status, why.n ? why.data : stax_status_text(status));
     } else {
-        basis = staxi_decompose(graph);
+        basis = staxi_decompose(graph, NULL);
         status = !basis ? STAX_E_MEMORY : stax_graph_status(basis);
         if (status == STAX_OK) status = staxi_interpret_basis(ctx, basis, inputs, outputs, symbols);
     }
@@ -22339,7 +22396,7 @@ static uint32_t staxi_rw_fold(staxi_rewriter *r, uint32_t v) {
     size_t bytes = (size_t)elements * staxi_dtype_bytes((stax_dtype)type.dtype);
     void *data = staxi_arena_push(&r->to->root->arena, bytes ? bytes : 8, STAX_ALIGN);
     stax_graph *one = data ? staxi_fold_graph(r, n, as_scalars) : NULL;
-    stax_graph *basis = one && stax_ok(one) ? staxi_decompose(one) : NULL;
+    stax_graph *basis = one && stax_ok(one) ? staxi_decompose(one, NULL) : NULL;
     ok = basis && stax_ok(basis);
     if (ok) {
         staxi_text why;
@@ -23959,7 +24016,7 @@ STAXDEF stax_graph *stax_rewrite(const stax_graph *g, const stax_rewrite_options
                            STAXI_SAY("rewriting: expected a whole graph, found a region"));
         return NULL;
     }
-    if (stax_ok(g) && o.basis) g = basis = staxi_decompose(g);
+    if (stax_ok(g) && o.basis) g = basis = staxi_decompose(g, o.own);
     if (g && stax_ok(g))
         out = staxi_rewrite(g, &o);
     else if (g)

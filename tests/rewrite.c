@@ -269,7 +269,7 @@ static int try_rule(const stax_rule *row, stax_dtype dtype, stax_dtype outer, st
     o.n_sets = 1;
     o.no_builtin = true;
     /* on the graph as built, and in basis ops */
-    if (whole_basis) basis = staxi_decompose(small);
+    if (whole_basis) basis = staxi_decompose(small, NULL);
     r = stax_rewrite(whole_basis ? basis : small, &o);
     if (!CHECK(r != NULL))
         printf("%s on %s: %s\n", row->name, staxi_dtype_name(dtype), stax_error(ctx));
@@ -284,7 +284,7 @@ static int try_rule(const stax_rule *row, stax_dtype dtype, stax_dtype outer, st
     size_t n = sizes[names];
     g = pattern_graph(row, dtype, outer, inner, constant, n, &names);
     if (CHECK(g != NULL)) {
-        if (whole_basis) basis = staxi_decompose(g);
+        if (whole_basis) basis = staxi_decompose(g, NULL);
         r = stax_rewrite(whole_basis ? basis : g, &o);
     }
     if (r) {
@@ -819,7 +819,7 @@ static void test_exercise_8(void) {
     float p[3] = {1, 2, 3}, q[3] = {1, 2, 3}, v[3] = {10, 20, 30}, right[2][3], wrong[2][3];
     stax_tensor in[2], out[2];
     stax_graph *g = parsed(text), *h = parsed(naive), *r = rewritten(g),
-               *basis = staxi_decompose(g), *b = rewritten(basis);
+               *basis = staxi_decompose(g, NULL), *b = rewritten(basis);
     /* the naive pass: equal right-hand sides are one value, whatever was assigned between them */
     char first[40], second[40];
     sscanf(strstr(text, "a = ") + 4, "%39[^\n]", first);
@@ -1107,7 +1107,7 @@ static void test_random_views(void) {
             }
         }
         stax_output(g, "y", v);
-        stax_graph *basis = stax_ok(g) ? staxi_decompose(g) : NULL,
+        stax_graph *basis = stax_ok(g) ? staxi_decompose(g, NULL) : NULL,
                    *r = basis ? rewritten(basis) : NULL, *again = r ? rewritten(r) : NULL;
         if (CHECK(again != NULL)) {
             int ok = same_results(g, r, (uint64_t)seed) && CHECK_INT(fired(again, ""), 0);
@@ -1202,6 +1202,23 @@ static void test_regions(void) {
  * ------------------------------------------------------------------------------------------------
  */
 
+/* Do two graphs give the same on the recipe's data: status, outputs, states? */
+static int same_on_sample(const recipe *r, const stax_graph *g, const stax_graph *other) {
+    static sample a, b;
+    int ok = CHECK(sample_make(&a, r, g, 0, 0) && sample_make(&b, r, g, 0, 0));
+    if (ok) {
+        stax_status want = stax_interpret(g, a.inputs, a.outputs);
+        ok = CHECK_INT(stax_interpret(other, b.inputs, b.outputs), want);
+        for (int k = 0; ok && want == STAX_OK && k < a.n_outputs; k++)
+            ok = CHECK(memcmp(a.out[k].data, b.out[k].data, a.out[k].bytes) == 0);
+        for (int k = 0; ok && want == STAX_OK && k < a.n_inputs; k++)
+            ok = CHECK(memcmp(a.in[k].data, b.in[k].data, a.in[k].bytes) == 0);
+    }
+    sample_free(&a);
+    sample_free(&b);
+    return ok;
+}
+
 /* Same results, a text that reads back, and a second rewriting finds nothing: it is a fixed point.
  */
 static int rewrite_holds(const stax_graph *g, const recipe *recipe_or_null) {
@@ -1224,19 +1241,7 @@ static int rewrite_holds(const stax_graph *g, const recipe *recipe_or_null) {
         ok = 0;
     }
     if (ok && recipe_or_null) {
-        static sample a, b;
-        ok = CHECK(sample_make(&a, recipe_or_null, g, 0, 0) &&
-                   sample_make(&b, recipe_or_null, g, 0, 0));
-        if (ok) {
-            stax_status want = stax_interpret(g, a.inputs, a.outputs);
-            ok = CHECK_INT(stax_interpret(back, b.inputs, b.outputs), want);
-            for (int k = 0; ok && want == STAX_OK && k < a.n_outputs; k++)
-                ok = CHECK(memcmp(a.out[k].data, b.out[k].data, a.out[k].bytes) == 0);
-            for (int k = 0; ok && want == STAX_OK && k < a.n_inputs; k++)
-                ok = CHECK(memcmp(a.in[k].data, b.in[k].data, a.in[k].bytes) == 0);
-        }
-        sample_free(&a);
-        sample_free(&b);
+        ok = same_on_sample(recipe_or_null, g, back);
     } else if (ok) {
         ok = same_results(g, r, 21) && same_results(g, back, 22);
     }
@@ -1269,6 +1274,89 @@ static void test_any_graph(void) {
         stax_graph_free(g);
     }
     CHECK(tried > 300);
+}
+
+/* ---- ops that a backend has itself (P 4.3)
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The ops of a graph that a backend may keep, as a list. */
+static void op_list(const stax_graph *g, char *list, size_t room) {
+    *list = 0;
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        const char *name = staxi_op_name((stax_op)n->op);
+        if (n->n_regions || n->op == STAX_OP_INPUT || n->op == STAX_OP_CONST ||
+            staxi_is_assign(n->op) || strlen(list) + strlen(name) + 3 > room)
+            continue;
+        strcat(strcat(list, *list ? ", " : ""), name);
+    }
+}
+
+static int has_states(const stax_graph *g) {
+    for (size_t k = 0; k < g->n_inputs; k++)
+        if (g->inputs[k].kind == STAXI_STATE) return 1;
+    return 0;
+}
+
+static stax_graph *decomposed(const stax_graph *g, const char *own) {
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = true;
+    o.own = own;
+    return stax_rewrite(g, &o);
+}
+
+static void test_own_ops(void) {
+    static char list[4000];
+    stax_graph *g = parsed(
+        "graph g(x: f16[n,4], w: f16[4]) {\n  s = softmax x {axis=1}\n"
+        "  l = layer_norm s, w {axes=[1], eps=1e-05}\n  y = clip l {min=0.0, max=2.0}\n"
+        "  return y\n}\n");
+    for (int k = 0; g && k < 4; k++) {
+        static const char *const owns[] = {NULL, "softmax", "softmax,layer_norm",
+                                           " layer_norm clip "};
+        stax_graph *r = decomposed(g, owns[k]);
+        if (!CHECK(r != NULL)) continue;
+        CHECK_INT(count_ops(r, "softmax"), k == 1 || k == 2);
+        CHECK_INT(count_ops(r, "layer_norm"), k >= 2);
+        CHECK_INT(count_ops(r, "clip"), k == 3);
+        CHECK((count_ops(r, "rsqrt") + count_ops(r, "sqrt") == 0) == (k >= 2));
+        same_results(g, r, 11);
+        stax_graph_free(r);
+    }
+    CHECK(g && !decomposed(g, "softmax, sofmax"));
+    CHECK(strstr(stax_error(ctx), "there is no op \"sofmax\"") != NULL);
+    CHECK(g && !decomposed(g, "while"));
+    CHECK(strstr(stax_error(ctx), "cannot keep \"while\"") != NULL);
+    stax_graph_free(g);
+    /* whatever is kept, the graph means the same, and all of it can be decomposed later; states are
+       left out, whose contents are outputs of a decomposed graph */
+    int tried = 0;
+    for (int k = 0; k < FEED_GRAPHS; k++) {
+        g = parsed(feed_graphs[k]);
+        op_list(g, list, sizeof list);
+        stax_graph *r = g && !has_states(g) ? decomposed(g, list) : NULL;
+        if (r && ++tried && !same_results(g, r, (uint64_t)k))
+            printf("own: %s\n%s\n", list, feed_graphs[k]);
+        CHECK(r || (g && has_states(g)));
+        stax_graph_free(r);
+        stax_graph_free(g);
+    }
+    for (uint64_t seed = 1000; seed < 1300; seed++) {
+        static recipe r;
+        int is_refused = 0;
+        recipe_make_sized(&r, seed, 0);
+        g = recipe_build(&r, ctx, &is_refused);
+        if (g && stax_ok(g) && !has_states(g) && ++tried) {
+            op_list(g, list, sizeof list);
+            stax_graph *d = decomposed(g, list);
+            if (!CHECK(d != NULL) || !same_on_sample(&r, g, d))
+                printf("seed %d: %s\n", (int)seed, stax_error(ctx));
+            stax_graph_free(d);
+        }
+        stax_graph_free(g);
+    }
+    CHECK(tried > 200);
 }
 
 /* ---- deep and large
@@ -1423,6 +1511,7 @@ int main(int argc, char **argv) {
     RUN(test_states);
     RUN(test_regions);
     RUN(test_any_graph);
+    RUN(test_own_ops);
     RUN(test_deep);
     RUN(test_time);
     stax_close(ctx);

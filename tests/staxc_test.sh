@@ -186,6 +186,11 @@ cp out traced.stax
 expect 0 "^graph g" print traced.stax
 expect 0 "^  c: f32.4. = quiet x$" print rules.stax --after=rewrite
 expect 2 "trace shows rewriting: expected --after=rewrite, found --after=parse" print rules.stax --trace
+printf 'graph g(x: f32[4]) {\n  y = softmax x {axis=0}; z = silu y; return z\n}\n' >own.stax
+expect 0 "softmax x {axis=0}" print own.stax --after=rewrite --own=softmax
+expect 0 "silu" print own.stax --after=rewrite --own=softmax,silu
+expect 1 "own: there is no op \"sofmax\": expected names of ops" print own.stax --after=rewrite --own=sofmax
+expect 2 "own: expected --after=rewrite, found --after=parse" print own.stax --own=softmax
 expect 0 "each firing of a rule" print --help
 printf 'graph g() {signed_zeros=false} {\n  c = const f32[2] {-0.0, 1.0}\n  b = barrier c\n  y = add b, 0.0\n  return y\n}\n' >zeros.stax
 expect 0 "note: --check: 1 zeros differ in sign, which signed_zeros=false allows" run zeros.stax --check

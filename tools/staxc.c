@@ -61,6 +61,7 @@ enum {
     X(SIZE,    "size",    "n=64,m=3",             RUN|BENCH|EXPORT, "size symbols; else from the files, else 16 clipped to the range")  \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
+    X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
     X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan, c and cuda are of the finished program")        \
     X(OF,      "of",      "VALUE",                GRAD,         "the scalar whose gradient is wanted")                                  \
     X(WRT,     "wrt",     "NAME,NAME",            GRAD,         "the inputs it is taken by")                                            \
@@ -1281,6 +1282,7 @@ static int print_graph(const tool *t, const stax_graph *g, bool rewritten, bool 
     stax_rewrite_options o;
     memset(&o, 0, sizeof o);
     o.basis = true;
+    o.own = t->given[OPT_OWN];
     if (t->given[OPT_TRACE]) o.trace.func = trace_line;
     stax_graph *basis = rewritten ? stax_rewrite(g, &o) : NULL;
     if (rewritten && !basis) return say_error(t, stax_error_status(t->ctx));
@@ -1306,6 +1308,8 @@ static int verb_print(tool *t) {
     if (t->given[OPT_TRACE] && strcmp(after, "rewrite") != 0)
         return fail(WRONG_USAGE,
                     "--trace shows rewriting: expected --after=rewrite, found --after=%s", after);
+    if (t->given[OPT_OWN] && strcmp(after, "rewrite") != 0)
+        return fail(WRONG_USAGE, "--own: expected --after=rewrite, found --after=%s", after);
     if (t->given[OPT_TRACE] && strcmp(emit, "text") != 0 && !dot)
         return fail(WRONG_USAGE,
                     "--trace shows rewriting: expected --emit=text or dot, found --emit=%s", emit);
