@@ -20629,7 +20629,8 @@ typedef struct staxi_frame {
     struct staxi_frame *outer;
     const int64_t *symbols;
     staxi_datum *values; /* by value id */
-    uint32_t *last_use;  /* by value id: the node after which it may go; n_nodes: keep it */
+    uint32_t *last_use;  /* by value id: the node after which it may go; n_nodes: keep it;  */
+    /* 0: nothing needs it                                                                  */
     stax_status status;
     staxi_text *why;
 } staxi_frame;
@@ -21433,22 +21434,37 @@ static bool staxi_eval_node(staxi_frame *f, uint32_t k, const staxi_datum *args)
     return staxi_eval_basis(f, n, r);
 }
 
-/* After which node may each value go? Outputs, states and nothing else stay. What a region captures
-   is used by the node of the region. */
+/* v is read by node k, and by none behind it that was asked before. */
+static void staxi_frame_use(staxi_frame *f, uint32_t v, size_t k) {
+    if (f->last_use[v] == 0) f->last_use[v] = (uint32_t)k;
+}
+
+/* Does a node's result lead to an output? The rest is not computed, as in compiled programs: what
+   decomposition does not need any more (the operand of isnan of integers) cannot fail either. */
+static bool staxi_frame_needs(const staxi_frame *f, const staxi_node *n) {
+    bool needed = false;
+    for (uint32_t i = 0; i < n->n_results; i++)
+        needed = needed || f->last_use[n->first_value + i] != 0;
+    return needed;
+}
+
+/* After which node may each value go? 0: nothing needs it. Outputs stay. What a region captures is
+   used by the node of the region. From the last node to the first. */
 static void staxi_frame_uses(staxi_frame *f) {
-    for (size_t k = 1; k < f->g->n_nodes; k++) {
+    for (size_t k = 0; k < f->g->n_outputs; k++)
+        staxi_frame_use(f, f->g->outputs[k].value, f->g->n_nodes);
+    for (size_t k = f->g->n_nodes; k-- > 1;) {
         const staxi_node *n = &f->g->nodes[k];
-        for (uint32_t i = 0; i < n->n_results; i++) f->last_use[n->first_value + i] = (uint32_t)k;
-        for (uint32_t i = 0; i < n->n_sources; i++) f->last_use[n->sources[i]] = (uint32_t)k;
+        if (!staxi_frame_needs(f, n)) continue;
+        for (uint32_t i = 0; i < n->n_results; i++) staxi_frame_use(f, n->first_value + i, k);
+        for (uint32_t i = 0; i < n->n_sources; i++) staxi_frame_use(f, n->sources[i], k);
         for (uint32_t i = 0; i < n->n_regions; i++) {
             for (size_t j = 0; j < n->regions[i]->n_inputs; j++) {
                 const staxi_input *in = &n->regions[i]->inputs[j];
-                if (in->kind == STAXI_CAPTURE) f->last_use[in->outer] = (uint32_t)k;
+                if (in->kind == STAXI_CAPTURE) staxi_frame_use(f, in->outer, k);
             }
         }
     }
-    for (size_t k = 0; k < f->g->n_outputs; k++)
-        f->last_use[f->g->outputs[k].value] = (uint32_t)f->g->n_nodes;
 }
 
 static void staxi_frame_drop_after(staxi_frame *f, uint32_t k) {
@@ -21502,6 +21518,7 @@ static stax_status staxi_frame_run(staxi_frame *f, const staxi_datum *args, stax
         staxi_frame_uses(f);
     }
     for (uint32_t k = 1; ok && k < f->g->n_nodes; k++) {
+        if (!staxi_frame_needs(f, &f->g->nodes[k])) continue;
         ok = staxi_eval_node(f, k, args);
         if (ok) staxi_frame_drop_after(f, k);
     }
@@ -21604,7 +21621,6 @@ static stax_status staxi_interpret_basis(stax_context *ctx, const stax_graph *ba
 
 STAXDEF stax_status stax_interpret(const stax_graph *graph, const stax_tensor *inputs,
                                    const stax_tensor *outputs) {
-    if (!graph) return STAX_E_ARGUMENT;
     if (!graph) return STAX_E_ARGUMENT;
     stax_context *ctx = graph->ctx;
     const stax_allocator *a = staxi_allocator_of(ctx);
