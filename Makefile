@@ -4,7 +4,7 @@
 #   make test      builds and runs all tests; the last line says "N passed, N failed"
 #   make staxc     the command-line tool
 #   make cross     exported programs on other architectures under emulators (Debian: installs what it needs
-#                  if it may); make test CROSS=1 does both
+#                  if it may); make test CROSS=1 does both, SANITIZE=1 the sanitizers too
 #   make fuzz      fuzzers (tests/fuzz), make long: long tests (tests/long); see README.md
 #   make format    clang-format, where it is installed
 #   make clean
@@ -24,7 +24,7 @@ EXAMPLES = hello softmax digits_knn blur text_form rewrite_rules export_demo
 EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(B)/examples/%)
 TESTS = $(notdir $(basename $(wildcard tests/*.c)))
 TEST_PROGRAMS = $(TESTS:%=$(B)/tests/%)
-TEST_SCRIPTS = $(filter-out tests/run.sh,$(wildcard tests/*.sh)) $(if $(CROSS),$(CROSS_SCRIPT))
+TEST_SCRIPTS = $(filter-out tests/run.sh,$(wildcard tests/*.sh)) $(if $(CROSS),$(CROSS_SCRIPT)) $(if $(SANITIZE),tests/long/sanitize.sh)
 CROSS_SCRIPT = tests/cross/cross.sh
 FUZZ_PROGRAMS = $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/*.c))
 LONG = $(notdir $(basename $(wildcard tests/long/*.c)))
@@ -49,7 +49,7 @@ examples: $(EXAMPLE_PROGRAMS)
 # A program that does not build is reported by run.sh as a failure, so make goes on here.
 test:
 	@-$(PARALLEL) staxc examples test-programs $(if $(CROSS),$(B)/cross/driver)
-	@$(if $(CROSS),LIMIT=1500) $(RUN) $(TEST_PROGRAMS) $(FUZZ_PROGRAMS) $(TEST_SCRIPTS)
+	@$(if $(CROSS)$(SANITIZE),LIMIT=1500) $(RUN) $(TEST_PROGRAMS) $(FUZZ_PROGRAMS) $(TEST_SCRIPTS)
 
 test-programs: $(TEST_PROGRAMS) $(FUZZ_PROGRAMS)
 

@@ -19479,7 +19479,7 @@ static const uint8_t *staxi_own_ops(staxi_expander *e, const char *names) {
         size_t n = strcspn(at, ", ");
         stax_op op = staxi_op_find(at, n);
         if (n > 0 && (op == STAX_OP_NONE || staxi_op_info(op)->cls == STAXI_CLASS_REGION ||
-                      staxi_op_info(op)->cls == STAXI_CLASS_SOURCE || staxi_is_assign(op))) {
+                      staxi_op_info(op)->cls == STAXI_CLASS_SOURCE || staxi_is_assign((int)op))) {
             staxi_graph_fail(e->to, STAX_E_NAME, 0,
                              STAXI_SAY("own: %s \"%N\": expected names of ops as `staxc ops` lists "
                                        "them, but for inputs, assign and those that have regions"),
@@ -23606,7 +23606,11 @@ static bool staxi_rw_step(staxi_rewriter *r, uint32_t v) {
         same = same && t == s;
         fails = fails || r->fails[t];
     }
-    if (!same) return (r->next[v] = staxi_rw_again(r, v)) != 0;
+    if (!same) {
+        now = staxi_rw_again(r, v); /* may move r->next, so it comes before the assignment */
+        r->next[v] = now;
+        return now != 0;
+    }
     r->fails[v] = fails || staxi_node_fails(r->to, n);
     if (staxi_rw_is_pure(r, n)) {
         now = staxi_rw_number_value(r, v);
@@ -30889,6 +30893,14 @@ static void staxi_put_word(staxi_text *t, int64_t i, const void *p, size_t bytes
                bytes == 8 ? "ull" : "u");
 }
 
+/* "[n] = {...};" */
+static void staxi_put_words(staxi_text *t, const void *data, int64_t n, size_t bytes) {
+    staxi_putf(t, "[%D] = {", n > 0 ? n : 1);
+    for (int64_t i = 0; i < n; i++)
+        staxi_put_word(t, i, (const char *)data + (size_t)i * bytes, bytes);
+    staxi_put(t, n > 0 ? "\n};\n" : "0};\n");
+}
+
 static void staxi_put_constants(staxi_emit *e, staxi_text *t) {
     for (uint32_t b = 1; b < e->p->n_buffers; b++) {
         const staxi_buffer *buf = &e->p->buffers[b];
@@ -30897,11 +30909,9 @@ static void staxi_put_constants(staxi_emit *e, staxi_text *t) {
         int64_t n = 1, c = 0;
         for (int d = 0; d < buf->rank; d++)
             if (staxi_ix_is_const(&e->p->ix, buf->dims[d], &c)) n *= c;
-        staxi_putf(t, "static const %s sx_const_%d_%U[%D] = {", staxi_word_type(size), e->program,
-                   (uint64_t)b, n > 0 ? n : 1);
-        for (int64_t i = 0; i < n; i++)
-            staxi_put_word(t, i, (const char *)buf->data + (size_t)i * size, size);
-        staxi_put(t, n > 0 ? "\n};\n" : "0};\n");
+        staxi_putf(t, "static const %s sx_const_%d_%U", staxi_word_type(size), e->program,
+                   (uint64_t)b);
+        staxi_put_words(t, buf->data, n, size);
     }
 }
 
@@ -31040,8 +31050,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     e->t = keep;
 }
 
-static void staxi_emit_free(staxi_emit *e) {
-    const stax_allocator *a = e->p->a;
+static void staxi_emit_free(staxi_emit *e, const stax_allocator *a) {
     staxi_free(a, e->deps, e->cap_deps * sizeof *e->deps);
     staxi_free(a, e->deps_known, e->cap_known);
     staxi_free(a, e->emitted, e->cap_emitted);
@@ -31097,9 +31106,8 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
     staxi_text body, before;
     bool vectors = false;
     memset(&e, 0, sizeof e);
-    const stax_allocator *a = programs[0]->s->p->a;
-    staxi_text_init(&body, a);
-    staxi_text_init(&before, a);
+    staxi_text_init(&body, out->a);
+    staxi_text_init(&before, out->a);
     for (int k = 0; k < n && !e.failed; k++) {
         staxi_emit_turn(&e, programs[k], k);
         staxi_put_constants(&e, &before);
@@ -31120,7 +31128,7 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
             no_memory = true;
     staxi_text_free(&body);
     staxi_text_free(&before);
-    staxi_emit_free(&e);
+    staxi_emit_free(&e, out->a);
     return no_memory ? STAX_E_MEMORY : failed ? STAX_E_INTERNAL : STAX_OK;
 }
 
@@ -33715,7 +33723,7 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
         if (!programs[made])
             s = graphs[made] ? stax_error_status(graphs[made]->root->ctx) : STAX_E_ARGUMENT;
     }
-    if (s != STAX_OK && !programs[made - 1]) made--;
+    if (made > 0 && s != STAX_OK && !programs[made - 1]) made--;
     staxi_text why;
     staxi_text_init(&why, made > 0 ? &programs[0]->ctx->allocator : NULL);
     if (s == STAX_OK && o.interpret) {
@@ -35667,6 +35675,8 @@ typedef struct staxi_exporter {
     const stax_program *p;
     const char *prefix;
     bool weights_in_file, is_static;
+    int64_t workspace_bytes; /* -1: it depends on sizes                                     */
+    uint8_t *in_workspace;   /* by cell of steps: it has memory there                       */
     staxi_text h, c, bin;
 } staxi_exporter;
 
@@ -35769,8 +35779,8 @@ static void staxi_export_header(staxi_exporter *x) {
                "    void *user;\n    int64_t slots; /* at most %s_SLOTS */\n} %s_exec;\n\n#define "
                "%s_SLOTS %D\n",
                n, n, n, n, x->p->threads);
-    if (x->p->constant_bytes >= 0) {
-        staxi_putf(t, "#define %s_WORKSPACE_BYTES %D\n", n, x->p->constant_bytes);
+    if (x->workspace_bytes >= 0) {
+        staxi_putf(t, "#define %s_WORKSPACE_BYTES %D\n", n, x->workspace_bytes);
     } else {
         staxi_putf(t, "%ssize_t %s_workspace_bytes(", linkage, n);
         staxi_put_symbol_parameters(t, g);
@@ -35809,11 +35819,8 @@ static void staxi_export_weights(staxi_exporter *x) {
             staxi_putn(&x->bin, (const char *)w->data, (size_t)n * size);
             continue;
         }
-        staxi_putf(&x->c, "static const %s sx_weight_%s[%D] = {", staxi_word_type(size),
-                   g->inputs[k].name, n > 0 ? n : 1);
-        for (int64_t i = 0; i < n; i++)
-            staxi_put_word(&x->c, i, (const char *)w->data + (size_t)i * size, size);
-        staxi_put(&x->c, n > 0 ? "\n};\n" : "0};\n");
+        staxi_putf(&x->c, "static const %s sx_weight_%s", staxi_word_type(size), g->inputs[k].name);
+        staxi_put_words(&x->c, w->data, n, size);
     }
 }
 
@@ -35854,14 +35861,95 @@ static void staxi_export_arguments(staxi_exporter *x) {
     staxi_putf(t, "    sizes[%U] = 0;\n", (uint64_t)s);
 }
 
-static void staxi_export_entry(staxi_exporter *x) {
+/* Entries of buffers[] and of sizes[]. */
+static size_t staxi_export_n_buffers(const staxi_exporter *x) {
+    const stax_graph *g = x->p->basis;
+    size_t n = g->n_inputs + x->p->n_outputs;
+    for (size_t k = 0; k < g->n_inputs; k++) n += staxi_is_written(&g->inputs[k]);
+    return n;
+}
+
+static size_t staxi_export_n_sizes(const staxi_exporter *x) {
+    const stax_graph *g = x->p->basis;
+    size_t n = g->n_symbols;
+    for (size_t k = 0; k < g->n_inputs; k++)
+        if (staxi_is_strided(&g->inputs[k])) n += g->values[g->inputs[k].value].type.rank;
+    return n;
+}
+
+/* The meaning of the numbers that a program or piece returns, which are moved up by `base`. */
+static void staxi_export_errors(const stax_program *p, uint64_t base, staxi_text *t) {
+    for (uint32_t k = 1; k < p->stages.n_stages; k++) {
+        const staxi_stage *st = &p->stages.stages[k];
+        if (st->kind == STAXI_STAGE_CHECK)
+            staxi_putf(t, "        case %U: return \"%s: an index is out of range\";\n", base + k,
+                       st->op_name);
+        else if (st->kind == STAXI_STAGE_REDUCE && st->combine >= STAXI_COMBINE_MAX)
+            staxi_putf(t, "        case %U: return \"%s: the axis is empty\";\n", base + k,
+                       st->op_name);
+    }
+    staxi_putf(t, "        case %U: return \"a size is negative\";\n", base + p->stages.n_stages);
+    staxi_putf(t, "        case %U: return \"pad: the axis is empty\";\n",
+               base + p->stages.n_stages + 1);
+}
+
+static uint64_t staxi_export_error_base(const staxi_steps *s, size_t piece) {
+    uint64_t base = 0;
+    for (size_t k = 0; k < piece; k++) base += s->pieces[k]->stages.n_stages + 1;
+    return base;
+}
+
+/* n0, n1, ... from sizes[], or from the parameters size_NAME. */
+static void staxi_put_size_names(const stax_graph *g, staxi_text *t, bool from_sizes) {
+    for (size_t k = 0; k < g->n_symbols; k++) {
+        staxi_putf(t, "    const int64_t n%U = ", (uint64_t)k);
+        if (from_sizes)
+            staxi_putf(t, "sizes[%U];\n", (uint64_t)k);
+        else
+            staxi_putf(t, "size_%s;\n", g->symbols[k].name);
+    }
+    for (size_t k = 0; k < g->n_symbols; k++) staxi_putf(t, "    (void)n%U;\n", (uint64_t)k);
+}
+
+/* Bytes of the workspace as a C expression. */
+static void staxi_put_workspace(const stax_program *p, const char *type, staxi_text *t) {
+    staxi_ix_pool *pool = (staxi_ix_pool *)(uintptr_t)&p->stages.ix;
+    staxi_putf(t, "(%s)(", type);
+    staxi_ix_print(pool, p->schedule.workspace, t, staxi_leaf_name, NULL, 1);
+    staxi_putf(t, ") + %D * (%s)(", p->threads, type);
+    staxi_ix_print(pool, p->schedule.row_bytes, t, staxi_leaf_name, NULL, 1);
+    staxi_put(t, ")");
+}
+
+static void staxi_export_workspace(staxi_exporter *x) {
     const stax_graph *g = x->p->basis;
     staxi_text *t = &x->c;
+    staxi_putf(t, "\n%ssize_t %s_workspace_bytes(", staxi_export_linkage(x), x->prefix);
+    staxi_put_symbol_parameters(t, g);
+    staxi_put(t, ") {\n");
+    if (x->p->steps) {
+        staxi_putf(t, "    int64_t sizes[%U], bytes[%U], need;\n", (uint64_t)g->n_symbols,
+                   (uint64_t)x->p->steps->n_cells);
+        for (size_t k = 0; k < g->n_symbols; k++)
+            staxi_putf(t, "    sizes[%U] = size_%s;\n", (uint64_t)k, g->symbols[k].name);
+        staxi_put(
+            t, "    need = sx_rooms(sizes, bytes);\n    return need < 0 ? 0 : (size_t)need;\n}\n");
+        return;
+    }
+    staxi_put_size_names(g, t, false);
+    staxi_put(t, "    return ");
+    staxi_put_workspace(x->p, "size_t", t);
+    staxi_put(t, ";\n}\n");
+}
+
+static void staxi_export_entry(staxi_exporter *x) {
+    staxi_text *t = &x->c;
     const char *n = x->prefix, *linkage = staxi_export_linkage(x);
+    const staxi_steps *steps = x->p->steps;
     staxi_putf(t, "\n%sint %s_call_on(const %s_exec *exec, ", linkage, n, n);
     staxi_put_parameters(x, t, true);
     staxi_putf(t, ") {\n    sx_exec x;\n    void *buffers[%U];\n    int64_t sizes[%U];\n",
-               (uint64_t)x->p->stages.n_args + 1, (uint64_t)x->p->stages.n_sizes + 1);
+               (uint64_t)staxi_export_n_buffers(x) + 1, (uint64_t)staxi_export_n_sizes(x) + 1);
     staxi_export_arguments(x);
     staxi_put(t,
               "    x.parallel_for = exec ? exec->parallel_for : 0;\n    x.user = exec ? exec->user "
@@ -35875,32 +35963,319 @@ static void staxi_export_entry(staxi_exporter *x) {
                ");\n}\n\n%sconst char *%s_error_text(int error) {\n    switch (error) {\n        "
                "case 0: return \"done\";\n",
                linkage, n);
-    for (uint32_t k = 1; k < x->p->stages.n_stages; k++)
-        if (x->p->stages.stages[k].kind == STAXI_STAGE_CHECK)
-            staxi_putf(t, "        case %U: return \"%s: an index is out of range\";\n",
-                       (uint64_t)k, x->p->stages.stages[k].op_name);
-        else if (x->p->stages.stages[k].kind == STAXI_STAGE_REDUCE &&
-                 x->p->stages.stages[k].combine >= STAXI_COMBINE_MAX)
-            staxi_putf(t, "        case %U: return \"%s: the axis is empty\";\n", (uint64_t)k,
-                       x->p->stages.stages[k].op_name);
-    staxi_putf(t, "        case %U: return \"a size is negative\";\n",
-               (uint64_t)x->p->stages.n_stages);
-    staxi_putf(t, "        case %U: return \"pad: the axis is empty\";\n",
-               (uint64_t)x->p->stages.n_stages + 1);
-    staxi_put(t, "        default: return \"unknown error\";\n    }\n}\n");
-    if (x->p->constant_bytes >= 0) return;
-    staxi_putf(t, "\n%ssize_t %s_workspace_bytes(", linkage, n);
-    staxi_put_symbol_parameters(t, g);
-    staxi_put(t, ") {\n");
-    for (size_t k = 0; k < g->n_symbols; k++)
-        staxi_putf(t, "    const int64_t n%U = size_%s;\n", (uint64_t)k, g->symbols[k].name);
-    for (size_t k = 0; k < g->n_symbols; k++) staxi_putf(t, "    (void)n%U;\n", (uint64_t)k);
-    staxi_ix_pool *pool = (staxi_ix_pool *)(uintptr_t)&x->p->stages.ix;
-    staxi_put(t, "    return (size_t)(");
-    staxi_ix_print(pool, x->p->schedule.workspace, t, staxi_leaf_name, NULL, 1);
-    staxi_putf(t, ") + %D * (size_t)(", x->p->threads);
-    staxi_ix_print(pool, x->p->schedule.row_bytes, t, staxi_leaf_name, NULL, 1);
-    staxi_put(t, ");\n}\n");
+    if (!steps) staxi_export_errors(x->p, 0, t);
+    for (size_t k = 0; steps && k < steps->n_pieces; k++)
+        staxi_export_errors(steps->pieces[k], staxi_export_error_base(steps, k), t);
+    staxi_put(t,
+              "        case -1: return \"a size is negative\";\n"
+              "        default: return \"unknown error\";\n    }\n}\n");
+    if (x->workspace_bytes < 0) staxi_export_workspace(x);
+}
+
+/* ---- exported steps: cells are places in the workspace, all of them at once; lists are statements
+ */
+
+static const char staxi_export_copies[] =
+    "\nstatic void sx_bytes(char *to, const char *from, int64_t n) {\n"
+    "    int64_t i;\n    for (i = 0; i < n; i++) to[i] = from[i];\n}\n\n"
+    "static void sx_strided(char *to, const int64_t *to_strides, const char *from, const int64_t "
+    "*from_strides,\n                       const int64_t *shape, int rank, int64_t size) {\n"
+    "    int64_t at[8] = {0, 0, 0, 0, 0, 0, 0, 0}, t, f;\n    int d;\n"
+    "    for (d = 0; d < rank; d++)\n        if (shape[d] == 0) return;\n    for (;;) {\n"
+    "        for (t = f = 0, d = 0; d < rank; d++) {\n            t += at[d] * to_strides[d];\n"
+    "            f += at[d] * from_strides[d];\n        }\n"
+    "        sx_bytes(to + t * size, from + f * size, size);\n"
+    "        for (d = rank; d-- > 0;) {\n            if (++at[d] < shape[d]) break;\n"
+    "            at[d] = 0;\n        }\n        if (d < 0) return;\n    }\n}\n";
+
+static void staxi_put_basis_size(const staxi_exporter *x, staxi_ix size) {
+    staxi_text *t = (staxi_text *)(uintptr_t)&x->c;
+    staxi_ix_print((staxi_ix_pool *)(uintptr_t)&x->p->basis->sizes, size, t, staxi_leaf_name, NULL,
+                   1);
+}
+
+static bool staxi_is_copied_in(const staxi_exporter *x, size_t input) {
+    return x->p->steps->is_kept[input] || x->p->basis->inputs[input].layout != STAXI_LAYOUT_ROW;
+}
+
+/* Which cells have memory in the workspace: those of lists, and copies of inputs. The others are
+   arguments, constants and entries. */
+static bool staxi_export_places(staxi_exporter *x) {
+    const staxi_steps *s = x->p->steps;
+    x->in_workspace = (uint8_t *)staxi_alloc(s->a, s->n_cells);
+    if (!x->in_workspace) return false;
+    memset(x->in_workspace, 0, s->n_cells);
+    for (size_t k = 0; k < x->p->basis->n_inputs; k++)
+        x->in_workspace[k + 1] = staxi_is_copied_in(x, k);
+    for (size_t l = 0; l < s->n_lists; l++)
+        for (uint32_t c = s->lists[l].cells; c; c = s->cells[c].next) x->in_workspace[c] = 1;
+    return true;
+}
+
+/* What sx_rooms gives, where no size is open; else -1. */
+static int64_t staxi_steps_room(const staxi_exporter *x) {
+    const staxi_steps *s = x->p->steps;
+    staxi_ix_pool *pool = (staxi_ix_pool *)(uintptr_t)&x->p->basis->sizes;
+    int64_t need = 0, most = 0, n = 0;
+    for (uint32_t c = 1; c < s->n_cells; c++) {
+        const staxi_type *type = s->cells[c].type;
+        int64_t bytes = (int64_t)staxi_dtype_bytes((stax_dtype)type->dtype);
+        for (int d = 0; d < type->rank; d++) {
+            if (!staxi_ix_is_const(pool, type->dims[d], &n)) return -1;
+            bytes = (int64_t)((uint64_t)bytes * (uint64_t)n);
+        }
+        if (x->in_workspace[c]) need += staxi_round_up(bytes);
+    }
+    for (size_t k = 0; k < s->n_pieces; k++) {
+        if (s->pieces[k]->constant_bytes < 0) return -1;
+        if (s->pieces[k]->constant_bytes > most) most = s->pieces[k]->constant_bytes;
+    }
+    return need + most;
+}
+
+/* sx_rooms: the bytes of every cell; gives what the cells and the pieces take, -1 for a negative
+   size. */
+static void staxi_export_rooms(staxi_exporter *x) {
+    const staxi_steps *s = x->p->steps;
+    staxi_ix_pool *pool = (staxi_ix_pool *)(uintptr_t)&x->p->basis->sizes;
+    staxi_text *t = &x->c;
+    staxi_put(t,
+              "\nstatic int64_t sx_rooms(const int64_t *sizes, int64_t *bytes) {\n"
+              "    int64_t need = 0, most = 0, n;\n    (void)sizes;\n");
+    staxi_put_size_names(x->p->basis, t, true);
+    staxi_put(t, "    bytes[0] = 0;\n");
+    for (uint32_t c = 1; c < s->n_cells; c++) {
+        const staxi_type *type = s->cells[c].type;
+        uint64_t known = staxi_dtype_bytes((stax_dtype)type->dtype);
+        int64_t n = 0;
+        for (int d = 0; d < type->rank; d++)
+            if (staxi_ix_is_const(pool, type->dims[d], &n)) known *= (uint64_t)n;
+        staxi_putf(t, "    bytes[%U] = %D;\n", (uint64_t)c, (int64_t)known);
+        for (int d = 0; d < type->rank; d++) {
+            if (staxi_ix_is_const(pool, type->dims[d], &n)) continue;
+            staxi_put(t, "    n = ");
+            staxi_put_basis_size(x, type->dims[d]);
+            staxi_putf(t,
+                       ";\n    if (n < 0) return -1;\n    bytes[%U] = "
+                       "(int64_t)((uint64_t)bytes[%U] * (uint64_t)n);\n",
+                       (uint64_t)c, (uint64_t)c);
+        }
+        if (x->in_workspace[c]) staxi_putf(t, "    need += (bytes[%U] + 63) & -64;\n", (uint64_t)c);
+    }
+    for (size_t k = 0; k < s->n_pieces; k++) {
+        staxi_put(t, "    n = ");
+        staxi_put_workspace(s->pieces[k], "int64_t", t);
+        staxi_put(t, ";\n    if (n > most) most = n;\n");
+    }
+    staxi_put(t, "    return need + most;\n}\n");
+}
+
+/* shape, row-major strides and the tensor's own strides of an input as arrays of a block. */
+static void staxi_put_input_strides(const staxi_exporter *x, size_t input) {
+    const stax_graph *g = x->p->basis;
+    const staxi_input *in = &g->inputs[input];
+    const staxi_type *type = &g->values[in->value].type;
+    staxi_text *t = (staxi_text *)(uintptr_t)&x->c;
+    size_t slot = g->n_symbols;
+    for (size_t k = 0; k < input; k++)
+        if (staxi_is_strided(&g->inputs[k])) slot += g->values[g->inputs[k].value].type.rank;
+    static const char *const names[] = {"shape", "row", "own"};
+    for (int part = 0; part < 3; part++) {
+        staxi_putf(t, "        const int64_t %s[] = {", names[part]);
+        for (int d = 0; d < type->rank; d++) {
+            if (part == 0) staxi_put_basis_size(x, type->dims[d]);
+            for (int j = d + 1; part == 1 && j < type->rank; j++) {
+                staxi_put_basis_size(x, type->dims[j]);
+                staxi_put(t, " * ");
+            }
+            if (part == 1) staxi_putc(t, '1');
+            if (part == 2 && staxi_is_strided(in)) {
+                staxi_putf(t, "sizes[%U]", (uint64_t)slot + (uint64_t)d);
+            } else if (part == 2) {
+                if (in->layout == STAXI_LAYOUT_EXACT)
+                    staxi_put_basis_size(x, staxi_size_ix(x->p->basis, in->strides[d]));
+                else
+                    staxi_putf(t, "row[%d]", d);
+            }
+            staxi_put(t, ", ");
+        }
+        staxi_put(t, "0};\n");
+    }
+}
+
+/* An input's tensor to its copy, or a state's new contents to its tensor. */
+static void staxi_put_input_copy(const staxi_exporter *x, size_t input, const char *to,
+                                 const char *to_strides, const char *from,
+                                 const char *from_strides) {
+    const staxi_type *type = &x->p->basis->values[x->p->basis->inputs[input].value].type;
+    staxi_text *t = (staxi_text *)(uintptr_t)&x->c;
+    staxi_put(t, "    {\n");
+    staxi_put_input_strides(x, input);
+    staxi_putf(t, "        sx_strided(%s, %s, %s, %s, shape, %d, %U);\n    }\n", to, to_strides,
+               from, from_strides, (int)type->rank,
+               (uint64_t)staxi_dtype_bytes((stax_dtype)type->dtype));
+}
+
+static void staxi_export_cells(staxi_exporter *x) {
+    const stax_program *p = x->p;
+    const staxi_steps *s = p->steps;
+    staxi_text *t = &x->c;
+    size_t n_in = p->basis->n_inputs;
+    for (uint32_t c = 1; c < s->n_cells; c++) {
+        char from[40];
+        if (c <= n_in + p->n_outputs) {
+            staxi_putf(t, "    m[%U] = (char *)buffers[%U];\n", (uint64_t)c, (uint64_t)c - 1);
+            if (!x->in_workspace[c]) continue;
+            staxi_format(from, sizeof from, "(char *)buffers[%U]", (uint64_t)c - 1);
+            staxi_put_input_copy(x, c - 1, "at", "row", from, "own");
+        }
+        if (s->cells[c].data)
+            staxi_putf(t, "    m[%U] = (char *)(uintptr_t)sx_cell_%U;\n", (uint64_t)c, (uint64_t)c);
+        else if (x->in_workspace[c])
+            staxi_putf(t, "    m[%U] = at;\n    at += (b[%U] + 63) & -64;\n", (uint64_t)c,
+                       (uint64_t)c);
+    }
+}
+
+static void staxi_put_copy(staxi_text *t, int depth, uint32_t to, uint32_t from) {
+    staxi_put_indent(t, depth);
+    staxi_putf(t, "sx_bytes(m[%U], m[%U], b[%U]);\n", (uint64_t)to, (uint64_t)from, (uint64_t)to);
+}
+
+static void staxi_export_list(staxi_exporter *x, uint32_t list, int depth);
+
+static void staxi_export_call(staxi_exporter *x, const staxi_step *step, int depth) {
+    staxi_text *t = &x->c;
+    for (uint32_t k = 0; k < step->n; k++) {
+        staxi_put_indent(t, depth);
+        staxi_putf(t, "a[%U] = m[%U];\n", (uint64_t)k, (uint64_t)step->cells[k]);
+    }
+    staxi_put_indent(t, depth);
+    staxi_putf(t, "e = sx_piece_%U(x, a, sizes, at);\n", (uint64_t)step->piece);
+    staxi_put_indent(t, depth);
+    staxi_putf(t, "if (e) return e + %U;\n", staxi_export_error_base(x->p->steps, step->piece));
+}
+
+/* A trip: its entries or its number, the body, and the cells change places. */
+static void staxi_export_loop(staxi_exporter *x, const staxi_step *step, int depth) {
+    staxi_text *t = &x->c;
+    const uint32_t *now = step->cells + step->n, *next = now + step->n;
+    bool counted = step->kind != STAXI_STEP_WHILE;
+    for (uint32_t k = 0; k < step->n; k++) staxi_put_copy(t, depth, now[k], step->cells[k]);
+    staxi_put_indent(t, depth);
+    staxi_putf(t, "int64_t i%d = 0, end%d = 0;\n", depth, depth);
+    staxi_put_indent(t, depth);
+    if (step->kind == STAXI_STEP_LOOP) {
+        staxi_putf(t, "sx_bytes((char *)&end%d, m[%U], 8);\n", depth, (uint64_t)step->cell);
+    } else if (step->kind == STAXI_STEP_EACH) {
+        staxi_putf(t, "end%d = ", depth);
+        staxi_put_basis_size(x, x->p->steps->cells[step->entries[0]].type->dims[0]);
+        staxi_put(t, ";\n");
+    } else {
+        staxi_putf(t, "(void)end%d;\n", depth);
+    }
+    staxi_put_indent(t, depth);
+    staxi_putf(t, counted ? "for (; i%d < end%d; i%d++) {\n" : "for (;; i%d++) {\n", depth, depth,
+               depth);
+    for (uint32_t k = 0; k < step->n_entries; k++) {
+        uint64_t whole = step->entries[2 * k], entry = step->entries[2 * k + 1];
+        staxi_put_indent(t, depth + 2);
+        staxi_putf(t, "m[%U] = b[%U] ? m[%U] + i%d * b[%U] : m[%U];\n", entry, entry, whole, depth,
+                   entry, whole);
+    }
+    if (step->kind == STAXI_STEP_LOOP) {
+        staxi_put_indent(t, depth + 2);
+        staxi_putf(t, "sx_bytes(m[%U], (const char *)&i%d, 8);\n", (uint64_t)step->counter, depth);
+    } else if (!counted) {
+        staxi_export_list(x, step->lists[0], depth + 2);
+        staxi_put_indent(t, depth + 2);
+        staxi_putf(t, "if (!*m[%U]) break;\n", (uint64_t)step->cell);
+    }
+    staxi_export_list(x, step->lists[1], depth + 2);
+    for (uint32_t k = 0; k < step->n; k++) {
+        staxi_put_indent(t, depth + 2);
+        staxi_putf(t, "{ char *keep%d = m[%U]; m[%U] = m[%U]; m[%U] = keep%d; }\n", depth,
+                   (uint64_t)now[k], (uint64_t)now[k], (uint64_t)next[k], (uint64_t)next[k], depth);
+    }
+    staxi_put_indent(t, depth);
+    staxi_put(t, "}\n");
+}
+
+/* Recursion: as deep as regions nest. */
+static void staxi_export_list(staxi_exporter *x, uint32_t list, int depth) {
+    staxi_text *t = &x->c;
+    for (const staxi_step *step = x->p->steps->lists[list].first; step; step = step->next) {
+        if (step->kind == STAXI_STEP_CALL) {
+            staxi_export_call(x, step, depth);
+        } else if (step->kind == STAXI_STEP_COPY) {
+            staxi_put_copy(t, depth, step->cells[1], step->cells[0]);
+        } else {
+            staxi_put_indent(t, depth);
+            if (step->kind == STAXI_STEP_COND) {
+                staxi_putf(t, "if (*m[%U]) {\n", (uint64_t)step->cell);
+                staxi_export_list(x, step->lists[0], depth + 2);
+                staxi_put_indent(t, depth);
+                staxi_put(t, "} else {\n");
+                staxi_export_list(x, step->lists[1], depth + 2);
+            } else {
+                staxi_put(t, "{\n");
+                staxi_export_loop(x, step, depth + 2);
+            }
+            staxi_put_indent(t, depth);
+            staxi_put(t, "}\n");
+        }
+    }
+}
+
+/* Outputs that were not made in their place, then the states. */
+static void staxi_export_results(staxi_exporter *x) {
+    const stax_program *p = x->p;
+    const stax_graph *g = p->basis;
+    staxi_text *t = &x->c;
+    for (size_t k = 0; k < g->n_outputs; k++) {
+        uint64_t cell = p->steps->results[k];
+        size_t state = k < p->n_outputs ? 0 : staxi_output_state(g, k);
+        uint64_t to = k < p->n_outputs ? g->n_inputs + k : state;
+        char from[24], target[40];
+        if (cell == to + 1 && (k < p->n_outputs || !staxi_is_copied_in(x, state))) continue;
+        staxi_format(from, sizeof from, "m[%U]", cell);
+        staxi_format(target, sizeof target, "(char *)buffers[%U]", to);
+        if (k < p->n_outputs || g->inputs[state].layout == STAXI_LAYOUT_ROW)
+            staxi_putf(t, "    sx_bytes(%s, %s, b[%U]);\n", target, from, cell);
+        else
+            staxi_put_input_copy(x, state, target, "own", from, "row");
+    }
+}
+
+/* The pieces are there already; what calls them. */
+static void staxi_export_steps(staxi_exporter *x) {
+    const staxi_steps *s = x->p->steps;
+    staxi_text *t = &x->c;
+    for (uint32_t c = 1; c < s->n_cells; c++) {
+        const staxi_type *type = s->cells[c].type;
+        int64_t n = 1, size = 0;
+        if (!s->cells[c].data) continue;
+        for (int d = 0; d < type->rank; d++)
+            if (staxi_ix_is_const(&x->p->basis->sizes, type->dims[d], &size)) n *= size;
+        size_t bytes = staxi_dtype_bytes((stax_dtype)type->dtype);
+        staxi_putf(t, "static const %s sx_cell_%U", staxi_word_type(bytes), (uint64_t)c);
+        staxi_put_words(t, s->cells[c].data, n, bytes);
+    }
+    staxi_put(t, staxi_export_copies);
+    staxi_export_rooms(x);
+    staxi_putf(
+        t,
+        "\n/* What depends on data is decided here. m: where the values are, b: their bytes. "
+        "*/\nstatic int sx_entry(const sx_exec *x, void *const *buffers, const int64_t "
+        "*sizes, void *workspace) {\n    char *m[%U], *at = (char *)workspace;\n    int64_t "
+        "b[%U];\n    void *a[%U];\n    int e = 0;\n    (void)a; (void)e; (void)x;\n",
+        (uint64_t)s->n_cells, (uint64_t)s->n_cells, (uint64_t)s->most_buffers + 1);
+    staxi_put_size_names(x->p->basis, t, true);
+    staxi_put(t, "    if (sx_rooms(sizes, b) < 0) return -1;\n");
+    staxi_export_cells(x);
+    staxi_export_list(x, 0, 2);
+    staxi_export_results(x);
+    staxi_put(t, "    return 0;\n}\n\n");
 }
 
 static bool staxi_is_identifier(const char *s) {
@@ -35966,11 +36341,32 @@ static void staxi_put_prefixed(staxi_text *t, const staxi_text *from, const char
     }
 }
 
+/* The kernels, with an entry for each piece: sx_piece_0, ..., or sx_entry. */
+static stax_status staxi_export_kernels(staxi_exporter *x, const char *types) {
+    enum { NAME = 32 };
+    stax_program *p = (stax_program *)(uintptr_t)x->p;
+    size_t n = p->steps ? p->steps->n_pieces : 1;
+    const stax_allocator *a = &p->ctx->allocator;
+    size_t bytes = (n + 1) * (sizeof(staxi_trees *) + sizeof(char *) + NAME);
+    staxi_trees **trees = (staxi_trees **)staxi_alloc(a, bytes);
+    const char **names = (const char **)(void *)(trees + n + 1);
+    char *text = (char *)(void *)(names + n + 1);
+    if (!trees) return STAX_E_MEMORY;
+    for (size_t k = 0; k < n; k++, text += NAME) {
+        stax_program *piece = p->steps ? p->steps->pieces[k] : p;
+        piece->stages.ix.no_memory = false; /* an earlier attempt may have run out of it */
+        trees[k] = &piece->trees;
+        names[k] = text;
+        staxi_format(text, NAME, p->steps ? "sx_piece_%U" : "sx_entry", (uint64_t)k);
+    }
+    stax_status s = staxi_emit_unit(trees, names, (int)n, types, &x->c);
+    staxi_free(a, (void *)trees, bytes);
+    return s;
+}
+
 static stax_status staxi_export_texts(staxi_exporter *x, staxi_text *why) {
     stax_program *p = (stax_program *)(uintptr_t)x->p;
     staxi_text types;
-    staxi_trees *trees = &p->trees;
-    const char *name = "sx_entry";
     staxi_text_init(&types, &p->ctx->allocator);
     staxi_putf(
         &types,
@@ -35979,15 +36375,17 @@ static stax_status staxi_export_texts(staxi_exporter *x, staxi_text *why) {
         "   at -O2 with gcc at any level, and with clang from -O1 on. */\n#include \"%s.h\"\n%s",
         x->prefix, STAX_VERSION_MAJOR, STAX_VERSION_MINOR, STAX_VERSION_PATCH, x->prefix,
         staxi_export_pragmas);
-    stax_status s =
-        types.failed ? STAX_E_MEMORY : staxi_emit_unit(&trees, &name, 1, types.data, &x->c);
+    stax_status s = types.failed ? STAX_E_MEMORY : staxi_export_kernels(x, types.data);
     staxi_text_free(&types);
+    if (s == STAX_OK && p->steps && !staxi_export_places(x)) s = STAX_E_MEMORY;
     if (s != STAX_OK) {
         staxi_put(why, "export: the program cannot be printed");
         return s;
     }
+    x->workspace_bytes = p->steps ? staxi_steps_room(x) : p->constant_bytes;
     staxi_export_weights(x);
     staxi_export_header(x);
+    if (p->steps) staxi_export_steps(x);
     staxi_export_entry(x);
     staxi_put(&x->c, "#if defined(__GNUC__)\n#pragma GCC diagnostic pop\n#endif\n");
     if (x->is_static && !x->c.failed) {
@@ -36007,12 +36405,12 @@ static stax_status staxi_export_check(const stax_program *p, const char *prefix,
                    prefix ? prefix : "");
         return STAX_E_ARGUMENT;
     }
-    if (p->steps) {
-        staxi_put(why,
-                  "export: a graph with cond, while or loop, map or scan cannot be exported yet");
-        return STAX_E_NOT_BUILT;
-    }
-    if (!p->planned || p->stages.status != STAX_OK) {
+    bool planned =
+        p->steps ? p->steps->status == STAX_OK : p->planned && p->stages.status == STAX_OK;
+    for (size_t k = 0; p->steps && k < p->steps->n_pieces; k++)
+        planned = planned && p->steps->pieces[k]->planned &&
+                  p->steps->pieces[k]->stages.status == STAX_OK;
+    if (!planned) {
         staxi_put(why, "export: the program is interpreted, there is no C to write");
         return STAX_E_NOT_BUILT;
     }
@@ -36044,7 +36442,6 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
     if (s == STAX_OK) { /* emission adds expressions to the program's pools: one at a time */
         stax_program *own = (stax_program *)(uintptr_t)p;
         staxi_mutex_lock(&own->mutex);
-        own->stages.ix.no_memory = false; /* an earlier attempt may have run out of it */
         s = staxi_export_texts(&x, &why);
         staxi_mutex_unlock(&own->mutex);
     }
@@ -36062,6 +36459,7 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
     staxi_text_free(&x.h);
     staxi_text_free(&x.c);
     staxi_text_free(&x.bin);
+    if (x.in_workspace) staxi_free(p->steps->a, x.in_workspace, p->steps->n_cells);
     return s;
 }
 

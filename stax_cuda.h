@@ -2167,7 +2167,7 @@ static size_t staxi_cuda_args_count(const staxi_stages *p) {
 }
 
 static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
-    staxi_emit_free(&u->e);
+    staxi_emit_free(&u->e, u->a);
     staxi_free(u->a, u->launches, u->cap_launches * sizeof *u->launches);
     staxi_free(u->a, u->holds, u->cap_holds * sizeof *u->holds);
 }
