@@ -2102,6 +2102,7 @@ static void recipe_palette(recipe *r) {
             y->hi = dice_chance(d, 40)
                         ? INT64_MAX
                         : (y->first > y->second ? y->first : y->second) + dice_below(d, 3);
+            if (y->hi == y->lo) y->hi++; /* a known size would be folded, and met by numbers */
             extent *e = &r->extents[r->n_extents];
             e->kind = EXTENT_SYMBOL;
             e->a = number(k);
