@@ -1,9 +1,9 @@
 /* stax.h - v0.1.0 - a tensor compiler in one C99 file.                       Licence: end of file.
 
-   PROMISES      One file, no dependency. The same bits everywhere: compiled code gives the bits of the
-                 reference interpreter, with any fusion, thread count, compiler, optimisation level and
-                 instruction set. Near the machine's limit. It explains itself. It never lies: a wrong
-                 program gets a message that says what, where, expected, found.
+   PROMISES      One file, no dependency. The same bits everywhere: compiled code gives the bits of
+   the reference interpreter, with any fusion, thread count, compiler, optimisation level and
+                 instruction set. Near the machine's limit. It explains itself. It never lies: a
+   wrong program gets a message that says what, where, expected, found.
 
    QUICK START   In one C file of your program:
                      #define STAX_IMPLEMENTATION
@@ -27,17 +27,17 @@
        if (stax_run(p, in, out) != STAX_OK) puts(stax_error(ctx));
        stax_program_free(p); stax_graph_free(g); stax_close(ctx);
 
-   DOES NOT      start threads you did not ask for, print, call abort() or exit(), touch the network,
-                 or keep hidden global state.
+   DOES NOT      start threads you did not ask for, print, call abort() or exit(), touch the
+   network, or keep hidden global state.
 
-   ERRORS        A builder call on bad input returns the none value and the graph keeps the reason; later
-                 calls pass it on. So check stax_ok(g) once, or let stax_compile fail. Functions that can
+   ERRORS        A builder call on bad input returns the none value and the graph keeps the reason;
+   later calls pass it on. So check stax_ok(g) once, or let stax_compile fail. Functions that can
                  fail return a stax_status or NULL; stax_error(ctx) is the newest message.
 
    THREADS       A context and a program may be shared by threads; a graph belongs to one thread.
 
-   MEMORY        All of it goes through stax_options.allocator. A graph owns its values; a program owns
-                 what it needs and outlives its graph; tensors are always the caller's memory.
+   MEMORY        All of it goes through stax_options.allocator. A graph owns its values; a program
+   owns what it needs and outlives its graph; tensors are always the caller's memory.
 
    CONFIGURE     Define before the include, the same in every file:
        STAX_STATIC         all functions are static; any number of copies in one program
@@ -53,7 +53,8 @@
        public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>interpreter
-                  >>rewrite >>queries >>stages >>schedule >>loops >>prelude >>emit >>toolchain
+                  >>rewrite >>queries >>stages >>schedule >>plan >>loops >>prelude >>emit
+   >>toolchain
                   >>program >>steps >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
@@ -1160,11 +1161,18 @@ STAXDEF stax_status stax_rebind(stax_program *p, const char *name, const stax_te
 /* The reference interpreter; params count as inputs here, in order of declaration. */
 STAXDEF stax_status stax_interpret(const stax_graph *g, const stax_tensor *inputs, const stax_tensor *outputs);
 
-/* What a program is, as text; free with stax_free. LOOPS, PLAN, SCHEDULE, STAGES and C exist for
+/* What a program is, as text; free with stax_free. LOOPS, PLAN, PLAN_SVG (a picture of the
+   workspace: what lies where, from which kernel to which), SCHEDULE, STAGES and C exist for
    compiled programs. */
 typedef enum stax_report {
-    STAX_REPORT_C, STAX_REPORT_LOOPS, STAX_REPORT_PLAN, STAX_REPORT_SCHEDULE, STAX_REPORT_STAGES,
-    STAX_REPORT_EXPLAIN, STAX_REPORT_EXPLAIN_JSON
+    STAX_REPORT_C,
+    STAX_REPORT_LOOPS,
+    STAX_REPORT_PLAN,
+    STAX_REPORT_SCHEDULE,
+    STAX_REPORT_STAGES,
+    STAX_REPORT_EXPLAIN,
+    STAX_REPORT_EXPLAIN_JSON,
+    STAX_REPORT_PLAN_SVG
 } stax_report;
 STAXDEF char *stax_program_report(const stax_program *p, stax_report what);
 
@@ -24285,6 +24293,7 @@ typedef struct staxi_buffer {
     bool is_output, is_state;
     uint32_t slot;                /* ARG: position in the call's buffers                     */
     uint32_t first_use, last_use; /* kernels, for the plan                                 */
+    uint32_t host;                /* it lies where this one did, which died as it was made   */
     staxi_ix bytes, offset;       /* ROOT and ROW: size (a multiple of STAX_ALIGN), place    */
 } staxi_buffer;
 
@@ -26005,6 +26014,8 @@ typedef struct staxi_fusion {
     const char *why;
 } staxi_fusion;
 
+enum { STAXI_PLAN_RULES = 5 };
+
 typedef struct staxi_schedule {
     staxi_stages *p;
     staxi_kernel *kernels;
@@ -26025,6 +26036,9 @@ typedef struct staxi_schedule {
     size_t n_fusions, cap_fusions; /* decisions, for explain       */
     uint32_t *run_order;           /* kernels in order             */
     staxi_ix workspace, row_bytes; /* ROOT part; bytes of one slot */
+    double peaks[STAXI_PLAN_RULES], least_bytes; /* estimates: of each order tried, -1: it was not;
+                                                    and what is alive at least (D 7.5) */
+    uint8_t plan_rule; /* the order that was taken                       */
 } staxi_schedule;
 
 /* ---- reading the expressions of the stages ---- */
@@ -26745,87 +26759,6 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     return true;
 }
 
-/* Topological order of the kernels, checks as early as possible, else the order of opening. */
-static bool staxi_order_kernels(staxi_schedule *s) {
-    staxi_stages *p = s->p;
-    uint32_t done = 0;
-    s->run_order =
-        (uint32_t *)staxi_arena_push(&p->arena, (s->n_kernels + 1) * sizeof(uint32_t), 4);
-    uint8_t *ready = (uint8_t *)staxi_arena_push(&p->arena, s->n_kernels + 1, 1);
-    if (!s->run_order || !ready) return false;
-    while (done + 1 < s->n_kernels) {
-        memset(ready, 1, s->n_kernels);
-        for (size_t u = 0; u < s->n_uses; u++) {
-            uint32_t r = p->stages[s->uses[u].stage].kernel, w = p->stages[s->uses[u].ref].kernel;
-            if (r != w && !s->kernels[w].order) ready[r] = 0;
-        }
-        for (size_t o = 0; o < s->n_orders; o++) {
-            uint32_t r = p->stages[s->orders[o].after].kernel,
-                     w = p->stages[s->orders[o].before].kernel;
-            if (r != w && !s->kernels[w].order) ready[r] = 0;
-        }
-        uint32_t pick = 0;
-        for (uint32_t K = (uint32_t)s->n_kernels - 1; K >= 1; K--) {
-            if (s->kernels[K].order || !ready[K]) continue;
-            bool check = s->mode[s->kernels[K].first_stage] == STAXI_MODE_CHECK;
-            bool best_check = pick && s->mode[s->kernels[pick].first_stage] == STAXI_MODE_CHECK;
-            if (!pick || check || !best_check) pick = K;
-        }
-        if (!pick)
-            return staxi_stages_fail(p, STAX_E_INTERNAL,
-                                     "kernels depend on each other in a circle") == STAX_OK;
-        s->run_order[done++] = pick;
-        s->kernels[pick].order = done;
-    }
-    return true;
-}
-
-/* ROOT buffers: lifetimes in kernels, then the first free place that is provably large enough. */
-static bool staxi_plan_memory(staxi_schedule *s) {
-    staxi_stages *p = s->p;
-    for (uint32_t k = 1; k < p->n_stages; k++) {
-        uint32_t b = p->stages[k].buffer, o = s->kernels[p->stages[k].kernel].order;
-        if (!b) continue;
-        if (!p->buffers[b].first_use || o < p->buffers[b].first_use) p->buffers[b].first_use = o;
-        if (o > p->buffers[b].last_use) p->buffers[b].last_use = o;
-    }
-    for (size_t u = 0; u < s->n_uses; u++) {
-        uint32_t b = p->stages[s->uses[u].ref].buffer,
-                 o = s->kernels[p->stages[s->uses[u].stage].kernel].order;
-        if (b && o > p->buffers[b].last_use) p->buffers[b].last_use = o;
-    }
-    s->workspace = staxi_ix_const(&p->ix, 0);
-    uint32_t *placed = (uint32_t *)staxi_arena_push(&p->arena, p->n_buffers * sizeof(uint32_t), 4);
-    if (!placed) return false;
-    uint32_t n_placed = 0;
-    for (uint32_t o = 1; o < s->n_kernels; o++)
-        for (uint32_t b = 1; b < p->n_buffers; b++) {
-            staxi_buffer *buf = &p->buffers[b];
-            if (buf->scope != STAXI_SCOPE_ROOT || buf->first_use != o) continue;
-            uint32_t host = 0;
-            for (uint32_t i = 0; i < n_placed && !host;
-                 i++) { /* a place whose owners are all dead */
-                staxi_buffer *h = &p->buffers[placed[i]];
-                bool free_now = true;
-                for (uint32_t j = 0; j < n_placed; j++)
-                    if (p->buffers[placed[j]].offset == h->offset &&
-                        p->buffers[placed[j]].last_use >= o)
-                        free_now = false;
-                if (free_now && h->bytes &&
-                    staxi_ix_is_true(p, staxi_ix_le(&p->ix, buf->bytes, h->bytes)))
-                    host = placed[i];
-            }
-            if (host) {
-                buf->offset = p->buffers[host].offset;
-            } else {
-                buf->offset = s->workspace;
-                s->workspace = staxi_ix_add(&p->ix, s->workspace, buf->bytes);
-            }
-            placed[n_placed++] = b;
-        }
-    return s->workspace != 0 && s->row_bytes != 0;
-}
-
 static void staxi_schedule_free(staxi_schedule *s) {
     const stax_allocator *a = s->p->a;
     for (size_t k = 1; k < s->n_kernels; k++)
@@ -26835,6 +26768,642 @@ static void staxi_schedule_free(staxi_schedule *s) {
     staxi_free(a, s->loads, s->cap_loads * sizeof *s->loads);
     staxi_free(a, s->orders, s->cap_orders * sizeof *s->orders);
     staxi_free(a, s->fusions, s->cap_fusions * sizeof *s->fusions);
+}
+
+/* ========================================================================================= >>plan
+   MEMORY PLAN  when each kernel runs and where each intermediate lies (7.5).
+   In:  kernels, and the stages that say which buffers they touch.   Out: the order of the kernels;
+   offsets in the workspace. A buffer is alive from the first kernel that touches it to the last.
+   What is alive while one kernel runs lies side by side, so the greatest sum of that over time
+   (D 7.5) is a lower bound of the workspace for an order. To find the order of least peak is
+   NP-complete (P 7.4): a few orders are tried, all deterministic, and the one of the least
+   estimated peak is taken, the earlier one where they are equal; up to STAXI_PLAN_EXACT kernels the
+   best of all is found by going through the sets of kernels that may have run. Then a result takes
+   over the place of an operand that dies as it is made, where each element is read where it is
+   written; and places are given to the largest first, each in the tightest gap between those that
+   are alive with it. Symbols count as 1024 in estimates. A buffer whose size depends on them takes
+   a place that is provably large enough, or a new one behind all others. */
+
+enum {
+    STAXI_PLAN_EXACT = 14,   /* kernels for which all orders are looked at                        */
+    STAXI_PLAN_MOST = 4096,  /* kernels for which any other order than the built one is           */
+    STAXI_PLAN_BLOCKS = 1024 /* blocks that are placed by size                                    */
+};
+
+typedef struct staxi_planner {
+    staxi_schedule *s;
+    staxi_stages *p;
+    uint32_t n;                      /* kernels are 1 .. n - 1                                 */
+    uint32_t *first_before, *before; /* by kernel: those that must have ended                  */
+    uint32_t *first_after, *after;   /* by kernel: those that wait for it                      */
+    uint32_t *first_touch, *touch;   /* by kernel: the buffers of the workspace that it touches */
+    uint32_t *touches;               /* by buffer: how many kernels touch it                   */
+    double *bytes;                   /* by buffer: estimate                                    */
+    uint32_t *waits, *left, *order;  /* of the order being made: by kernel, predecessors to come;
+                                        by buffer, kernels to come; the kernels so far         */
+    double *key;                     /* by kernel: what an order goes by                       */
+    uint32_t *ready, n_ready;        /* those that can run, in by_key as a heap                */
+} staxi_planner;
+
+static bool staxi_kernel_is_check(const staxi_schedule *s, uint32_t K) {
+    return s->mode[s->kernels[K].first_stage] == STAXI_MODE_CHECK;
+}
+
+/* ---- what waits for what, and what touches what ---- */
+
+/* Pairs of numbers, `of` in the upper half. */
+typedef struct staxi_pairs {
+    uint64_t *at;
+    size_t n, cap;
+} staxi_pairs;
+
+static bool staxi_pairs_add(const staxi_planner *q, staxi_pairs *l, uint32_t of, uint32_t what) {
+    if (!staxi_grow(q->p->a, (void **)&l->at, &l->cap, l->n + 1, sizeof *l->at)) return false;
+    l->at[l->n++] = (uint64_t)of << 32 | what;
+    return true;
+}
+
+static int staxi_pairs_compare(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* list[first[of]] .. list[first[of + 1] - 1]: what belongs to `of`, rising, each once. */
+static bool staxi_pairs_group(const staxi_planner *q, staxi_pairs *l, uint32_t **first,
+                              uint32_t **list) {
+    uint32_t n = 0, of = 0;
+    *first = (uint32_t *)staxi_arena_push(&q->p->arena, (q->n + 1) * sizeof(uint32_t), 4);
+    *list = (uint32_t *)staxi_arena_push(&q->p->arena, (l->n + 1) * sizeof(uint32_t), 4);
+    if (!*first || !*list) return false;
+    if (l->n) qsort(l->at, l->n, sizeof *l->at, staxi_pairs_compare);
+    for (size_t k = 0; k < l->n; k++) {
+        if (k > 0 && l->at[k] == l->at[k - 1]) continue;
+        while (of < (uint32_t)(l->at[k] >> 32)) (*first)[++of] = n;
+        (*list)[n++] = (uint32_t)l->at[k];
+    }
+    while (of < q->n) (*first)[++of] = n;
+    return true;
+}
+
+static bool staxi_plan_wait(const staxi_planner *q, staxi_pairs *l, uint32_t before,
+                            uint32_t after) {
+    uint32_t w = q->p->stages[before].kernel, r = q->p->stages[after].kernel;
+    return w == r || (staxi_pairs_add(q, &l[0], r, w) && staxi_pairs_add(q, &l[1], w, r));
+}
+
+static bool staxi_plan_touch(const staxi_planner *q, staxi_pairs *l, uint32_t kernel, uint32_t b) {
+    return !b || q->p->buffers[b].scope != STAXI_SCOPE_ROOT || staxi_pairs_add(q, l, kernel, b);
+}
+
+static double staxi_bytes_guess(staxi_stages *p, const staxi_buffer *b) {
+    double bytes = (double)staxi_dtype_bytes((stax_dtype)b->dtype);
+    int64_t known = 0;
+    if (staxi_ix_is_const(&p->ix, b->bytes, &known)) return (double)known;
+    for (int d = 0; d < b->rank; d++) bytes *= staxi_extent_guess(p, b->dims[d]);
+    return bytes;
+}
+
+static bool staxi_plan_read(staxi_planner *q) {
+    staxi_schedule *s = q->s;
+    staxi_stages *p = q->p;
+    staxi_pairs l[3];
+    bool ok = true;
+    memset(l, 0, sizeof l);
+    for (size_t u = 0; ok && u < s->n_uses; u++)
+        ok = staxi_plan_wait(q, l, s->uses[u].ref, s->uses[u].stage) &&
+             staxi_plan_touch(q, &l[2], p->stages[s->uses[u].stage].kernel,
+                              p->stages[s->uses[u].ref].buffer);
+    for (size_t o = 0; ok && o < s->n_orders; o++)
+        ok = staxi_plan_wait(q, l, s->orders[o].before, s->orders[o].after);
+    for (uint32_t k = 1; ok && k < p->n_stages; k++)
+        ok = staxi_plan_touch(q, &l[2], p->stages[k].kernel, p->stages[k].buffer);
+    ok = ok && staxi_pairs_group(q, &l[0], &q->first_before, &q->before) &&
+         staxi_pairs_group(q, &l[1], &q->first_after, &q->after) &&
+         staxi_pairs_group(q, &l[2], &q->first_touch, &q->touch);
+    for (int k = 0; k < 3; k++) staxi_free(p->a, l[k].at, l[k].cap * sizeof *l[k].at);
+    if (!ok) return false;
+    for (uint32_t t = 0; t < q->first_touch[q->n]; t++) q->touches[q->touch[t]]++;
+    for (uint32_t b = 1; b < p->n_buffers; b++)
+        if (q->touches[b]) q->bytes[b] = staxi_bytes_guess(p, &p->buffers[b]);
+    return true;
+}
+
+/* ---- orders ---- */
+
+/* What kernel K takes when it starts, and what is given back when it has ended. */
+static void staxi_plan_change(const staxi_planner *q, uint32_t K, double *takes, double *gives) {
+    *takes = *gives = 0;
+    for (uint32_t t = q->first_touch[K]; t < q->first_touch[K + 1]; t++) {
+        uint32_t b = q->touch[t];
+        if (q->left[b] == q->touches[b]) *takes += q->bytes[b];
+        if (q->left[b] == 1) *gives += q->bytes[b];
+    }
+}
+
+static void staxi_plan_begin(staxi_planner *q) {
+    for (uint32_t K = 1; K < q->n; K++) q->waits[K] = q->first_before[K + 1] - q->first_before[K];
+    memcpy(q->left, q->touches, q->p->n_buffers * sizeof *q->left);
+}
+
+static void staxi_plan_run(staxi_planner *q, uint32_t K) {
+    for (uint32_t t = q->first_touch[K]; t < q->first_touch[K + 1]; t++) q->left[q->touch[t]]--;
+    for (uint32_t a = q->first_after[K]; a < q->first_after[K + 1]; a++) q->waits[q->after[a]]--;
+}
+
+/* The estimated peak of q->order. */
+static double staxi_plan_peak(staxi_planner *q) {
+    double alive = 0, peak = 0, takes, gives;
+    staxi_plan_begin(q);
+    for (uint32_t k = 0; k + 1 < q->n; k++) {
+        staxi_plan_change(q, q->order[k], &takes, &gives);
+        alive += takes;
+        if (alive > peak) peak = alive;
+        alive -= gives;
+        staxi_plan_run(q, q->order[k]);
+    }
+    return peak;
+}
+
+/* Checks come before all others: what they guard does not wait for them. Then the least key. */
+static bool staxi_plan_sooner(const staxi_planner *q, uint32_t K, uint32_t than) {
+    bool check = staxi_kernel_is_check(q->s, K), other = staxi_kernel_is_check(q->s, than);
+    if (check != other) return check;
+    if (q->key[K] < q->key[than] || q->key[K] > q->key[than]) return q->key[K] < q->key[than];
+    return K < than;
+}
+
+static void staxi_heap_put(staxi_planner *q, uint32_t K) {
+    uint32_t at = q->n_ready++;
+    for (; at > 0 && staxi_plan_sooner(q, K, q->ready[(at - 1) / 2]); at = (at - 1) / 2)
+        q->ready[at] = q->ready[(at - 1) / 2];
+    q->ready[at] = K;
+}
+
+static uint32_t staxi_heap_take(staxi_planner *q) {
+    uint32_t first = q->ready[0], last = q->ready[--q->n_ready], at = 0;
+    for (uint32_t child = 1; child < q->n_ready; child = 2 * at + 1) {
+        if (child + 1 < q->n_ready && staxi_plan_sooner(q, q->ready[child + 1], q->ready[child]))
+            child++;
+        if (!staxi_plan_sooner(q, q->ready[child], last)) break;
+        q->ready[at] = q->ready[child];
+        at = child;
+    }
+    q->ready[at] = last;
+    return first;
+}
+
+/* Of those that can run, the one with the least key. False: they wait for each other. */
+static bool staxi_plan_by_key(staxi_planner *q) {
+    uint32_t done = 0;
+    q->n_ready = 0;
+    staxi_plan_begin(q);
+    for (uint32_t K = 1; K < q->n; K++)
+        if (!q->waits[K]) staxi_heap_put(q, K);
+    while (q->n_ready > 0) {
+        uint32_t K = q->order[done++] = staxi_heap_take(q);
+        staxi_plan_run(q, K);
+        for (uint32_t a = q->first_after[K]; a < q->first_after[K + 1]; a++)
+            if (!q->waits[q->after[a]]) staxi_heap_put(q, q->after[a]);
+    }
+    return done + 1 == q->n;
+}
+
+static bool staxi_plan_built(staxi_planner *q) {
+    for (uint32_t K = 1; K < q->n; K++) q->key[K] = K;
+    return staxi_plan_by_key(q);
+}
+
+/* Of those that can run, the one that takes least when it starts, then leaves least behind. */
+static bool staxi_plan_least(staxi_planner *q) {
+    uint32_t done = 0;
+    q->n_ready = 0;
+    staxi_plan_begin(q);
+    for (uint32_t K = 1; K < q->n; K++)
+        if (!q->waits[K]) q->ready[q->n_ready++] = K;
+    while (q->n_ready > 0) {
+        uint32_t best = 0;
+        double least = 0, left = 0, takes, gives;
+        for (uint32_t k = 0; k < q->n_ready; k++) {
+            uint32_t K = q->ready[k];
+            if (staxi_kernel_is_check(q->s, K)) {
+                best = k;
+                break;
+            }
+            staxi_plan_change(q, K, &takes, &gives);
+            if (k > 0 && (takes > least || (takes >= least && takes - gives > left) ||
+                          (takes >= least && takes - gives >= left && K > q->ready[best])))
+                continue;
+            best = k;
+            least = takes;
+            left = takes - gives;
+        }
+        uint32_t K = q->order[done++] = q->ready[best];
+        q->ready[best] = q->ready[--q->n_ready];
+        staxi_plan_run(q, K);
+        for (uint32_t a = q->first_after[K]; a < q->first_after[K + 1]; a++)
+            if (!q->waits[q->after[a]]) q->ready[q->n_ready++] = q->after[a];
+    }
+    return done + 1 == q->n;
+}
+
+/* In the order in which they could run first: whose last predecessor ended first. */
+static bool staxi_plan_breadth(staxi_planner *q) {
+    uint32_t n = 0;
+    staxi_plan_begin(q);
+    for (uint32_t K = 1; K < q->n; K++)
+        if (!q->waits[K]) q->order[n++] = K;
+    for (uint32_t k = 0; k < n; k++) {
+        q->key[q->order[k]] = k;
+        staxi_plan_run(q, q->order[k]);
+        for (uint32_t a = q->first_after[q->order[k]]; a < q->first_after[q->order[k] + 1]; a++)
+            if (!q->waits[q->after[a]]) q->order[n++] = q->after[a];
+    }
+    return staxi_plan_by_key(q);
+}
+
+static double staxi_plan_made(const staxi_planner *q, uint32_t K) {
+    double bytes = 0;
+    for (uint32_t t = q->first_touch[K]; t < q->first_touch[K + 1]; t++)
+        bytes += q->bytes[q->touch[t]];
+    return bytes;
+}
+
+/* What a kernel needs, all of it, then the kernel itself; what is large first. */
+static bool staxi_plan_depth(staxi_planner *q) {
+    uint32_t *stack = q->ready, n = 0, done = 0;
+    for (uint32_t K = 1; K < q->n; K++) q->key[K] = -1;
+    for (uint32_t end = 1; end < q->n; end++) {
+        if (q->first_after[end] < q->first_after[end + 1]) continue; /* somebody waits for it */
+        for (stack[n++] = end; n > 0;) {
+            uint32_t K = stack[n - 1], next = 0;
+            for (uint32_t b = q->first_before[K]; b < q->first_before[K + 1]; b++) {
+                uint32_t w = q->before[b];
+                if (q->key[w] < 0 && (!next || staxi_plan_made(q, w) > staxi_plan_made(q, next)))
+                    next = w;
+            }
+            if (next) {
+                stack[n++] = next;
+                continue;
+            }
+            n--;
+            if (q->key[K] < 0) q->key[K] = done++;
+        }
+    }
+    return staxi_plan_by_key(q);
+}
+
+/* Sets of kernels as bits. From each set that can have run, every kernel that can run next: the
+   least peak to reach each set, and the kernel that came last. */
+typedef struct staxi_plan_set {
+    double peak; /* less than 0: not reached                                               */
+    uint32_t last;
+} staxi_plan_set;
+
+/* How much is alive between kernels when the set has run. */
+static double staxi_plan_alive(const staxi_planner *q, const uint32_t *users, uint32_t set) {
+    double alive = 0;
+    for (uint32_t b = 1; b < q->p->n_buffers; b++)
+        if (users[b] & set && users[b] & ~set) alive += q->bytes[b];
+    return alive;
+}
+
+static void staxi_plan_extend(const staxi_planner *q, const uint32_t *users, const uint32_t *needs,
+                              staxi_plan_set *sets, uint32_t set) {
+    double alive = staxi_plan_alive(q, users, set);
+    bool only_checks = false;
+    for (int pass = 0; pass < 2 && !only_checks; pass++)
+        for (uint32_t K = 1; K < q->n && !only_checks; K++) {
+            uint32_t bit = 1u << (K - 1);
+            bool check = staxi_kernel_is_check(q->s, K);
+            if (set & bit || (needs[K] & ~set) || check != (pass == 0)) continue;
+            double peak = alive;
+            for (uint32_t t = q->first_touch[K]; t < q->first_touch[K + 1]; t++)
+                if (!(users[q->touch[t]] & set)) peak += q->bytes[q->touch[t]];
+            if (peak < sets[set].peak) peak = sets[set].peak;
+            staxi_plan_set *to = &sets[set | bit];
+            if (to->peak < 0 || peak < to->peak) {
+                to->peak = peak;
+                to->last = K;
+            }
+            only_checks = check;
+        }
+}
+
+static bool staxi_plan_best(staxi_planner *q) {
+    uint32_t count = q->n - 1, all = (1u << count) - 1, needs[STAXI_PLAN_EXACT + 1] = {0};
+    size_t n_buffers = q->p->n_buffers;
+    size_t bytes = ((size_t)all + 1) * sizeof(staxi_plan_set) + n_buffers * sizeof(uint32_t);
+    staxi_plan_set *sets = (staxi_plan_set *)staxi_alloc(q->p->a, bytes);
+    if (!sets) return false;
+    uint32_t *users = (uint32_t *)(void *)(sets + all + 1);
+    memset(users, 0, n_buffers * sizeof *users);
+    for (uint32_t K = 1; K < q->n; K++) {
+        for (uint32_t b = q->first_before[K]; b < q->first_before[K + 1]; b++)
+            needs[K] |= 1u << (q->before[b] - 1);
+        for (uint32_t t = q->first_touch[K]; t < q->first_touch[K + 1]; t++)
+            users[q->touch[t]] |= 1u << (K - 1);
+    }
+    for (uint32_t set = 0; set <= all; set++) sets[set].peak = -1;
+    sets[0].peak = 0;
+    for (uint32_t set = 0; set < all; set++)
+        if (sets[set].peak >= 0) staxi_plan_extend(q, users, needs, sets, set);
+    bool ok = sets[all].peak >= 0;
+    for (uint32_t set = all, k = count; ok && k-- > 0; set &= ~(1u << (q->order[k] - 1)))
+        q->order[k] = sets[set].last;
+    staxi_free(q->p->a, sets, bytes);
+    return ok;
+}
+
+typedef bool (*staxi_plan_rule)(staxi_planner *q);
+static const struct {
+    const char *name;
+    staxi_plan_rule make;
+} staxi_plan_rules[] = {{"as built", staxi_plan_built},
+                        {"least first", staxi_plan_least},
+                        {"breadth first", staxi_plan_breadth},
+                        {"depth first", staxi_plan_depth},
+                        {"best of all", staxi_plan_best}};
+
+/* The order of the least estimated peak. */
+static bool staxi_plan_order(staxi_planner *q) {
+    staxi_schedule *s = q->s;
+    for (size_t r = 0; r < STAXI_PLAN_RULES; r++) {
+        bool tried = r == 0 || (q->n <= STAXI_PLAN_MOST && q->first_touch[q->n] > 0 &&
+                                (r < STAXI_PLAN_RULES - 1 || q->n - 1 <= STAXI_PLAN_EXACT));
+        s->peaks[r] = -1;
+        if (!tried) continue;
+        if (!staxi_plan_rules[r].make(q)) {
+            if (r > 0) return false; /* no memory */
+            return staxi_stages_fail(q->p, STAX_E_INTERNAL,
+                                     "kernels depend on each other in a circle") == STAX_OK;
+        }
+        s->peaks[r] = staxi_plan_peak(q);
+        if (r > 0 && s->peaks[r] >= s->peaks[s->plan_rule]) continue;
+        s->plan_rule = (uint8_t)r;
+        memcpy(s->run_order, q->order, (q->n - 1) * sizeof *q->order);
+    }
+    for (uint32_t k = 0; k + 1 < q->n; k++) s->kernels[s->run_order[k]].order = k + 1;
+    return true;
+}
+
+/* ---- places ---- */
+
+static void staxi_plan_lifetimes(const staxi_planner *q) {
+    for (uint32_t k = 0; k + 1 < q->n; k++) {
+        uint32_t K = q->s->run_order[k];
+        for (uint32_t t = q->first_touch[K]; t < q->first_touch[K + 1]; t++) {
+            staxi_buffer *b = &q->p->buffers[q->touch[t]];
+            if (!b->first_use) b->first_use = k + 1;
+            b->last_use = k + 1;
+        }
+    }
+}
+
+/* By buffer: the one stage that stores there, and the one that reads there in the last kernel that
+   does; STAXI_SEVERAL where there are more. */
+#define STAXI_SEVERAL UINT32_MAX
+
+static void staxi_plan_alone(const staxi_planner *q, uint32_t *writer, uint32_t *reader) {
+    const staxi_stages *p = q->p;
+    for (uint32_t k = 1; k < p->n_stages; k++) {
+        uint32_t *w = &writer[p->stages[k].buffer];
+        *w = *w ? STAXI_SEVERAL : k;
+    }
+    for (size_t u = 0; u < q->s->n_uses; u++) {
+        uint32_t b = p->stages[q->s->uses[u].ref].buffer, stage = q->s->uses[u].stage;
+        if (q->s->kernels[p->stages[stage].kernel].order != p->buffers[b].last_use) continue;
+        reader[b] = reader[b] && reader[b] != stage ? STAXI_SEVERAL : stage;
+    }
+}
+
+/* May `made` lie where `dies` does? The stage w that makes it alone reads that in this kernel, each
+   element where it is stored: an iteration loads before it stores, and no other iteration asks for
+   that element. */
+static bool staxi_plan_may_take(const staxi_planner *q, uint32_t w, uint32_t made, uint32_t dies) {
+    const staxi_schedule *s = q->s;
+    staxi_stages *p = q->p;
+    const staxi_buffer *m = &p->buffers[made], *d = &p->buffers[dies];
+    if (p->stages[w].base || m->bytes != d->bytes || m->rank != d->rank ||
+        staxi_dtype_bytes((stax_dtype)m->dtype) != staxi_dtype_bytes((stax_dtype)d->dtype))
+        return false;
+    for (int k = 0; k < m->rank; k++)
+        if (m->dims[k] != d->dims[k]) return false;
+    for (uint32_t u = s->first_use[w]; u < s->first_use[w + 1]; u++)
+        if (p->stages[s->uses[u].ref].buffer == dies &&
+            !staxi_reads_in_place(p, w, w, s->uses[u].expr))
+            return false;
+    return true;
+}
+
+/* Results take over the places of operands that die in the same kernel. host[b]: whose place. */
+static void staxi_plan_take_over(const staxi_planner *q, const uint32_t *writer,
+                                 const uint32_t *reader, uint32_t *host, uint32_t *ends) {
+    for (uint32_t k = 0; k + 1 < q->n; k++) {
+        uint32_t K = q->s->run_order[k], from = q->first_touch[K], to = q->first_touch[K + 1];
+        for (uint32_t i = from; i < to; i++) {
+            uint32_t made = q->touch[i], w = writer[made];
+            if (q->p->buffers[made].first_use != k + 1 || w == STAXI_SEVERAL) continue;
+            for (uint32_t j = from; j < to; j++) {
+                uint32_t dies = q->touch[j];
+                const staxi_buffer *d = &q->p->buffers[dies];
+                if (d->first_use == k + 1 || d->last_use != k + 1 || ends[host[dies]] != k + 1 ||
+                    reader[dies] != w || !staxi_plan_may_take(q, w, made, dies))
+                    continue;
+                host[made] = host[dies];
+                ends[host[dies]] = q->p->buffers[made].last_use;
+                break;
+            }
+        }
+    }
+}
+
+/* One block: a buffer and those that took over its place. */
+typedef struct staxi_plan_blocks {
+    uint32_t *placed, n;  /* by rising estimated offset                                       */
+    double *at;           /* by buffer: estimated offset                                      */
+    const uint32_t *ends; /* by buffer: the last kernel that needs its place                  */
+} staxi_plan_blocks;
+
+static bool staxi_plan_meet(const staxi_planner *q, const staxi_plan_blocks *l, uint32_t b,
+                            uint32_t o) {
+    return l->ends[o] >= q->p->buffers[b].first_use && q->p->buffers[o].first_use <= l->ends[b];
+}
+
+/* The block behind which b fits best by estimate: before the next one with least room to spare, or
+   behind all that are alive with it (*top). 0: at the beginning. */
+static uint32_t staxi_plan_gap(const staxi_planner *q, const staxi_plan_blocks *l, uint32_t b,
+                               bool *top) {
+    double end = 0, room = 0;
+    uint32_t below = 0, best = 0;
+    *top = true;
+    for (uint32_t k = 0; k < l->n; k++) {
+        uint32_t o = l->placed[k];
+        if (!staxi_plan_meet(q, l, b, o)) continue;
+        if (l->at[o] - end >= q->bytes[b] && (*top || l->at[o] - end < room)) {
+            *top = false;
+            best = below;
+            room = l->at[o] - end;
+        }
+        if (l->at[o] + q->bytes[o] > end) {
+            end = l->at[o] + q->bytes[o];
+            below = o;
+        }
+    }
+    return *top ? below : best;
+}
+
+static staxi_ix staxi_plan_end(staxi_stages *p, uint32_t b) {
+    return b ? staxi_ix_add(&p->ix, p->buffers[b].offset, p->buffers[b].bytes)
+             : staxi_ix_const(&p->ix, 0);
+}
+
+static bool staxi_plan_proves(staxi_stages *p, staxi_ix a, staxi_ix b) { /* a <= b */
+    int64_t x = 0, y = 0;
+    if (staxi_ix_is_const(&p->ix, a, &x) && staxi_ix_is_const(&p->ix, b, &y)) return x <= y;
+    return staxi_ix_is_true(p, staxi_ix_le(&p->ix, a, b));
+}
+
+static staxi_ix staxi_plan_larger(staxi_stages *p, staxi_ix a, staxi_ix b) {
+    return staxi_plan_proves(p, a, b)   ? b
+           : staxi_plan_proves(p, b, a) ? a
+                                        : staxi_ix_max(&p->ix, a, b);
+}
+
+/* Gives b the place that the estimate found, if that is right for all sizes; else it goes behind
+   all blocks that are alive with it. */
+static void staxi_plan_place(const staxi_planner *q, staxi_plan_blocks *l, uint32_t b) {
+    staxi_stages *p = q->p;
+    bool top = false, fits = true;
+    uint32_t below = staxi_plan_gap(q, l, b, &top), k = l->n++;
+    staxi_ix at = staxi_plan_end(p, below), end = staxi_ix_add(&p->ix, at, p->buffers[b].bytes);
+    l->at[b] = below ? l->at[below] + q->bytes[below] : 0;
+    for (uint32_t i = 0; i + 1 < l->n && fits; i++) {
+        uint32_t o = l->placed[i];
+        fits = !staxi_plan_meet(q, l, b, o) || staxi_plan_proves(p, staxi_plan_end(p, o), at) ||
+               (!top && staxi_plan_proves(p, end, p->buffers[o].offset));
+    }
+    for (uint32_t i = 0; i + 1 < l->n && !fits; i++) {
+        uint32_t o = l->placed[i];
+        if (!staxi_plan_meet(q, l, b, o)) continue;
+        at = staxi_plan_larger(p, at, staxi_plan_end(p, o));
+        if (l->at[o] + q->bytes[o] > l->at[b]) l->at[b] = l->at[o] + q->bytes[o];
+    }
+    p->buffers[b].offset = at;
+    for (; k > 0 && l->at[l->placed[k - 1]] > l->at[b]; k--) l->placed[k] = l->placed[k - 1];
+    l->placed[k] = b;
+    q->s->workspace = staxi_plan_larger(p, q->s->workspace, staxi_plan_end(p, b));
+}
+
+typedef struct staxi_plan_rank {
+    double key;
+    uint32_t first, b;
+} staxi_plan_rank;
+
+static int staxi_plan_compare(const void *a, const void *b) {
+    const staxi_plan_rank *x = (const staxi_plan_rank *)a, *y = (const staxi_plan_rank *)b;
+    if (x->key < y->key || x->key > y->key) return x->key < y->key ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x->b < y->b ? -1 : x->b > y->b;
+}
+
+/* The largest first, of equal ones the earlier. Of very many the earliest first: then those that
+   are dead need not be looked at again. */
+static bool staxi_plan_blocks_place(const staxi_planner *q, const uint32_t *host,
+                                    staxi_plan_blocks *l) {
+    const staxi_stages *p = q->p;
+    size_t bytes = p->n_buffers * sizeof(staxi_plan_rank);
+    staxi_plan_rank *blocks = (staxi_plan_rank *)staxi_alloc(p->a, bytes);
+    uint32_t n = 0;
+    if (!blocks) return false;
+    for (uint32_t b = 1; b < p->n_buffers; b++) {
+        if (!q->touches[b] || host[b] != b) continue;
+        blocks[n].key = -q->bytes[b];
+        blocks[n].first = p->buffers[b].first_use;
+        blocks[n++].b = b;
+    }
+    bool many = n > STAXI_PLAN_BLOCKS;
+    for (uint32_t k = 0; many && k < n; k++) blocks[k].key = 0;
+    if (n) qsort(blocks, n, sizeof *blocks, staxi_plan_compare);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t alive = 0;
+        for (uint32_t i = 0; many && i < l->n; i++)
+            if (l->ends[l->placed[i]] >= blocks[k].first) l->placed[alive++] = l->placed[i];
+        if (many) l->n = alive;
+        staxi_plan_place(q, l, blocks[k].b);
+    }
+    staxi_free(p->a, blocks, bytes);
+    return true;
+}
+
+/* D 7.5: the most that is alive at a time, estimated. */
+static double staxi_plan_bound(const staxi_planner *q, const uint32_t *host, const uint32_t *ends) {
+    double alive = 0, most = 0, *change = q->key; /* by kernel in order: what ends before it */
+    for (uint32_t o = 0; o < q->n; o++) change[o] = 0;
+    for (uint32_t b = 1; b < q->p->n_buffers; b++) {
+        if (!q->touches[b] || host[b] != b) continue;
+        change[q->p->buffers[b].first_use] += q->bytes[b];
+        if (ends[b] + 1 < q->n) change[ends[b] + 1] -= q->bytes[b];
+    }
+    for (uint32_t o = 1; o < q->n; o++) {
+        alive += change[o];
+        if (alive > most) most = alive;
+    }
+    return most;
+}
+
+static bool staxi_plan_places(staxi_planner *q) {
+    staxi_stages *p = q->p;
+    size_t n = p->n_buffers;
+    uint32_t *host = (uint32_t *)staxi_arena_push(&p->arena, 4 * n * sizeof *host, 4);
+    uint32_t *ends = host + n, *writer = ends + n, *reader = writer + n;
+    staxi_plan_blocks l;
+    memset(&l, 0, sizeof l);
+    l.placed = q->ready;
+    l.at = (double *)staxi_arena_push(&p->arena, n * sizeof *l.at, 8);
+    l.ends = ends;
+    if (!host || !l.at) return false;
+    staxi_plan_lifetimes(q);
+    for (uint32_t b = 1; b < n; b++) {
+        host[b] = b;
+        ends[b] = p->buffers[b].last_use;
+    }
+    staxi_plan_alone(q, writer, reader);
+    staxi_plan_take_over(q, writer, reader, host, ends);
+    q->s->least_bytes = staxi_plan_bound(q, host, ends);
+    q->s->workspace = staxi_ix_const(&p->ix, 0);
+    if (!staxi_plan_blocks_place(q, host, &l)) return false;
+    for (uint32_t b = 1; b < n; b++)
+        if (host[b] != b) {
+            p->buffers[b].offset = p->buffers[host[b]].offset;
+            p->buffers[b].host = host[b];
+        }
+    return q->s->workspace != 0 && q->s->row_bytes != 0;
+}
+
+static bool staxi_plan_room(staxi_planner *q) {
+    staxi_arena *arena = &q->p->arena;
+    size_t n_kernels = (size_t)q->n + 1, n_buffers = (size_t)q->p->n_buffers + 1;
+    size_t most = n_kernels > n_buffers ? n_kernels : n_buffers;
+    q->touches = (uint32_t *)staxi_arena_push(arena, n_buffers * sizeof(uint32_t), 4);
+    q->left = (uint32_t *)staxi_arena_push(arena, n_buffers * sizeof(uint32_t), 4);
+    q->waits = (uint32_t *)staxi_arena_push(arena, n_kernels * sizeof(uint32_t), 4);
+    q->order = (uint32_t *)staxi_arena_push(arena, n_kernels * sizeof(uint32_t), 4);
+    q->ready = (uint32_t *)staxi_arena_push(arena, most * sizeof(uint32_t), 4);
+    q->bytes = (double *)staxi_arena_push(arena, n_buffers * sizeof(double), 8);
+    q->key = (double *)staxi_arena_push(arena, n_kernels * sizeof(double), 8);
+    return q->touches && q->left && q->waits && q->order && q->ready && q->bytes && q->key;
+}
+
+/* Order of the kernels, offsets of the buffers, bytes of the workspace. */
+static bool staxi_plan(staxi_schedule *s) {
+    staxi_planner q;
+    memset(&q, 0, sizeof q);
+    q.s = s;
+    q.p = s->p;
+    q.n = (uint32_t)s->n_kernels;
+    s->run_order = (uint32_t *)staxi_arena_push(&s->p->arena, (q.n + 1) * sizeof(uint32_t), 4);
+    return s->run_order && staxi_plan_room(&q) && staxi_plan_read(&q) && staxi_plan_order(&q) &&
+           staxi_plan_places(&q);
 }
 
 /* s->again on return: free both, and build the stages again with the choice that was added. */
@@ -26857,7 +27426,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
     ok = ok && staxi_store_bases(s);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_store_stage(s, k);
-    ok = ok && staxi_order_kernels(s) && staxi_plan_memory(s);
+    ok = ok && staxi_plan(s);
     return ok ? p->status : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
 }
 
@@ -35430,6 +35999,7 @@ static void staxi_report_writes(const staxi_sizer *z, staxi_text *t) {
 }
 
 static void staxi_report_plan(const stax_program *p, staxi_text *t) {
+    const staxi_schedule *s = &p->schedule;
     staxi_sizer z;
     z.p = p;
     z.sizes = NULL;
@@ -35447,15 +36017,82 @@ static void staxi_report_plan(const stax_program *p, staxi_text *t) {
         if (buf->scope == STAXI_SCOPE_ROOT)
             staxi_putf(t, "  kernels %U..%U", (uint64_t)buf->first_use - 1,
                        (uint64_t)buf->last_use - 1);
+        if (buf->host) staxi_putf(t, "  in the place of b%U", (uint64_t)buf->host);
         if (buf->scope == STAXI_SCOPE_ROW) staxi_put(t, "  one iteration");
         staxi_putc(t, '\n');
     }
     staxi_put(t, "workspace: ");
-    staxi_put_program_ix(t, p, p->schedule.workspace);
+    staxi_put_program_ix(t, p, s->workspace);
     staxi_put(t, " bytes + ");
-    staxi_put_program_ix(t, p, p->schedule.row_bytes);
+    staxi_put_program_ix(t, p, s->row_bytes);
     staxi_putf(t, " a slot (%D)\n", p->threads);
+    if (s->least_bytes > 0)
+        staxi_putf(t, "alive at a time: at most %U bytes, which no plan of this order goes below\n",
+                   (uint64_t)s->least_bytes);
+    for (int r = 0; s->least_bytes > 0 && r < STAXI_PLAN_RULES; r++)
+        if (s->peaks[r] >= 0)
+            staxi_putf(t, "order %s: %U bytes%s\n", staxi_plan_rules[r].name, (uint64_t)s->peaks[r],
+                       r == s->plan_rule ? ", taken" : "");
     staxi_report_writes(&z, t);
+}
+
+static void staxi_put_svg_text(staxi_text *t, const char *s) {
+    for (; *s; s++)
+        if (*s == '<' || *s == '&')
+            staxi_put(t, *s == '<' ? "&lt;" : "&amp;");
+        else
+            staxi_putc(t, *s);
+}
+
+/* Lifetimes as a picture: kernels from left to right, the workspace from bottom to top. */
+static void staxi_report_plan_svg(const stax_program *p, staxi_text *t) {
+    enum { LEFT = 90, TOP = 30, WIDE = 900, HIGH = 360 };
+    const staxi_schedule *s = &p->schedule;
+    staxi_sizer z;
+    z.p = p;
+    z.sizes = NULL;
+    double all = staxi_sizer_value(&z, s->workspace), kernels = (double)p->trees.n_kernels;
+    if (all <= 0) all = 1;
+    if (kernels <= 0) kernels = 1;
+    staxi_putf(t,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+               "font-family=\"sans-serif\" font-size=\"11\">\n"
+               "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"%d\" "
+               "y=\"18\">workspace, bytes: %U in all, at least %U alive at a time</text>\n",
+               LEFT + WIDE + 20, TOP + HIGH + 40, LEFT,
+               (uint64_t)staxi_sizer_value(&z, s->workspace), (uint64_t)s->least_bytes);
+    for (int k = 0; k <= 4; k++) {
+        int y = TOP + HIGH - HIGH * k / 4;
+        staxi_putf(t,
+                   "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%U</text><path d=\"M%d %dH%d\" "
+                   "stroke=\"#ccc\"/>\n",
+                   LEFT - 6, y + 4, (uint64_t)(all * k / 4), LEFT, y, LEFT + WIDE);
+    }
+    for (uint32_t k = 0; k < p->trees.n_kernels; k += 1 + p->trees.n_kernels / 24)
+        staxi_putf(t, "<text x=\"%d\" y=\"%d\">%U</text>\n",
+                   (int)(LEFT + WIDE * (k + 0.5) / kernels) - 4, TOP + HIGH + 16, (uint64_t)k);
+    staxi_putf(t, "<text x=\"%d\" y=\"%d\">kernel</text>\n", LEFT, TOP + HIGH + 32);
+    for (uint32_t b = 1; b < p->stages.n_buffers; b++) {
+        static const char *const fills[] = {"#9ecae1", "#a1d99b", "#fdae6b", "#bcbddc", "#fa9fb5"};
+        const staxi_buffer *buf = &p->stages.buffers[b];
+        if (buf->scope != STAXI_SCOPE_ROOT || !buf->first_use) continue;
+        double high = HIGH * staxi_sizer_value(&z, buf->bytes) / all,
+               low = HIGH * staxi_sizer_value(&z, buf->offset) / all,
+               from = WIDE * (buf->first_use - 1) / kernels, to = WIDE * buf->last_use / kernels;
+        staxi_putf(t,
+                   "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" "
+                   "stroke=\"#444\"><title>b%U ",
+                   (int)(LEFT + from), (int)(TOP + HIGH - low - high), (int)(to - from),
+                   (int)high > 0 ? (int)high : 1, fills[b % 5], (uint64_t)b);
+        staxi_put_svg_text(t, buf->name);
+        staxi_putf(t, ": %U bytes, kernels %U..%U</title></rect>\n",
+                   (uint64_t)staxi_buffer_bytes(&z, b), (uint64_t)buf->first_use - 1,
+                   (uint64_t)buf->last_use - 1);
+        if (high >= 12)
+            staxi_putf(t, "<text x=\"%d\" y=\"%d\">b%U</text>\n", (int)(LEFT + from) + 4,
+                       (int)(TOP + HIGH - low - high / 2) + 4, (uint64_t)b);
+    }
+    staxi_put(t, "</svg>\n");
 }
 
 static void staxi_put_json_text(staxi_text *t, const char *s) {
@@ -35588,6 +36225,9 @@ STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
             break;
         case STAX_REPORT_PLAN:
             staxi_report_plan(p, &t);
+            break;
+        case STAX_REPORT_PLAN_SVG:
+            staxi_report_plan_svg(p, &t);
             break;
         default:
             staxi_report_explain(p, &t, what == STAX_REPORT_EXPLAIN_JSON);

@@ -318,9 +318,12 @@ static int64_t size_in_run(const recipe *r, size_of s, int run) {
                                    : 0;
 }
 
-static int64_t elements_of(const kind_of *t) {
+static int64_t elements_of(const kind_of *t) { /* at most 2^62 */
     int64_t n = 1;
-    for (int d = 0; d < t->rank; d++) n *= t->dims[d].n;
+    for (int d = 0; d < t->rank; d++)
+        if (t->dims[d].n == 0) return 0;
+    for (int d = 0; d < t->rank; d++)
+        n = n > ((int64_t)1 << 62) / t->dims[d].n ? (int64_t)1 << 62 : n * t->dims[d].n;
     return n;
 }
 static int is_opaque(const kind_of *t) {

@@ -190,6 +190,13 @@ printf 'graph g(x: f32[4]) {\n  y = softmax x {axis=0}; z = silu y; return z\n}\
 expect 0 "softmax x {axis=0}" print own.stax --after=rewrite --own=softmax
 expect 0 "silu" print own.stax --after=rewrite --own=softmax,silu
 expect 1 "own: there is no op \"sofmax\": expected names of ops" print own.stax --after=rewrite --own=sofmax
+expect 0 "^order as built: [0-9]* bytes" print "$root/examples/nets/mlp.stax" --emit=plan --svg=plan.svg
+if grep -q '^<svg ' plan.svg && tail -n 1 plan.svg | grep -q '^</svg>$'; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "FAIL no picture in plan.svg"
+fi
+expect 1 "no/plan.svg: cannot write" print "$root/examples/nets/mlp.stax" --emit=plan --svg=no/plan.svg
+expect 2 "svg: expected --emit=plan, found --emit=text" print own.stax --svg=plan.svg
 expect 2 "own: expected --after=rewrite, found --after=parse" print own.stax --own=softmax
 expect 0 "each firing of a rule" print --help
 printf 'graph g() {signed_zeros=false} {\n  c = const f32[2] {-0.0, 1.0}\n  b = barrier c\n  y = add b, 0.0\n  return y\n}\n' >zeros.stax

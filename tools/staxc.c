@@ -62,6 +62,7 @@ enum {
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
     X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
+    X(SVG,     "svg",     "FILE.svg",             PRINT,        "with --emit=plan: what lies where in the workspace, from which kernel to which, as a picture") \
     X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan, c and cuda are of the finished program")        \
     X(OF,      "of",      "VALUE",                GRAD,         "the scalar whose gradient is wanted")                                  \
     X(WRT,     "wrt",     "NAME,NAME",            GRAD,         "the inputs it is taken by")                                            \
@@ -1262,6 +1263,23 @@ static int put_report(const tool *t, const stax_graph *g, stax_report what, bool
     return code;
 }
 
+/* The table, and the picture in a file. */
+static int put_plan(const tool *t, const stax_graph *g) {
+    const char *path = t->given[OPT_SVG];
+    int code = put_report(t, g, STAX_REPORT_PLAN, false);
+    if (!path || code != DONE) return code;
+    stax_program *p = compile(t, g, false, false, &code);
+    char *text = p ? stax_program_report(p, STAX_REPORT_PLAN_SVG) : NULL;
+    if (p && !text) code = fail(WRONG_INPUT, "out of memory");
+    FILE *f = text ? fopen(path, "wb") : NULL;
+    bool good = f && fputs(text, f) >= 0;
+    if (f && fclose(f) != 0) good = false;
+    if (text && !good) code = fail(WRONG_INPUT, "%s: cannot write: %s", path, strerror(errno));
+    if (text) stax_free(t->ctx, text);
+    stax_program_free(p);
+    return code;
+}
+
 static void trace_line(void *user, const char *line) {
     (void)user;
     printf("# %s\n", line);
@@ -1310,6 +1328,8 @@ static int verb_print(tool *t) {
                     "--trace shows rewriting: expected --after=rewrite, found --after=%s", after);
     if (t->given[OPT_OWN] && strcmp(after, "rewrite") != 0)
         return fail(WRONG_USAGE, "--own: expected --after=rewrite, found --after=%s", after);
+    if (t->given[OPT_SVG] && strcmp(emit, "plan") != 0)
+        return fail(WRONG_USAGE, "--svg: expected --emit=plan, found --emit=%s", emit);
     if (t->given[OPT_TRACE] && strcmp(emit, "text") != 0 && !dot)
         return fail(WRONG_USAGE,
                     "--trace shows rewriting: expected --emit=text or dot, found --emit=%s", emit);
@@ -1318,7 +1338,7 @@ static int verb_print(tool *t) {
     if (strcmp(emit, "loops") == 0)
         code = put_report(t, g, STAX_REPORT_LOOPS, false);
     else if (strcmp(emit, "plan") == 0)
-        code = put_report(t, g, STAX_REPORT_PLAN, false);
+        code = put_plan(t, g);
     else if (strcmp(emit, "c") == 0)
         code = put_report(t, g, STAX_REPORT_C, false);
     else if (strcmp(emit, "cuda") == 0)
