@@ -10,8 +10,9 @@
 #define STAX_IMPLEMENTATION
 #include "../stax.h"
 
-#include "harness.h"
 #include "feed.h"
+#include "harness.h"
+#include "heap.h"
 
 static stax_context *ctx;
 
@@ -1169,7 +1170,6 @@ static void compiled(void) {
         stax_program_free(p);
         stax_graph_free(g);
     }
-    feed_unused();
     (void)feed_graphs;
 }
 
@@ -1188,60 +1188,37 @@ static void windows_stay_views(void) {
     stax_graph_free(g);
 }
 
-/* An allocator that fails from a given call on. */
-typedef struct failing {
-    long calls, fail_at, live;
-} failing;
-
-static void *failing_alloc(size_t bytes, size_t align, void *user) {
-    failing *f = (failing *)user;
-    if (++f->calls >= f->fail_at && f->fail_at) return NULL;
-    char *raw = (char *)malloc(bytes + align + sizeof(void *));
-    if (!raw) return NULL;
-    char *p = (char *)(((uintptr_t)raw + sizeof(void *) + align - 1) & ~(uintptr_t)(align - 1));
-    ((void **)(void *)p)[-1] = raw;
-    f->live++;
-    return p;
-}
-
-static void failing_free(void *p, size_t bytes, void *user) {
-    (void)bytes;
-    if (!p) return;
-    ((failing *)user)->live--;
-    free(((void **)p)[-1]);
-}
-
 /* Decomposition without memory is a status. */
 static void without_memory(void) {
     for (size_t k = 0; k < N_FILES; k++) {
-        failing f = {0, 0, 0};
-        stax_options o = stax_options_default();
-        o.allocator.alloc = failing_alloc;
-        o.allocator.free = failing_free;
-        o.allocator.user = &f;
+        heap h;
+        memset(&h, 0, sizeof h);
+        h.from_then_on = 1;
+        stax_options o = heap_options(&h);
         stax_context *c = stax_open(&o);
         stax_graph *g = file_graph(c, files[k]);
-        long before = f.calls, all, failures = 0;
+        int64_t before = h.calls, all, failures = 0;
         stax_graph *basis = stax_rewritten(g);
         CHECK(basis && stax_graph_status(basis) == STAX_OK);
         stax_graph_free(basis);
-        all = f.calls - before;
-        for (long at = 1; at <= all; at++) {
-            long live = f.live;
-            f.fail_at = f.calls + at;
+        all = h.calls - before;
+        for (int64_t at = 1; at <= all; at++) {
+            int64_t blocks = h.blocks;
+            h.fail_at = h.calls + at;
             basis = stax_rewritten(g);
-            f.fail_at = 0;
+            h.fail_at = 0;
             if (!basis || stax_graph_status(basis) == STAX_E_MEMORY)
                 failures++;
             else if (!CHECK(stax_graph_status(basis) == STAX_OK))
                 printf("   %s\n", stax_graph_error(basis));
             stax_graph_free(basis);
-            CHECK_INT(f.live, live);
+            CHECK_INT(h.blocks, blocks);
         }
         CHECK(failures > 0 && failures >= all / 2);
         stax_graph_free(g);
         stax_close(c);
-        CHECK_INT(f.live, 0);
+        CHECK_INT(h.blocks, 0);
+        CHECK_INT(h.wrong, 0);
     }
 }
 

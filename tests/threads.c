@@ -305,7 +305,6 @@ static void odd_counts(void) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    feed_unused();
     run_together();
     RUN(errors_together);
     RUN(compile_together);
