@@ -842,7 +842,7 @@ static void same_steps(const char *op, const char *steps, int64_t keys, int line
     if (got[0] && got[1] && CHECK_INT(elements(&out[0]), elements(&out[1]))) {
         size_t bytes = (size_t)elements(&out[0]) * 4;
         if (memcmp(got[0], got[1], bytes) != 0 && harness_bad(__FILE__, line)) {
-            double worst = 0;
+            double worst = 0; /* for the message: the bits must be equal */
             for (int64_t k = 0; k < elements(&out[0]); k++)
                 worst = fmax(worst, fabs(element(&out[0], k) - element(&out[1], k)));
             printf("differs by up to %g: %s\n", worst, op);

@@ -25,6 +25,7 @@ static float floats[] = {0.0f,  -0.0f,  0.3f,       -0.3f,      0.5f,        -0.
                          1e10f, -1e10f, 4194304.5f, 3.4e38f,    INFINITY,    -INFINITY,  NAN};
 enum { N_FLOATS = sizeof floats / sizeof floats[0] };
 
+/* Of the scalar functions any NaN will do: storing makes it the quiet one. */
 static int same(float a, float b) { return bits_of(a) == bits_of(b) || (a != a && b != b); }
 static int same64(double a, double b) {
     return staxi_bits64(a) == staxi_bits64(b) || (a != a && b != b);
