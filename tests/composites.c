@@ -13,8 +13,7 @@
 #include "feed.h"
 #include "harness.h"
 #include "heap.h"
-
-static stax_context *ctx;
+#include "programs.h"
 
 /* What the graph gives when it is interpreted: its single output in fresh memory, or NULL. */
 static unsigned char *output_of(const char *text, stax_tensor *out) {
@@ -1121,14 +1120,6 @@ static void formulas_end(void) {
 
 /* ---- whole files: the corpus, and networks ---- */
 
-static char *file_text(const char *path) {
-    FILE *f = fopen(path, "rb");
-    char *text = (char *)calloc(1, 20000);
-    if (f && text) text[fread(text, 1, 19999, f)] = '\0';
-    if (f) fclose(f);
-    return text;
-}
-
 static const char *const files[] = {"tests/corpus/good/masks_norms.stax",
                                     "tests/corpus/good/windows.stax",
                                     "tests/corpus/good/einsum_attention.stax",
@@ -1140,15 +1131,8 @@ static const char *const files[] = {"tests/corpus/good/masks_norms.stax",
                                     "examples/nets/unet.stax"};
 enum { N_FILES = sizeof files / sizeof files[0] };
 
-static stax_graph *file_graph(stax_context *c, const char *path) {
-    char *text = file_text(path);
-    stax_graph *g = stax_parse(c, path, text);
-    free(text);
-    return g;
-}
-
 /* Compiled programs give the interpreter's bits, for small and large sizes. */
-static void compiled(void) {
+static void compiled_files(void) {
     for (size_t k = 0; k < N_FILES; k++) {
         stax_graph *g = file_graph(ctx, files[k]);
         stax_program *p = g ? stax_compile(g, NULL) : NULL;
@@ -1246,7 +1230,7 @@ int main(int argc, char **argv) {
     RUN(more_movement);
     RUN(products_and_losses);
     RUN(formulas_end);
-    RUN(compiled);
+    RUN(compiled_files);
     RUN(windows_stay_views);
     RUN(without_memory);
     stax_close(ctx);

@@ -152,15 +152,6 @@ static void round_trip(const char *name, const char *text) {
     if (graphs) staxi_parse_list_free(c, graphs, n);
 }
 
-static char *read_file(const char *name) {
-    FILE *f = fopen(name, "rb");
-    char *s = (char *)malloc(1 << 20);
-    size_t n = f && s ? fread(s, 1, (1 << 20) - 1, f) : 0;
-    if (f) fclose(f);
-    if (s) s[n] = '\0';
-    return s;
-}
-
 /* "# STAX_E_SHAPE 3:7 one piece of the message|another": the first line of a bad program */
 static void expect_refusal(const char *name, const char *text) {
     char status[40], place[40], want[500], piece[200];
@@ -206,7 +197,7 @@ static void test_corpus(void) {
         char *text;
         line[strcspn(line, "\n")] = '\0';
         snprintf(path, sizeof path, CORPUS "%s", line);
-        text = read_file(path);
+        text = harness_file(path);
         if (strstr(line, "bad/")) {
             expect_refusal(line, text);
             bad++;
@@ -882,7 +873,7 @@ static void test_named(void) {
 /* ---- allocation failures: every n-th ---- */
 
 static void test_no_memory(void) {
-    char *text = read_file(CORPUS "good/regions.stax");
+    char *text = harness_file(CORPUS "good/regions.stax");
     long n, refused = 0;
     for (n = 1;; n++) {
         stax_graph *g;
@@ -948,7 +939,7 @@ static void damage(const char *text) {
 static void test_damage(void) {
     static const char *const files[] = {CORPUS "good/regions.stax", CORPUS "good/symbols.stax"};
     for (int k = 0; k < 2; k++) {
-        char *text = read_file(files[k]);
+        char *text = harness_file(files[k]);
         damage(text);
         free(text);
     }

@@ -14,6 +14,13 @@ static inline stax_graph *parsed(const char *text) {
     return g;
 }
 
+static inline stax_graph *file_graph(stax_context *c, const char *path) {
+    char *text = harness_file(path);
+    stax_graph *g = text ? stax_parse(c, path, text) : NULL;
+    free(text);
+    return g;
+}
+
 static inline stax_program *compiled(const stax_graph *g) {
     stax_program *p = g ? stax_compile(g, NULL) : NULL;
     if (!CHECK(p && stax_program_status(p) == STAX_OK)) printf("%s\n", stax_error(ctx));
