@@ -936,6 +936,23 @@ static void damage(const char *text) {
     free(copy);
 }
 
+/* A formula that needs itself would never end: the table has none, and such a table is noticed. */
+static void test_formulas_end(void) {
+    static const staxi_formula circle[] = {{STAX_OP_RELU6, "(maximum x 0)"},
+                                           {STAX_OP_MISH, "(mul x (selu x))"},
+                                           {STAX_OP_SELU, "(add (celu x) (relu6 x))"},
+                                           {STAX_OP_CELU, "(sub (mish x) 1)"}};
+    size_t n = sizeof staxi_formulas / sizeof staxi_formulas[0];
+    CHECK_INT(staxi_formula_circle(staxi_formulas, n), STAX_OP_NONE);
+    CHECK_INT(staxi_formula_circle(circle, 2), STAX_OP_NONE);
+    CHECK_INT(staxi_formula_circle(circle, 3), STAX_OP_NONE);
+    CHECK(staxi_formula_circle(circle, 4) != STAX_OP_NONE);
+    for (size_t k = 0; k < n; k++) {
+        CHECK(staxi_op_info(staxi_formulas[k].op)->cls != STAXI_CLASS_LATER);
+        for (size_t j = 0; j < k; j++) CHECK(staxi_formulas[j].op != staxi_formulas[k].op);
+    }
+}
+
 static void test_damage(void) {
     static const char *const files[] = {CORPUS "good/regions.stax", CORPUS "good/symbols.stax"};
     for (int k = 0; k < 2; k++) {
@@ -959,6 +976,7 @@ int main(int argc, char **argv) {
     RUN_NAMED("named", test_named);
     RUN_NAMED("corpus", test_corpus);
     RUN_NAMED("no_memory", test_no_memory);
+    RUN_NAMED("formulas_end", test_formulas_end);
     RUN_NAMED("damage", test_damage);
     stax_close(c);
     return HARNESS_END();
