@@ -16,9 +16,9 @@ CFLAGS ?= -O2 -std=c99 -Wall -Wextra
 # Your CFLAGS, if given, win.
 TEST_CFLAGS = $(if $(filter file,$(origin CFLAGS)),-O1 -g1 -std=c99 -Wall -Wextra,$(CFLAGS))
 # A test that has an implementation of its own is compiled at -O0, which takes half of the time of -O1 and costs
-# less than that when it runs; but not these: they compute much, or use so little that -O1 drops the rest at once.
+# less than that when it runs; but not these: they use so little that -O1 drops the rest at once, or are long or timed.
 PRIVATE_CFLAGS = $(if $(filter file,$(origin CFLAGS)),$(if $(filter $(OPTIMISED),$(notdir $@)),,-O0))
-OPTIMISED = foundations functions index functions_long
+OPTIMISED = foundations functions index functions_long cuda_device
 LDLIBS ?= -lm -ldl -lpthread
 
 B = build
