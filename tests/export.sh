@@ -75,11 +75,11 @@ run_config() { # COMPILER FLAGS...
     each "c$k" objects "$label" "$@"
     left=$(names_of "c$k")
     if [ -z "$left" ]; then pass; else fail "$label: undefined names: $left"; fi
-    dir=c$k
     if [ "$callers" != "callers-$1" ]; then # they hold the data and compare: once for all flags
         callers=callers-$1
         each "$callers" mains "$1: the callers" "$1" -O0
     fi
+    dir=c$k # each() has a dir too
     if (cd "$B" && "$@" -o "$dir/all" src/all.c "$dir"/p*.o "$callers"/p*.o) >"$B/$dir/link.log" 2>&1; then
         (cd "$B" && "./$dir/all") >"$B/$dir/all.log" 2>&1
         status=$?
