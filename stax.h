@@ -14555,9 +14555,12 @@ static bool staxi_put_graph(staxi_text *t, const stax_graph *g) {
 
 STAXDEF char *stax_print(const stax_graph *g) {
     staxi_text t;
+    staxi_fpenv old;
     if (!g) return NULL;
     staxi_text_init(&t, staxi_allocator_of(g->root->ctx));
+    staxi_fpenv_enter(&old); /* a host that flushes subnormals would lose those of constants */
     if (!staxi_put_graph(&t, g->root)) t.failed = true;
+    staxi_fpenv_leave(&old);
     return staxi_text_give(g->root->ctx, &t);
 }
 
@@ -15823,7 +15826,12 @@ static stax_graph **staxi_parse_all(stax_context *ctx, const char *file_name, co
 STAXDEF stax_graph *stax_parse_named(stax_context *ctx, const char *file_name, const char *text,
                                      const char *graph_name) {
     size_t n, found = 0;
-    stax_graph **list = ctx ? staxi_parse_all(ctx, file_name, text, &n) : NULL, *g = NULL;
+    stax_graph **list = NULL, *g = NULL;
+    staxi_fpenv old;
+    if (!ctx) return NULL;
+    staxi_fpenv_enter(&old); /* constants are rounded to their dtypes */
+    list = staxi_parse_all(ctx, file_name, text, &n);
+    staxi_fpenv_leave(&old);
     if (!list) return NULL;
     while (graph_name && found < n && strcmp(list[found]->name, graph_name) != 0) found++;
     if (found < n) {

@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #endif
-#define STAX_IMPLEMENTATION
 #include "stax_cuda.h"
 
 #include "cuda_graphs.h"

@@ -7,8 +7,7 @@
 #endif
 #include "feed.h"
 #include "harness.h"
-
-static stax_context *ctx;
+#include "programs.h"
 
 static const char *folder(const char *name) {
     static char path[300];
@@ -17,16 +16,9 @@ static const char *folder(const char *name) {
     return path;
 }
 
-static stax_graph *parse(const char *text) {
-    stax_graph *g = stax_parse(ctx, "errors.stax", text);
-    if (!g) printf("%s\n", stax_error(ctx));
-    CHECK(g != NULL);
-    return g;
-}
-
 /* The program under attack, compiled and interpreted. */
 static stax_program *program(const char *text, int interpret) {
-    stax_graph *g = parse(text);
+    stax_graph *g = parsed(text);
     stax_compile_options o;
     memset(&o, 0, sizeof o);
     o.interpret = interpret != 0;
@@ -115,7 +107,7 @@ static void wrong_tensors(void) {
 }
 
 static void wrong_interpret(void) {
-    stax_graph *g = parse(two);
+    stax_graph *g = parsed(two);
     stax_tensor in[2], out[2];
     if (!g) return;
     usual(in, out), in[0].dtype = STAX_F64;
@@ -410,7 +402,7 @@ static char index_message[600];
 static void index_case(const char *text, stax_tensor *in, int n_out, stax_tensor out, const char *op, const char *index, const char *size) {
     static unsigned char memory[1 << 20];
     size_t bytes = stax_dtype_bytes(out.dtype);
-    stax_graph *g = parse(text);
+    stax_graph *g = parsed(text);
     stax_program *p = g ? program(text, mode) : NULL;
     if (!p) return;
     (void)n_out;
@@ -792,7 +784,7 @@ static void bad_graphs(void) {
     g = stax_graph_new(ctx);
     stax_input(g, "x", STAX_F32, stax_shape1(-3));
     CHECK(!stax_ok(g));
-    stax_graph *good = parse(two);
+    stax_graph *good = parsed(two);
     for (int at = 0; at < 3; at++) {
         for (int k = 0; k < 3; k++) graphs[k] = k == at ? g : good, programs[k] = (stax_program *)(void *)&programs;
         CHECK(stax_compile_many(graphs, 3, NULL, programs) != STAX_OK);
@@ -847,7 +839,6 @@ static void both(const char *name, void (*test)(void)) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    feed_unused();
     ctx = stax_open(NULL);
     if (!ctx) return 1;
     both("wrong_tensors", wrong_tensors);

@@ -32,33 +32,6 @@ static void writer_words(FILE *f, const char *type, const char *name, int k, con
     fprintf(f, "0}};\n");
 }
 
-static const char *writer_type(stax_dtype t) {
-    switch (t) {
-        case STAX_F64:
-            return "double";
-        case STAX_F32:
-            return "float";
-        case STAX_I64:
-            return "int64_t";
-        case STAX_I32:
-            return "int32_t";
-        case STAX_I16:
-            return "int16_t";
-        case STAX_I8:
-            return "int8_t";
-        case STAX_U64:
-            return "uint64_t";
-        case STAX_U32:
-            return "uint32_t";
-        case STAX_U16:
-        case STAX_F16:
-        case STAX_BF16:
-            return "uint16_t";
-        default:
-            return "uint8_t";
-    }
-}
-
 /* Tensor k of a feed, and the memory it lies in: inputs first, then outputs. */
 static const stax_tensor *writer_tensor(const feed *f, int k) {
     return k < f->n_all ? &f->all[k] : &f->outputs[k - f->n_all];
@@ -74,7 +47,7 @@ static void writer_arguments(FILE *f, const char *name, const stax_graph *g, con
     for (int k = 0; k < ours->n_all + ours->n_outputs; k++) {
         const stax_tensor *t = writer_tensor(ours, k);
         if (!writer_is_compared(ours, k)) continue;
-        fprintf(f, "(%s *)(void *)((unsigned char *)&%s_m%d + %u), ", writer_type(t->dtype), name,
+        fprintf(f, "(%s *)(void *)((unsigned char *)&%s_m%d + %u), ", feed_c_type(t->dtype), name,
                 k, (unsigned)((const unsigned char *)t->data - ours->memory[k]));
     }
     fprintf(f, weights ? "weights, work" : "work");

@@ -25,12 +25,28 @@ typedef struct feed {
     int n_memory;
 } feed;
 
-static uint64_t feed_random(uint64_t *s) {
+/* The type of an exported program's argument. */
+static inline const char *feed_c_type(stax_dtype t) {
+    switch (t) {
+    case STAX_F64: return "double";
+    case STAX_F32: return "float";
+    case STAX_I64: return "int64_t";
+    case STAX_I32: return "int32_t";
+    case STAX_I16: return "int16_t";
+    case STAX_I8: return "int8_t";
+    case STAX_U64: return "uint64_t";
+    case STAX_U32: return "uint32_t";
+    case STAX_U16: case STAX_F16: case STAX_BF16: return "uint16_t";
+    default: return "uint8_t";
+    }
+}
+
+static inline uint64_t feed_random(uint64_t *s) {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
     return *s >> 33;
 }
 
-static void feed_fill(void *data, stax_dtype dtype, size_t n, uint64_t seed) {
+static inline void feed_fill(void *data, stax_dtype dtype, size_t n, uint64_t seed) {
     static const uint16_t halves[8] = {0x3800, 0xb800, 0x3c00, 0x0000, 0x4000, 0xbc00, 0x3555, 0x2e66};
     uint64_t s = seed * 977 + 5;
     for (size_t k = 0; k < n; k++) {
@@ -51,7 +67,7 @@ static void feed_fill(void *data, stax_dtype dtype, size_t n, uint64_t seed) {
 }
 
 /* Memory for elements of which the farthest lie at least `low` before and `high` behind element 0. */
-static void *feed_memory(feed *f, size_t size, int64_t low, int64_t high) {
+static inline void *feed_memory(feed *f, size_t size, int64_t low, int64_t high) {
     size_t n = (size_t)(high - low), bytes = n * size;
     unsigned char *m = (unsigned char *)malloc(bytes + 2 * FEED_GUARD);
     if (!m) return NULL;
@@ -61,14 +77,14 @@ static void *feed_memory(feed *f, size_t size, int64_t low, int64_t high) {
     return m + FEED_GUARD + (size_t)(-low) * size;
 }
 
-static int feed_guards_hold(const feed *f) {
+static inline int feed_guards_hold(const feed *f) {
     for (int k = 0; k < f->n_memory; k++)
         for (size_t b = 0; b < FEED_GUARD; b++)
             if (f->memory[k][b] != 0xa5 || f->memory[k][FEED_GUARD + f->bytes[k] + b] != 0xa5) return 0;
     return 1;
 }
 
-static void feed_free(feed *f) {
+static inline void feed_free(feed *f) {
     for (int k = 0; k < f->n_memory; k++) free(f->memory[k]);
     f->n_memory = 0;
 }
@@ -77,7 +93,7 @@ static void feed_free(feed *f) {
 typedef void feed_filler(const void *user, int k, stax_dtype dtype, void *data, size_t n);
 
 /* symbols: the sizes. 0: a size has no value. Free it in any case. */
-static int feed_make_with(feed *f, const stax_graph *g, const int64_t *symbols, feed_filler *fill,
+static inline int feed_make_with(feed *f, const stax_graph *g, const int64_t *symbols, feed_filler *fill,
                           const void *user) {
     memset(f, 0, sizeof *f);
     f->n_all = stax_graph_n_inputs(g);
@@ -137,12 +153,12 @@ static int feed_make_with(feed *f, const stax_graph *g, const int64_t *symbols, 
     return 1;
 }
 
-static void feed_fill_seeded(const void *user, int k, stax_dtype dtype, void *data, size_t n) {
+static inline void feed_fill_seeded(const void *user, int k, stax_dtype dtype, void *data, size_t n) {
     feed_fill(data, dtype, n, *(const uint64_t *)user + (uint64_t)k + 1);
 }
 
 /* Sizes near `wanted`, clipped to the ranges of the graph's symbols. */
-static void feed_symbols(const stax_graph *g, int64_t wanted, int64_t *symbols) {
+static inline void feed_symbols(const stax_graph *g, int64_t wanted, int64_t *symbols) {
     for (int k = 0; k < stax_graph_n_symbols(g) && k < FEED_SYMBOLS; k++) {
         stax_symbol_info info;
         stax_graph_symbol(g, k, &info);
@@ -151,34 +167,25 @@ static void feed_symbols(const stax_graph *g, int64_t wanted, int64_t *symbols) 
     }
 }
 
-static int feed_make(feed *f, const stax_graph *g, int64_t wanted, uint64_t seed) {
+static inline int feed_make(feed *f, const stax_graph *g, int64_t wanted, uint64_t seed) {
     int64_t symbols[FEED_SYMBOLS];
     feed_symbols(g, wanted, symbols);
     return feed_make_with(f, g, symbols, feed_fill_seeded, &seed);
 }
 
 /* Same contents of all memory: inputs, states, outputs and guards. */
-static int feed_equal(const feed *a, const feed *b) {
+static inline int feed_equal(const feed *a, const feed *b) {
     if (a->n_memory != b->n_memory) return 0;
     for (int k = 0; k < a->n_memory; k++)
         if (a->bytes[k] != b->bytes[k] || memcmp(a->memory[k], b->memory[k], a->bytes[k] + 2 * FEED_GUARD) != 0) return 0;
     return 1;
 }
 
-static stax_status feed_bind(stax_program *p, const feed *f) {
+static inline stax_status feed_bind(stax_program *p, const feed *f) {
     stax_status s = STAX_OK;
     for (int k = 0; k < f->n_all && s == STAX_OK; k++)
         if (f->kinds[k] == STAX_KIND_PARAM) s = stax_bind(p, f->names[k], &f->all[k]);
     return s;
-}
-
-static void feed_unused(void) {
-    (void)feed_guards_hold;
-    (void)feed_equal;
-    (void)feed_bind;
-    (void)feed_make;
-    (void)feed_free;
-    (void)feed_unused;
 }
 
 /* A graph for each class of ops, and for each way a tensor can go in and out. */

@@ -34,61 +34,40 @@ static void counted_free(void *p, size_t n) {
 #include "../stax.h"
 
 #include "harness.h"
+#include "heap.h"
 #include "random.h"
 
 enum { N_RANDOM = 60000 };
 
 static uint64_t seed = RANDOM_SEED;
 
-/* An allocator that fails after `left` allocations and knows what is live. */
-typedef struct failing {
-    long left, n_live;
-    size_t bytes_live;
-} failing;
-static void *failing_alloc(size_t bytes, size_t align, void *user) {
-    failing *f = (failing *)user;
-    char *raw, *p;
-    if (f->left-- <= 0) return NULL;
-    f->n_live++;
-    f->bytes_live += bytes;
-    raw = (char *)malloc(bytes + align + sizeof(void *));
-    p = raw + sizeof(void *);
-    p += (align - (uintptr_t)p % align) % align;
-    memcpy(p - sizeof(void *), &raw, sizeof(void *));
-    return p;
+/* Fails at allocation n + 1 of those to come, and at all later ones. */
+static void fails_after(heap *h, int64_t n) {
+    h->calls = 0;
+    h->fail_at = n + 1;
+    h->from_then_on = 1;
 }
-static void failing_free(void *p, size_t bytes, void *user) {
-    failing *f = (failing *)user;
-    void *raw;
-    f->n_live--;
-    f->bytes_live -= bytes;
-    memcpy(&raw, (char *)p - sizeof(void *), sizeof(void *));
-    free(raw);
-}
-static stax_allocator failing_allocator(failing *f) {
-    stax_allocator a;
-    a.alloc = failing_alloc;
-    a.free = failing_free;
-    a.user = f;
-    return a;
+static bool nothing_is_left(const heap *h) {
+    return h->blocks == 0 && h->bytes == 0 && h->wrong == 0;
 }
 static void *crooked_alloc(size_t bytes, size_t align, void *user) {
     (void)align;
-    return (char *)failing_alloc(bytes + 8, 64, user) + 8;
+    return (char *)heap_alloc(bytes + 8, 64, user) + 8;
 }
 static void crooked_free(void *p, size_t bytes, void *user) {
-    failing_free((char *)p - 8, bytes + 8, user);
+    heap_free((char *)p - 8, bytes + 8, user);
 }
 
 static void test_alloc(void) {
-    failing f = {1000000, 0, 0};
-    stax_allocator a = failing_allocator(&f), crooked;
+    heap h;
+    stax_allocator a = heap_allocator(&h), crooked;
     size_t cap = 0, i;
     uint32_t *items = NULL;
     void *p;
     crooked.alloc = crooked_alloc;
     crooked.free = crooked_free;
-    crooked.user = &f;
+    crooked.user = &h;
+    memset(&h, 0, sizeof h);
     for (i = 0; i < 300; i++) {
         p = staxi_alloc(NULL, i);
         CHECK(p && (uintptr_t)p % 64 == 0);
@@ -102,7 +81,7 @@ static void test_alloc(void) {
     CHECK(!staxi_alloc(NULL, SIZE_MAX - 64));
     CHECK(!staxi_alloc(&crooked, 10));
     staxi_free(NULL, NULL, 3);
-    CHECK(f.n_live == 0 && f.bytes_live == 0);
+    CHECK(nothing_is_left(&h));
     for (i = 0; i < 1000; i++) {
         size_t j;
         CHECK(staxi_grow(&a, (void **)&items, &cap, i + 1, sizeof *items));
@@ -112,11 +91,11 @@ static void test_alloc(void) {
     }
     for (i = 0; i < 1000; i++) CHECK(items[i] == i + 1);
     CHECK(!staxi_grow(&a, (void **)&items, &cap, SIZE_MAX / 4 + 1, sizeof *items));
-    f.left = 0;
+    fails_after(&h, 0);
     CHECK(!staxi_grow(&a, (void **)&items, &cap, cap + 1, sizeof *items));
     CHECK(items[999] == 1000);
     staxi_free(&a, items, cap * sizeof *items);
-    CHECK(f.n_live == 0 && f.bytes_live == 0);
+    CHECK(nothing_is_left(&h));
 }
 
 static void test_arena(void) {
@@ -179,23 +158,24 @@ static void put_many(staxi_text *t) {
 
 /* Every allocation fails in turn: nothing leaks, nothing lies. */
 static void test_failures(void) {
-    failing f = {0, 0, 0};
-    stax_allocator a = failing_allocator(&f);
+    heap h;
+    stax_allocator a = heap_allocator(&h);
     long n;
+    memset(&h, 0, sizeof h);
     for (n = 0;; n++) {
         staxi_text t;
         bool failed;
-        f.left = n;
+        fails_after(&h, n);
         staxi_text_init(&t, &a);
         put_many(&t);
         failed = t.failed;
         CHECK(failed || t.n > 3000);
         CHECK(!t.data || t.data[t.n] == '\0');
-        f.left = 1000;
+        fails_after(&h, 1000);
         staxi_put(&t, "x");
         CHECK(t.failed == failed); /* sticky */
         staxi_text_free(&t);
-        CHECK(f.n_live == 0 && f.bytes_live == 0);
+        CHECK(nothing_is_left(&h));
         if (!failed) break;
     }
     CHECK(n >= 5);
@@ -203,25 +183,25 @@ static void test_failures(void) {
         staxi_map m;
         uint32_t i, n_added = 0, n_found = 0;
         size_t cursor;
-        f.left = n;
+        fails_after(&h, n);
         staxi_map_init(&m, &a);
         for (i = 0; i < 1000; i++) n_added += staxi_map_add(&m, staxi_hash_u64(1, i), i) ? 1u : 0u;
         for (i = 0; i < 1000; i++)
             n_found += staxi_map_first(&m, staxi_hash_u64(1, i), &cursor) ? 1u : 0u;
         CHECK(n_added == n_found);
         staxi_map_free(&m);
-        CHECK(f.n_live == 0 && f.bytes_live == 0);
+        CHECK(nothing_is_left(&h));
         if (n_added == 1000) break;
     }
     CHECK(n >= 5);
     for (n = 0;; n++) {
         staxi_arena arena;
         int i, n_given = 0;
-        f.left = n;
+        fails_after(&h, n);
         staxi_arena_init(&arena, &a);
         for (i = 0; i < 1000; i++) n_given += staxi_arena_push(&arena, 100, 8) ? 1 : 0;
         staxi_arena_free(&arena);
-        CHECK(f.n_live == 0 && f.bytes_live == 0);
+        CHECK(nothing_is_left(&h));
         if (n_given == 1000) break;
     }
     CHECK(n >= 3);
@@ -784,14 +764,16 @@ static void test_commands(void) {
         CHECK(run(quoted.data, &t) == 0 && text_is(&t, words[i]));
     }
     for (i = 0; i < 30; i++) { /* memory runs out at every allocation */
-        failing f = {(long)i, 0, 0};
-        stax_allocator a = failing_allocator(&f);
+        heap h;
+        stax_allocator a = heap_allocator(&h);
         bool done;
+        memset(&h, 0, sizeof h);
+        fails_after(&h, (int64_t)i);
         staxi_text_init(&big, &a);
         done = staxi_command("head -c 20000 /dev/zero; exit 5", &big, &code);
         CHECK(done ? code == 5 && big.n == 20000 : big.failed || i < 8);
         staxi_text_free(&big);
-        CHECK(f.n_live == 0);
+        CHECK(nothing_is_left(&h));
         if (done) break;
     }
     CHECK(i > 3 && i < 30);

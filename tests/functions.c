@@ -267,7 +267,7 @@ static void f64_to_bf16(void) {
             float tie = staxi_float32(((uint32_t)draw(&s) & 0xffff0000u) | 0x8000u);
             q = (double)tie * (1 + ((int)(draw(&s) % 3) - 1) * 0x1p-52);
         }
-        if (!(fabs(q) < 3e38)) continue;
+        if (!(fabs(q) < 3e38)) continue; /* so that both neighbours are finite */
         bits = staxi_bits32((float)q) & 0xffff0000u;
         if (fabs((double)staxi_float32(bits)) > fabs(q)) bits -= 0x10000u;
         low = fabs(q) - fabs((double)staxi_float32(bits));

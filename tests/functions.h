@@ -26,6 +26,8 @@ static double draw_any(uint64_t *s) { return staxi_float64(draw(s)); }
 
 /* ---- equality, errors ---- */
 
+/* The same bits; any NaN is NaN, as a function may return any: storing makes it the quiet one,
+   which composites.c checks. */
 static bool same32(float a, float b) {
     return staxi_bits32(a) == staxi_bits32(b) || (a != a && b != b);
 }

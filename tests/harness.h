@@ -19,6 +19,7 @@
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct harness_state {
@@ -80,7 +81,7 @@ static int harness_check_int(int64_t got, int64_t want, const char *what, const 
 
 static int harness_check_float(double got, double want, const char *what, const char *file,
                                int line) {
-    int ok = got == want || (got != got && want != want);
+    int ok = memcmp(&got, &want, sizeof got) == 0; /* the bits: 0 is not -0 */
     if (!ok && harness_bad(file, line)) printf("%s is %.17g, expected %.17g\n", what, got, want);
     return ok;
 }
@@ -119,6 +120,16 @@ static int harness_check_bytes(const void *got, const void *want, size_t n, cons
 static void harness_skip(const char *reason) {
     harness.is_skipped = 1;
     printf("skip %s: %s\n", harness.name ? harness.name : "", reason);
+}
+
+/* The text of a file of up to 1 MB, to be freed; "" if it cannot be read; NULL without memory. */
+static inline char *harness_file(const char *path) {
+    FILE *f = fopen(path, "rb");
+    char *text = (char *)malloc(1 << 20);
+    size_t n = f && text ? fread(text, 1, (1 << 20) - 1, f) : 0;
+    if (f) fclose(f);
+    if (text) text[n] = '\0';
+    return text;
 }
 
 static void harness_begin(int argc, char **argv) {

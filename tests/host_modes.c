@@ -95,7 +95,8 @@ static void floating_modes(void) {
 static void modes_while_building(void) {
     unsigned usual = get_mode();
     static const char text[] = "graph g(x: f32[5]) {\n  a = mul x, 0.1\n  b = const f64[5] {0.1, 1e-310, 3.3333333333333333, 1e300, 0x1.8p-1074}\n  c = const f32[4] {0.1, 1e-40, 16777217.0, 1e-45}\n"
-                               "  d = add b, 0.7\n  e = exp c\n  return a, d, e\n}\n";
+                               "  d = add b, 0.7\n  e = exp c\n  f = const bf16[3] {1e-40, -1e-39, 0.1}\n  h = const f16[3] {6e-8, -6e-5, 0.1}\n"
+                               "  return a, d, e, f, h\n}\n";
     stax_graph *g = stax_parse(ctx, "host", text);
     char *printed = g ? stax_print(g) : NULL;
     feed want, got;
@@ -380,7 +381,6 @@ static void after_fork(void) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    feed_unused();
     ctx = stax_open(NULL);
     if (!ctx) {
         printf("FAIL stax_open\n0 passed, 1 failed\n");

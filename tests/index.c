@@ -13,46 +13,9 @@
 #include "../stax.h"
 
 #include "harness.h"
+#include "heap.h"
 
-/* ---- An allocator that counts, and fails at the N-th request ---- */
-
-typedef struct {
-    long requests, fail_at, live;
-} counter;
-
-static void *count_alloc(size_t bytes, size_t align, void *user) {
-    counter *c = (counter *)user;
-    char *block;
-    size_t shift;
-    if (++c->requests == c->fail_at) return NULL;
-    block = (char *)malloc(bytes + align + 8);
-    if (block == NULL) return NULL;
-    shift = align - (size_t)((uintptr_t)(block + 8) % align) + 8;
-    memcpy(block + shift - sizeof shift, &shift, sizeof shift);
-    c->live++;
-    return block + shift;
-}
-
-static void count_free(void *ptr, size_t bytes, void *user) {
-    counter *c = (counter *)user;
-    size_t shift;
-    (void)bytes;
-    if (ptr == NULL) return;
-    memcpy(&shift, (char *)ptr - sizeof shift, sizeof shift);
-    c->live--;
-    free((char *)ptr - shift);
-}
-
-static stax_allocator counting(counter *c) {
-    stax_allocator a;
-    memset(c, 0, sizeof *c);
-    a.alloc = count_alloc;
-    a.free = count_free;
-    a.user = c;
-    return a;
-}
-
-static counter requests;
+static heap requests;
 static stax_allocator counted; /* by `requests` */
 
 static uint64_t seed = 1;
@@ -774,26 +737,27 @@ static staxi_ix everything(staxi_ix_pool *p, staxi_ix_pool *other) {
 }
 
 static void test_memory(void) {
-    counter c;
-    stax_allocator a = counting(&c);
+    heap h;
+    stax_allocator a = heap_allocator(&h);
     uint64_t seed_before = seed;
-    long total = 0;
-    for (long n = 0; n <= total; n++) { /* first without a failure, to count */
+    int64_t total = 0;
+    memset(&h, 0, sizeof h);
+    for (int64_t n = 0; n <= total; n++) { /* first without a failure, to count */
         staxi_ix_pool p, other;
         staxi_ix ix;
         seed = 77;
-        c.requests = 0;
-        c.fail_at = n;
+        h.calls = 0;
+        h.fail_at = n;
         staxi_ix_pool_init(&p, &a);
         staxi_ix_pool_init(&other, &a);
         ix = everything(&p, &other);
-        if (n == 0) total = c.requests;
+        if (n == 0) total = h.calls;
         CHECK(n == 0 ? ix != 0 && total > 20 : ix != 0 || p.no_memory || other.no_memory);
         staxi_ix_pool_free(&p);
         staxi_ix_pool_free(&other);
-        CHECK(c.live == 0);
+        CHECK(h.blocks == 0 && h.wrong == 0);
     }
-    printf("memory: %ld requests failed one by one\n", total);
+    printf("memory: %d requests failed one by one\n", (int)total);
     seed = seed_before;
 }
 
@@ -878,11 +842,11 @@ static void test_printed_c(void) {
 }
 
 /* The last one. */
-static void test_nothing_is_live(void) { CHECK_INT(requests.live, 0); }
+static void test_nothing_is_live(void) { CHECK(requests.blocks == 0 && requests.wrong == 0); }
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    counted = counting(&requests);
+    counted = heap_allocator(&requests);
     RUN_NAMED("exercises", test_exercises);
     RUN_NAMED("rules", test_rules);
     RUN_NAMED("queries", test_queries);

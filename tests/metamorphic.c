@@ -20,6 +20,7 @@
 #endif
 #include "stax.h"
 
+#include "feed.h"
 #include "graphs.h"
 #include "harness.h"
 #include "loops.h"
@@ -135,33 +136,6 @@ static void run_one(stax_context *ctx, const recipe *r, const stax_graph *g, sta
  */
 
 #if !defined(_WIN32)
-static const char *c_type(stax_dtype t) {
-    switch (t) {
-        case STAX_F64:
-            return "double";
-        case STAX_F32:
-            return "float";
-        case STAX_I64:
-            return "int64_t";
-        case STAX_I32:
-            return "int32_t";
-        case STAX_I16:
-            return "int16_t";
-        case STAX_I8:
-            return "int8_t";
-        case STAX_U64:
-            return "uint64_t";
-        case STAX_U32:
-            return "uint32_t";
-        case STAX_F16:
-        case STAX_BF16:
-        case STAX_U16:
-            return "uint16_t";
-        default:
-            return "uint8_t";
-    }
-}
-
 /* int glue_K(memory, workspace, sizes, need): calls eK_call, or says how much workspace it needs.
  */
 static void write_glue(FILE *f, int k, const recipe *r, const stax_graph *g) {
@@ -178,9 +152,9 @@ static void write_glue(FILE *f, int k, const recipe *r, const stax_graph *g) {
             k, k, k);
     for (int j = 0; j < symbols; j++) fprintf(f, "%sz[%d]", j ? ", " : "", j);
     fprintf(f, ");\n#endif\n    if (!w) return 0;\n    return e%d_call(", k);
-    for (int j = 0; j < s.n_slots; j++) fprintf(f, "(%s *)b[%d], ", c_type(s.slots[j].dtype), at++);
+    for (int j = 0; j < s.n_slots; j++) fprintf(f, "(%s *)b[%d], ", feed_c_type(s.slots[j].dtype), at++);
     for (int j = 0; j < s.n_outputs; j++)
-        fprintf(f, "(%s *)b[%d], ", c_type(s.outputs[j].dtype), at++);
+        fprintf(f, "(%s *)b[%d], ", feed_c_type(s.outputs[j].dtype), at++);
     fprintf(f, "w");
     at = 0;
     for (int j = 0; j < symbols; j++) fprintf(f, ", z[%d]", at++);

@@ -74,10 +74,14 @@ done
 if build "$B/manual.c" "$B/manual" && "$B/manual" >"$B/out.txt" 2>&1; then ok
 else bad "the example in stax.h" "$B/out.txt"; fi
 
-# The table of ops is the op table's.
-if [ ! -x ./staxc ]; then echo "skip the table of ops: staxc is not built"
-elif sh tools/op_table.sh --check >"$B/out.txt" 2>&1; then ok
-else bad "the table of ops: sh tools/op_table.sh --update" "$B/out.txt"; fi
+# The tables are what their programs print.
+made() { # PROGRAM SCRIPT
+    if [ ! -x "$1" ]; then echo "skip $2: $1 is not built"
+    elif sh "$2" --check >"$B/out.txt" 2>&1; then ok
+    else bad "the table is out of date: sh $2 --update" "$B/out.txt"; fi
+}
+made ./staxc tools/op_table.sh
+made "${BUILD:-build}/tests/nets" tools/net_table.sh
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -6,26 +6,15 @@
 #include "feed.h"
 #include "harness.h"
 #include "heap.h"
+#include "programs.h"
 
-static stax_context *ctx;
+static heap h;
 
 static void open_context(int threads) {
-    stax_options o = heap_options();
+    stax_options o = heap_options(&h);
     o.strict = 1;
     o.n_threads = threads;
     ctx = stax_open(&o);
-}
-
-static stax_graph *parsed(const char *text) {
-    stax_graph *g = stax_parse(ctx, "regions", text);
-    if (!CHECK(g && stax_ok(g))) printf("%s\n", stax_error(ctx));
-    return g;
-}
-
-static stax_program *compiled(const stax_graph *g) {
-    stax_program *p = stax_compile(g, NULL);
-    if (!CHECK(p && stax_program_status(p) == STAX_OK)) printf("%s\n", stax_error(ctx));
-    return p;
 }
 
 /* Gives the i64 scalar of that name a value; names: "n=5". */
@@ -192,6 +181,16 @@ static void test_passed_through(void) {
         1, settings);
 }
 
+/* For sizes from 0 up to `most`. */
+static void agree_for_sizes(const char *text, int64_t most, const char *const *settings) {
+    stax_graph *g = parsed(text);
+    stax_program *p = g ? compiled(g) : NULL;
+    for (int64_t n = 0; p && n < most; n = n * 2 + 1)
+        for (const char *const *s = settings; *s; s++) CHECK_INT(agree_once(g, p, n, *s), STAX_OK);
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
 static void test_symbolic(void) {
     static const char text[] =
         "sizes n: 0.., m: 1..\n"
@@ -205,12 +204,7 @@ static void test_symbolic(void) {
         "{starts=[1], stops=[none]}; t = neg r; return t } }\n"
         "  return y, z, q\n}";
     static const char *const settings[] = {"c=0 k=3", "c=1 k=2", "c=1 k=0", NULL};
-    stax_graph *g = parsed(text);
-    stax_program *p = g ? compiled(g) : NULL;
-    for (int64_t n = 0; p && n < 140; n = n * 2 + 1)
-        for (const char *const *s = settings; *s; s++) CHECK_INT(agree_once(g, p, n, *s), STAX_OK);
-    stax_program_free(p);
-    stax_graph_free(g);
+    agree_for_sizes(text, 140, settings);
 }
 
 /* map and scan: several operands, captures, other regions inside, results that are parameters,
@@ -231,12 +225,7 @@ static const char each[] =
 
 static void test_each(void) {
     static const char *const settings[] = {"c=0 m=3", "c=1 m=0", NULL};
-    stax_graph *g = parsed(each);
-    stax_program *p = g ? compiled(g) : NULL;
-    for (int64_t n = 0; p && n < 40; n = n * 2 + 1)
-        for (const char *const *s = settings; *s; s++) CHECK_INT(agree_once(g, p, n, *s), STAX_OK);
-    stax_program_free(p);
-    stax_graph_free(g);
+    agree_for_sizes(each, 40, settings);
     agree(
         "graph states(inout s: f32[4,3], x: f32[4,3], i: i32[4]) {\n"
         "  y = map s, i { body(a, k) { b = gather a, k; return b } }\n"
@@ -527,7 +516,6 @@ static void test_threads(void) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    feed_unused();
     (void)feed_graphs;
     open_context(1);
     if (!ctx) return 1;

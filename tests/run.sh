@@ -3,7 +3,8 @@
 #   tests/run.sh PROGRAM-OR-SCRIPT ...        from the root of the repository; `make test` calls it
 # A program that is missing, ends without that line, runs too long or ends with a status that its line
 # does not explain counts as one failure. Full output: build/log/NAME.txt.
-# compile_matrix.sh, which only waits for compilers, runs beside the others.
+# Two run at a time, or $JOBS; the longest, named here, come first, so that none is left over at the end.
+LONGEST="compile_matrix.sh export.sh differential metamorphic scans memory cuda_compile"
 BUILD=${BUILD:-build}
 LIMIT=${LIMIT:-560}
 CC=${CC:-cc}
@@ -15,25 +16,18 @@ chmod 700 "$STAX_CACHE_DIR"
 limited=
 if timeout 5 true 2>"$BUILD/log/.timeout"; then limited="timeout $LIMIT"; fi
 
-# run TEST: leaves its output in the log and "STATUS SECONDS" beside it
+# run TEST: leaves its output in the log and "PASSED FAILED" beside it; prints a line, and what failed or was skipped.
 run() {
-    log="$BUILD/log/$(basename "$1").txt"
+    name=${1##*/}
+    log="$BUILD/log/$name.txt"
     start=$(date +%s)
     case $1 in
     *.sh) $limited sh "$1" >"$log" 2>&1 </dev/null ;;
     *)  if [ -x "$1" ]; then $limited "./$1" >"$log" 2>&1 </dev/null
         else echo "FAIL $1: it did not build" >"$log"; false; fi ;;
     esac
-    echo "$? $(($(date +%s) - start))" >"$log.status"
-}
-
-passed=0
-failed=0
-# report TEST: one line, what failed or was skipped, and the sums
-report() {
-    name=$(basename "$1")
-    log="$BUILD/log/$name.txt"
-    read -r status seconds <"$log.status"
+    status=$?
+    seconds=$(($(date +%s) - start))
     line=$(grep -oE '[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
     p=${line%% *}
     f=${line#*, }
@@ -45,26 +39,39 @@ report() {
         f=1
         echo "FAIL $name: exit status $status after: $line" >>"$log"
     fi
-    passed=$((passed + p))
-    failed=$((failed + f))
-    printf '%-28s %6d passed %4d failed %5d s\n' "$name" "$p" "$f" "$seconds"
-    grep -E 'FAIL|skip|left out|^ran ' "$log" | cut -c 1-240 | head -n 40 | sed 's/^/    /'
-    if [ "$f" -ne 0 ]; then
-        echo "    the whole output is in $log; it ends:"
-        tail -n 4 "$log" | cut -c 1-240 | sed 's/^/    | /'
-    fi
+    echo "$p $f" >"$log.sums"
+    {
+        printf '%-28s %6d passed %4d failed %5d s\n' "$name" "$p" "$f" "$seconds"
+        grep -E 'FAIL|skip|left out|^ran ' "$log" | cut -c 1-240 | head -n 40 | sed 's/^/    /'
+        if [ "$f" -ne 0 ]; then
+            echo "    the whole output is in $log; it ends:"
+            tail -n 4 "$log" | cut -c 1-240 | sed 's/^/    | /'
+        fi
+    } >"$log.report"
+    cat "$log.report" # at once: another test may be printing
 }
 
-beside=
+if [ "$1" = --one ]; then
+    run "$2"
+    exit 0
+fi
+rm -f "$BUILD"/log/*.sums
+{
+    for name in $LONGEST; do
+        for test in "$@"; do case $test in */"$name") echo "$test" ;; esac; done
+    done
+    for test in "$@"; do
+        case " $LONGEST " in *" ${test##*/} "*) ;; *) echo "$test" ;; esac
+    done
+} | LIMIT=$LIMIT BUILD=$BUILD xargs -P "${JOBS:-2}" -n 1 sh "$0" --one
+passed=0
+failed=0
 for test in "$@"; do
-    case $test in
-    */compile_matrix.sh) run "$test" & beside=$test ;;
-    esac
+    p=0 f=1
+    read -r p f <"$BUILD/log/${test##*/}.txt.sums"
+    passed=$((passed + p))
+    failed=$((failed + f))
 done
-for test in "$@"; do
-    if [ "$test" != "$beside" ]; then run "$test"; report "$test"; fi
-done
-if [ -n "$beside" ]; then wait; report "$beside"; fi
 echo
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

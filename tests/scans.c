@@ -523,7 +523,6 @@ int main(int argc, char **argv) {
     o.n_threads = 3;
     threaded = stax_open(&o);
     if (!ctx || !threaded) return 1;
-    feed_unused();
     RUN(scans_by_hand);
     RUN(sorts_by_hand);
     RUN(scatters_by_hand);

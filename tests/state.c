@@ -8,26 +8,13 @@
 
 #include "feed.h"
 #include "harness.h"
-
-static stax_context *ctx;
+#include "programs.h"
 
 static void open_context(int threads) {
     stax_options o = stax_options_default();
     o.strict = 1;
     o.n_threads = threads;
     ctx = stax_open(&o);
-}
-
-static stax_graph *parsed(const char *text) {
-    stax_graph *g = stax_parse(ctx, "state", text);
-    if (!CHECK(g && stax_ok(g))) printf("%s\n%s\n", stax_error(ctx), text);
-    return g;
-}
-
-static stax_program *compiled(const stax_graph *g) {
-    stax_program *p = g ? stax_compile(g, NULL) : NULL;
-    if (!CHECK(p && stax_program_status(p) == STAX_OK)) printf("%s\n", stax_error(ctx));
-    return p;
 }
 
 /* ---- the model ----------------------------------------------------------------------------------
@@ -974,7 +961,6 @@ static void test_select(void) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    feed_unused();
     open_context(1);
     RUN(test_model);
     RUN(test_model_threads);

@@ -1,9 +1,8 @@
 #!/bin/sh
 # The op table of README.md, made from the op table of stax.h.
-#   sh tools/op_table.sh            prints it
-#   sh tools/op_table.sh --update   puts it into README.md
-#   sh tools/op_table.sh --check    is README.md's the same?
+#   sh tools/op_table.sh [--update|--check]       prints it, puts it into README.md, compares it with README.md's
 # Needs ./staxc (make staxc), or STAXC=PATH.
+. tools/readme_table.inc
 table() {
     echo "| op | operands | attributes | dtypes | GPU | meaning |"
     echo "| --- | --- | --- | --- | --- | --- |"
@@ -19,25 +18,4 @@ table() {
         printf "| `%s` | %s | %s | %s | %s | %s |\n", name, operands, attributes, dtypes, gpu, meaning
     }'
 }
-begin='<!-- OPS: made by tools\/op_table.sh -->'
-end='<!-- OPS end -->'
-case ${1:-} in
---update | --check)
-    new=$(mktemp)
-    table >"$new.table"
-    awk -v table="$new.table" -v begin="$begin" -v end="$end" '
-        BEGIN { gsub(/\\/, "", begin) }
-        $0 == end { skip = 0 }
-        !skip { print }
-        $0 == begin { skip = 1; while ((getline line < table) > 0) print line }' README.md >"$new"
-    if [ "$1" = --update ]; then
-        cp "$new" README.md
-        status=$?
-    else
-        diff README.md "$new"
-        status=$?
-    fi
-    rm -f "$new" "$new.table"
-    exit $status ;;
-*)  table ;;
-esac
+readme_table OPS tools/op_table.sh "$@"
