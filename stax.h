@@ -615,6 +615,13 @@ STAXDEF stax_value stax_any_as      (stax_value x, stax_axes axes, bool keepdims
 STAXDEF stax_value stax_logsumexp_as(stax_value x, stax_axes axes, bool keepdims, stax_dtype dtype);
 STAXDEF stax_value stax_var      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* squares' sum / (count - correction) */
 STAXDEF stax_value stax_std      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* sqrt(var) */
+/* mean and var of one pass by Welford's step and Chan's combination of counts, means and centred squares: results[0]
+   and [1]. As accurate as var, which takes two passes but cheaper ones. An infinity makes both NaN. */
+STAXDEF stax_value stax_welford  (stax_value x, stax_axes axes, double correction, bool keepdims, stax_value *results);
+/* The rounding error of every addition is summed too and added at the end (Knuth's TwoSum, as in Neumaier's variant of
+   Kahan's sum): the error is about one rounding of the result plus n u^2 sum |x|. Integers are exact without. */
+STAXDEF stax_value stax_sum_compensated (stax_value x, stax_axes axes, bool keepdims);
+STAXDEF stax_value stax_mean_compensated(stax_value x, stax_axes axes, bool keepdims);
 STAXDEF stax_value stax_norm     (stax_value x, double ord, stax_axes axes, bool keepdims);         /* sum(|x|^ord)^(1/ord); inf, -inf: extreme |x|; 0: how many */
 STAXDEF stax_value stax_argmax   (stax_value x, int64_t axis, bool keepdims);     /* first largest, i64; STAX_NONE: of all elements */
 STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);     /* first smallest              */
@@ -636,6 +643,9 @@ STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);   
 #define stax_logsumexp_as(x, axes, keepdims, dtype) (stax_logsumexp_as)(STAX_AT(x), (axes), (keepdims), (dtype))
 #define stax_var(x, axes, correction, keepdims)     (stax_var)(STAX_AT(x), (axes), (correction), (keepdims))
 #define stax_std(x, axes, correction, keepdims)     (stax_std)(STAX_AT(x), (axes), (correction), (keepdims))
+#define stax_welford(x, axes, correction, keepdims, results) (stax_welford)(STAX_AT(x), (axes), (correction), (keepdims), (results))
+#define stax_sum_compensated(x, axes, keepdims)     (stax_sum_compensated)(STAX_AT(x), (axes), (keepdims))
+#define stax_mean_compensated(x, axes, keepdims)    (stax_mean_compensated)(STAX_AT(x), (axes), (keepdims))
 #define stax_norm(x, ord, axes, keepdims)           (stax_norm)(STAX_AT(x), (ord), (axes), (keepdims))
 #define stax_argmax(x, axis, keepdims)              (stax_argmax)(STAX_AT(x), (axis), (keepdims))
 #define stax_argmin(x, axis, keepdims)              (stax_argmin)(STAX_AT(x), (axis), (keepdims))
@@ -822,14 +832,22 @@ STAXDEF stax_value stax_map  (const stax_value *xs, int n, stax_graph *body, sta
                               int n_results);  /* body(x...) -> y... for each entry of axis 0 of the xs; the ys are stacked along a new axis 0 */
 STAXDEF stax_value stax_scan (const stax_value *init, int carry, const stax_value *xs, int n, stax_graph *body, stax_value *results,
                               int n_results);  /* body(carried..., x...) -> carried..., y... -> what is carried at the end, then the stacked ys */
-STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, const double *init, int n_init,
-                               stax_graph *step, stax_graph *combine, stax_value *results);  /* * */
+/* A reduction with a monoid of one's own. Its element is a tuple of 1 to 8 scalars, the states; init is the identity.
+   step(s..., x...) -> s... takes the states and one element of each operand (they broadcast to the first), combine(s..., t...) -> s...
+   two tuples; both hold elementwise ops on scalars alone. init[k] must be a value of the dtype that state k has in `step`.
+   results: n_init values, of the shape that sum would give; of nothing, init. The order is that of sum: element k goes
+   to lane k % L by `step` from init, the lanes are halved by `combine`, 4096 elements are a block, blocks are combined
+   in the same way; a lane without elements takes no part. L is 64, or 32 where a state is f64. So the bits are the same
+   everywhere, but how near they are to what is meant is up to the monoid: combine must be associative, init its
+   identity, and step(s, x) the same as combine(s, step(init, x)), all that up to rounding. Nothing checks this. */
+STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, const double *init, int n_init, bool keepdims,
+                               stax_graph *step, stax_graph *combine, stax_value *results);
 #define stax_cond(c, then_, else_, results, n)               (stax_cond)(STAX_AT(c), (then_), (else_), (results), (n))
 #define stax_while(init, n, test, body, results)             STAX_HERE((stax_while)((init), (n), (test), (body), (results)))
 #define stax_loop(count, init, n, body, results)             (stax_loop)(STAX_AT(count), (init), (n), (body), (results))
 #define stax_map(xs, n, body, results, n_results)            STAX_HERE((stax_map)((xs), (n), (body), (results), (n_results)))
 #define stax_scan(init, carry, xs, n, body, results, n_results)                STAX_HERE((stax_scan)((init), (carry), (xs), (n), (body), (results), (n_results)))
-#define stax_reduce(xs, n, axes, init, n_init, step, combine, results)         STAX_HERE((stax_reduce)((xs), (n), (axes), (init), (n_init), (step), (combine), (results)))
+#define stax_reduce(xs, n, axes, init, n_init, keepdims, step, combine, results) STAX_HERE((stax_reduce)((xs), (n), (axes), (init), (n_init), (keepdims), (step), (combine), (results)))
 
 /* ======================================================================================= >>optable
    THE OP TABLE  one row an op; everything about an op starts here.
@@ -838,7 +856,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
    columns  ID, text name, class, operands least and most, results (0: counted by an attribute or region),
             attributes "name:kind=default" ("!": required; the order here is the order of the C arguments),
             infer -> staxi_infer_<infer> (chapter 4), expand -> staxi_expand_<expand> (chapter 6), meaning.
-   kinds    int float bool dtype axis axes; number (keeps its kind: promotion sees it); text=first|others;
+   kinds    int float bool dtype axis axes; number, numbers (keep their kind: promotion sees it); text=first|others;
             pairs=word|others (a word, or a list [[low, high], ...]);
             sizes (a list, handles and `none` allowed); regions are in the infer function. `order` is a field of every
             REDUCE and CONTRACT op and not listed. */
@@ -991,16 +1009,17 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(TRIL,            "tril",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 above diagonal k")      \
     X(TRIU,            "triu",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 below diagonal k")      \
     /* reduce */                                                                                                                                                            \
-    X(SUM,             "sum",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "sum over axes; integers widen to 64 bits") \
+    X(SUM,             "sum",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype compensated:bool=false", sum,      sum,           "sum over axes; integers widen to 64 bits; compensated: rounding errors are summed too") \
     X(PROD,            "prod",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "product over axes; integers widen to 64 bits") \
     X(MAX,             "max",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "largest over axes; NaN wins") \
     X(MIN,             "min",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "smallest over axes; NaN wins") \
-    X(MEAN,            "mean",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         mean,            mean,          "sum / count")             \
+    X(MEAN,            "mean",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype compensated:bool=false", mean,     mean,          "sum / count")             \
     X(ALL,             "all",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         truth,           basis,         "are all not 0")           \
     X(ANY,             "any",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         truth,           basis,         "is one not 0")            \
     X(LOGSUMEXP,       "logsumexp",       REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         mean,            logsumexp,     "log(sum(e^x))")           \
     X(VAR,             "var",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sum((x - mean)^2) / (count - correction)") \
     X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var)")               \
+    X(WELFORD,         "welford",         REDUCE,      1, 1, 2, "axes:axes correction:float=0 keepdims:bool=false",  welford,         welford,       "mean, var of one pass over x; var alone takes two") \
     X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0") \
     X(TRACE,           "trace",           COMPOSITE,   1, 1, 1, "offset:int=0 axis1:axis=0 axis2:axis=1 dtype:dtype", trace,           trace,         "sum of a diagonal") \
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
@@ -1072,7 +1091,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(NONZERO,         "nonzero",         LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
     X(UNIQUE,          "unique",          LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
     X(MASKED_SELECT,   "masked_select",   LATER,       2, 2, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
-    X(REDUCE,          "reduce",          LATER,       1, STAXI_MANY, 0, "axes:axes init:sizes!",                    later,           later,         "a reduction with a monoid of one's own")
+    X(REDUCE,          "reduce",          REDUCE,      1, STAXI_MANY, 0, "axes:axes init:numbers! keepdims:bool=false",  monoid,          monoid,        "a reduction with a monoid of one's own: step(s..., x...), combine(s..., t...)")
 /* clang-format on */
 
 #define STAXI_OP_ENUM(id, name, cls, least, most, results, attrs, infer, expand, doc) STAX_OP_##id,
@@ -8342,15 +8361,16 @@ typedef struct staxi_type {
 /* One attribute of a node; slot k belongs to entry k of the op's attribute list in the op table. */
 typedef enum staxi_attr_kind {
     STAXI_ATTR_OMITTED = 0, STAXI_ATTR_BOOL, STAXI_ATTR_INT, STAXI_ATTR_FLOAT, STAXI_ATTR_DTYPE,
-    STAXI_ATTR_TEXT, STAXI_ATTR_LIST        /* LIST: integers, sizes or STAX_NONE                  */
+    STAXI_ATTR_TEXT, STAXI_ATTR_LIST,       /* LIST: integers, sizes or STAX_NONE                  */
+    STAXI_ATTR_NUMBERS                      /* bool, integer and float literals                    */
 } staxi_attr_kind;
 typedef struct staxi_attr {
     uint8_t kind;
-    int32_t n;                             /* LIST: entries                                        */
+    int32_t n;                             /* LIST, NUMBERS: entries                               */
     int64_t i;                             /* BOOL, INT, DTYPE; sizes are handles (staxi_size_ix)   */
     double f;                              /* FLOAT (an INT given for a float attribute is stored here too) */
     const char *text;                      /* TEXT, in the arena                                   */
-    const int64_t *list;                   /* LIST, in the arena; size handles allowed             */
+    const int64_t *list;                   /* LIST, in the arena; size handles allowed; NUMBERS: see staxi_attr_numbers */
 } staxi_attr;
 
 typedef struct staxi_value_info {
@@ -8645,6 +8665,8 @@ typedef enum staxi_op_class {
 #define STAXI_DTYPES_cond             "bool, then any"
 #define STAXI_DTYPES_while            "any"
 #define STAXI_DTYPES_loop             "i64, then any"
+#define STAXI_DTYPES_monoid           "any but f8"
+#define STAXI_DTYPES_welford          "floats; integers, bool as f32"
 #define STAXI_DTYPES_later            "any"
 /* clang-format on */
 
@@ -8693,6 +8715,7 @@ typedef enum staxi_schema_kind {
     STAXI_IS_TEXT,
     STAXI_IS_AXIS,
     STAXI_IS_AXES,
+    STAXI_IS_NUMBERS,
     STAXI_IS_NUMBER,
     STAXI_IS_PAIRS,
     STAXI_IS_SIZES
@@ -8706,8 +8729,8 @@ typedef struct staxi_schema {
 } staxi_schema;
 
 static staxi_schema_kind staxi_schema_kind_of(const char *s) {
-    static const char *const kinds[] = {"int",  "float", "bool",   "dtype", "text",
-                                        "axis", "axes",  "number", "pairs", "sizes"};
+    static const char *const kinds[] = {"int",  "float",   "bool",   "dtype", "text", "axis",
+                                        "axes", "numbers", "number", "pairs", "sizes"};
     int k = 0;
     while (k < STAXI_IS_SIZES && strncmp(s, kinds[k], strlen(kinds[k])) != 0) k++;
     return (staxi_schema_kind)k;
@@ -8752,6 +8775,7 @@ static int staxi_schema_find(stax_op op, const char *name, size_t n) {
 
 #define STAXI_MAX_ATTRS 8
 #define STAXI_MAX_OPERANDS 8 /* of an elementwise op */
+#define STAXI_MAX_STATES 8   /* of the monoid of a reduction */
 #define STAXI_ALL_AXES (-1) /* as the length of a list of axes */
 #define STAXI_PAIRS 2       /* `i` of a LIST that is written [[a, b], ...] */
 
@@ -8796,6 +8820,37 @@ static staxi_attr staxi_attr_list(const int64_t *list, int n) {
     a.list = list;
     a.n = n;
     return a;
+}
+
+/* A list of numbers: for each one two words, kind and `above` of a literal, then its bits. */
+static staxi_attr staxi_attr_numbers(const int64_t *words, int n) {
+    staxi_attr a = staxi_attr_make(STAXI_ATTR_NUMBERS, 0);
+    a.list = words;
+    a.n = n;
+    return a;
+}
+
+static void staxi_number_pack(const staxi_attr *number, int64_t *words) {
+    words[0] = number->kind | (int64_t)number->n << 8;
+    words[1] = number->i;
+    if (number->kind == STAXI_ATTR_FLOAT) memcpy(&words[1], &number->f, sizeof number->f);
+}
+
+/* Number k of a list as an attribute of its own. */
+static staxi_attr staxi_number_at(const staxi_attr *a, int k) {
+    staxi_attr r =
+        staxi_attr_make((staxi_attr_kind)(a->list[2 * k] & 255), a->list[2 * k + 1]);
+    r.n = (int32_t)(a->list[2 * k] >> 8);
+    if (r.kind != STAXI_ATTR_FLOAT) return r;
+    memcpy(&r.f, &a->list[2 * k + 1], sizeof r.f);
+    r.i = 0;
+    return r;
+}
+
+/* Words of the list that an attribute points to. */
+static size_t staxi_attr_words(const staxi_attr *a) {
+    size_t n = a->n > 0 ? (size_t)a->n : 0;
+    return a->kind == STAXI_ATTR_LIST ? n : a->kind == STAXI_ATTR_NUMBERS ? 2 * n : 0;
 }
 
 /* STAX_NONE is "omitted". */
@@ -9082,6 +9137,14 @@ static staxi_literal staxi_literal_of(const staxi_attr *a) {
                : l.above                   ? (float)(uint64_t)a->i
                                            : (float)a->i;
     return l;
+}
+
+static staxi_attr staxi_attr_of_literal(const staxi_literal *l) {
+    staxi_attr a = l->kind == STAXI_ATTR_FLOAT
+                       ? staxi_attr_float(l->real)
+                       : staxi_attr_make((staxi_attr_kind)l->kind, l->integer);
+    a.n = l->above;
+    return a;
 }
 
 /* The literal of a value, or NULL. */
@@ -10577,6 +10640,16 @@ static bool staxi_infer_variance(staxi_infer *c) {
     return staxi_infer_reduction(c, 2, staxi_is_float(in) ? in : STAX_F32, &mask);
 }
 
+/* Two results, the mean and the variance. */
+static bool staxi_infer_welford(staxi_infer *c) {
+    staxi_type *two;
+    if (!staxi_infer_variance(c)) return false;
+    two = c->out;
+    if (!staxi_results_room(c, 2)) return false;
+    c->out[0] = c->out[1] = *two;
+    return true;
+}
+
 /* Axes in slot 1; the smallest magnitude of nothing has no value. */
 static bool staxi_infer_norm(staxi_infer *c) {
     const staxi_type *x = staxi_in(c, 0);
@@ -11735,6 +11808,101 @@ static bool staxi_infer_each(staxi_infer *c) {
     return true;
 }
 
+/* ---- rules: monoids --------------------------------------------------------------------------- */
+
+/* Operands at the end that go to step and combine as they are: what the regions captured, once it is
+   decomposed. */
+static int staxi_monoid_passed(const stax_graph *combine, int n_states) {
+    return staxi_region_params(combine) - 2 * n_states;
+}
+
+/* Scalars, and elementwise ops on them. */
+static bool staxi_region_is_scalar(const staxi_infer *c, int k) {
+    const stax_graph *r = c->regions[k];
+    for (size_t i = 1; i < r->n_nodes; i++) {
+        const staxi_node *n = &r->nodes[i];
+        const staxi_type *t = &r->values[n->first_value].type;
+        bool elementwise = staxi_op_info((stax_op)n->op)->cls == STAXI_CLASS_ELEMENTWISE;
+        if (n->op != STAX_OP_INPUT && n->op != STAX_OP_CONST &&
+            (!elementwise || n->op == STAX_OP_CUSTOM))
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY("%s: expected elementwise ops of the op table on scalars, found %s"),
+                staxi_region_name(r), staxi_op_name((stax_op)n->op));
+        if (t->rank > 0)
+            return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                                 STAXI_SAY("%s: expected scalars, found %s of type %T"),
+                                 staxi_region_name(r), staxi_op_name((stax_op)n->op), t);
+    }
+    return true;
+}
+
+/* Parameter `param` of region k and, where it is one, its result of that number are of this dtype. */
+static bool staxi_monoid_type(const staxi_infer *c, int k, int param, stax_dtype dtype,
+                              bool is_result) {
+    const stax_graph *r = c->regions[k];
+    const staxi_type type = staxi_type_scalar(dtype);
+    return staxi_same_type(c, staxi_region_name(r), "parameter", param, &type,
+                           staxi_region_param(r, param)) &&
+           (!is_result || staxi_same_type(c, staxi_region_name(r), "result", param, &type,
+                                          staxi_region_result(r, (size_t)param)));
+}
+
+/* step(s..., x..., passed...) and combine(s..., t..., passed...) for n_states states. */
+static bool staxi_monoid_regions(const staxi_infer *c, int n_states) {
+    int passed = c->regions[1] ? staxi_monoid_passed(c->regions[1], n_states) : 0, n_x;
+    if (passed < 0 || passed >= c->n) passed = 0;
+    for (int k = c->n - passed; k < c->n; k++)
+        if (staxi_in(c, k)->rank > 0 || staxi_in_literal(c, k)) passed = 0;
+    n_x = c->n - passed;
+    if (!staxi_region_check(c, 0, n_states + c->n, n_states) ||
+        !staxi_region_check(c, 1, 2 * n_states + passed, n_states) ||
+        !staxi_region_is_scalar(c, 0) || !staxi_region_is_scalar(c, 1))
+        return false;
+    for (int k = 0; k < n_states; k++) {
+        stax_dtype dtype = (stax_dtype)staxi_region_param(c->regions[0], k)->dtype;
+        staxi_attr number = staxi_number_at(&c->attrs[1], k);
+        staxi_literal init = staxi_literal_of(&number);
+        if (!staxi_want_storage(c, dtype) || !staxi_literal_check(c, &init, dtype) ||
+            !staxi_monoid_type(c, 0, k, dtype, true) || !staxi_monoid_type(c, 1, k, dtype, true) ||
+            !staxi_monoid_type(c, 1, n_states + k, dtype, false))
+            return false;
+    }
+    for (int k = 0; k < c->n; k++) {
+        const staxi_literal *l = staxi_in_literal(c, k);
+        const staxi_type *param = staxi_region_param(c->regions[0], n_states + k);
+        stax_dtype dtype = l ? (stax_dtype)param->dtype : staxi_in_dtype(c, k);
+        if ((l && !staxi_literal_check(c, l, dtype)) ||
+            !staxi_monoid_type(c, 0, n_states + k, dtype, false) ||
+            (k >= n_x && !staxi_monoid_type(c, 1, 2 * n_states + k - n_x, dtype, false)))
+            return false;
+    }
+    return true;
+}
+
+static bool staxi_infer_monoid(staxi_infer *c) {
+    int n_states = c->attrs[1].n;
+    const staxi_type *x = staxi_in(c, 0);
+    staxi_type out;
+    uint32_t mask;
+    if (!staxi_want_regions(c, 2, "step, combine")) return false;
+    if (n_states < 1 || n_states > STAXI_MAX_STATES)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute init: expected 1 to %d numbers, found %d"),
+                             STAXI_MAX_STATES, n_states);
+    if (!staxi_monoid_regions(c, n_states)) return false;
+    for (int k = 1; k < c->n; k++)
+        if (!staxi_fits_into(c, k, x, "the first operand")) return false;
+    if (!staxi_axes(c, 0, x->rank, false, &mask) || !staxi_results_room(c, n_states)) return false;
+    staxi_reduced_shape(c, x, mask, c->attrs[2].i != 0, &out);
+    for (int k = 0; k < n_states; k++) {
+        c->out[k] = out;
+        c->out[k].dtype = staxi_region_param(c->regions[0], k)->dtype;
+        c->out[k].weak = 0;
+    }
+    return true;
+}
+
 static bool staxi_infer_later(staxi_infer *c) {
     return staxi_op_fail(
         c, STAX_E_NOT_BUILT, NULL,
@@ -11787,6 +11955,7 @@ static bool staxi_attr_default(staxi_infer *c, const staxi_schema *s, staxi_attr
                 staxi_arena_text(&c->g->root->arena, s->fallback, strcspn(s->fallback, "| ")));
             return out->text ? true : staxi_no_graph_memory(c->g, c->place);
         case STAXI_IS_AXES:
+        case STAXI_IS_NUMBERS:
         case STAXI_IS_SIZES:
             break;
         default:
@@ -11868,6 +12037,9 @@ static bool staxi_attr_check(staxi_infer *c, int slot, const staxi_schema *s) {
             if (plain || a->kind == STAXI_ATTR_BOOL || a->kind == STAXI_ATTR_FLOAT || a->n)
                 return true;
             return staxi_attr_fail(c, slot, "a number", a);
+        case STAXI_IS_NUMBERS:
+            return a->kind == STAXI_ATTR_NUMBERS ? true
+                                                 : staxi_attr_fail(c, slot, "a list of numbers", a);
         case STAXI_IS_DTYPE:
             if (a->kind == STAXI_ATTR_DTYPE && staxi_dtype_ok(a->i)) return true;
             return staxi_attr_fail(c, slot, "a dtype", a);
@@ -11929,11 +12101,10 @@ static bool staxi_attrs_take(staxi_infer *c, const staxi_attr *given) {
             continue;
         }
         if (a->kind == STAXI_ATTR_TEXT) a->text = staxi_graph_text(c->g, a->text);
-        if (a->kind == STAXI_ATTR_LIST && a->n > 0)
-            a->list =
-                (const int64_t *)staxi_graph_copy(c->g, a->list, (size_t)a->n * sizeof *a->list, 8);
-        if ((a->kind == STAXI_ATTR_TEXT && !a->text) ||
-            (a->kind == STAXI_ATTR_LIST && a->n > 0 && !a->list))
+        if (staxi_attr_words(a))
+            a->list = (const int64_t *)staxi_graph_copy(c->g, a->list,
+                                                        staxi_attr_words(a) * sizeof *a->list, 8);
+        if ((a->kind == STAXI_ATTR_TEXT && !a->text) || (staxi_attr_words(a) && !a->list))
             return staxi_no_graph_memory(c->g, c->place);
         if (!staxi_attr_handles_ok(c, a) || !staxi_attr_check(c, k, &s)) return false;
     }
@@ -13499,19 +13670,19 @@ STAXDEF stax_value(stax_diag)(stax_value x, int64_t k) {
 }
 
 /* Whole numbers are integers, which decides the dtype. */
+static staxi_attr staxi_attr_whole(double x) {
+    bool whole =
+        x > -9007199254740992.0 && x < 9007199254740992.0 && (double)(int64_t)x == x;
+    return whole ? staxi_attr_int((int64_t)x) : staxi_attr_float(x);
+}
+
 static stax_value staxi_build_arange(stax_graph *g, double start, double stop, double step,
                                      staxi_attr dtype) {
-    double numbers[3];
     staxi_attr a[4];
     if (!g) return stax_none();
-    numbers[0] = start;
-    numbers[1] = stop;
-    numbers[2] = step;
-    for (int k = 0; k < 3; k++) {
-        bool whole = numbers[k] > -9007199254740992.0 && numbers[k] < 9007199254740992.0 &&
-                     (double)(int64_t)numbers[k] == numbers[k];
-        a[k] = whole ? staxi_attr_int((int64_t)numbers[k]) : staxi_attr_float(numbers[k]);
-    }
+    a[0] = staxi_attr_whole(start);
+    a[1] = staxi_attr_whole(stop);
+    a[2] = staxi_attr_whole(step);
     a[3] = dtype;
     return staxi_build_in(g, STAX_OP_ARANGE, NULL, 0, a, NULL, 0, NULL, 0);
 }
@@ -13556,10 +13727,11 @@ STAXDEF stax_value(stax_masked_fill)(stax_value x, stax_value mask, stax_value v
 static stax_value staxi_build_reduce(stax_op op, stax_value x, stax_axes axes, bool keepdims,
                                      bool as, stax_dtype dtype) {
     int64_t list[STAX_MAX_RANK];
-    staxi_attr a[3];
+    staxi_attr a[4];
     a[0] = staxi_attr_axes(&axes, list);
     a[1] = staxi_attr_bool(keepdims);
     a[2] = as ? staxi_attr_dtype(dtype) : staxi_attr_none();
+    a[3] = staxi_attr_none();
     return staxi_build1(op, x, a);
 }
 
@@ -13581,22 +13753,44 @@ STAXI_BUILD_REDUCE(any, ANY)
 STAXI_BUILD_REDUCE(logsumexp, LOGSUMEXP)
 #undef STAXI_BUILD_REDUCE
 
+static stax_value staxi_build_compensated(stax_op op, stax_value x, stax_axes axes, bool keepdims) {
+    int64_t list[STAX_MAX_RANK];
+    staxi_attr a[4];
+    a[0] = staxi_attr_axes(&axes, list);
+    a[1] = staxi_attr_bool(keepdims);
+    a[2] = staxi_attr_none();
+    a[3] = staxi_attr_bool(true);
+    return staxi_build1(op, x, a);
+}
+
+STAXDEF stax_value(stax_sum_compensated)(stax_value x, stax_axes axes, bool keepdims) {
+    return staxi_build_compensated(STAX_OP_SUM, x, axes, keepdims);
+}
+STAXDEF stax_value(stax_mean_compensated)(stax_value x, stax_axes axes, bool keepdims) {
+    return staxi_build_compensated(STAX_OP_MEAN, x, axes, keepdims);
+}
+
 static stax_value staxi_build_variance(stax_op op, stax_value x, stax_axes axes, double correction,
-                                       bool keepdims) {
+                                       bool keepdims, stax_value *results, int n_results) {
     int64_t list[STAX_MAX_RANK];
     staxi_attr a[3];
     a[0] = staxi_attr_axes(&axes, list);
     a[1] = staxi_attr_float(correction);
     a[2] = staxi_attr_bool(keepdims);
-    return staxi_build1(op, x, a);
+    return staxi_build_in(NULL, op, &x, 1, a, NULL, 0, results, n_results);
 }
 
 STAXDEF stax_value(stax_var)(stax_value x, stax_axes axes, double correction, bool keepdims) {
-    return staxi_build_variance(STAX_OP_VAR, x, axes, correction, keepdims);
+    return staxi_build_variance(STAX_OP_VAR, x, axes, correction, keepdims, NULL, 0);
 }
 
 STAXDEF stax_value(stax_std)(stax_value x, stax_axes axes, double correction, bool keepdims) {
-    return staxi_build_variance(STAX_OP_STD, x, axes, correction, keepdims);
+    return staxi_build_variance(STAX_OP_STD, x, axes, correction, keepdims, NULL, 0);
+}
+
+STAXDEF stax_value(stax_welford)(stax_value x, stax_axes axes, double correction, bool keepdims,
+                                 stax_value *results) {
+    return staxi_build_variance(STAX_OP_WELFORD, x, axes, correction, keepdims, results, 2);
 }
 
 STAXDEF stax_value(stax_norm)(stax_value x, double ord, stax_axes axes, bool keepdims) {
@@ -14106,26 +14300,29 @@ STAXDEF stax_value(stax_scan)(const stax_value *init, int carry, const stax_valu
                           results, n_results);
 }
 
-/* ---- ops of later versions: the op table refuses them ---------------------------------------- */
-
-static stax_value staxi_build_later(stax_op op, stax_value x, stax_value *results, int n) {
-    return staxi_build_in(NULL, op, &x, 1, NULL, NULL, 0, results, n);
+STAXDEF stax_value(stax_reduce)(const stax_value *xs, int n, stax_axes axes, const double *init,
+                                int n_init, bool keepdims, stax_graph *step, stax_graph *combine,
+                                stax_value *results) {
+    int64_t list[STAX_MAX_RANK], words[2 * (STAXI_MAX_STATES + 1)];
+    stax_graph *regions[2];
+    staxi_attr a[3];
+    if (!init || n_init < 0) n_init = 0;
+    if (n_init > STAXI_MAX_STATES) n_init = STAXI_MAX_STATES + 1; /* refused as too many */
+    for (int k = 0; k < n_init; k++) {
+        const staxi_type *param = step ? staxi_region_param(step, k) : NULL;
+        staxi_attr number = param && !staxi_is_float((stax_dtype)param->dtype)
+                                ? staxi_attr_whole(init[k])
+                                : staxi_attr_float(init[k]);
+        staxi_number_pack(&number, words + 2 * k);
+    }
+    a[0] = staxi_attr_axes(&axes, list);
+    a[1] = staxi_attr_numbers(words, n_init);
+    a[2] = staxi_attr_bool(keepdims);
+    regions[0] = step;
+    regions[1] = combine;
+    return staxi_build_in(staxi_outer_of(step), STAX_OP_REDUCE, xs, xs ? n : 0, a, regions, 2,
+                          results, n_init);
 }
-
-static stax_value staxi_first_of(const stax_value *xs, int n) {
-    return xs && n > 0 ? xs[0] : stax_none();
-}
-
-/* clang-format off */
-#define STAXI_LATER(name, ID, params, first) STAXDEF stax_value (stax_##name) params { return staxi_build_later(STAX_OP_##ID, first, NULL, 0); }
-#define STAXI_UNUSED(x) ((void)(x))
-STAXDEF stax_value (stax_reduce)(const stax_value *xs, int n, stax_axes axes, const double *init, int n_init, stax_graph *step, stax_graph *combine, stax_value *results) {
-    (void)axes; (void)init; (void)step; (void)combine;
-    return staxi_build_later(STAX_OP_REDUCE, staxi_first_of(xs, n), results, n_init);
-}
-#undef STAXI_LATER
-#undef STAXI_UNUSED
-/* clang-format on */
 
 /* ======================================================================================= >>text
    TEXT  the printer and the parser of the text form.
@@ -14321,6 +14518,16 @@ static void staxi_put_attr(staxi_text *t, const stax_graph *g, const staxi_attr 
             for (int k = 0; k < a->n; k += 2) {
                 staxi_put(t, k ? ", " : "[");
                 staxi_put_sizes(t, g, a->list + k, 2);
+            }
+            staxi_putc(t, ']');
+            break;
+        case STAXI_ATTR_NUMBERS:
+            staxi_putc(t, '[');
+            for (int k = 0; k < a->n; k++) {
+                staxi_attr number = staxi_number_at(a, k);
+                l = staxi_literal_of(&number);
+                if (k) staxi_put(t, ", ");
+                staxi_put_literal(t, &l);
             }
             staxi_putc(t, ']');
             break;
@@ -15157,6 +15364,31 @@ static bool staxi_want_pairs(staxi_parser *p, staxi_attr *out) {
     return staxi_want_mark(p, "]");
 }
 
+/* "[0.0, -inf]", or one number */
+static bool staxi_parse_numbers(staxi_parser *p, staxi_attr *out) {
+    bool bracket = staxi_take(p, "[");
+    int n = 0;
+    if (bracket) staxi_skip_lines(p);
+    while (!bracket || !staxi_at_mark(p, "]")) {
+        staxi_literal l;
+        staxi_attr number;
+        if (!staxi_grow(p->a, (void **)&p->list, &p->cap_list, 2 * (size_t)n + 2, sizeof *p->list))
+            return staxi_parse_no_memory(p);
+        if (!staxi_at_number(p)) return staxi_expected(p, "a number");
+        if (!staxi_want_literal(p, &l)) return false;
+        number = staxi_attr_of_literal(&l);
+        staxi_number_pack(&number, p->list + 2 * n++);
+        if (!bracket) break;
+        staxi_skip_lines(p);
+        if (!staxi_take_comma(p)) break;
+        staxi_skip_lines(p);
+    }
+    *out = staxi_attr_numbers(
+        (const int64_t *)staxi_graph_copy(p->g, p->list, 2 * (size_t)n * sizeof *p->list, 8), n);
+    if (!out->list) return staxi_parse_no_memory(p);
+    return !bracket || staxi_want_mark(p, "]");
+}
+
 /* "[1, n-1, none]" behind its bracket */
 static bool staxi_want_list(staxi_parser *p, staxi_attr *out) {
     int n = 0;
@@ -15204,9 +15436,7 @@ static bool staxi_want_attr_value(staxi_parser *p, staxi_attr *out) {
     }
     if (staxi_at_literal_attr(p)) {
         if (!staxi_want_literal(p, &l)) return false;
-        *out = l.kind == STAXI_ATTR_FLOAT ? staxi_attr_float(l.real)
-                                          : staxi_attr_make((staxi_attr_kind)l.kind, l.integer);
-        out->n = l.above;
+        *out = staxi_attr_of_literal(&l);
         return true;
     }
     if (!staxi_want_size(p, &size)) return false;
@@ -15236,6 +15466,7 @@ static bool staxi_parse_body(staxi_parser *p);
 static const char *staxi_block_names(stax_op op) {
     return op == STAX_OP_COND                                              ? "then else"
            : op == STAX_OP_WHILE                                           ? "test body"
+           : op == STAX_OP_REDUCE                                          ? "step combine"
            : op == STAX_OP_LOOP || op == STAX_OP_MAP || op == STAX_OP_SCAN ? "body"
                                                                            : NULL;
 }
@@ -15250,11 +15481,42 @@ static int staxi_word_index(const char *words, const char *name, size_t n) {
     return -1;
 }
 
+/* The dtype of a state: that of `step`, or of its number beside the operands. */
+static stax_dtype staxi_state_dtype(const staxi_parser *p, const staxi_statement *s, int k) {
+    const stax_graph *outer = p->g->outer;
+    staxi_attr number = staxi_number_at(&s->attrs[1], k);
+    stax_dtype dtype = STAX_DTYPE_NONE, x;
+    if (s->blocks[0] && staxi_region_param(s->blocks[0], k))
+        return (stax_dtype)staxi_region_param(s->blocks[0], k)->dtype;
+    for (int i = 0; i < s->n_operands; i++) {
+        const staxi_type *t = &outer->values[s->operands[i]].type;
+        if (t->weak) continue;
+        x = (stax_dtype)t->dtype;
+        dtype = dtype == STAX_DTYPE_NONE ? x : staxi_promote(dtype, x);
+    }
+    if (number.kind == STAXI_ATTR_FLOAT && !staxi_is_float(dtype)) return STAX_F32;
+    if (number.kind == STAXI_ATTR_INT && (dtype == STAX_DTYPE_NONE || dtype == STAX_BOOL))
+        return STAX_I64;
+    return dtype == STAX_DTYPE_NONE ? STAX_BOOL : dtype;
+}
+
+/* What step and combine get: states (combine twice as many), elements of the operands. */
+static staxi_type staxi_monoid_param(const staxi_parser *p, const staxi_statement *s, int k) {
+    bool combine = strcmp(staxi_region_name(p->g), "combine") == 0;
+    int n_states = s->attrs[1].kind == STAXI_ATTR_NUMBERS ? s->attrs[1].n : 0, x = k - n_states;
+    if (k < n_states || (combine && x < n_states))
+        return staxi_type_scalar(staxi_state_dtype(p, s, k < n_states ? k : x));
+    if (combine || x >= s->n_operands) x = s->n_operands - 1;
+    return staxi_type_scalar(
+        x < 0 ? STAX_F32 : (stax_dtype)p->g->outer->values[s->operands[x]].type.dtype);
+}
+
 /* The type of parameter k of a block: what the op passes to it. */
 static staxi_type staxi_block_param(const staxi_parser *p, const staxi_statement *s, int k) {
     bool each = s->op == STAX_OP_MAP || s->op == STAX_OP_SCAN;
     staxi_type type = staxi_type_scalar(STAX_I64); /* the counter of a loop */
     if (s->op == STAX_OP_LOOP && k == 0) return type;
+    if (s->op == STAX_OP_REDUCE) return staxi_monoid_param(p, s, k);
     if (s->op != STAX_OP_COND && k < s->n_operands) type = p->g->outer->values[s->operands[k]].type;
     if (each && k < s->n_operands && k >= staxi_carried(s->op, s->attrs))
         return staxi_entry_type(&type);
@@ -15312,6 +15574,7 @@ static bool staxi_parse_block(staxi_parser *p, staxi_statement *s) {
 static bool staxi_parse_attr(staxi_parser *p, staxi_statement *s) {
     staxi_token name = p->t;
     staxi_attr value;
+    staxi_schema schema;
     const char *known = staxi_op_info(s->op)->attrs;
     bool has_order = staxi_op_info(s->op)->cls == STAXI_CLASS_REDUCE ||
                      staxi_op_info(s->op)->cls == STAXI_CLASS_CONTRACT;
@@ -15319,7 +15582,11 @@ static bool staxi_parse_attr(staxi_parser *p, staxi_statement *s) {
     staxi_next(p);
     if (!staxi_want_mark(p, "=")) return false;
     staxi_skip_lines(p);
-    if (!staxi_want_attr_value(p, &value)) return false;
+    slot = staxi_schema_find(s->op, name.s, name.n);
+    if (slot >= 0 && staxi_schema_at(s->op, slot, &schema) && schema.kind == STAXI_IS_NUMBERS
+            ? !staxi_parse_numbers(p, &value)
+            : !staxi_want_attr_value(p, &value))
+        return false;
     if (has_order && staxi_token_is(&name, "order")) {
         if (s->order || value.kind != STAXI_ATTR_TEXT)
             return staxi_parse_fail(p, STAX_E_ARGUMENT, &name,
@@ -15327,7 +15594,6 @@ static bool staxi_parse_attr(staxi_parser *p, staxi_statement *s) {
         s->order = value.text;
         return true;
     }
-    slot = staxi_schema_find(s->op, name.s, name.n);
     if (slot < 0)
         return staxi_parse_fail(p, STAX_E_NAME, &name,
                                 STAXI_SAY("%s has no attribute %N: expected %s"),
@@ -17369,6 +17635,141 @@ static uint32_t staxi_x_reduce(staxi_expander *e, stax_op op, uint32_t v, uint32
     return r;
 }
 
+/* reduce over a monoid; the first result. */
+static uint32_t staxi_x_reduce_by(staxi_expander *e, const uint32_t *sources, uint32_t n,
+                                  const staxi_attr *attrs, stax_graph *const *regions,
+                                  const char *order) {
+    uint32_t r = staxi_node_add(e->to, STAX_OP_REDUCE, sources, n, attrs, regions, 2, e->place);
+    staxi_node *node = r ? &e->to->nodes[e->to->values[r].node] : NULL;
+    if (!node) return 0;
+    node->origin = e->origin;
+    node->order = order ? staxi_graph_text(e->to, order) : NULL;
+    return !order || node->order ? r : staxi_no_graph_memory(e->to, e->place);
+}
+
+/* ---- monoids of composites: step and combine take their parameters and give the new states ---- */
+
+typedef struct staxi_monoid {
+    int n_states;
+    double init[3];
+    void (*step)(staxi_expander *e, const uint32_t *in, uint32_t *out);
+    void (*combine)(staxi_expander *e, const uint32_t *in, uint32_t *out);
+} staxi_monoid;
+
+/* t = a + b and what it lost, exactly (Knuth, The Art of Computer Programming 2, 4.2.2) */
+static uint32_t staxi_x_two_sum(staxi_expander *e, uint32_t a, uint32_t b, uint32_t *lost) {
+    uint32_t t = staxi_x_op2(e, STAX_OP_ADD, a, b), from_b = staxi_x_op2(e, STAX_OP_SUB, t, a);
+    uint32_t from_a = staxi_x_op2(e, STAX_OP_SUB, t, from_b);
+    *lost = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_SUB, a, from_a),
+                        staxi_x_op2(e, STAX_OP_SUB, b, from_b));
+    return t;
+}
+
+/* (sum, lost) and an element */
+static void staxi_compensated_step(staxi_expander *e, const uint32_t *in, uint32_t *out) {
+    uint32_t lost;
+    out[0] = staxi_x_two_sum(e, in[0], in[2], &lost);
+    out[1] = staxi_x_op2(e, STAX_OP_ADD, in[1], lost);
+}
+
+static void staxi_compensated_combine(staxi_expander *e, const uint32_t *in, uint32_t *out) {
+    uint32_t lost;
+    out[0] = staxi_x_two_sum(e, in[0], in[2], &lost);
+    out[1] = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_ADD, in[1], in[3]), lost);
+}
+
+/* (count, mean, m2) and an element: Welford, Technometrics 4 (1962) */
+static void staxi_welford_step(staxi_expander *e, const uint32_t *in, uint32_t *out) {
+    uint32_t d = staxi_x_op2(e, STAX_OP_SUB, in[3], in[1]);
+    out[0] = staxi_x_plus(e, in[0], 1.0);
+    out[1] = staxi_x_op2(e, STAX_OP_ADD, in[1], staxi_x_op2(e, STAX_OP_DIV, d, out[0]));
+    d = staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_op2(e, STAX_OP_SUB, in[3], out[1]));
+    out[2] = staxi_x_op2(e, STAX_OP_ADD, in[2], d);
+}
+
+/* w = n2 / max(n1 + n2, 1), d = mean2 - mean1;  mean1 + d*w,  (m2_1 + m2_2) + d*(d*(n1*w)): Chan,
+   Golub and LeVeque, COMPSTAT 1982. A count of 0 on either side gives the other side's bits. */
+static void staxi_welford_combine(staxi_expander *e, const uint32_t *in, uint32_t *out) {
+    uint32_t d = staxi_x_op2(e, STAX_OP_SUB, in[4], in[1]), w, q;
+    out[0] = staxi_x_op2(e, STAX_OP_ADD, in[0], in[3]);
+    if (!out[0]) return;
+    w = staxi_x_with(e, STAX_OP_MAXIMUM, out[0], staxi_x_number(e, 1.0, staxi_x_dtype(e, out[0])));
+    w = staxi_x_op2(e, STAX_OP_DIV, in[3], w);
+    out[1] = staxi_x_op2(e, STAX_OP_ADD, in[1], staxi_x_op2(e, STAX_OP_MUL, d, w));
+    q = staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_op2(e, STAX_OP_MUL, in[0], w));
+    q = staxi_x_op2(e, STAX_OP_MUL, d, q);
+    out[2] = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_ADD, in[2], in[5]), q);
+}
+
+/* lost = -0 says that there was no element */
+static const staxi_monoid staxi_compensated = {
+    2, {-0.0, -0.0, 0.0}, staxi_compensated_step, staxi_compensated_combine};
+static const staxi_monoid staxi_welford = {
+    3, {0.0, 0.0, 0.0}, staxi_welford_step, staxi_welford_combine};
+
+/* One region with n parameters of a dtype; NULL when it fails. */
+static stax_graph *staxi_x_monoid_region(staxi_expander *e, const char *name, stax_dtype dtype,
+                                         int n, int n_states,
+                                         void (*make)(staxi_expander *, const uint32_t *,
+                                                      uint32_t *)) {
+    uint32_t in[2 * 3], out[3] = {0, 0, 0};
+    staxi_expander inner = *e;
+    staxi_type t = staxi_type_scalar(dtype);
+    inner.to = stax_region(e->to, name);
+    if (!inner.to) return NULL;
+    for (int k = 0; k < n; k++) {
+        in[k] = staxi_input_add(inner.to, STAXI_INPUT, NULL, &t, 0, e->place);
+        if (!in[k]) return NULL;
+    }
+    make(&inner, in, out);
+    for (int k = 0; k < n_states; k++)
+        if (!out[k] || !staxi_output_push(inner.to, NULL, out[k], e->place)) return NULL;
+    return inner.to;
+}
+
+/* The reduction of v over the axes of a mask, all states in v's dtype; the first result. */
+static uint32_t staxi_x_fold(staxi_expander *e, const staxi_monoid *m, uint32_t v, uint32_t mask,
+                             const char *order) {
+    int64_t axes[STAX_MAX_RANK], words[2 * 3];
+    stax_graph *regions[2];
+    staxi_attr attrs[3];
+    int n = 0;
+    if (!v) return 0;
+    regions[0] = staxi_x_monoid_region(e, "step", staxi_x_dtype(e, v), m->n_states + 1,
+                                       m->n_states, m->step);
+    regions[1] = staxi_x_monoid_region(e, "combine", staxi_x_dtype(e, v), 2 * m->n_states,
+                                       m->n_states, m->combine);
+    if (!regions[0] || !regions[1]) return 0;
+    for (int d = 0; d < staxi_x_type(e, v)->rank; d++)
+        if (mask >> d & 1) axes[n++] = d;
+    for (int k = 0; k < m->n_states; k++) {
+        staxi_attr number = staxi_attr_float(m->init[k]);
+        staxi_number_pack(&number, words + 2 * k);
+    }
+    attrs[0] = staxi_attr_list(axes, n);
+    attrs[1] = staxi_attr_numbers(words, m->n_states);
+    attrs[2] = staxi_attr_bool(false);
+    return staxi_x_reduce_by(e, &v, 1, attrs, regions, order);
+}
+
+/* s + lost, but s where nothing was lost (also where s is -0; -0 - -0 = 0 is the sum of nothing) and
+   where it is not finite: what an infinity lost is NaN. */
+static uint32_t staxi_x_compensated_sum(staxi_expander *e, uint32_t v, uint32_t mask,
+                                        const char *order) {
+    uint32_t s = staxi_x_fold(e, &staxi_compensated, v, mask, order), lost = s ? s + 1 : 0, r;
+    r = staxi_x_op3(e, STAX_OP_WHERE,
+                    staxi_x_op2(e, STAX_OP_EQ, lost, staxi_x_zeros_like(e, lost)),
+                    staxi_x_op2(e, STAX_OP_SUB, s, lost), staxi_x_op2(e, STAX_OP_ADD, s, lost));
+    return staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, s), r, s);
+}
+
+/* A sum of floats, compensated if asked for. */
+static uint32_t staxi_x_sum_of(staxi_expander *e, uint32_t v, uint32_t mask, const char *order,
+                               bool compensated) {
+    return compensated ? staxi_x_compensated_sum(e, v, mask, order)
+                       : staxi_x_reduce(e, STAX_OP_SUM, v, mask, order);
+}
+
 /* The same reduced value for every element of `model`. */
 static uint32_t staxi_x_spread(staxi_expander *e, uint32_t reduced, uint32_t model, uint32_t mask) {
     staxi_type t, kept;
@@ -17436,15 +17837,16 @@ static uint32_t staxi_x_count(staxi_expander *e, uint32_t v, uint32_t mask, doub
 }
 
 /* sum / count: one division */
-static uint32_t staxi_x_mean(staxi_expander *e, uint32_t v, uint32_t mask, const char *order) {
+static uint32_t staxi_x_mean(staxi_expander *e, uint32_t v, uint32_t mask, const char *order,
+                             bool compensated) {
     uint32_t n = v ? staxi_x_count(e, v, mask, 0.0, staxi_x_dtype(e, v)) : 0;
-    return staxi_x_with(e, STAX_OP_DIV, staxi_x_reduce(e, STAX_OP_SUM, v, mask, order), n);
+    return staxi_x_with(e, STAX_OP_DIV, staxi_x_sum_of(e, v, mask, order, compensated), n);
 }
 
 /* x - mean(x) */
 static uint32_t staxi_x_centred(staxi_expander *e, uint32_t x, uint32_t mask, const char *order) {
     return staxi_x_op2(e, STAX_OP_SUB, x,
-                       staxi_x_spread(e, staxi_x_mean(e, x, mask, order), x, mask));
+                       staxi_x_spread(e, staxi_x_mean(e, x, mask, order, false), x, mask));
 }
 
 /* The operand of a reduction in the node's dtype, as it is computed in: to the dtype first, then
@@ -17481,10 +17883,18 @@ static bool staxi_expand_reduce(staxi_expander *e, const staxi_node *n, uint32_t
     return staxi_x_reduced(e, n, staxi_x_reduce(e, op, v, mask, n->order), results);
 }
 
+static bool staxi_expand_sum(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank), v;
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    if (n->attrs[3].i == 0 || !staxi_is_float(dtype)) return staxi_expand_reduce(e, n, results);
+    v = staxi_x_compensated_sum(e, staxi_x_operand(e, n, 0, dtype), mask, n->order);
+    return staxi_x_reduced(e, n, v, results);
+}
+
 static bool staxi_expand_mean(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     uint32_t x = staxi_x_reduce_operand(e, n, staxi_old_dtype(e, n));
     uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
-    return staxi_x_reduced(e, n, staxi_x_mean(e, x, mask, n->order), results);
+    return staxi_x_reduced(e, n, staxi_x_mean(e, x, mask, n->order, n->attrs[3].i != 0), results);
 }
 
 /* sum((x - mean(x))^2) / maximum(count - correction, 0); std is its square root */
@@ -17498,6 +17908,20 @@ static bool staxi_expand_variance(staxi_expander *e, const staxi_node *n, uint32
                      staxi_x_count(e, x, mask, n->attrs[1].f, staxi_x_dtype(e, x)));
     if (n->op == STAX_OP_STD) v = staxi_x_op1(e, STAX_OP_SQRT, v);
     return staxi_x_reduced(e, n, v, results);
+}
+
+/* The mean of nothing is NaN, as that of `mean`; the variance is divided as that of `var`. */
+static bool staxi_expand_welford(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_reduce_operand(e, n, staxi_old_dtype(e, n));
+    uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
+    uint32_t count = staxi_x_fold(e, &staxi_welford, x, mask, n->order), mean;
+    if (!count) return false;
+    mean = staxi_x_op3(
+        e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, count, staxi_x_zeros_like(e, count)),
+        staxi_x_op2(e, STAX_OP_DIV, count, count), count + 1);
+    count = staxi_x_with(e, STAX_OP_DIV, count + 2,
+                         staxi_x_count(e, x, mask, n->attrs[1].f, staxi_x_dtype(e, x)));
+    return staxi_x_reduced(e, n, mean, results) && staxi_x_reduced(e, n, count, results + 1);
 }
 
 /* The largest over the axes of a mask; 0 where the axes are known to be empty. */
@@ -17621,7 +18045,7 @@ static uint32_t staxi_x_inverse_root(staxi_expander *e, uint32_t v, double eps) 
 /* d * (1 / sqrt(sum(d*d) / count + eps)) */
 static uint32_t staxi_x_normalised(staxi_expander *e, uint32_t d, uint32_t mask, double eps,
                                    const char *order) {
-    uint32_t v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, order);
+    uint32_t v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, order, false);
     v = staxi_x_inverse_root(e, v, eps);
     return staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_spread(e, v, d, mask));
 }
@@ -18221,7 +18645,7 @@ static bool staxi_x_loss(staxi_expander *e, const staxi_node *n, uint32_t v, uin
     const char *reduction = n->attrs[staxi_schema_count((stax_op)n->op) - 1].text;
     if (!v) return false;
     uint32_t all = (1u << staxi_x_type(e, v)->rank) - 1;
-    if (strcmp(reduction, "mean") == 0) v = staxi_x_mean(e, v, all, NULL);
+    if (strcmp(reduction, "mean") == 0) v = staxi_x_mean(e, v, all, NULL, false);
     if (strcmp(reduction, "sum") == 0) v = staxi_x_reduce(e, STAX_OP_SUM, v, all, NULL);
     return staxi_x_finish(e, n, v, results);
 }
@@ -19332,30 +19756,48 @@ static bool staxi_expand_assign(staxi_expander *e, const staxi_node *n, uint32_t
 
 static bool staxi_expand_graph(staxi_expander *e);
 
+/* A region of the new graph. Its captures stay captures, or, where there is a list of the values that
+   are `passed`, become parameters behind its own. NULL when it fails. */
+static stax_graph *staxi_expand_region(staxi_expander *e, const stax_graph *from,
+                                       const uint32_t *passed, uint32_t n_passed) {
+    staxi_expander inner;
+    memset(&inner, 0, sizeof inner);
+    inner.from = from;
+    inner.to = stax_region(e->to, from->name);
+    inner.place = e->place;
+    if (!inner.to) return NULL;
+    inner.map = (uint32_t *)staxi_arena_push(&e->to->root->arena,
+                                             (from->n_values + 1) * sizeof *inner.map, 4);
+    if (!inner.map) return staxi_no_graph_memory(e->to, e->place), (stax_graph *)NULL;
+    for (size_t i = 0; i < from->n_inputs; i++) { /* captures come from here */
+        const staxi_input *in = &from->inputs[i];
+        staxi_type t = staxi_x_translate(e, &from->values[in->value].type);
+        uint32_t outer = in->kind == STAXI_CAPTURE ? e->map[in->outer] : 0;
+        if (outer && passed) continue;
+        inner.map[in->value] =
+            staxi_input_add(inner.to, (staxi_input_kind)in->kind, in->name, &t, outer, e->place);
+        if (!inner.map[in->value]) return NULL;
+    }
+    for (uint32_t k = 0; k < n_passed; k++) {
+        const staxi_value_info *v = &e->from->values[passed[k]];
+        staxi_type t = staxi_x_translate(e, &v->type);
+        uint32_t param = staxi_input_add(inner.to, STAXI_INPUT, v->name, &t, 0, e->place);
+        if (!param) return NULL;
+        for (size_t i = 0; i < from->n_inputs; i++)
+            if (from->inputs[i].kind == STAXI_CAPTURE && from->inputs[i].outer == passed[k])
+                inner.map[from->inputs[i].value] = param;
+    }
+    return staxi_expand_graph(&inner) ? inner.to : NULL;
+}
+
 static bool staxi_expand_region_op(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     stax_graph *regions[2] = {NULL, NULL};
     uint32_t first, *sources = (uint32_t *)staxi_arena_push(
                         &e->to->root->arena, (n->n_sources + 1) * sizeof *sources, 4);
     if (!sources) return staxi_no_graph_memory(e->to, e->place);
     for (uint32_t k = 0; k < n->n_regions && k < 2; k++) {
-        staxi_expander inner;
-        memset(&inner, 0, sizeof inner);
-        inner.from = n->regions[k];
-        inner.to = regions[k] = stax_region(e->to, n->regions[k]->name);
-        inner.place = e->place;
-        if (!inner.to) return false;
-        inner.map = (uint32_t *)staxi_arena_push(&e->to->root->arena,
-                                                 (inner.from->n_values + 1) * sizeof *inner.map, 4);
-        if (!inner.map) return staxi_no_graph_memory(e->to, e->place);
-        for (size_t i = 0; i < inner.from->n_inputs; i++) { /* captures come from here */
-            const staxi_input *in = &inner.from->inputs[i];
-            staxi_type t = staxi_x_translate(e, &inner.from->values[in->value].type);
-            uint32_t outer = in->kind == STAXI_CAPTURE ? e->map[in->outer] : 0;
-            inner.map[in->value] = staxi_input_add(inner.to, (staxi_input_kind)in->kind, in->name,
-                                                   &t, outer, e->place);
-            if (!inner.map[in->value]) return false;
-        }
-        if (!staxi_expand_graph(&inner)) return false;
+        regions[k] = staxi_expand_region(e, n->regions[k], NULL, 0);
+        if (!regions[k]) return false;
     }
     for (uint32_t k = 0; k < n->n_sources; k++) {
         stax_dtype dtype = staxi_old_source_dtype(e, n, k);
@@ -19371,6 +19813,54 @@ static bool staxi_expand_region_op(staxi_expander *e, const staxi_node *n, uint3
     first = staxi_node_add(e->to, (stax_op)n->op, sources, n->n_sources, n->attrs, regions,
                            n->n_regions, e->place);
     for (uint32_t k = 0; first && k < n->n_results; k++) results[k] = first + k;
+    return first != 0;
+}
+
+/* What the regions capture becomes operands: each value once. */
+static uint32_t staxi_monoid_captures(const staxi_node *n, uint32_t *out) {
+    uint32_t count = 0, k;
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        for (size_t i = 0; i < n->regions[r]->n_inputs; i++) {
+            const staxi_input *in = &n->regions[r]->inputs[i];
+            if (in->kind != STAXI_CAPTURE) continue;
+            for (k = 0; k < count && out[k] != in->outer; k++) continue;
+            if (k == count) out[count++] = in->outer;
+        }
+    return count;
+}
+
+/* reduce: captures become operands, the others are broadcast. */
+static bool staxi_expand_monoid(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    int n_states = n->attrs[1].n, n_x = (int)n->n_sources -
+                                        staxi_monoid_passed(n->regions[1], n_states);
+    size_t room = n->n_sources + n->regions[0]->n_inputs + n->regions[1]->n_inputs + 1;
+    uint32_t *sources = (uint32_t *)staxi_arena_push(&e->to->root->arena, room * 2 * 4, 4),
+             *passed = sources ? sources + room : NULL, n_passed, first;
+    staxi_type shape = staxi_x_translate(e, &e->from->values[n->sources[0]].type);
+    staxi_attr attrs[3];
+    stax_graph *regions[2];
+    if (!sources) return staxi_no_graph_memory(e->to, e->place);
+    n_passed = staxi_monoid_captures(n, passed);
+    for (int k = 0; k < 2; k++) {
+        regions[k] = staxi_expand_region(e, n->regions[k], passed, n_passed);
+        if (!regions[k]) return false;
+    }
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        const staxi_type *param = staxi_region_param(n->regions[0], n_states + (int)k);
+        sources[k] = staxi_x_stored(e, n, k, (stax_dtype)param->dtype);
+        if ((int)k < n_x) sources[k] = staxi_x_expand(e, sources[k], &shape);
+        if (!sources[k]) return false;
+    }
+    for (uint32_t k = 0; k < n_passed; k++) sources[n->n_sources + k] = e->map[passed[k]];
+    attrs[0] = n->attrs[0];
+    attrs[1] = n->attrs[1];
+    attrs[2] = staxi_attr_bool(false);
+    first = staxi_x_reduce_by(e, sources, n->n_sources + n_passed, attrs, regions, n->order);
+    for (uint32_t k = 0; first && k < n->n_results; k++) {
+        shape = staxi_x_translate(e, &e->from->values[n->first_value + k].type);
+        results[k] = staxi_x_reshape(e, first + k, &shape);
+        if (!results[k]) return false;
+    }
     return first != 0;
 }
 
@@ -20693,24 +21183,30 @@ static bool staxi_eval_custom(staxi_frame *f, const staxi_node *n, staxi_datum *
     return s == STAX_OK || staxi_frame_fail(f, s);
 }
 
-static bool staxi_eval_elementwise(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
-    const staxi_datum *x = staxi_source(f, n, n->n_sources - 1);
-    const void *in[STAXI_MAX_OPERANDS];
-    const staxi_scalar_fn *fn = n->op == STAX_OP_CAST ? staxi_cast_find(x->dtype, r->dtype)
-                                                      : staxi_scalar_find((stax_op)n->op, x->dtype);
-    for (uint32_t k = 0; k < n->n_sources; k++) in[k] = staxi_source(f, n, k)->data;
-    if (n->op == STAX_OP_BITCAST || (n->op == STAX_OP_CAST && x->dtype == r->dtype)) {
-        memcpy(r->data, x->data, staxi_datum_bytes(r));
+/* An elementwise op on `count` elements of each operand. */
+static bool staxi_eval_scalars(staxi_frame *f, const staxi_node *n, stax_dtype from, stax_dtype to,
+                               void *out, const void *const *in, int64_t count) {
+    const staxi_scalar_fn *fn = n->op == STAX_OP_CAST ? staxi_cast_find(from, to)
+                                                      : staxi_scalar_find((stax_op)n->op, from);
+    if (n->op == STAX_OP_BITCAST || (n->op == STAX_OP_CAST && from == to)) {
+        memcpy(out, in[0], (size_t)count * staxi_dtype_bytes(to));
         return true;
     }
-    if (n->op == STAX_OP_CUSTOM) return staxi_eval_custom(f, n, r);
     if (!fn || fn->arity != (int)n->n_sources) {
         staxi_putf(f->why, "%s has no meaning for %s", staxi_op_name((stax_op)n->op),
-                   staxi_dtype_name(x->dtype));
+                   staxi_dtype_name(from));
         return staxi_frame_fail(f, STAX_E_INTERNAL);
     }
-    fn->loop(fn, r->data, in, r->n);
+    fn->loop(fn, out, in, count);
     return true;
+}
+
+static bool staxi_eval_elementwise(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const void *in[STAXI_MAX_OPERANDS];
+    if (n->op == STAX_OP_CUSTOM) return staxi_eval_custom(f, n, r);
+    for (uint32_t k = 0; k < n->n_sources; k++) in[k] = staxi_source(f, n, k)->data;
+    return staxi_eval_scalars(f, n, staxi_source(f, n, n->n_sources - 1)->dtype, r->dtype, r->data,
+                              in, r->n);
 }
 
 /* Views: the source with other strides and another first element. */
@@ -20933,28 +21429,48 @@ static void staxi_settle_nan(staxi_datum *r) {
     }
 }
 
-static bool staxi_eval_reduce(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
-    const staxi_datum *x = staxi_source(f, n, 0);
+/* The runs of a reduction of x; kept gets the strides of the kept axes. */
+static bool staxi_fold_runs(const staxi_frame *f, const staxi_node *n, const staxi_datum *x,
+                            staxi_fold *fold, int64_t *kept) {
+    int64_t row[STAX_MAX_RANK];
     staxi_runs runs;
-    staxi_fold fold;
-    int64_t row[STAX_MAX_RANK], kept[STAX_MAX_RANK], at[STAX_MAX_RANK], first = 0;
-    size_t scratch = 0;
     int n_kept = 0;
-    if (!staxi_basis_reduce(f->g, n, &runs)) return staxi_frame_fail(f, STAX_E_INTERNAL);
-    memset(&fold, 0, sizeof fold);
+    if (!staxi_basis_reduce(f->g, n, &runs)) return false;
+    memset(fold, 0, sizeof *fold);
     staxi_row_strides(x->dims, x->rank, row);
     for (int k = 0; k < runs.n_runs; k++) {
-        fold.runs[k].n = 1;
+        fold->runs[k].n = 1;
         for (int i = 0; i < runs.n_axes[k]; i++) {
             int d = runs.axes[k][i];
-            staxi_run_add(&fold.runs[k], x->dims[d], row[d], row[d]);
+            staxi_run_add(&fold->runs[k], x->dims[d], row[d], row[d]);
         }
     }
-    if (runs.n_runs == 0) fold.runs[0].n = 1;
-    fold.n_runs = runs.n_runs ? runs.n_runs : 1;
+    if (runs.n_runs == 0) fold->runs[0].n = 1;
+    fold->n_runs = runs.n_runs ? runs.n_runs : 1;
     for (int d = 0; d < x->rank; d++) {
         if (!runs.reduced[d]) kept[n_kept++] = row[d];
     }
+    return true;
+}
+
+/* Steps `at` to the next result: where its first element is. */
+static int64_t staxi_next_kept(const staxi_datum *r, const int64_t *kept, int64_t *at,
+                               int64_t first) {
+    for (int d = r->rank - 1; d >= 0; d--) {
+        first += kept[d];
+        if (++at[d] < r->dims[d]) break;
+        first -= kept[d] * r->dims[d];
+        at[d] = 0;
+    }
+    return first;
+}
+
+static bool staxi_eval_reduce(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0);
+    staxi_fold fold;
+    int64_t kept[STAX_MAX_RANK], at[STAX_MAX_RANK], first = 0;
+    size_t scratch = 0;
+    if (!staxi_fold_runs(f, n, x, &fold, kept)) return staxi_frame_fail(f, STAX_E_INTERNAL);
     for (int k = 0; k < fold.n_runs && r->n; k++) {
         if (fold.runs[k].n == 0 && !staxi_op_folds_nothing((stax_op)n->op)) {
             staxi_put_place(f->why, f->g, n->place);
@@ -20972,16 +21488,265 @@ static bool staxi_eval_reduce(staxi_frame *f, const staxi_node *n, staxi_datum *
             staxi_frame_fail(f, STAX_E_INTERNAL);
             break;
         }
-        for (int d = r->rank - 1; d >= 0; d--) {
-            first += kept[d];
-            if (++at[d] < r->dims[d]) break;
-            first -= kept[d] * r->dims[d];
-            at[d] = 0;
-        }
+        first = staxi_next_kept(r, kept, at, first);
     }
     staxi_free(f->a, fold.scratch, scratch);
     staxi_settle_nan(r);
     return f->status == STAX_OK;
+}
+
+/* ---- reduce over a monoid: the sum rule, with tuples for numbers ---- */
+
+enum { STAXI_MOST_LANES = 64 };
+
+/* Lanes of tuples, state by state; n elements have come. A set of one lane is a tuple. */
+typedef struct staxi_tuples {
+    char s[STAXI_MAX_STATES][STAXI_MOST_LANES * 8];
+    int64_t n;
+} staxi_tuples;
+
+typedef struct staxi_monoid_eval {
+    staxi_frame *f;
+    const staxi_node *n;
+    int n_states, n_x, n_passed, lanes;
+    size_t width[STAXI_MAX_STATES]; /* bytes of each state                                      */
+    const staxi_fold *fold;
+    char *values[2];       /* by region: room for the lanes of each of its values               */
+    char *passed;          /* operands that are passed on, one for every lane                   */
+    const void **in;       /* parameters of a region                                            */
+    const char **x;        /* where the operands are                                            */
+    char *scratch;         /* a block of 8-byte elements for each of them                       */
+    staxi_tuples *rooms;   /* for each run: a block, and the levels of blocks above it          */
+    staxi_tuples identity; /* in every lane                                                     */
+} staxi_monoid_eval;
+
+static int staxi_monoid_lanes(const stax_graph *step, int n_states) {
+    for (int k = 0; k < n_states; k++)
+        if (staxi_region_param(step, k)->dtype == STAX_F64) return STAXI_MOST_LANES / 2;
+    return STAXI_MOST_LANES;
+}
+
+static void *staxi_monoid_value(const staxi_monoid_eval *m, int region, uint32_t v) {
+    return m->values[region] + (size_t)v * STAXI_MOST_LANES * 8;
+}
+
+/* The constants of a region, for every lane. */
+static void staxi_monoid_constants(const staxi_monoid_eval *m, int region) {
+    const stax_graph *g = m->n->regions[region];
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        size_t bytes = staxi_dtype_bytes((stax_dtype)g->values[n->first_value].type.dtype);
+        char *to = (char *)staxi_monoid_value(m, region, n->first_value);
+        for (int i = 0; n->op == STAX_OP_CONST && i < STAXI_MOST_LANES; i++)
+            memcpy(to + (size_t)i * bytes, n->data, bytes);
+    }
+}
+
+/* Runs a region on `count` lanes: m->in are its parameters, `to` gets the states from lane `at` on. */
+static bool staxi_monoid_run(const staxi_monoid_eval *m, int region, staxi_tuples *to, int at,
+                             int count) {
+    const stax_graph *g = m->n->regions[region];
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        const void *in[STAXI_MAX_OPERANDS];
+        stax_dtype from = STAX_DTYPE_NONE;
+        if (n->op == STAX_OP_CONST) continue;
+        if (n->op == STAX_OP_INPUT) { /* all of them are parameters */
+            memcpy(staxi_monoid_value(m, region, n->first_value), m->in[n->attrs[0].i],
+                   (size_t)count *
+                       staxi_dtype_bytes((stax_dtype)g->values[n->first_value].type.dtype));
+            continue;
+        }
+        for (uint32_t i = 0; i < n->n_sources; i++) {
+            in[i] = staxi_monoid_value(m, region, n->sources[i]);
+            from = (stax_dtype)g->values[n->sources[i]].type.dtype;
+        }
+        if (!staxi_eval_scalars(m->f, n, from, (stax_dtype)g->values[n->first_value].type.dtype,
+                                staxi_monoid_value(m, region, n->first_value), in, count))
+            return false;
+    }
+    for (int k = 0; k < m->n_states; k++) {
+        staxi_datum d; /* a parameter may have come through: a state is computed */
+        memset(&d, 0, sizeof d);
+        d.dtype = (stax_dtype)staxi_region_result(g, (size_t)k)->dtype;
+        d.data = to->s[k] + (size_t)at * m->width[k];
+        d.n = count;
+        memcpy(d.data, staxi_monoid_value(m, region, g->outputs[k].value),
+               (size_t)count * m->width[k]);
+        staxi_settle_nan(&d);
+    }
+    return true;
+}
+
+/* Lanes i, i + 1, ... of a become those of a and lanes j, ... of b, combined. */
+static bool staxi_tuples_combine(const staxi_monoid_eval *m, staxi_tuples *a, int i,
+                                 const staxi_tuples *b, int j, int count) {
+    for (int k = 0; k < m->n_states; k++) {
+        m->in[k] = a->s[k] + (size_t)i * m->width[k];
+        m->in[m->n_states + k] = b->s[k] + (size_t)j * m->width[k];
+    }
+    for (int k = 0; k < m->n_passed; k++)
+        m->in[2 * m->n_states + k] = m->passed + (size_t)k * STAXI_MOST_LANES * 8;
+    return staxi_monoid_run(m, 1, a, i, count);
+}
+
+/* One tuple, lane 0 of t, into the next lane. */
+static bool staxi_tuples_put(const staxi_monoid_eval *m, staxi_tuples *a, const staxi_tuples *t) {
+    int lane = (int)(a->n++ % m->lanes);
+    if (a->n > m->lanes) return staxi_tuples_combine(m, a, lane, t, 0, 1);
+    for (int k = 0; k < m->n_states; k++)
+        memcpy(a->s[k] + (size_t)lane * m->width[k], t->s[k], m->width[k]);
+    return true;
+}
+
+/* The lanes that have anything become lane 0. */
+static bool staxi_tuples_halve(const staxi_monoid_eval *m, staxi_tuples *a) {
+    int used = a->n < m->lanes ? (int)a->n : m->lanes;
+    for (int w = m->lanes / 2; w > 0; w /= 2)
+        if (used > w && !staxi_tuples_combine(m, a, 0, a, w, used - w < w ? used - w : w))
+            return false;
+    return true;
+}
+
+static bool staxi_monoid_fold(const staxi_monoid_eval *m, int run, int64_t first,
+                              staxi_tuples **out);
+
+/* Elements k .. k + n - 1 of a run as one block. */
+static bool staxi_monoid_block(const staxi_monoid_eval *m, int run, int64_t first, int64_t k,
+                               int64_t n, staxi_tuples *block) {
+    const staxi_run *r = &m->fold->runs[run];
+    staxi_tuples *element;
+    block->n = 0;
+    if (run > 0) {
+        for (int64_t i = 0; i < n; i++)
+            if (!staxi_monoid_fold(m, run - 1, first + staxi_run_offset(r, 0, k + i), &element) ||
+                !staxi_tuples_put(m, block, element))
+                return false;
+        return staxi_tuples_halve(m, block);
+    }
+    memcpy(block, &m->identity, sizeof *block);
+    for (int i = 0; i < m->n_x; i++) {
+        const staxi_datum *x = staxi_source(m->f, m->n, (uint32_t)i);
+        m->x[i] = (const char *)staxi_run_block(r, 0, staxi_at(x, first), k, n,
+                                                m->scratch + (size_t)i * STAXI_BLOCK * 8,
+                                                staxi_dtype_bytes(x->dtype));
+    }
+    for (int64_t at = 0; at < n; at += m->lanes) {
+        for (int i = 0; i < m->n_states; i++) m->in[i] = block->s[i];
+        for (int i = 0; i < m->n_x; i++)
+            m->in[m->n_states + i] =
+                m->x[i] + (size_t)at * staxi_dtype_bytes(staxi_source(m->f, m->n, (uint32_t)i)->dtype);
+        for (int i = 0; i < m->n_passed; i++)
+            m->in[m->n_states + m->n_x + i] = m->passed + (size_t)i * STAXI_MOST_LANES * 8;
+        if (!staxi_monoid_run(m, 0, block, 0, n - at < m->lanes ? (int)(n - at) : m->lanes))
+            return false;
+    }
+    block->n = n;
+    return staxi_tuples_halve(m, block);
+}
+
+/* A run that is not empty, from element `first` of the operands on; *out is its tuple. */
+static bool staxi_monoid_fold(const staxi_monoid_eval *m, int run, int64_t first,
+                              staxi_tuples **out) {
+    int64_t n = m->fold->runs[run].n;
+    staxi_tuples *block = m->rooms + run * (STAXI_LEVELS + 1), *level = block + 1;
+    int top = 0, j;
+    for (j = 0; j < STAXI_LEVELS; j++) level[j].n = 0;
+    for (int64_t k = 0; k < n; k += STAXI_BLOCK) {
+        if (!staxi_monoid_block(m, run, first, k, n - k < STAXI_BLOCK ? n - k : STAXI_BLOCK, block))
+            return false;
+        if (n <= STAXI_BLOCK) {
+            *out = block;
+            return true;
+        }
+        if (!staxi_tuples_put(m, &level[0], block)) return false;
+        for (j = 0; level[j].n == STAXI_BLOCK && j + 1 < STAXI_LEVELS; j++) {
+            if (!staxi_tuples_halve(m, &level[j]) || !staxi_tuples_put(m, &level[j + 1], &level[j]))
+                return false;
+            level[j].n = 0;
+            if (j + 1 > top) top = j + 1;
+        }
+    }
+    for (j = 0; j < top; j++)
+        if (level[j].n && (!staxi_tuples_halve(m, &level[j]) ||
+                           !staxi_tuples_put(m, &level[j + 1], &level[j])))
+            return false;
+    *out = &level[top];
+    return staxi_tuples_halve(m, *out);
+}
+
+static void staxi_monoid_begin(staxi_monoid_eval *m) {
+    for (int k = 0; k < m->n_states; k++) {
+        staxi_attr number = staxi_number_at(&m->n->attrs[1], k);
+        staxi_literal init = staxi_literal_of(&number);
+        m->width[k] = staxi_dtype_bytes((stax_dtype)staxi_region_param(m->n->regions[0], k)->dtype);
+        for (size_t i = 0; i < STAXI_MOST_LANES; i++)
+            (void)staxi_literal_store(&init,
+                                      (stax_dtype)staxi_region_param(m->n->regions[0], k)->dtype,
+                                      m->identity.s[k] + i * m->width[k]);
+    }
+    for (int k = 0; k < m->n_passed; k++) {
+        const staxi_datum *x = staxi_source(m->f, m->n, (uint32_t)(m->n_x + k));
+        size_t bytes = staxi_dtype_bytes(x->dtype);
+        for (size_t i = 0; i < STAXI_MOST_LANES; i++)
+            memcpy(m->passed + (size_t)k * STAXI_MOST_LANES * 8 + i * bytes, x->data, bytes);
+    }
+    staxi_monoid_constants(m, 0);
+    staxi_monoid_constants(m, 1);
+}
+
+/* Room for all of it in one piece; the bytes of it, 0 without memory. */
+static size_t staxi_monoid_room(staxi_monoid_eval *m, int n_runs) {
+    const size_t lane = STAXI_MOST_LANES * 8, n_in = (size_t)(2 * m->n_states) + m->n->n_sources;
+    size_t rooms = (size_t)n_runs * (STAXI_LEVELS + 1) * sizeof(staxi_tuples),
+           blocks = (size_t)m->n_x * STAXI_BLOCK * 8, bytes;
+    size_t sizes[2];
+    for (int k = 0; k < 2; k++) sizes[k] = m->n->regions[k]->n_values * lane;
+    bytes = rooms + blocks + sizes[0] + sizes[1] + (size_t)m->n_passed * lane +
+            (n_in + (size_t)m->n_x) * sizeof(void *);
+    char *at = (char *)staxi_alloc(m->f->a, bytes);
+    if (!at) return 0;
+    m->rooms = (staxi_tuples *)(void *)at;
+    m->scratch = at + rooms;
+    m->values[0] = m->scratch + blocks;
+    m->values[1] = m->values[0] + sizes[0];
+    m->passed = m->values[1] + sizes[1];
+    m->in = (const void **)(void *)(m->passed + (size_t)m->n_passed * lane);
+    m->x = (const char **)(void *)(m->in + n_in);
+    return bytes;
+}
+
+static bool staxi_eval_monoid(staxi_frame *f, const staxi_node *n, staxi_datum *results) {
+    const staxi_datum *x = staxi_source(f, n, 0), *r = results;
+    int64_t kept[STAX_MAX_RANK], at[STAX_MAX_RANK], first = 0;
+    staxi_monoid_eval m;
+    staxi_fold fold;
+    staxi_tuples *tuple;
+    bool ok = true, empty = false;
+    memset(&m, 0, sizeof m);
+    m.f = f;
+    m.n = n;
+    m.n_states = n->n_results;
+    m.n_passed = staxi_monoid_passed(n->regions[1], m.n_states);
+    m.n_x = (int)n->n_sources - m.n_passed;
+    m.lanes = staxi_monoid_lanes(n->regions[0], m.n_states);
+    m.fold = &fold;
+    if (!staxi_fold_runs(f, n, x, &fold, kept)) return staxi_frame_fail(f, STAX_E_INTERNAL);
+    size_t bytes = staxi_monoid_room(&m, fold.n_runs);
+    if (!bytes) return staxi_frame_fail(f, STAX_E_MEMORY);
+    staxi_monoid_begin(&m);
+    for (int k = 0; k < fold.n_runs; k++) empty = empty || fold.runs[k].n == 0;
+    memset(at, 0, sizeof at);
+    for (int64_t i = 0; ok && i < r->n; i++) {
+        tuple = &m.identity;
+        ok = empty || staxi_monoid_fold(&m, fold.n_runs - 1, first, &tuple);
+        for (int k = 0; ok && k < m.n_states; k++)
+            memcpy(staxi_at(&results[k], i), tuple->s[k], m.width[k]);
+        first = staxi_next_kept(r, kept, at, first);
+    }
+    for (int k = 0; k < m.n_states; k++) staxi_settle_nan(&results[k]);
+    staxi_free(f->a, m.rooms, bytes);
+    return ok;
 }
 
 /* x[A, N, B], line by line */
@@ -21300,7 +22065,7 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
         case STAXI_CLASS_CALL:
             return staxi_eval_custom(f, n, r);
         case STAXI_CLASS_REDUCE:
-            return staxi_eval_reduce(f, n, r);
+            return n->op == STAX_OP_REDUCE ? staxi_eval_monoid(f, n, r) : staxi_eval_reduce(f, n, r);
         case STAXI_CLASS_CONTRACT:
             return staxi_eval_dot(f, n, r);
         case STAXI_CLASS_RANDOM:
@@ -23283,7 +24048,7 @@ static uint64_t staxi_attr_hash(uint64_t h, const staxi_attr *a) {
     h = staxi_hash_u64(h, (uint64_t)a->kind << 32 | (uint32_t)a->n);
     h = staxi_hash_u64(staxi_hash_u64(h, (uint64_t)a->i), bits);
     if (a->kind == STAXI_ATTR_TEXT) h = staxi_hash_bytes(h, a->text, strlen(a->text));
-    for (int k = 0; a->kind == STAXI_ATTR_LIST && k < a->n; k++)
+    for (size_t k = 0; k < staxi_attr_words(a); k++)
         h = staxi_hash_u64(h, (uint64_t)a->list[k]);
     return h;
 }
@@ -23293,8 +24058,8 @@ static bool staxi_attr_same(const staxi_attr *a, const staxi_attr *b) {
         memcmp(&a->f, &b->f, sizeof a->f) != 0)
         return false;
     if (a->kind == STAXI_ATTR_TEXT) return strcmp(a->text, b->text) == 0;
-    return a->kind != STAXI_ATTR_LIST || a->n <= 0 ||
-           memcmp(a->list, b->list, (size_t)a->n * sizeof *a->list) == 0;
+    return staxi_attr_words(a) == 0 ||
+           memcmp(a->list, b->list, staxi_attr_words(a) * sizeof *a->list) == 0;
 }
 
 /* Bytes of a constant that count: floats by their bits, so -0.0 is not 0.0 and each NaN is
@@ -23583,10 +24348,12 @@ static bool staxi_rw_attrs(staxi_rewriter *r, const staxi_node *n, const staxi_a
         if (a->kind == STAXI_ATTR_INT && !a->n) a->i = staxi_rw_handle(r, a->i);
         if (a->kind == STAXI_ATTR_TEXT && !(a->text = staxi_graph_text(r->to, a->text)))
             return staxi_rw_no_memory(r);
-        if (a->kind != STAXI_ATTR_LIST || a->n <= 0) continue;
-        int64_t *list = (int64_t *)staxi_graph_copy(r->to, a->list, (size_t)a->n * sizeof *list, 8);
+        if (staxi_attr_words(a) == 0) continue;
+        int64_t *list =
+            (int64_t *)staxi_graph_copy(r->to, a->list, staxi_attr_words(a) * sizeof *list, 8);
         if (!list) return staxi_rw_no_memory(r);
-        for (int i = 0; i < a->n; i++) list[i] = staxi_rw_handle(r, list[i]);
+        for (int i = 0; a->kind == STAXI_ATTR_LIST && i < a->n; i++)
+            list[i] = staxi_rw_handle(r, list[i]);
         a->list = list;
     }
     *out = attrs;
