@@ -11816,9 +11816,15 @@ static int staxi_monoid_passed(const stax_graph *combine, int n_states) {
     return staxi_region_params(combine) - 2 * n_states;
 }
 
+enum { STAXI_REGION_NODES = 512 }; /* of a monoid: its expressions are walked recursively */
+
 /* Scalars, and elementwise ops on them. */
 static bool staxi_region_is_scalar(const staxi_infer *c, int k) {
     const stax_graph *r = c->regions[k];
+    if (r->n_nodes > STAXI_REGION_NODES)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("%s: expected at most %d values, found %d"),
+                             staxi_region_name(r), STAXI_REGION_NODES, (int)r->n_nodes - 1);
     for (size_t i = 1; i < r->n_nodes; i++) {
         const staxi_node *n = &r->nodes[i];
         const staxi_type *t = &r->values[n->first_value].type;
@@ -24985,7 +24991,8 @@ typedef enum staxi_expr_kind {
     STAXI_EX_LOAD,   /* ref = buffer, ix = index                                           */
     STAXI_EX_OP,     /* op over args (a cast too); CUSTOM: ref = its text                  */
     STAXI_EX_SELECT, /* ix[0] != 0 ? args[0] : args[1]; only the chosen arm is evaluated   */
-    STAXI_EX_CANON   /* NaN becomes the quiet NaN                                          */
+    STAXI_EX_CANON,  /* NaN becomes the quiet NaN                                          */
+    STAXI_EX_STATE   /* of a monoid: what stage `ref` holds; bits = 1: of the tuple on the right */
 } staxi_expr_kind;
 
 typedef struct staxi_expr_node {
@@ -25027,6 +25034,7 @@ typedef enum staxi_combine {
     STAXI_COMBINE_ARGMIN,
     STAXI_COMBINE_FMA,
     STAXI_COMBINE_LOGADD, /* scans only */
+    STAXI_COMBINE_MONOID, /* expr[0] of each stage is the step, expr[1] the combination */
     STAXI_COMBINE_COUNT
 } staxi_combine;
 
@@ -25051,6 +25059,9 @@ typedef struct staxi_stage {
     staxi_ix store[STAX_MAX_RANK]; /* index into that buffer, over the domain axes         */
     /* CHECK: expr[0] must lie in [-limit, limit) */
     staxi_ix limit;
+    uint32_t lead;          /* MONOID: one stage a state, this is the first of them        */
+    uint8_t n_states;       /* of the first one; the others follow it                      */
+    uint64_t init;          /* MONOID: bits                                                */
     bool exclusive;         /* SCAN                                                        */
     bool descending, where; /* SORT: from the largest on; the result is indices            */
     staxi_loop_axis source; /* SORT: of the unsorted line                                  */
@@ -25257,6 +25268,17 @@ static staxi_expr staxi_ex_op(staxi_stages *p, stax_op op, int dtype, const stax
         if (!args[i]) return 0;
         n.args[i] = args[i];
     }
+    return staxi_ex_intern(p, &n);
+}
+
+static staxi_expr staxi_ex_state(staxi_stages *p, uint32_t stage, int right) {
+    staxi_expr_node n;
+    memset(&n, 0, sizeof n);
+    n.kind = STAXI_EX_STATE;
+    n.dtype = p->stages[stage].dtype;
+    n.computed = staxi_dtype_is_float(n.dtype);
+    n.ref = stage;
+    n.bits = (uint64_t)right;
     return staxi_ex_intern(p, &n);
 }
 
@@ -25628,21 +25650,52 @@ static staxi_expr staxi_lower_custom(staxi_stages *p, stax_op op, int dtype, con
     return staxi_ex_intern(p, &n);
 }
 
+static staxi_expr staxi_lower_scalars(staxi_stages *p, const staxi_node *n, int dtype,
+                                      staxi_expr *args) {
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        if (!args[k]) return 0;
+        if (n->op == STAX_OP_BITCAST || n->op == STAX_OP_COPYSIGN)
+            args[k] = staxi_ex_canon(p, args[k]);
+    }
+    if (n->op == STAX_OP_CAST && p->exprs[args[0]].dtype == dtype) return args[0];
+    if (n->op == STAX_OP_CUSTOM)
+        return staxi_lower_custom(p, STAX_OP_CUSTOM, dtype, n->attrs[0].text, args,
+                                  (int)n->n_sources);
+    return staxi_ex_op(p, (stax_op)n->op, dtype, args, (int)n->n_sources);
+}
+
 static staxi_expr staxi_lower_elementwise(staxi_stages *p, uint32_t value, const staxi_node *n,
                                           const staxi_ix *ix) {
     staxi_expr args[STAXI_MAX_OPERANDS] = {0};
     for (uint32_t k = 0; k < n->n_sources; k++) {
         args[k] = staxi_lower(p, n->sources[k], ix);
         if (!args[k]) return 0;
-        if (n->op == STAX_OP_BITCAST || n->op == STAX_OP_COPYSIGN)
-            args[k] = staxi_ex_canon(p, args[k]);
     }
-    if (n->op == STAX_OP_CAST && p->exprs[args[0]].dtype == staxi_type_of(p, value)->dtype)
-        return args[0];
-    if (n->op == STAX_OP_CUSTOM)
-        return staxi_lower_custom(p, STAX_OP_CUSTOM, staxi_type_of(p, value)->dtype,
-                                  n->attrs[0].text, args, (int)n->n_sources);
-    return staxi_ex_op(p, (stax_op)n->op, staxi_type_of(p, value)->dtype, args, (int)n->n_sources);
+    return staxi_lower_scalars(p, n, staxi_type_of(p, value)->dtype, args);
+}
+
+/* A region of a monoid: its results for these parameters. */
+static bool staxi_lower_region(staxi_stages *p, const stax_graph *g, const staxi_expr *params,
+                               staxi_expr *results) {
+    staxi_expr *values =
+        (staxi_expr *)staxi_arena_push(&p->arena, (g->n_values + 1) * sizeof *values, 4);
+    if (!values) return false;
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        int dtype = g->values[n->first_value].type.dtype;
+        staxi_expr args[STAXI_MAX_OPERANDS] = {0}, *v = &values[n->first_value];
+        for (uint32_t i = 0; i < n->n_sources; i++) args[i] = values[n->sources[i]];
+        if (n->op == STAX_OP_INPUT)
+            *v = params[n->attrs[0].i];
+        else if (n->op == STAX_OP_CONST)
+            *v = staxi_ex_const(p, dtype,
+                                staxi_load_bits(n->data, staxi_dtype_bytes((stax_dtype)dtype)));
+        else
+            *v = staxi_lower_scalars(p, n, dtype, args);
+        if (!*v) return false;
+    }
+    for (size_t k = 0; k < g->n_outputs; k++) results[k] = values[g->outputs[k].value];
+    return true;
 }
 
 /* The indices of a stage's value -> those of its domain axes (axes of literal extent 1 dropped). */
@@ -25936,6 +25989,14 @@ static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r,
     }
 }
 
+/* Does step or combine of a monoid get this operand as it is, and is it computed? Then it is
+   computed before. */
+static bool staxi_is_passed(const staxi_stages *p, const staxi_node *n, uint32_t k) {
+    return n->op == STAX_OP_REDUCE &&
+           (int)k >= (int)n->n_sources - staxi_monoid_passed(n->regions[1], n->n_results) &&
+           staxi_class_of((stax_op)staxi_producer(p, n->sources[k])->op) != STAXI_CLASS_SOURCE;
+}
+
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
@@ -25948,6 +26009,8 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
         bool contract = sc == STAXI_CLASS_CONTRACT;
         if (contract && r->cost[s] > 0)
             r->hard[staxi_below_views(p, r, s)] = 1;
+        else if (staxi_is_passed(p, n, k))
+            r->hard[s] = 1;
         else if (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k))
             r->hard[s] = 1;
         if (r->hard[s] || r->soft[s]) continue;
@@ -26074,19 +26137,13 @@ static staxi_combine staxi_combine_of(stax_op op) {
     }
 }
 
-static uint32_t staxi_stage_reduce(staxi_stages *p, uint32_t value) {
-    const staxi_node *n = staxi_producer(p, value);
-    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_REDUCE, value);
-    if (!s) return 0;
-    uint32_t id = (uint32_t)p->n_stages - 1, src = n->sources[0];
-    staxi_ix ix[STAX_MAX_RANK], at[STAX_MAX_RANK];
+/* The axes of a reduction: its domain, then its runs. at gets the index of the operands. */
+static void staxi_stage_runs(staxi_stages *p, staxi_stage *s, const staxi_node *n, staxi_ix *at) {
+    uint32_t src = n->sources[0];
+    staxi_ix ix[STAX_MAX_RANK];
     staxi_runs runs;
-    staxi_stage_domain(p, s, value, ix);
+    staxi_stage_domain(p, s, s->value, ix);
     staxi_basis_reduce(p->graph, n, &runs);
-    s->combine = (uint8_t)staxi_combine_of((stax_op)n->op);
-    s->order = (uint8_t)(staxi_dtype_is_float(s->dtype) && s->combine <= STAXI_COMBINE_PROD
-                             ? STAXI_ORDER_LANES
-                             : STAXI_ORDER_FREE);
     for (int d = 0; d < staxi_type_of(p, src)->rank; d++) at[d] = staxi_ix_const(&p->ix, 0);
     for (int d = 0, k = 0; d < staxi_type_of(p, src)->rank; d++)
         if (!runs.reduced[d]) at[d] = ix[k++];
@@ -26099,9 +26156,89 @@ static uint32_t staxi_stage_reduce(staxi_stages *p, uint32_t value) {
             a->var = at[runs.axes[r][k]] = staxi_new_var(p, a->extent);
         }
     }
-    staxi_expr e = staxi_lower(p, src, at);
+}
+
+static uint32_t staxi_stage_reduce(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_REDUCE, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    staxi_ix at[STAX_MAX_RANK];
+    staxi_stage_runs(p, s, n, at);
+    s->combine = (uint8_t)staxi_combine_of((stax_op)n->op);
+    s->order = (uint8_t)(staxi_dtype_is_float(s->dtype) && s->combine <= STAXI_COMBINE_PROD
+                             ? STAXI_ORDER_LANES
+                             : STAXI_ORDER_FREE);
+    staxi_expr e = staxi_lower(p, n->sources[0], at);
     p->stages[id].expr[0] = e;
     return e ? id : 0;
+}
+
+/* step and combine of the stages of a monoid, from `lead` on, for the elements at an index. */
+static bool staxi_stage_monoid_regions(staxi_stages *p, const staxi_node *n, uint32_t lead,
+                                       const staxi_ix *at) {
+    int n_states = n->n_results, passed = staxi_monoid_passed(n->regions[1], n_states);
+    size_t room = (size_t)(2 * n_states) + n->n_sources;
+    staxi_expr *params = (staxi_expr *)staxi_arena_push(&p->arena, 2 * room * sizeof *params, 4),
+               *pair = params ? params + room : NULL, results[2][STAXI_MAX_STATES];
+    if (!params) return false;
+    for (int k = 0; k < n_states; k++) {
+        params[k] = pair[k] = staxi_ex_state(p, lead + (uint32_t)k, 0);
+        pair[n_states + k] = staxi_ex_state(p, lead + (uint32_t)k, 1);
+    }
+    for (int k = 0; k < (int)n->n_sources; k++) {
+        int from_end = k - ((int)n->n_sources - passed);
+        params[n_states + k] = staxi_lower(p, n->sources[k], at);
+        if (!params[n_states + k]) return false;
+        if (from_end >= 0) pair[2 * n_states + from_end] = params[n_states + k];
+    }
+    if (!staxi_lower_region(p, n->regions[0], params, results[0]) ||
+        !staxi_lower_region(p, n->regions[1], pair, results[1]))
+        return false;
+    for (int k = 0; k < n_states; k++)
+        for (int r = 0; r < 2; r++) p->stages[lead + (uint32_t)k].expr[r] = results[r][k];
+    return true;
+}
+
+/* One stage a state, all made with the first: they share their axes, and their kernel. */
+static uint32_t staxi_stage_monoid(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    uint32_t lead = (uint32_t)p->n_stages;
+    staxi_ix at[STAX_MAX_RANK];
+    if (p->stage_of[value]) return p->stage_of[value];
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        staxi_attr number = staxi_number_at(&n->attrs[1], (int)k);
+        staxi_literal init = staxi_literal_of(&number);
+        staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_REDUCE, n->first_value + k);
+        uint8_t bits[8] = {0};
+        if (!s) return 0;
+        if (k == 0) {
+            staxi_stage_runs(p, s, n, at);
+        } else {
+            const staxi_stage *first = &p->stages[lead];
+            memcpy(s->axes, first->axes, sizeof s->axes);
+            memcpy(s->run_axes, first->run_axes, sizeof s->run_axes);
+            memcpy(s->store, first->store, sizeof s->store);
+            s->n_domain = first->n_domain;
+            s->n_reduce = first->n_reduce;
+            s->n_runs = first->n_runs;
+        }
+        s->combine = STAXI_COMBINE_MONOID;
+        s->order = STAXI_ORDER_LANES;
+        s->lead = lead;
+        (void)staxi_literal_store(&init, (stax_dtype)s->dtype, bits);
+        s->init = staxi_load_bits(bits, staxi_dtype_bytes((stax_dtype)s->dtype));
+        p->stage_of[n->first_value + k] = lead + k;
+    }
+    p->stages[lead].n_states = n->n_results;
+    return staxi_stage_monoid_regions(p, n, lead, at) ? p->stage_of[value] : 0;
+}
+
+/* max, min, argmax and argmin of nothing have no value. */
+static bool staxi_needs_element(const staxi_stage *s) {
+    return s->kind == STAXI_STAGE_REDUCE &&
+           (s->combine == STAXI_COMBINE_MAX || s->combine == STAXI_COMBINE_MIN ||
+            s->combine == STAXI_COMBINE_ARGMAX || s->combine == STAXI_COMBINE_ARGMIN);
 }
 
 static uint32_t staxi_stage_contract(staxi_stages *p, uint32_t value) {
@@ -26420,7 +26557,8 @@ static bool staxi_stage_write(staxi_stages *p, uint32_t i) {
     if (p->choice[w->value] & STAXI_WRITE_COPY) {
         copy = w->copy = staxi_stage_copy(p, w->data);
         if (!copy) return false;
-    } else if (!w->before && s && !p->stages[s].buffer && !apart && !p->stages[s].fence) {
+    } else if (!w->before && s && !p->stages[s].buffer && !apart && !p->stages[s].fence &&
+               !p->stages[s].lead) {
         p->stages[s].buffer = b;
         p->stages[s].soft = false;
         w->stage = s;
@@ -26603,7 +26741,9 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
         if (!r.uses[v]) continue;
         if (!staxi_stage_check(p, v)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
         uint32_t s = 0;
-        if (class_ == STAXI_CLASS_REDUCE)
+        if (n->op == STAX_OP_REDUCE)
+            s = staxi_stage_monoid(p, v);
+        else if (class_ == STAXI_CLASS_REDUCE)
             s = staxi_stage_reduce(p, v);
         else if (class_ == STAXI_CLASS_CONTRACT)
             s = staxi_stage_contract(p, v);
@@ -26819,6 +26959,12 @@ static double staxi_domain_guess(staxi_stages *p, const staxi_stage *s, int n_ax
     return n;
 }
 
+/* The stage behind k and, where k is the first one of a monoid, behind its other states: what they
+   read counts as read by k. */
+static uint32_t staxi_behind(const staxi_stages *p, uint32_t k) {
+    return k + (p->stages[k].n_states ? p->stages[k].n_states : 1u);
+}
+
 /* A reduction runs along its rows when the innermost reduced axis is the contiguous one; else
    across its columns, for which the contiguous kept axis is moved to the end of the domain. */
 static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
@@ -26829,6 +26975,11 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
                  : st->kind == STAXI_STAGE_CALL    ? STAXI_MODE_CALL
                  : st->kind == STAXI_STAGE_SCATTER ? STAXI_MODE_SCATTER
                                                    : STAXI_MODE_ROW;
+    if (st->lead && st->lead != k) { /* with the first stage of its monoid */
+        s->mode[k] = s->mode[st->lead];
+        memcpy(st->axes, p->stages[st->lead].axes, sizeof st->axes);
+        return;
+    }
     if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
         st->kind == STAXI_STAGE_SORT)
         return;
@@ -26840,7 +26991,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     for (int pass = 0; pass < 2; pass++) { /* USEs and LOADs */
         const staxi_ref *refs = pass ? s->loads : s->uses;
         ends[0] = pass ? s->first_load[k] : s->first_use[k];
-        ends[1] = pass ? s->first_load[k + 1] : s->first_use[k + 1];
+        ends[1] = pass ? s->first_load[staxi_behind(p, k)] : s->first_use[staxi_behind(p, k)];
         for (uint32_t r = ends[0]; r < ends[1]; r++) {
             int64_t in = staxi_expr_stride(p, refs[r].expr, inner);
             if (in == 1) row += 1;
@@ -26926,7 +27077,9 @@ static bool staxi_orders_of_write(staxi_schedule *s, uint32_t i) {
    0 it reads, 1 it reads what is overwritten, 2 writes follow each other. */
 static uint32_t staxi_blocked_by(const staxi_schedule *s, uint32_t stage, const uint8_t *placed,
                                  int *kind) {
-    for (uint32_t u = s->first_use[stage]; u < s->first_use[stage + 1]; u++)
+    uint32_t lead = s->p->stages[stage].lead;
+    if (lead && lead != stage && !placed[lead]) return *kind = 0, lead;
+    for (uint32_t u = s->first_use[stage]; u < s->first_use[staxi_behind(s->p, stage)]; u++)
         if (!placed[s->uses[u].ref]) return *kind = 0, s->uses[u].ref;
     for (size_t o = 0; staxi_stage_writes_state(s->p, stage) && o < s->n_orders; o++)
         if (s->orders[o].after == stage && !placed[s->orders[o].before])
@@ -27132,6 +27285,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
         staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN)
         return "it runs alone";
+    if (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE))
+        return "the states of a monoid have their loop for themselves";
     if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
         return "a state is written, and reductions read ahead";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))
@@ -27234,6 +27389,13 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k, uint8_t *seen) {
                                   ? (uint32_t)s->n_kernels - STAXI_FUSION_WINDOW
                                   : 1;
     double best_shared = 0, shared;
+    uint32_t lead = s->p->stages[k].lead;
+    if (lead && lead != k) { /* with the first stage of its monoid */
+        s->p->stages[k].kernel = s->p->stages[lead].kernel;
+        s->kernels[s->p->stages[k].kernel].n_members++;
+        s->kernels[s->p->stages[k].kernel].cost += s->cost[k];
+        return true;
+    }
     for (uint32_t K = from; K < s->n_kernels; K++) {
         const char *why = staxi_cannot_join(s, k, K, &shared, seen);
         if (!why && shared > best_shared) {
@@ -27298,6 +27460,10 @@ static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     int outer = K->n_outer;
     size_t at = 0;
     if (staxi_is_line(&p->stages[K->first_stage]) && k != K->first_stage) return true;
+    if (st->lead && st->lead != k) {
+        st->segment = p->stages[st->lead].segment;
+        return true;
+    }
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
@@ -27307,7 +27473,7 @@ static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     }
     bool reduce = staxi_has_inner(st);
     bool special = st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN ||
-                   staxi_is_line(st);
+                   st->lead || staxi_is_line(st);
     while (at < K->n_segments && (special || !staxi_segment_fits(s, &K->segments[at], k, outer)))
         at++;
     st->segment = (uint32_t)at;
@@ -27558,6 +27724,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
      ACC    a reduction over its loops: the only node that knows an `order`. Its children are ACCUM
             (one result each) and STOREs done for every element on the way; `after` runs when the
             results are known
+     STATE  one more state of the monoid of the ACCUM before it: the first one's step works on all
      LET    a value of this level, kept in a register: ref is the stage
      EVAL   a value computed here, so that the selects behind it share it
      STORE  expression to buffer;   CHECK  an expression must lie in [-limit, limit)
@@ -27571,6 +27738,7 @@ typedef enum staxi_tree_kind {
     STAXI_TREE_LOOP,
     STAXI_TREE_ACC,
     STAXI_TREE_ACCUM,
+    STAXI_TREE_STATE,
     STAXI_TREE_LET,
     STAXI_TREE_EVAL,
     STAXI_TREE_STORE,
@@ -27937,6 +28105,8 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
         if (st->kind == STAXI_STAGE_REDUCE && (st->dtype == STAX_BOOL || st->n_runs > 1))
             return false;
+        if (st->lead && (st->n_reduce == 0 || (st->dtype != STAX_F32 && st->dtype != STAX_F64)))
+            return false;
         if (!staxi_dtype_in_lanes(st->dtype, lanes)) return false;
         if (st->buffer && vec &&
             !staxi_ix_affine(&p->ix, staxi_flat_index(p, st->buffer, st->store), vec, &c, &rest))
@@ -28008,7 +28178,7 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
         if (st->kernel != kernel || st->segment != segment) continue;
         uint32_t n = 0;
         if (st->kind == STAXI_STAGE_REDUCE) {
-            n = staxi_tree_add(t, STAXI_TREE_ACCUM);
+            n = staxi_tree_add(t, st->lead && st->lead != k ? STAXI_TREE_STATE : STAXI_TREE_ACCUM);
             if (!n) return false;
             t->nodes[n].ref = k;
             t->nodes[n].combine = st->combine;
@@ -28461,24 +28631,34 @@ static const char *const staxi_lines_index[] = {
 /* clang-format on */
 
 /* clang-format off */
+static const char *const staxi_lines_join[] = {
+    "#define SX_ADD_TO(x, y) ((x) = (x) + (y))",
+    "#define SX_TIMES_TO(x, y) ((x) = (x) * (y))",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
 static const char *const staxi_lines_sum[] = {
     "/* The sum rule, one element at a time. A level has LANES lanes; 4096 elements make a block, whose sum is",
-    "   one element of the level above. A level is folded when the element after its block arrives. */",
-    "#define SX_STREAM(name, T, LANES, op, identity) \\",
+    "   one element of the level above. A level is folded when the element after its block arrives. JOIN(x, y) adds",
+    "   y to x. There is at least one element. */",
+    "#define SX_STREAM(name, T, LANES, JOIN) \\",
     "    typedef struct sx_##name { T lane[3][LANES]; int64_t n[3]; } sx_##name; \\",
     "    SX_FUNCTION void sx_##name##_begin(sx_##name *s) { s->n[0] = s->n[1] = s->n[2] = 0; } \\",
+    "    SX_FUNCTION void sx_##name##_halve(T *a, int lanes, int used) { \\",
+    "        for (int w = lanes / 2; w > 0; w /= 2) for (int i = 0; i < w && i + w < used; i++) JOIN(a[i], a[i + w]); \\",
+    "    } \\",
     "    SX_FUNCTION T sx_##name##_fold(sx_##name *s, int level) { \\",
-    "        T *a = s->lane[level]; \\",
-    "        const int used = s->n[level] < LANES ? (int)s->n[level] : LANES; \\",
-    "        for (int w = LANES / 2; w > 0; w /= 2) for (int i = 0; i < w && i + w < used; i++) a[i] = a[i] op a[i + w]; \\",
-    "        return used ? a[0] : identity; \\",
+    "        sx_##name##_halve(s->lane[level], LANES, s->n[level] < LANES ? (int)s->n[level] : LANES); \\",
+    "        return s->lane[level][0]; \\",
     "    } \\",
     "    SX_FUNCTION void sx_##name##_put(sx_##name *s, int level, T x) { \\",
     "        for (; level < 3; level++) { \\",
     "            const int i = (int)(s->n[level] % LANES); \\",
     "            T full; \\",
     "            if (s->n[level] < 4096 || level == 2) { \\",
-    "                s->lane[level][i] = s->n[level] < LANES ? x : s->lane[level][i] op x; \\",
+    "                if (s->n[level] < LANES) s->lane[level][i] = x; \\",
+    "                else JOIN(s->lane[level][i], x); \\",
     "                s->n[level]++; \\",
     "                return; \\",
     "            } \\",
@@ -28494,10 +28674,15 @@ static const char *const staxi_lines_sum[] = {
     "        for (level = 0; level < 2 && s->n[level + 1] > 0; level++) sx_##name##_put(s, level + 1, sx_##name##_fold(s, level)); \\",
     "        return sx_##name##_fold(s, level); \\",
     "    }",
-    "SX_STREAM(sum32, float, 64, +, -0.0f)",
-    "SX_STREAM(sum64, double, 32, +, -0.0)",
-    "SX_STREAM(prod32, float, 64, *, 1.0f)",
-    "SX_STREAM(prod64, double, 32, *, 1.0)",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const staxi_lines_sums[] = {
+    "SX_STREAM(sum32, float, 64, SX_ADD_TO)",
+    "SX_STREAM(sum64, double, 32, SX_ADD_TO)",
+    "SX_STREAM(prod32, float, 64, SX_TIMES_TO)",
+    "SX_STREAM(prod64, double, 32, SX_TIMES_TO)",
     NULL};
 /* clang-format on */
 
@@ -28698,11 +28883,11 @@ static const char *const staxi_lines_sort[] = {
 /* clang-format off */
 static const char *const staxi_lines_columns[] = {
     "/* The sum rule across columns: level l of `a` is LANES rows of `vectors`, count[l] elements have reached it. */",
-    "#define SX_COLUMNS(fold, carry, end, T, LANES, op) \\",
+    "#define SX_COLUMNS(fold, carry, end, T, LANES, JOIN) \\",
     "    SX_FUNCTION void fold(T *a, int64_t n, int vectors) { \\",
     "        const int used = n < LANES ? (int)n : LANES; \\",
     "        for (int w = LANES / 2; w > 0; w /= 2) for (int i = 0; i < w && i + w < used; i++) \\",
-    "            for (int u = 0; u < vectors; u++) a[i * vectors + u] = a[i * vectors + u] op a[(i + w) * vectors + u]; \\",
+    "            for (int u = 0; u < vectors; u++) JOIN(a[i * vectors + u], a[(i + w) * vectors + u]); \\",
     "    } \\",
     "    SX_FUNCTION void carry(T *a, int64_t *count, int level, int vectors) { \\",
     "        T *from = a + level * LANES * vectors, *to = from + LANES * vectors; \\",
@@ -28711,7 +28896,7 @@ static const char *const staxi_lines_columns[] = {
     "        fold(from, count[level], vectors); \\",
     "        lane = (int)(count[level + 1] % LANES); \\",
     "        if (count[level + 1] < LANES) for (int u = 0; u < vectors; u++) to[lane * vectors + u] = from[u]; \\",
-    "        else for (int u = 0; u < vectors; u++) to[lane * vectors + u] = to[lane * vectors + u] op from[u]; \\",
+    "        else for (int u = 0; u < vectors; u++) JOIN(to[lane * vectors + u], from[u]); \\",
     "        count[level + 1]++; \\",
     "        count[level] = 0; \\",
     "    } \\",
@@ -29369,7 +29554,7 @@ static uint64_t staxi_expr_deps(staxi_emit *e, staxi_expr x) {
     if (!x || e->failed) return 0;
     if (e->deps_known[x]) return e->deps[x];
     const staxi_expr_node *n = &e->p->exprs[x];
-    uint64_t d = 0;
+    uint64_t d = n->kind == STAXI_EX_STATE ? UINT64_MAX : 0;
     for (int k = 0; k < n->n_args; k++) d |= staxi_expr_deps(e, n->args[k]);
     for (int k = 0; k < n->n_ix; k++) d |= staxi_ix_deps(e, n->ix[k]);
     if (n->kind == STAXI_EX_USE || (n->kind == STAXI_EX_LOAD && e->buffer_use[n->ref] & 2))
@@ -29482,6 +29667,8 @@ static void staxi_emit_operand(staxi_emit *e, staxi_expr x) {
         staxi_emit_const(e, n->dtype, n->bits);
     else if (n->kind == STAXI_EX_USE)
         staxi_putf(e->t, "r%U", (uint64_t)n->ref);
+    else if (n->kind == STAXI_EX_STATE)
+        staxi_putf(e->t, n->bits ? "y%U" : "x%U", (uint64_t)n->ref);
     else
         staxi_putf(e->t, "v%U", (uint64_t)x);
 }
@@ -29789,7 +29976,7 @@ static void staxi_emit_leaves(staxi_emit *e, const staxi_expr_node *n) {
 static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
-    if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE) return;
+    if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE || n.kind == STAXI_EX_STATE) return;
     staxi_emit_leaves(e, &n);
     if (n.kind == STAXI_EX_SELECT) {
         staxi_emit_select(e, x);
@@ -29820,7 +30007,9 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
 static void staxi_emit_hoist(staxi_emit *e, staxi_expr x, uint64_t inner) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
-    if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE || n.kind == STAXI_EX_INDEX) return;
+    if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE || n.kind == STAXI_EX_INDEX ||
+        n.kind == STAXI_EX_STATE)
+        return;
     if (!staxi_mark_first(e->p, &e->hoisted, x)) return;
     if (!(staxi_expr_deps(e, x) & inner)) {
         staxi_emit_value(e, x);
@@ -29867,7 +30056,8 @@ static void staxi_emit_hoist_list(staxi_emit *e, uint32_t list, uint64_t inner) 
         bool empty = staxi_node_may_be_empty(e, n);
         bool own =
             n->kind == STAXI_TREE_SCAN || n->kind == STAXI_TREE_SORT; /* evaluated in its loop */
-        for (int k = 0; k < 2 && n->kind != STAXI_TREE_CALL && !(own && empty); k++)
+        int n_own = n->combine == STAXI_COMBINE_MONOID ? 1 : 2; /* a join is a function */
+        for (int k = 0; k < n_own && n->kind != STAXI_TREE_CALL && !(own && empty); k++)
             staxi_emit_hoist(e, n->expr[k], inner);
         if (!empty) staxi_emit_hoist_list(e, n->child, inner);
     }
@@ -30128,8 +30318,261 @@ static const char *staxi_combine_fn(staxi_emit *e, int combine, int dtype) {
     return f->name;
 }
 
+/* ---- monoids: an accumulator is a struct with a member for each state, and for each number that the
+   combination captured, so that joining two needs nothing else ---- */
+
+static bool staxi_is_monoid(const staxi_tree_node *a) {
+    return a->combine == STAXI_COMBINE_MONOID;
+}
+
+static int staxi_state_count(const staxi_emit *e, const staxi_tree_node *a) {
+    return e->p->stages[a->ref].n_states;
+}
+
+/* The step (0) or combination (1) of state k, whose stage is a->ref + k. */
+static staxi_expr staxi_state_expr(const staxi_emit *e, const staxi_tree_node *a, int which,
+                                   int k) {
+    return e->trees->stage_expr[which][a->ref + (uint32_t)k];
+}
+
+static const char *staxi_state_type(const staxi_emit *e, const staxi_tree_node *a, int k) {
+    return staxi_value_type(e, e->p->stages[a->ref + (uint32_t)k].dtype);
+}
+
+/* "sxs_tuple_0_5": sx_ a stream, sxs_ at width 1, sxv_ in lanes. */
+static void staxi_put_tuple(staxi_emit *e, const staxi_tree_node *a, const char *prefix) {
+    staxi_putf(e->t, "%stuple_%d_%U", prefix, e->program, (uint64_t)a->ref);
+}
+
+static const char *staxi_tuple_prefix(const staxi_emit *e) { return e->lanes ? "sxv_" : "sxs_"; }
+
+typedef void (*staxi_capture_fn)(staxi_emit *e, staxi_expr x, const char *text);
+
+static void staxi_expr_captures(staxi_emit *e, staxi_expr x, staxi_capture_fn visit,
+                                const char *text) {
+    if (!x || !staxi_mark_first(e->p, &e->hoisted, x)) return;
+    const staxi_expr_node n = e->p->exprs[x];
+    if (n.kind == STAXI_EX_LOAD) visit(e, x, text);
+    for (int k = 0; k < n.n_args; k++) staxi_expr_captures(e, n.args[k], visit, text);
+}
+
+/* Visits every number that the combination captured: it is in memory. */
+static void staxi_tuple_captures(staxi_emit *e, const staxi_tree_node *a, staxi_capture_fn visit,
+                                 const char *text) {
+    e->hoisted.now++;
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        staxi_expr_captures(e, staxi_state_expr(e, a, 1, k), visit, text);
+}
+
+static void staxi_capture_declare(staxi_emit *e, staxi_expr x, const char *text) {
+    (void)text;
+    staxi_putf(e->t, " %s c%U;", staxi_value_type(e, e->p->exprs[x].dtype), (uint64_t)x);
+}
+
+static void staxi_capture_read(staxi_emit *e, staxi_expr x, const char *text) {
+    staxi_line(e);
+    staxi_putf(e->t, "const %s v%U = %sc%U;\n", staxi_value_type(e, e->p->exprs[x].dtype),
+               (uint64_t)x, text, (uint64_t)x);
+    staxi_emit_done(e, x);
+}
+
+static void staxi_capture_emit(staxi_emit *e, staxi_expr x, const char *text) {
+    (void)text;
+    staxi_emit_value(e, x);
+}
+
+static void staxi_capture_write(staxi_emit *e, staxi_expr x, const char *text) {
+    staxi_putf(e->t, " %sc%U = ", text, (uint64_t)x);
+    staxi_emit_operand(e, x);
+    staxi_putc(e->t, ';');
+}
+
+/* "const float x5 = a.s5;" for every state */
+static void staxi_emit_states(staxi_emit *e, const staxi_tree_node *a, char name,
+                              const char *from) {
+    for (int k = 0; k < staxi_state_count(e, a); k++) {
+        uint64_t id = a->ref + (uint64_t)k;
+        staxi_line(e);
+        staxi_putf(e->t, "const %s %c%U = %ss%U;\n", staxi_state_type(e, a, k), name, id, from, id);
+    }
+}
+
+/* The new states, first all of them, then stored. */
+static void staxi_emit_new_states(staxi_emit *e, const staxi_tree_node *a, int which,
+                                  const char *into, bool keep) {
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        staxi_emit_value(e, staxi_state_expr(e, a, which, k));
+    for (int k = 0; k < staxi_state_count(e, a); k++) {
+        uint64_t id = a->ref + (uint64_t)k;
+        staxi_line(e);
+        staxi_putf(e->t, "%ss%U = ", into, id);
+        if (keep) staxi_putf(e->t, "sx_keep%s(left, ", e->lanes == STAXI_LANES_64 ? "64" : "32");
+        staxi_emit_operand(e, staxi_state_expr(e, a, which, k));
+        if (keep) staxi_putf(e->t, ", x%U)", id);
+        staxi_put(e->t, ";\n");
+    }
+}
+
+/* " a.s5 = 0.0f; a.s6 = ...;": the identity */
+static void staxi_put_identity(staxi_emit *e, const staxi_tree_node *a, const char *into) {
+    for (int k = 0; k < staxi_state_count(e, a); k++) {
+        const staxi_stage *st = &e->p->stages[a->ref + (uint32_t)k];
+        staxi_putf(e->t, " %ss%U = ", into, a->ref + (uint64_t)k);
+        staxi_emit_const(e, st->dtype, st->init);
+        staxi_putc(e->t, ';');
+    }
+}
+
+/* The struct and the function that joins two of them, at the present width. */
+static void staxi_emit_tuple_type(staxi_emit *e, const staxi_tree_node *a) {
+    const char *prefix = staxi_tuple_prefix(e);
+    staxi_put(e->t, "typedef struct ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, " {");
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        staxi_putf(e->t, " %s s%U;", staxi_state_type(e, a, k), a->ref + (uint64_t)k);
+    staxi_tuple_captures(e, a, staxi_capture_declare, NULL);
+    staxi_put(e->t, " } ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, ";\nSX_INLINE void ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, "_join(");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, " *a, const ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, " *b) {\n");
+    e->indent = 1;
+    if (!staxi_emit_room(e)) return;
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_states(e, a, 'x', "a->");
+    staxi_emit_states(e, a, 'y', "b->");
+    staxi_tuple_captures(e, a, staxi_capture_read, "a->");
+    staxi_emit_new_states(e, a, 1, "a->", false);
+    staxi_emit_scope_close(e, scope);
+    staxi_put(e->t, "}\n#define ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, "_to(x, y) ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, "_join(&(x), &(y))\n");
+}
+
+static int staxi_acc_lanes(const staxi_emit *e, const staxi_tree_node *a);
+
+/* What a kernel that reduces over a monoid needs before it; its tree begins with the loops around. */
+static void staxi_emit_tuples(staxi_emit *e, uint32_t tree) {
+    const staxi_tree_node *acc = &e->trees->nodes[tree];
+    while (acc->kind == STAXI_TREE_LOOP) acc = &e->trees->nodes[acc->child];
+    const staxi_tree_node a = e->trees->nodes[acc->child];
+    int lanes = e->lanes;
+    staxi_put(e->t, "\n");
+    e->lanes = STAXI_LANES_NONE;
+    staxi_emit_tuple_type(e, &a);
+    staxi_put(e->t, "SX_STREAM(");
+    staxi_put_tuple(e, &a, "");
+    staxi_put(e->t, ", ");
+    staxi_put_tuple(e, &a, "sxs_");
+    staxi_putf(e->t, ", %d, ", staxi_acc_lanes(e, &a));
+    staxi_put_tuple(e, &a, "sxs_");
+    staxi_put(e->t, "_to)\n");
+    e->lanes = lanes;
+    if (lanes) staxi_emit_tuple_type(e, &a);
+    if (acc->mode != STAXI_MODE_COLUMN) return;
+    const char *prefix = staxi_tuple_prefix(e);
+    static const char *const parts[] = {"_fold, ", "_carry, ", "_end, ", ", "};
+    staxi_put(e->t, "SX_COLUMNS(");
+    for (int k = 0; k < 4; k++) {
+        staxi_put_tuple(e, &a, prefix);
+        staxi_put(e->t, parts[k]);
+    }
+    staxi_putf(e->t, "%d, ", staxi_acc_lanes(e, &a));
+    staxi_put_tuple(e, &a, prefix);
+    staxi_put(e->t, "_to)\n");
+}
+
+/* into = step(into, elements); all: whatever lies behind the end is combined too. */
+static void staxi_emit_step(staxi_emit *e, const staxi_tree_node *a, const char *into, bool all) {
+    char member[64];
+    size_t n = strlen(into);
+    if (n + 2 > sizeof member) {
+        e->failed = true;
+        return;
+    }
+    memcpy(member, into, n);
+    memcpy(member + n, ".", 2);
+    staxi_emit_states(e, a, 'x', member);
+    staxi_emit_new_states(e, a, 0, member, e->partial && !all);
+}
+
+/* The halving tree over the lanes of tuples that have an element. Full ones are halved as vectors,
+   down to one; the lanes of what is left one by one. */
+static void staxi_emit_tuple_tree(staxi_emit *e, const staxi_tree_node *a, int group,
+                                  const char *from) {
+    const char *w = staxi_lane_count(e);
+    uint64_t id = a->ref;
+    int lanes = e->lanes;
+    staxi_line(e);
+    staxi_putf(e->t, "int used%U = end - %s < %d ? (int)(end - %s) : %d;\n", id, from, group, from,
+               group);
+    if (!lanes) {
+        staxi_line(e);
+        staxi_put_tuple(e, a, "sx_");
+        staxi_putf(e->t, "_halve(a%U, %d, used%U);\n", id, group, id);
+        staxi_line(e);
+        staxi_put(e->t, "const ");
+        staxi_put_tuple(e, a, "sxs_");
+        staxi_putf(e->t, " s%U = a%U[0];\n", id, id);
+        return;
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "int width%U = %d;\n", id, group);
+    staxi_line(e);
+    staxi_put_tuple(e, a, "sxs_");
+    staxi_putf(e->t, " p%U[%d];\n", id, group);
+    staxi_line(e);
+    staxi_putf(e->t, "if (used%U == %d) {\n", id, group);
+    staxi_line(e);
+    staxi_putf(e->t,
+               "    SX_UNROLL for (int w = %d / %s / 2; w > 0; w /= 2) SX_UNROLL for (int u = 0; u "
+               "< w; u++) ",
+               group, w);
+    staxi_put_tuple(e, a, "sxv_");
+    staxi_putf(e->t, "_to(a%U[u], a%U[u + w]);\n", id, id);
+    staxi_line(e);
+    staxi_putf(e->t, "    used%U = width%U = %s;\n", id, id, w);
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+    staxi_line(e);
+    staxi_putf(e->t, "for (int u = 0; u < width%U / %s; u++) {\n", id, w);
+    e->indent++;
+    for (int k = 0; k < staxi_state_count(e, a); k++) {
+        const staxi_stage *st = &e->p->stages[a->ref + (uint32_t)k];
+        uint64_t s = a->ref + (uint64_t)k;
+        staxi_line(e);
+        staxi_putf(e->t, "%s m%U[%s];\n", staxi_c_type(st->dtype), s, w);
+        staxi_line(e);
+        staxi_putf(e->t, "sx_store%c(m%U, a%U[u].s%U);\n", staxi_memory_suffix(st->dtype), s, id, s);
+        staxi_line(e);
+        staxi_putf(e->t, "for (int i = 0; i < %s; i++) p%U[u * %s + i].s%U = m%U[i];\n", w, id, w, s,
+                   s);
+    }
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+    staxi_line(e);
+    staxi_put_tuple(e, a, "sx_");
+    staxi_putf(e->t, "_halve(p%U, width%U, used%U);\n", id, id, id);
+    staxi_line(e);
+    staxi_put(e->t, "const ");
+    staxi_put_tuple(e, a, "sxs_");
+    staxi_putf(e->t, " s%U = p%U[0];\n", id, id);
+}
+
 /* target = combine(target, operands); `into` is a C lvalue */
 static void staxi_emit_combine(staxi_emit *e, const staxi_tree_node *a, const char *into) {
+    if (staxi_is_monoid(a)) {
+        staxi_emit_step(e, a, into, false);
+        return;
+    }
     const char *fn = staxi_combine_fn(e, a->combine, a->dtype);
     bool f = staxi_dtype_is_float(a->dtype);
     staxi_emit_value(e, a->expr[0]);
@@ -30188,14 +30631,52 @@ static int64_t staxi_high(const staxi_emit *e, staxi_ix extent) {
 }
 
 static bool staxi_is_ordered(const staxi_tree_node *a) {
-    return staxi_dtype_is_float(a->dtype) &&
-           (a->combine == STAXI_COMBINE_SUM || a->combine == STAXI_COMBINE_PROD ||
-            a->combine == STAXI_COMBINE_FMA);
+    return staxi_is_monoid(a) ||
+           (staxi_dtype_is_float(a->dtype) &&
+            (a->combine == STAXI_COMBINE_SUM || a->combine == STAXI_COMBINE_PROD ||
+             a->combine == STAXI_COMBINE_FMA));
 }
 
-static const char *staxi_stream_suffix(const staxi_tree_node *a) {
+/* The lanes of an accumulator that has an order. */
+static int staxi_acc_lanes(const staxi_emit *e, const staxi_tree_node *a) {
+    if (!staxi_is_monoid(a)) return staxi_order_lanes(a->dtype);
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        if (e->p->stages[a->ref + (uint32_t)k].dtype == STAX_F64) return STAXI_LANES_F64;
+    return STAXI_LANES_F32;
+}
+
+/* "sx_sum32": the stream that an accumulator's blocks go into, and its functions. */
+static void staxi_put_stream(staxi_emit *e, const staxi_tree_node *a) {
     bool prod = a->combine == STAXI_COMBINE_PROD;
-    return a->dtype == STAX_F64 ? (prod ? "prod64" : "sum64") : (prod ? "prod32" : "sum32");
+    if (staxi_is_monoid(a))
+        staxi_put_tuple(e, a, "sx_");
+    else
+        staxi_put(e->t, a->dtype == STAX_F64 ? (prod ? "sx_prod64" : "sx_sum64")
+                                             : (prod ? "sx_prod32" : "sx_sum32"));
+}
+
+/* The type of an accumulator, a struct where it has several states. */
+static void staxi_put_acc_type(staxi_emit *e, const staxi_tree_node *a) {
+    if (staxi_is_monoid(a))
+        staxi_put_tuple(e, a, staxi_tuple_prefix(e));
+    else
+        staxi_put(e->t, staxi_acc_type(e, a->dtype));
+}
+
+/* "a5[u] = -0.0f;\n", or the same for each member, in the braces of a loop. */
+static void staxi_put_start(staxi_emit *e, const staxi_tree_node *a) {
+    char member[40];
+    if (!staxi_is_monoid(a)) {
+        staxi_putf(e->t, "a%U[u] = ", (uint64_t)a->ref);
+        staxi_emit_const(e, a->dtype, staxi_identity_bits(a->combine, a->dtype));
+        staxi_put(e->t, ";\n");
+        return;
+    }
+    staxi_format(member, sizeof member, "a%U[u].", (uint64_t)a->ref);
+    staxi_putc(e->t, '{');
+    staxi_put_identity(e, a, member);
+    staxi_tuple_captures(e, a, staxi_capture_write, member);
+    staxi_put(e->t, " }\n");
 }
 
 /* Lanes of the innermost run: how many accumulators the segment keeps side by side. Sums say it,
@@ -30204,7 +30685,7 @@ static int staxi_group_lanes(const staxi_emit *e, uint32_t list) {
     int g = e->lanes == STAXI_LANES_64 ? STAXI_LANES_F64 : STAXI_LANES_F32;
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *a = &e->trees->nodes[list];
-        if (a->kind == STAXI_TREE_ACCUM && staxi_is_ordered(a)) g = staxi_order_lanes(a->dtype);
+        if (a->kind == STAXI_TREE_ACCUM && staxi_is_ordered(a)) g = staxi_acc_lanes(e, a);
     }
     return g;
 }
@@ -30251,6 +30732,7 @@ static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, int
                 staxi_emit_value(e, a.expr[0]);
                 continue;
             }
+            if (a.kind != STAXI_TREE_ACCUM) continue;
             staxi_format(into, sizeof into, "a%U[u]", (uint64_t)a.ref);
             staxi_emit_combine(e, &a, into);
         }
@@ -30303,15 +30785,14 @@ static void staxi_emit_lane_init(staxi_emit *e, uint32_t list, int group) {
     for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node *a = &e->trees->nodes[k];
         if (a->kind != STAXI_TREE_ACCUM) continue;
+        if (staxi_is_monoid(a)) staxi_tuple_captures(e, a, staxi_capture_emit, NULL);
         staxi_line(e);
-        staxi_putf(e->t, "%s a%U[%d / %s];\n", staxi_acc_type(e, a->dtype), (uint64_t)a->ref, group,
+        staxi_put_acc_type(e, a);
+        staxi_putf(e->t, " a%U[%d / %s];\n", (uint64_t)a->ref, group, staxi_lane_count(e));
+        staxi_line(e);
+        staxi_putf(e->t, "%sfor (int u = 0; u < %d / %s; u++) ", e->lanes ? "SX_UNROLL " : "", group,
                    staxi_lane_count(e));
-        staxi_line(e);
-        staxi_putf(e->t,
-                   "%sfor (int u = 0; u < %d / %s; u++) a%U[u] = ", e->lanes ? "SX_UNROLL " : "",
-                   group, staxi_lane_count(e), (uint64_t)a->ref);
-        staxi_emit_const(e, a->dtype, staxi_identity_bits(a->combine, a->dtype));
-        staxi_put(e->t, ";\n");
+        staxi_put_start(e, a);
     }
 }
 
@@ -30334,9 +30815,11 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
             if (a->kind != STAXI_TREE_ACCUM) continue;
             staxi_line(e);
             if (staxi_is_ordered(a)) {
-                staxi_putf(e->t, "sx_%s t%U;\n", staxi_stream_suffix(a), (uint64_t)a->ref);
+                staxi_put_stream(e, a);
+                staxi_putf(e->t, " t%U;\n", (uint64_t)a->ref);
                 staxi_line(e);
-                staxi_putf(e->t, "sx_%s_begin(&t%U);\n", staxi_stream_suffix(a), (uint64_t)a->ref);
+                staxi_put_stream(e, a);
+                staxi_putf(e->t, "_begin(&t%U);\n", (uint64_t)a->ref);
             } else {
                 int lanes = e->lanes;
                 e->lanes = STAXI_LANES_NONE;
@@ -30372,7 +30855,10 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
     for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM) continue;
-        staxi_emit_tree(e, &a, group);
+        if (staxi_is_monoid(&a))
+            staxi_emit_tuple_tree(e, &a, group, blocks ? "block" : "0");
+        else
+            staxi_emit_tree(e, &a, group);
         if (!blocks) {
             staxi_line(e);
             staxi_putf(e->t, "q%U = s%U;\n", (uint64_t)a.ref, (uint64_t)a.ref);
@@ -30380,8 +30866,8 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
         }
         staxi_line(e);
         if (staxi_is_ordered(&a)) {
-            staxi_putf(e->t, "sx_%s_add(&t%U, s%U);\n", staxi_stream_suffix(&a), (uint64_t)a.ref,
-                       (uint64_t)a.ref);
+            staxi_put_stream(e, &a);
+            staxi_putf(e->t, "_add(&t%U, s%U);\n", (uint64_t)a.ref, (uint64_t)a.ref);
         } else {
             char x[40], y[40];
             staxi_format(x, sizeof x, "t%U", (uint64_t)a.ref);
@@ -30399,11 +30885,13 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
         const staxi_tree_node *a = &e->trees->nodes[k];
         if (a->kind != STAXI_TREE_ACCUM) continue;
         staxi_line(e);
-        if (staxi_is_ordered(a))
-            staxi_putf(e->t, "q%U = sx_%s_end(&t%U);\n", (uint64_t)a->ref, staxi_stream_suffix(a),
-                       (uint64_t)a->ref);
-        else
-            staxi_putf(e->t, "q%U = t%U;\n", (uint64_t)a->ref, (uint64_t)a->ref);
+        staxi_putf(e->t, "q%U = ", (uint64_t)a->ref);
+        if (staxi_is_ordered(a)) {
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, "_end(&t%U);\n", (uint64_t)a->ref);
+        } else {
+            staxi_putf(e->t, "t%U;\n", (uint64_t)a->ref);
+        }
     }
 }
 
@@ -30413,6 +30901,12 @@ static void staxi_emit_column_result(staxi_emit *e, const staxi_tree_node *acc,
 /* The value of a reduction over one element: a sum starts from the identity, so it is that element;
    a product of two rounds once. */
 static void staxi_emit_single(staxi_emit *e, const staxi_tree_node *a) {
+    if (staxi_is_monoid(a)) {
+        char into[40];
+        staxi_format(into, sizeof into, "q%U", (uint64_t)a->ref);
+        staxi_emit_step(e, a, into, true);
+        return;
+    }
     staxi_emit_value(e, a->expr[0]);
     if (a->expr[1]) staxi_emit_value(e, a->expr[1]);
     staxi_line(e);
@@ -30453,10 +30947,11 @@ static void staxi_emit_run(staxi_emit *e, const staxi_tree_node *acc, int r, uin
         if (a->kind != STAXI_TREE_ACCUM) continue;
         staxi_line(e);
         if (staxi_is_ordered(a)) {
-            staxi_putf(e->t, "sx_%s o%U_%d;\n", staxi_stream_suffix(a), (uint64_t)a->ref, r);
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, " o%U_%d;\n", (uint64_t)a->ref, r);
             staxi_line(e);
-            staxi_putf(e->t, "sx_%s_begin(&o%U_%d);\n", staxi_stream_suffix(a), (uint64_t)a->ref,
-                       r);
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, "_begin(&o%U_%d);\n", (uint64_t)a->ref, r);
         } else {
             staxi_putf(e->t, "%s o%U_%d = ", staxi_acc_type(e, a->dtype), (uint64_t)a->ref, r);
             staxi_emit_const(e, a->dtype, staxi_identity_bits(a->combine, a->dtype));
@@ -30478,7 +30973,8 @@ static void staxi_emit_run(staxi_emit *e, const staxi_tree_node *acc, int r, uin
         staxi_outer_name(x, sizeof x, a->ref, r);
         staxi_format(y, sizeof y, "q%U", (uint64_t)a->ref);
         if (staxi_is_ordered(a)) {
-            staxi_putf(e->t, "sx_%s_add(&%s, %s);\n", staxi_stream_suffix(a), x, y);
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, "_add(&%s, %s);\n", x, y);
         } else {
             staxi_putf(e->t, "%s = ", x);
             staxi_emit_fold(e, a, x, y);
@@ -30493,11 +30989,13 @@ static void staxi_emit_run(staxi_emit *e, const staxi_tree_node *acc, int r, uin
         const staxi_tree_node *a = &e->trees->nodes[k];
         if (a->kind != STAXI_TREE_ACCUM) continue;
         staxi_line(e);
-        if (staxi_is_ordered(a))
-            staxi_putf(e->t, "q%U = sx_%s_end(&o%U_%d);\n", (uint64_t)a->ref,
-                       staxi_stream_suffix(a), (uint64_t)a->ref, r);
-        else
-            staxi_putf(e->t, "q%U = o%U_%d;\n", (uint64_t)a->ref, (uint64_t)a->ref, r);
+        staxi_putf(e->t, "q%U = ", (uint64_t)a->ref);
+        if (staxi_is_ordered(a)) {
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, "_end(&o%U_%d);\n", (uint64_t)a->ref, r);
+        } else {
+            staxi_putf(e->t, "o%U_%d;\n", (uint64_t)a->ref, r);
+        }
     }
 }
 
@@ -30629,19 +31127,30 @@ static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
         if (a->kind != STAXI_TREE_ACCUM) continue;
         staxi_line(e);
         e->lanes = STAXI_LANES_NONE;
-        staxi_putf(e->t, "%s q%U = ", staxi_value_type(e, a->dtype), (uint64_t)a->ref);
-        staxi_emit_const(e, a->dtype, staxi_empty_bits(a));
-        staxi_put(e->t, ";\n");
+        staxi_put_acc_type(e, a);
+        if (staxi_is_monoid(a)) {
+            char member[40];
+            staxi_format(member, sizeof member, "q%U.", (uint64_t)a->ref);
+            staxi_putf(e->t, " q%U;", (uint64_t)a->ref);
+            staxi_put_identity(e, a, member);
+            staxi_putc(e->t, '\n');
+        } else {
+            staxi_putf(e->t, " q%U = ", (uint64_t)a->ref);
+            staxi_emit_const(e, a->dtype, staxi_empty_bits(a));
+            staxi_put(e->t, ";\n");
+        }
         e->lanes = lanes;
     }
     staxi_emit_row_runs(e, acc);
     for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
-        if (a.kind != STAXI_TREE_ACCUM) continue;
+        if (a.kind != STAXI_TREE_ACCUM && a.kind != STAXI_TREE_STATE) continue;
         staxi_line(e);
         const char *splat = lanes == STAXI_LANES_64 ? "sx_k64" : lanes ? "sx_k32" : "";
-        staxi_putf(e->t, "const %s r%U = %s(q%U);\n", staxi_value_type(e, a.dtype), (uint64_t)a.ref,
-                   splat, (uint64_t)a.ref);
+        staxi_putf(e->t, "const %s r%U = %s(q%U", staxi_value_type(e, a.dtype), (uint64_t)a.ref,
+                   splat, (uint64_t)(staxi_is_monoid(&a) ? e->p->stages[a.ref].lead : a.ref));
+        if (staxi_is_monoid(&a)) staxi_putf(e->t, ".s%U", (uint64_t)a.ref);
+        staxi_put(e->t, ");\n");
     }
     staxi_ix vec = e->vec;
     e->vec = 0;
@@ -30658,8 +31167,8 @@ static int staxi_column_levels(const staxi_emit *e, const staxi_tree_node *acc,
     return hi <= STAXI_BLOCK ? 1 : hi <= (int64_t)STAXI_BLOCK * STAXI_BLOCK ? 2 : 3;
 }
 
-static int staxi_column_lanes(const staxi_tree_node *a) {
-    return staxi_is_ordered(a) && a->order != STAXI_ORDER_CHAIN ? staxi_order_lanes(a->dtype) : 1;
+static int staxi_column_lanes(const staxi_emit *e, const staxi_tree_node *a) {
+    return staxi_is_ordered(a) && a->order != STAXI_ORDER_CHAIN ? staxi_acc_lanes(e, a) : 1;
 }
 
 /* Row i is in lane i % this, the most lanes of any sum. The 32 of f64 are half of 64. */
@@ -30667,25 +31176,29 @@ static int staxi_column_group(const staxi_emit *e, uint32_t list) {
     int group = 1;
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *a = &e->trees->nodes[list];
-        if (a->kind == STAXI_TREE_ACCUM && staxi_column_lanes(a) > group)
-            group = staxi_column_lanes(a);
+        if (a->kind == STAXI_TREE_ACCUM && staxi_column_lanes(e, a) > group)
+            group = staxi_column_lanes(e, a);
     }
     return group;
 }
 
-static const char *staxi_columns_name(staxi_emit *e, const staxi_tree_node *a) {
+/* "sxv_columns_sum32": what folds an accumulator's lanes begins with this. */
+static void staxi_put_columns(staxi_emit *e, const staxi_tree_node *a) {
     static const char *const names[4] = {"columns_sum32", "columns_prod32", "columns_sum64",
                                          "columns_prod64"};
     const char *n = names[(a->dtype == STAX_F64 ? 2 : 0) + (a->combine == STAXI_COMBINE_PROD)];
+    if (staxi_is_monoid(a)) {
+        staxi_put_tuple(e, a, staxi_tuple_prefix(e));
+        return;
+    }
     staxi_need(e, e->lanes ? 1 : 0, n);
-    return n;
+    staxi_putf(e->t, "%s%s", e->lanes ? "sxv_" : "sxs_", n);
 }
 
 static void staxi_emit_fill(staxi_emit *e, const staxi_tree_node *a, const char *count) {
     staxi_line(e);
-    staxi_putf(e->t, "for (int64_t u = 0; u < %s; u++) a%U[u] = ", count, (uint64_t)a->ref);
-    staxi_emit_const(e, a->dtype, staxi_identity_bits(a->combine, a->dtype));
-    staxi_put(e->t, ";\n");
+    staxi_putf(e->t, "for (int64_t u = 0; u < %s; u++) ", count);
+    staxi_put_start(e, a);
 }
 
 /* for each vector of the tile: body; the last one may be partial */
@@ -30722,18 +31235,25 @@ static void staxi_emit_tile(staxi_emit *e, const staxi_tree_node *acc, uint32_t 
             if (a.kind == STAXI_TREE_EVAL && !finish) staxi_emit_value(e, a.expr[0]);
             if (a.kind != STAXI_TREE_ACCUM) continue;
             if (!finish) {
-                int lanes = staxi_column_lanes(&a);
+                int lanes = staxi_column_lanes(e, &a);
                 const char *at = lanes == 1 ? "a%U[u]"
                                  : lanes < staxi_column_group(e, list)
                                      ? "a%U[(lane & 31) * vectors + u]"
                                      : "a%U[lane * vectors + u]";
                 staxi_format(into, sizeof into, at, (uint64_t)a.ref);
                 bool partial = e->partial; /* all lanes may be combined: only `left` are stored */
+                if (staxi_is_monoid(&a)) {
+                    staxi_emit_step(e, &a, into, true);
+                    continue;
+                }
                 staxi_emit_value(e, a.expr[0]);
                 if (a.expr[1]) staxi_emit_value(e, a.expr[1]);
                 e->partial = false;
                 staxi_emit_combine(e, &a, into);
                 e->partial = partial;
+            } else if (staxi_is_monoid(&a)) {
+                staxi_format(into, sizeof into, "a%U[u].", (uint64_t)a.ref);
+                staxi_emit_states(e, &a, 'r', into);
             } else {
                 staxi_line(e);
                 staxi_putf(e->t, "%s r%U = a%U[u];\n", staxi_value_type(e, a.dtype),
@@ -30793,10 +31313,11 @@ static void staxi_emit_column_blocks(staxi_emit *e, const staxi_tree_node *acc, 
             staxi_emit_fill(e, &a, "vectors");
         } else {
             staxi_line(e);
-            staxi_putf(e->t, "%s%s_carry(a%U, count%U, 0, vectors);\n", e->lanes ? "sxv_" : "sxs_",
-                       staxi_columns_name(e, &a), (uint64_t)a.ref, (uint64_t)a.ref);
+            staxi_put_columns(e, &a);
+            staxi_putf(e->t, "_carry(a%U, count%U, 0, vectors);\n", (uint64_t)a.ref,
+                       (uint64_t)a.ref);
             char count[40];
-            staxi_format(count, sizeof count, "%U * vectors", (uint64_t)staxi_column_lanes(&a));
+            staxi_format(count, sizeof count, "%U * vectors", (uint64_t)staxi_column_lanes(e, &a));
             staxi_emit_fill(e, &a, count);
         }
         e->indent--;
@@ -30812,10 +31333,12 @@ static void staxi_emit_column_begin(staxi_emit *e, const staxi_tree_node *acc, i
     for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM) continue;
-        int lanes = staxi_column_lanes(&a), levels = staxi_column_levels(e, acc, &a);
+        int lanes = staxi_column_lanes(e, &a), levels = staxi_column_levels(e, acc, &a);
+        if (staxi_is_monoid(&a)) staxi_tuple_captures(e, &a, staxi_capture_emit, NULL);
         staxi_line(e);
-        staxi_putf(e->t, "%s a%U[%d / %s];\n", staxi_acc_type(e, a.dtype), (uint64_t)a.ref,
-                   lanes * levels * tile, staxi_lane_count(e));
+        staxi_put_acc_type(e, &a);
+        staxi_putf(e->t, " a%U[%d / %s];\n", (uint64_t)a.ref, lanes * levels * tile,
+                   staxi_lane_count(e));
         if (a.order == STAXI_ORDER_CHAIN && acc->n_runs &&
             staxi_high(e, acc->runs[0].extent) > STAXI_BLOCK) {
             staxi_line(e);
@@ -30870,7 +31393,7 @@ static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc) {
 static void staxi_emit_column_end(staxi_emit *e, const staxi_tree_node *acc) {
     for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
-        if (a.kind != STAXI_TREE_ACCUM || staxi_column_lanes(&a) == 1 || !acc->n_runs) continue;
+        if (a.kind != STAXI_TREE_ACCUM || staxi_column_lanes(e, &a) == 1 || !acc->n_runs) continue;
         staxi_line(e);
         staxi_putf(e->t, "count%U[0] = ", (uint64_t)a.ref);
         if (staxi_column_levels(e, acc, &a) > 1)
@@ -30878,10 +31401,20 @@ static void staxi_emit_column_end(staxi_emit *e, const staxi_tree_node *acc) {
         else
             staxi_emit_ix(e, acc->runs[0].extent), staxi_put(e->t, ";\n");
         staxi_line(e);
-        staxi_putf(e->t, "%s%s_end(a%U, count%U, %d, vectors);\n", e->lanes ? "sxv_" : "sxs_",
-                   staxi_columns_name(e, &a), (uint64_t)a.ref, (uint64_t)a.ref,
+        staxi_put_columns(e, &a);
+        staxi_putf(e->t, "_end(a%U, count%U, %d, vectors);\n", (uint64_t)a.ref, (uint64_t)a.ref,
                    staxi_column_levels(e, acc, &a));
     }
+}
+
+/* Columns whose tuples, in all lanes and levels, take about 64 KiB of the stack. */
+static int staxi_tuple_tile(const staxi_emit *e, const staxi_tree_node *a, int levels) {
+    int bytes = 0, tile = STAXI_COLUMN_TILE / 16;
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        bytes += (int)staxi_dtype_bytes((stax_dtype)e->p->stages[a->ref + (uint32_t)k].dtype);
+    bytes *= staxi_acc_lanes(e, a) * levels;
+    while (tile < STAXI_COLUMN_TILE && 2 * tile * bytes <= 1 << 16) tile *= 2;
+    return tile;
 }
 
 static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
@@ -30894,6 +31427,8 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
         if (a->order == STAXI_ORDER_CHAIN) chain = true;
     }
     int tile = chain || levels > 1 ? STAXI_COLUMN_TILE / 4 : STAXI_COLUMN_TILE;
+    if (staxi_is_monoid(&e->trees->nodes[acc->child]))
+        tile = staxi_tuple_tile(e, &e->trees->nodes[acc->child], levels);
     uint64_t bits =
         staxi_var_bit(e, acc->axis.var) | (acc->n_runs ? staxi_var_bit(e, acc->runs[0].var) : 0);
     if (!staxi_may_be_empty(e, acc->axis.extent) &&
@@ -30938,7 +31473,7 @@ enum { STAXI_SCAN_BLOCK = 1024, STAXI_SCAN_TILE = 256 }; /* as in the prelude */
  */
 static void staxi_put_scan_name(staxi_text *t, int combine, int dtype, bool columns) {
     static const char *const verbs[STAXI_COMBINE_COUNT] = {
-        "sum", "prod", "max", "min", "all", "any", "argmax", "argmin", "fma", "logadd"};
+        "sum", "prod", "max", "min", "all", "any", "argmax", "argmin", "fma", "logadd", NULL};
     staxi_putf(t, columns ? "scans_%s_%s" : "scan_%s_%s", verbs[combine],
                staxi_dtype_name((stax_dtype)dtype));
 }
@@ -31348,6 +31883,7 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     for (int v = 0; v < e->n_loop_vars && e->p->stages[K->first_stage].base; v++)
         e->outer_bits |= staxi_loop_bit(v); /* what is updated changes all the time */
     if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
+    if (e->p->stages[K->first_stage].lead) staxi_emit_tuples(e, kt->root);
     staxi_putf(e->t, "\nstatic void sx_kernel_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n",
                e->program, (uint64_t)k);
     e->indent = 1;
@@ -31544,10 +32080,10 @@ static void staxi_put_line_functions(staxi_emit *e, staxi_text *t) {
 }
 
 static void staxi_put_block_extras(staxi_emit *e, staxi_text *t, int block) {
-    static const char *const columns[4][4] = {{"columns_sum32", "float", "64", "+"},
-                                              {"columns_prod32", "float", "64", "*"},
-                                              {"columns_sum64", "double", "32", "+"},
-                                              {"columns_prod64", "double", "32", "*"}};
+    static const char *const columns[4][4] = {{"columns_sum32", "float", "64", "SX_ADD_TO"},
+                                              {"columns_prod32", "float", "64", "SX_TIMES_TO"},
+                                              {"columns_sum64", "double", "32", "SX_ADD_TO"},
+                                              {"columns_prod64", "double", "32", "SX_TIMES_TO"}};
     for (int k = 0; k < 4; k++) {
         if (!staxi_is_needed(e, block, columns[k][0])) continue;
         const char *type = block ? (k < 2 ? "sx_f32" : "sx_f64") : columns[k][1],
@@ -31620,15 +32156,12 @@ static void staxi_put_size_checks(staxi_emit *e, staxi_text *t) {
         }
 }
 
-/* max, min, argmax and argmin of nothing have no value: known only now where sizes are symbolic. */
+/* A reduction that needs an element: known only now where sizes are symbolic. */
 static void staxi_put_empty_checks(staxi_emit *e, staxi_text *t) {
     for (uint32_t k = 1; k < e->p->n_stages; k++) {
         const staxi_stage *st = &e->p->stages[k];
         staxi_ix n = staxi_ix_const(&e->p->ix, 1), m = n;
-        if (st->kind != STAXI_STAGE_REDUCE || st->combine < STAXI_COMBINE_MAX ||
-            st->combine == STAXI_COMBINE_FMA || st->combine == STAXI_COMBINE_ALL ||
-            st->combine == STAXI_COMBINE_ANY)
-            continue;
+        if (!staxi_needs_element(st)) continue;
         for (int d = 0; d < st->n_domain; d++) m = staxi_ix_mul(&e->p->ix, m, st->axes[d].extent);
         for (int d = 0; d < st->n_reduce; d++)
             n = staxi_ix_mul(&e->p->ix, n, st->axes[st->n_domain + d].extent);
@@ -31771,8 +32304,12 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
     staxi_put_lines(out, staxi_lines_index);
     staxi_put_functions(e, out, 0);
     staxi_put_line_functions(e, out);
-    if (strstr(text, "sx_sum") || strstr(text, "sx_prod")) staxi_put_lines(out, staxi_lines_sum);
-    if (strstr(text, "columns_")) staxi_put_lines(out, staxi_lines_columns);
+    bool sums = strstr(text, "sx_sum") || strstr(text, "sx_prod"),
+         monoids = strstr(text, "SX_STREAM(") != NULL, columns = strstr(text, "columns_") != NULL;
+    if (sums || monoids || columns) staxi_put_lines(out, staxi_lines_join);
+    if (sums || monoids) staxi_put_lines(out, staxi_lines_sum);
+    if (sums) staxi_put_lines(out, staxi_lines_sums);
+    if (columns || strstr(text, "SX_COLUMNS(")) staxi_put_lines(out, staxi_lines_columns);
     staxi_put_block_extras(e, out, 0);
     if (!vectors) return;
     if (staxi_is_needed(e, 0, "fma_f32") || staxi_is_needed(e, 0, "fma_f64"))
@@ -34940,9 +35477,14 @@ typedef struct staxi_cutter {
     uint8_t *needed; /* by value: it crosses a cut                                         */
 } staxi_cutter;
 
+/* Is the node a step of the host? The regions of a monoid are part of a kernel. */
+static bool staxi_is_control(const staxi_node *n) {
+    return staxi_class_of((stax_op)n->op) == STAXI_CLASS_REGION;
+}
+
 static bool staxi_has_regions(const stax_graph *g) {
     for (size_t k = 1; k < g->n_nodes; k++)
-        if (staxi_class_of((stax_op)g->nodes[k].op) == STAXI_CLASS_REGION) return true;
+        if (staxi_is_control(&g->nodes[k])) return true;
     return false;
 }
 
@@ -35009,14 +35551,14 @@ static void staxi_cut_needs(staxi_cutter *c) {
         const staxi_node *n = &g->nodes[k];
         for (uint32_t i = 0; i < n->n_sources; i++) {
             uint32_t v = n->sources[i];
-            if (n->n_regions || (g->values[v].node < start && !staxi_is_single_const(g, v)))
+            if (staxi_is_control(n) || (g->values[v].node < start && !staxi_is_single_const(g, v)))
                 c->needed[v] = 1;
         }
         for (uint32_t r = 0; r < n->n_regions; r++)
             for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
                 if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE)
                     c->needed[n->regions[r]->inputs[i].outer] = 1;
-        if (n->n_regions) start = k + 1;
+        if (staxi_is_control(n)) start = k + 1;
     }
     for (size_t k = 0; k < g->n_outputs; k++) c->needed[g->outputs[k].value] = 1;
 }
@@ -35035,7 +35577,7 @@ static bool staxi_cut_cells(staxi_cutter *c, const uint32_t *targets) {
     }
     for (uint32_t v = 1; v < g->n_values; v++) {
         const staxi_node *n = &g->nodes[g->values[v].node];
-        if (c->cells[v] || (!c->needed[v] && !n->n_regions)) continue;
+        if (c->cells[v] || (!c->needed[v] && !staxi_is_control(n))) continue;
         bool is_const = n->op == STAX_OP_CONST;
         c->cells[v] = is_const ? staxi_cell_add(c, &g->values[v].type)
                                : staxi_cell_own(c, &g->values[v].type);
@@ -35292,7 +35834,7 @@ static bool staxi_cut_graph(staxi_cutter *c, const uint32_t *targets) {
     staxi_cut_needs(c);
     if (!staxi_cut_cells(c, targets)) return false;
     for (size_t k = 1; k < c->g->n_nodes; k++) {
-        if (!c->g->nodes[k].n_regions) continue;
+        if (!staxi_is_control(&c->g->nodes[k])) continue;
         if (!staxi_cut_piece(c, from, k) || !staxi_cut_control(c, &c->g->nodes[k])) return false;
         from = k + 1;
     }
@@ -35951,8 +36493,8 @@ static void staxi_put_expr(staxi_text *t, const stax_program *p, staxi_expr e, i
 }
 
 static const char *staxi_stage_verb(const staxi_stage *s) {
-    static const char *const names[] = {"sum", "prod",   "max",    "min", "all",
-                                        "any", "argmax", "argmin", "fma", "logadd"};
+    static const char *const names[] = {"sum",    "prod",   "max", "min",    "all",   "any",
+                                        "argmax", "argmin", "fma", "logadd", "monoid"};
     return s->kind == STAXI_STAGE_MAP       ? "map"
            : s->kind == STAXI_STAGE_CHECK   ? "check"
            : s->kind == STAXI_STAGE_SORT    ? "sort"
@@ -36573,8 +37115,7 @@ static void staxi_export_entry(staxi_exporter *x) {
         if (x->p->stages.stages[k].kind == STAXI_STAGE_CHECK)
             staxi_putf(t, "        case %U: return \"%s: an index is out of range\";\n",
                        (uint64_t)k, x->p->stages.stages[k].op_name);
-        else if (x->p->stages.stages[k].kind == STAXI_STAGE_REDUCE &&
-                 x->p->stages.stages[k].combine >= STAXI_COMBINE_MAX)
+        else if (staxi_needs_element(&x->p->stages.stages[k]))
             staxi_putf(t, "        case %U: return \"%s: the axis is empty\";\n", (uint64_t)k,
                        x->p->stages.stages[k].op_name);
     staxi_putf(t, "        case %U: return \"a size is negative\";\n",
