@@ -28084,6 +28084,16 @@ static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int
     return true;
 }
 
+/* What a combination captured is taken out of its lane again. */
+static bool staxi_captures_in_lanes(staxi_stages *p, staxi_expr e, staxi_marks *marks) {
+    if (!e || !staxi_mark_first(p, marks, e)) return true;
+    const staxi_expr_node *n = &p->exprs[e];
+    if (n->kind == STAXI_EX_LOAD && n->dtype != STAX_F32 && n->dtype != STAX_F64) return false;
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_captures_in_lanes(p, n->args[k], marks)) return false;
+    return true;
+}
+
 static staxi_ix staxi_segment_vector_var(const staxi_segment *g) {
     if (g->mode == STAXI_MODE_COLUMN) return g->column.var;
     return g->n_loops ? g->loops[g->n_loops - 1].var : 0;
@@ -28105,8 +28115,11 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
         if (st->kind == STAXI_STAGE_REDUCE && (st->dtype == STAX_BOOL || st->n_runs > 1))
             return false;
-        if (st->lead && (st->n_reduce == 0 || (st->dtype != STAX_F32 && st->dtype != STAX_F64)))
+        ++marks->now;
+        if (st->lead && (st->n_reduce == 0 || (st->dtype != STAX_F32 && st->dtype != STAX_F64) ||
+                         !staxi_captures_in_lanes(p, t->stage_expr[1][k], marks)))
             return false;
+        ++marks->now;
         if (!staxi_dtype_in_lanes(st->dtype, lanes)) return false;
         if (st->buffer && vec &&
             !staxi_ix_affine(&p->ix, staxi_flat_index(p, st->buffer, st->store), vec, &c, &rest))
@@ -30387,6 +30400,14 @@ static void staxi_capture_write(staxi_emit *e, staxi_expr x, const char *text) {
     staxi_putc(e->t, ';');
 }
 
+/* from every lane of a vector of tuples to a tuple of its own */
+static void staxi_capture_unpack(staxi_emit *e, staxi_expr x, const char *text) {
+    const char *w = staxi_lane_count(e);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int i = 0; i < %s; i++) %s[u * %s + i].c%U = sx_lane%s(v%U);\n", w, text,
+               w, (uint64_t)x, e->lanes == STAXI_LANES_64 ? "64" : "32", (uint64_t)x);
+}
+
 /* "const float x5 = a.s5;" for every state */
 static void staxi_emit_states(staxi_emit *e, const staxi_tree_node *a, char name,
                               const char *from) {
@@ -30510,6 +30531,8 @@ static void staxi_emit_tuple_tree(staxi_emit *e, const staxi_tree_node *a, int g
     const char *w = staxi_lane_count(e);
     uint64_t id = a->ref;
     int lanes = e->lanes;
+    char packed[40];
+    staxi_format(packed, sizeof packed, "p%U", id);
     staxi_line(e);
     staxi_putf(e->t, "int used%U = end - %s < %d ? (int)(end - %s) : %d;\n", id, from, group, from,
                group);
@@ -30555,6 +30578,7 @@ static void staxi_emit_tuple_tree(staxi_emit *e, const staxi_tree_node *a, int g
         staxi_putf(e->t, "for (int i = 0; i < %s; i++) p%U[u * %s + i].s%U = m%U[i];\n", w, id, w, s,
                    s);
     }
+    staxi_tuple_captures(e, a, staxi_capture_unpack, packed);
     e->indent--;
     staxi_line(e);
     staxi_put(e->t, "}\n");
