@@ -26226,6 +26226,7 @@ static uint32_t staxi_stage_monoid(staxi_stages *p, uint32_t value) {
         s->combine = STAXI_COMBINE_MONOID;
         s->order = STAXI_ORDER_LANES;
         s->lead = lead;
+        s->op_name = staxi_written_op_name(n);
         (void)staxi_literal_store(&init, (stax_dtype)s->dtype, bits);
         s->init = staxi_load_bits(bits, staxi_dtype_bytes((stax_dtype)s->dtype));
         p->stage_of[n->first_value + k] = lead + k;
@@ -27285,8 +27286,6 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
         staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN)
         return "it runs alone";
-    if (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE))
-        return "the states of a monoid have their loop for themselves";
     if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
         return "a state is written, and reductions read ahead";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))
@@ -27346,6 +27345,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
                     *shared += n;
                 }
         }
+    if (*shared > 0 && (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE)))
+        return "the states of a monoid have their loop for themselves";
     return *shared > 0 ? NULL : "they share no data";
 }
 
@@ -36497,6 +36498,8 @@ static void staxi_put_expr(staxi_text *t, const stax_program *p, staxi_expr e, i
     } else if (n->kind == STAXI_EX_USE || n->kind == STAXI_EX_LOAD) {
         staxi_putf(t, n->kind == STAXI_EX_USE ? "s%U" : "b%U", (uint64_t)n->ref);
         staxi_put_ix_list(t, p, n->ix, n->n_ix);
+    } else if (n->kind == STAXI_EX_STATE) {
+        staxi_putf(t, n->bits ? "y%U" : "x%U", (uint64_t)n->ref);
     } else {
         staxi_put(t, n->kind == STAXI_EX_SELECT  ? "select"
                      : n->kind == STAXI_EX_CANON ? "quiet"
@@ -36558,7 +36561,7 @@ static void staxi_report_stages(const stax_program *p, staxi_text *t) {
         staxi_put(t, orders[s->order]);
         staxi_put(t, ": ");
         for (int e = 0; e < (s->base ? 1 : 2) && s->expr[e]; e++) {
-            if (e) staxi_put(t, " * ");
+            if (e) staxi_put(t, s->lead ? " join " : " * ");
             staxi_put_expr(t, p, s->expr[e], 0);
         }
         if (s->buffer) staxi_putf(t, " -> b%U", (uint64_t)s->buffer);
@@ -36627,13 +36630,15 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             staxi_put_expr(t, p, n->expr[0], 0);
             break;
         case STAXI_TREE_ACCUM:
+        case STAXI_TREE_STATE:
         case STAXI_TREE_LET:
         case STAXI_TREE_EVAL:
-            staxi_putf(
-                t, "r%U = %s ", (uint64_t)n->ref,
-                n->kind != STAXI_TREE_ACCUM ? "" : staxi_stage_verb(&p->stages.stages[n->ref]));
+            staxi_putf(t, "r%U = %s ", (uint64_t)n->ref,
+                       n->kind != STAXI_TREE_ACCUM && n->kind != STAXI_TREE_STATE
+                           ? ""
+                           : staxi_stage_verb(&p->stages.stages[n->ref]));
             for (int e = 0; e < 2 && n->expr[e]; e++) {
-                if (e) staxi_put(t, " * ");
+                if (e) staxi_put(t, n->combine == STAXI_COMBINE_MONOID ? " join " : " * ");
                 staxi_put_expr(t, p, n->expr[e], 0);
             }
             break;
@@ -36878,7 +36883,7 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         staxi_put(&t, r->doc);
         if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
             r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION ||
-            r->cls == STAXI_CLASS_CALL)
+            r->cls == STAXI_CLASS_CALL || op == STAX_OP_REDUCE || op == STAX_OP_WELFORD)
             staxi_put(&t, " (CPU)");
         staxi_put(&t, staxi_infer_fns[op] == staxi_infer_later ? " (not built yet)\n" : "\n");
     }
