@@ -26910,9 +26910,10 @@ static bool staxi_schedule_read(staxi_schedule *s) {
         w.stage = k;
         s->first_use[k] = (uint32_t)s->n_uses;
         s->first_load[k] = (uint32_t)s->n_loads;
-        if (!staxi_walk_expr(&w, p->stages[k].expr[0]) ||
-            !staxi_walk_expr(&w, p->stages[k].expr[1]))
-            return false;
+        if (!staxi_walk_expr(&w, p->stages[k].expr[0])) return false;
+        int32_t step = s->cost[k];
+        if (!staxi_walk_expr(&w, p->stages[k].expr[1])) return false;
+        if (p->stages[k].lead) s->cost[k] = step; /* few are combined */
     }
     s->first_use[p->n_stages] = (uint32_t)s->n_uses;
     s->first_load[p->n_stages] = (uint32_t)s->n_loads;
@@ -36352,7 +36353,7 @@ static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_ker
         }
         if (st->kind == STAXI_STAGE_CALL) continue; /* nobody knows */
         out->flops += elements * (p->schedule.cost[k] + (st->kind == STAXI_STAGE_SCAN ? 2
-                                                         : st->kind == STAXI_STAGE_REDUCE
+                                                         : st->kind == STAXI_STAGE_REDUCE && !st->lead
                                                              ? (st->expr[1] ? 2 : 1)
                                                              : 0));
     }

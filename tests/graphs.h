@@ -1376,7 +1376,7 @@ static int make_reduce(recipe *r) {
             mask = 1u << k;
         }
     } else if (s.kind == STEP_VAR) {
-        s.op = dice_below(d, 2);
+        s.op = dice_chance(d, 60) ? dice_below(d, 2) : 2 + dice_below(d, 3);
         s.value[0] = dice_chance(d, 60) ? 0 : 1;
         if (!is_float(t.dtype)) s.type.dtype = STAX_F32;
     } else {
@@ -2466,6 +2466,11 @@ static stax_value build_step(const recipe *r, stax_graph *g, int at, stax_value 
             if (s->dtype) return reduce_rows[s->op].make_as(x, s->axes[0], s->flag != 0, s->dtype);
             return reduce_rows[s->op].make(x, s->axes[0], s->flag != 0);
         case STEP_VAR:
+            if (s->op == 4) return stax_mean_compensated(x, s->axes[0], s->flag != 0);
+            if (s->op >= 2) {
+                (void)stax_welford(x, s->axes[0], s->value[0], s->flag != 0, parts[at]);
+                return parts[at][s->op - 2];
+            }
             return s->op ? stax_std(x, s->axes[0], s->value[0], s->flag != 0)
                          : stax_var(x, s->axes[0], s->value[0], s->flag != 0);
         case STEP_ARG:
