@@ -834,7 +834,7 @@ STAXDEF stax_value stax_scan (const stax_value *init, int carry, const stax_valu
                               int n_results);  /* body(carried..., x...) -> carried..., y... -> what is carried at the end, then the stacked ys */
 /* A reduction with a monoid of one's own. Its element is a tuple of 1 to 8 scalars, the states; init is the identity.
    step(s..., x...) -> s... takes the states and one element of each operand (they broadcast to the first), combine(s..., t...) -> s...
-   two tuples; both hold elementwise ops on scalars alone. init[k] must be a value of the dtype that state k has in `step`.
+   two tuples; both hold elementwise ops (not custom) on scalars alone, and may use scalars of the outer graph. init[k] must be a value of the dtype that state k has in `step`.
    results: n_init values, of the shape that sum would give; of nothing, init. The order is that of sum: element k goes
    to lane k % L by `step` from init, the lanes are halved by `combine`, 4096 elements are a block, blocks are combined
    in the same way; a lane without elements takes no part. L is 64, or 32 where a state is f64. So the bits are the same
@@ -8838,8 +8838,7 @@ static void staxi_number_pack(const staxi_attr *number, int64_t *words) {
 
 /* Number k of a list as an attribute of its own. */
 static staxi_attr staxi_number_at(const staxi_attr *a, int k) {
-    staxi_attr r =
-        staxi_attr_make((staxi_attr_kind)(a->list[2 * k] & 255), a->list[2 * k + 1]);
+    staxi_attr r = staxi_attr_make((staxi_attr_kind)(a->list[2 * k] & 255), a->list[2 * k + 1]);
     r.n = (int32_t)(a->list[2 * k] >> 8);
     if (r.kind != STAXI_ATTR_FLOAT) return r;
     memcpy(&r.f, &a->list[2 * k + 1], sizeof r.f);
@@ -11808,10 +11807,10 @@ static bool staxi_infer_each(staxi_infer *c) {
     return true;
 }
 
-/* ---- rules: monoids --------------------------------------------------------------------------- */
+/* ---- rules: monoids -------------------------------------------------------------------------- */
 
-/* Operands at the end that go to step and combine as they are: what the regions captured, once it is
-   decomposed. */
+/* Operands at the end that go to step and combine as they are: what the regions captured, once it
+   is decomposed. */
 static int staxi_monoid_passed(const stax_graph *combine, int n_states) {
     return staxi_region_params(combine) - 2 * n_states;
 }
@@ -11843,7 +11842,7 @@ static bool staxi_region_is_scalar(const staxi_infer *c, int k) {
     return true;
 }
 
-/* Parameter `param` of region k and, where it is one, its result of that number are of this dtype. */
+/* Parameter `param` of region k, and if asked its result of that number, are of this dtype. */
 static bool staxi_monoid_type(const staxi_infer *c, int k, int param, stax_dtype dtype,
                               bool is_result) {
     const stax_graph *r = c->regions[k];
@@ -13677,8 +13676,7 @@ STAXDEF stax_value(stax_diag)(stax_value x, int64_t k) {
 
 /* Whole numbers are integers, which decides the dtype. */
 static staxi_attr staxi_attr_whole(double x) {
-    bool whole =
-        x > -9007199254740992.0 && x < 9007199254740992.0 && (double)(int64_t)x == x;
+    bool whole = x > -9007199254740992.0 && x < 9007199254740992.0 && (double)(int64_t)x == x;
     return whole ? staxi_attr_int((int64_t)x) : staxi_attr_float(x);
 }
 
@@ -15513,8 +15511,8 @@ static staxi_type staxi_monoid_param(const staxi_parser *p, const staxi_statemen
     if (k < n_states || (combine && x < n_states))
         return staxi_type_scalar(staxi_state_dtype(p, s, k < n_states ? k : x));
     if (combine || x >= s->n_operands) x = s->n_operands - 1;
-    return staxi_type_scalar(
-        x < 0 ? STAX_F32 : (stax_dtype)p->g->outer->values[s->operands[x]].type.dtype);
+    return staxi_type_scalar(x < 0 ? STAX_F32
+                                   : (stax_dtype)p->g->outer->values[s->operands[x]].type.dtype);
 }
 
 /* The type of parameter k of a block: what the op passes to it. */
@@ -17653,7 +17651,7 @@ static uint32_t staxi_x_reduce_by(staxi_expander *e, const uint32_t *sources, ui
     return !order || node->order ? r : staxi_no_graph_memory(e->to, e->place);
 }
 
-/* ---- monoids of composites: step and combine take their parameters and give the new states ---- */
+/* ---- monoids of composites: step and combine take their parameters and give new states ---- */
 
 typedef struct staxi_monoid {
     int n_states;
@@ -17741,8 +17739,8 @@ static uint32_t staxi_x_fold(staxi_expander *e, const staxi_monoid *m, uint32_t 
     staxi_attr attrs[3];
     int n = 0;
     if (!v) return 0;
-    regions[0] = staxi_x_monoid_region(e, "step", staxi_x_dtype(e, v), m->n_states + 1,
-                                       m->n_states, m->step);
+    regions[0] = staxi_x_monoid_region(e, "step", staxi_x_dtype(e, v), m->n_states + 1, m->n_states,
+                                       m->step);
     regions[1] = staxi_x_monoid_region(e, "combine", staxi_x_dtype(e, v), 2 * m->n_states,
                                        m->n_states, m->combine);
     if (!regions[0] || !regions[1]) return 0;
@@ -17758,13 +17756,12 @@ static uint32_t staxi_x_fold(staxi_expander *e, const staxi_monoid *m, uint32_t 
     return staxi_x_reduce_by(e, &v, 1, attrs, regions, order);
 }
 
-/* s + lost, but s where nothing was lost (also where s is -0; -0 - -0 = 0 is the sum of nothing) and
-   where it is not finite: what an infinity lost is NaN. */
+/* s + lost, but s where nothing was lost (also where s is -0; -0 - -0 = 0 is the sum of nothing)
+   and where it is not finite: what an infinity lost is NaN. */
 static uint32_t staxi_x_compensated_sum(staxi_expander *e, uint32_t v, uint32_t mask,
                                         const char *order) {
     uint32_t s = staxi_x_fold(e, &staxi_compensated, v, mask, order), lost = s ? s + 1 : 0, r;
-    r = staxi_x_op3(e, STAX_OP_WHERE,
-                    staxi_x_op2(e, STAX_OP_EQ, lost, staxi_x_zeros_like(e, lost)),
+    r = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, lost, staxi_x_zeros_like(e, lost)),
                     staxi_x_op2(e, STAX_OP_SUB, s, lost), staxi_x_op2(e, STAX_OP_ADD, s, lost));
     return staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, s), r, s);
 }
@@ -17922,9 +17919,9 @@ static bool staxi_expand_welford(staxi_expander *e, const staxi_node *n, uint32_
     uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
     uint32_t count = staxi_x_fold(e, &staxi_welford, x, mask, n->order), mean;
     if (!count) return false;
-    mean = staxi_x_op3(
-        e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, count, staxi_x_zeros_like(e, count)),
-        staxi_x_op2(e, STAX_OP_DIV, count, count), count + 1);
+    mean = staxi_x_op3(e, STAX_OP_WHERE,
+                       staxi_x_op2(e, STAX_OP_EQ, count, staxi_x_zeros_like(e, count)),
+                       staxi_x_op2(e, STAX_OP_DIV, count, count), count + 1);
     count = staxi_x_with(e, STAX_OP_DIV, count + 2,
                          staxi_x_count(e, x, mask, n->attrs[1].f, staxi_x_dtype(e, x)));
     return staxi_x_reduced(e, n, mean, results) && staxi_x_reduced(e, n, count, results + 1);
@@ -19762,8 +19759,8 @@ static bool staxi_expand_assign(staxi_expander *e, const staxi_node *n, uint32_t
 
 static bool staxi_expand_graph(staxi_expander *e);
 
-/* A region of the new graph. Its captures stay captures, or, where there is a list of the values that
-   are `passed`, become parameters behind its own. NULL when it fails. */
+/* A region of the new graph. Its captures stay captures, or, where there is a list of the values
+   that are `passed`, become parameters behind its own. NULL when it fails. */
 static stax_graph *staxi_expand_region(staxi_expander *e, const stax_graph *from,
                                        const uint32_t *passed, uint32_t n_passed) {
     staxi_expander inner;
@@ -19837,8 +19834,8 @@ static uint32_t staxi_monoid_captures(const staxi_node *n, uint32_t *out) {
 
 /* reduce: captures become operands, the others are broadcast. */
 static bool staxi_expand_monoid(staxi_expander *e, const staxi_node *n, uint32_t *results) {
-    int n_states = n->attrs[1].n, n_x = (int)n->n_sources -
-                                        staxi_monoid_passed(n->regions[1], n_states);
+    int n_states = n->attrs[1].n,
+        n_x = (int)n->n_sources - staxi_monoid_passed(n->regions[1], n_states);
     size_t room = n->n_sources + n->regions[0]->n_inputs + n->regions[1]->n_inputs + 1;
     uint32_t *sources = (uint32_t *)staxi_arena_push(&e->to->root->arena, room * 2 * 4, 4),
              *passed = sources ? sources + room : NULL, n_passed, first;
@@ -21192,8 +21189,8 @@ static bool staxi_eval_custom(staxi_frame *f, const staxi_node *n, staxi_datum *
 /* An elementwise op on `count` elements of each operand. */
 static bool staxi_eval_scalars(staxi_frame *f, const staxi_node *n, stax_dtype from, stax_dtype to,
                                void *out, const void *const *in, int64_t count) {
-    const staxi_scalar_fn *fn = n->op == STAX_OP_CAST ? staxi_cast_find(from, to)
-                                                      : staxi_scalar_find((stax_op)n->op, from);
+    const staxi_scalar_fn *fn =
+        n->op == STAX_OP_CAST ? staxi_cast_find(from, to) : staxi_scalar_find((stax_op)n->op, from);
     if (n->op == STAX_OP_BITCAST || (n->op == STAX_OP_CAST && from == to)) {
         memcpy(out, in[0], (size_t)count * staxi_dtype_bytes(to));
         return true;
@@ -21548,7 +21545,8 @@ static void staxi_monoid_constants(const staxi_monoid_eval *m, int region) {
     }
 }
 
-/* Runs a region on `count` lanes: m->in are its parameters, `to` gets the states from lane `at` on. */
+/* Runs a region on `count` lanes of its parameters m->in; `to` gets the states from lane `at` on.
+ */
 static bool staxi_monoid_run(const staxi_monoid_eval *m, int region, staxi_tuples *to, int at,
                              int count) {
     const stax_graph *g = m->n->regions[region];
@@ -21641,7 +21639,8 @@ static bool staxi_monoid_block(const staxi_monoid_eval *m, int run, int64_t firs
         for (int i = 0; i < m->n_states; i++) m->in[i] = block->s[i];
         for (int i = 0; i < m->n_x; i++)
             m->in[m->n_states + i] =
-                m->x[i] + (size_t)at * staxi_dtype_bytes(staxi_source(m->f, m->n, (uint32_t)i)->dtype);
+                m->x[i] +
+                (size_t)at * staxi_dtype_bytes(staxi_source(m->f, m->n, (uint32_t)i)->dtype);
         for (int i = 0; i < m->n_passed; i++)
             m->in[m->n_states + m->n_x + i] = m->passed + (size_t)i * STAXI_MOST_LANES * 8;
         if (!staxi_monoid_run(m, 0, block, 0, n - at < m->lanes ? (int)(n - at) : m->lanes))
@@ -21674,8 +21673,8 @@ static bool staxi_monoid_fold(const staxi_monoid_eval *m, int run, int64_t first
         }
     }
     for (j = 0; j < top; j++)
-        if (level[j].n && (!staxi_tuples_halve(m, &level[j]) ||
-                           !staxi_tuples_put(m, &level[j + 1], &level[j])))
+        if (level[j].n &&
+            (!staxi_tuples_halve(m, &level[j]) || !staxi_tuples_put(m, &level[j + 1], &level[j])))
             return false;
     *out = &level[top];
     return staxi_tuples_halve(m, *out);
@@ -22071,7 +22070,8 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
         case STAXI_CLASS_CALL:
             return staxi_eval_custom(f, n, r);
         case STAXI_CLASS_REDUCE:
-            return n->op == STAX_OP_REDUCE ? staxi_eval_monoid(f, n, r) : staxi_eval_reduce(f, n, r);
+            return n->op == STAX_OP_REDUCE ? staxi_eval_monoid(f, n, r)
+                                           : staxi_eval_reduce(f, n, r);
         case STAXI_CLASS_CONTRACT:
             return staxi_eval_dot(f, n, r);
         case STAXI_CLASS_RANDOM:
@@ -24054,8 +24054,7 @@ static uint64_t staxi_attr_hash(uint64_t h, const staxi_attr *a) {
     h = staxi_hash_u64(h, (uint64_t)a->kind << 32 | (uint32_t)a->n);
     h = staxi_hash_u64(staxi_hash_u64(h, (uint64_t)a->i), bits);
     if (a->kind == STAXI_ATTR_TEXT) h = staxi_hash_bytes(h, a->text, strlen(a->text));
-    for (size_t k = 0; k < staxi_attr_words(a); k++)
-        h = staxi_hash_u64(h, (uint64_t)a->list[k]);
+    for (size_t k = 0; k < staxi_attr_words(a); k++) h = staxi_hash_u64(h, (uint64_t)a->list[k]);
     return h;
 }
 
@@ -30071,7 +30070,7 @@ static void staxi_emit_hoist_list(staxi_emit *e, uint32_t list, uint64_t inner) 
         bool empty = staxi_node_may_be_empty(e, n);
         bool own =
             n->kind == STAXI_TREE_SCAN || n->kind == STAXI_TREE_SORT; /* evaluated in its loop */
-        int n_own = n->combine == STAXI_COMBINE_MONOID ? 1 : 2; /* a join is a function */
+        int n_own = n->combine == STAXI_COMBINE_MONOID ? 1 : 2;       /* a join is a function */
         for (int k = 0; k < n_own && n->kind != STAXI_TREE_CALL && !(own && empty); k++)
             staxi_emit_hoist(e, n->expr[k], inner);
         if (!empty) staxi_emit_hoist_list(e, n->child, inner);
@@ -30333,12 +30332,10 @@ static const char *staxi_combine_fn(staxi_emit *e, int combine, int dtype) {
     return f->name;
 }
 
-/* ---- monoids: an accumulator is a struct with a member for each state, and for each number that the
-   combination captured, so that joining two needs nothing else ---- */
+/* ---- monoids: an accumulator is a struct with a member for each state, and for each number that
+   the combination captured, so that joining two needs nothing else ---- */
 
-static bool staxi_is_monoid(const staxi_tree_node *a) {
-    return a->combine == STAXI_COMBINE_MONOID;
-}
+static bool staxi_is_monoid(const staxi_tree_node *a) { return a->combine == STAXI_COMBINE_MONOID; }
 
 static int staxi_state_count(const staxi_emit *e, const staxi_tree_node *a) {
     return e->p->stages[a->ref].n_states;
@@ -30481,7 +30478,8 @@ static void staxi_emit_tuple_type(staxi_emit *e, const staxi_tree_node *a) {
 
 static int staxi_acc_lanes(const staxi_emit *e, const staxi_tree_node *a);
 
-/* What a kernel that reduces over a monoid needs before it; its tree begins with the loops around. */
+/* What a kernel that reduces over a monoid needs before it. Its tree begins with the outer loops.
+ */
 static void staxi_emit_tuples(staxi_emit *e, uint32_t tree) {
     const staxi_tree_node *acc = &e->trees->nodes[tree];
     while (acc->kind == STAXI_TREE_LOOP) acc = &e->trees->nodes[acc->child];
@@ -30575,10 +30573,11 @@ static void staxi_emit_tuple_tree(staxi_emit *e, const staxi_tree_node *a, int g
         staxi_line(e);
         staxi_putf(e->t, "%s m%U[%s];\n", staxi_c_type(st->dtype), s, w);
         staxi_line(e);
-        staxi_putf(e->t, "sx_store%c(m%U, a%U[u].s%U);\n", staxi_memory_suffix(st->dtype), s, id, s);
-        staxi_line(e);
-        staxi_putf(e->t, "for (int i = 0; i < %s; i++) p%U[u * %s + i].s%U = m%U[i];\n", w, id, w, s,
+        staxi_putf(e->t, "sx_store%c(m%U, a%U[u].s%U);\n", staxi_memory_suffix(st->dtype), s, id,
                    s);
+        staxi_line(e);
+        staxi_putf(e->t, "for (int i = 0; i < %s; i++) p%U[u * %s + i].s%U = m%U[i];\n", w, id, w,
+                   s, s);
     }
     staxi_tuple_captures(e, a, staxi_capture_unpack, packed);
     e->indent--;
@@ -30816,8 +30815,8 @@ static void staxi_emit_lane_init(staxi_emit *e, uint32_t list, int group) {
         staxi_put_acc_type(e, a);
         staxi_putf(e->t, " a%U[%d / %s];\n", (uint64_t)a->ref, group, staxi_lane_count(e));
         staxi_line(e);
-        staxi_putf(e->t, "%sfor (int u = 0; u < %d / %s; u++) ", e->lanes ? "SX_UNROLL " : "", group,
-                   staxi_lane_count(e));
+        staxi_putf(e->t, "%sfor (int u = 0; u < %d / %s; u++) ", e->lanes ? "SX_UNROLL " : "",
+                   group, staxi_lane_count(e));
         staxi_put_start(e, a);
     }
 }
@@ -36352,10 +36351,11 @@ static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_ker
             if (w->kernel != kernel) staxi_touch(z, read, w->buffer, elements);
         }
         if (st->kind == STAXI_STAGE_CALL) continue; /* nobody knows */
-        out->flops += elements * (p->schedule.cost[k] + (st->kind == STAXI_STAGE_SCAN ? 2
-                                                         : st->kind == STAXI_STAGE_REDUCE && !st->lead
-                                                             ? (st->expr[1] ? 2 : 1)
-                                                             : 0));
+        out->flops +=
+            elements * (p->schedule.cost[k] + (st->kind == STAXI_STAGE_SCAN ? 2
+                                               : st->kind == STAXI_STAGE_REDUCE && !st->lead
+                                                   ? (st->expr[1] ? 2 : 1)
+                                                   : 0));
     }
     for (size_t b = 1; b < n; b++) {
         out->reads += read[b];

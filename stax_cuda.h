@@ -2689,8 +2689,8 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
-        if (!staxi_is_line(st) && st->kind != STAXI_STAGE_SCATTER &&
-            st->kind != STAXI_STAGE_CALL && !st->lead)
+        if (!staxi_is_line(st) && st->kind != STAXI_STAGE_SCATTER && st->kind != STAXI_STAGE_CALL &&
+            !st->lead)
             continue;
         staxi_put_place(why, host->basis, st->place);
         staxi_putf(why, "%s runs on the CPU only in this version", st->op_name);

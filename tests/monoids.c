@@ -1,7 +1,7 @@
-/* Reductions over monoids given as regions, and the composites made of them: welford and compensated
-   sums. The order against a naive re-implementation; compiled programs against the interpreter, bit
-   for bit; what must hold of a monoid, with bounds that follow from the model of rounding; and how
-   near the results are. */
+/* Reductions over monoids given as regions, and the composites made of them: welford and
+   compensated sums. The order against a naive re-implementation; compiled programs against the
+   interpreter, bit for bit; what must hold of a monoid, with bounds that follow from the model of
+   rounding; and how near the results are. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,71 +24,75 @@ static stax_program *compiled(stax_context *c, const stax_graph *g) {
     return p;
 }
 
-/* ---- the order: composition of affine maps, which does not commute ----------------------------- */
+/* ---- the order: composition of affine maps, which does not commute --------------------------- */
 
-#define NAIVE(name, T, LANES)                                                         \
-    typedef struct name##_map { T a, b; } name##_map;                                 \
-    static name##_map name##_join(name##_map x, name##_map y) {                       \
-        name##_map z;                                                                 \
-        z.a = x.a * y.a;                                                              \
-        z.b = x.b * y.a;                                                              \
-        z.b = z.b + y.b;                                                              \
-        return z;                                                                     \
-    }                                                                                 \
-    /* lanes that have nothing take no part */                                        \
-    static name##_map name##_halve(name##_map *lane, int64_t n) {                     \
-        int used = n < LANES ? (int)n : LANES;                                        \
-        for (int w = LANES / 2; w; w /= 2)                                            \
-            for (int i = 0; i < w && i + w < used; i++)                               \
-                lane[i] = name##_join(lane[i], lane[i + w]);                          \
-        return lane[0];                                                               \
-    }                                                                                 \
-    static name##_map name##_blocks(const name##_map *x, int64_t n) {                 \
-        name##_map lane[LANES], r;                                                    \
-        if (n > 4096) {                                                               \
-            int64_t blocks = (n + 4095) / 4096;                                       \
-            name##_map *y = (name##_map *)malloc((size_t)blocks * sizeof *y);         \
-            if (!y) exit(1);                                                          \
-            for (int64_t k = 0; k < blocks; k++)                                      \
+#define NAIVE(name, T, LANES)                                                                  \
+    typedef struct name##_map {                                                                \
+        T a, b;                                                                                \
+    } name##_map;                                                                              \
+    static name##_map name##_join(name##_map x, name##_map y) {                                \
+        name##_map z;                                                                          \
+        z.a = x.a * y.a;                                                                       \
+        z.b = x.b * y.a;                                                                       \
+        z.b = z.b + y.b;                                                                       \
+        return z;                                                                              \
+    }                                                                                          \
+    /* lanes that have nothing take no part */                                                 \
+    static name##_map name##_halve(name##_map *lane, int64_t n) {                              \
+        int used = n < LANES ? (int)n : LANES;                                                 \
+        for (int w = LANES / 2; w; w /= 2)                                                     \
+            for (int i = 0; i < w && i + w < used; i++)                                        \
+                lane[i] = name##_join(lane[i], lane[i + w]);                                   \
+        return lane[0];                                                                        \
+    }                                                                                          \
+    static name##_map name##_blocks(const name##_map *x, int64_t n) {                          \
+        name##_map lane[LANES], r;                                                             \
+        if (n > 4096) {                                                                        \
+            int64_t blocks = (n + 4095) / 4096;                                                \
+            name##_map *y = (name##_map *)malloc((size_t)blocks * sizeof *y);                  \
+            if (!y) exit(1);                                                                   \
+            for (int64_t k = 0; k < blocks; k++)                                               \
                 y[k] = name##_blocks(x + k * 4096, n - k * 4096 < 4096 ? n - k * 4096 : 4096); \
-            r = name##_blocks(y, blocks);                                             \
-            free(y);                                                                  \
-            return r;                                                                 \
-        }                                                                             \
-        for (int64_t k = 0; k < n; k++)                                               \
-            lane[k % LANES] = k < LANES ? x[k] : name##_join(lane[k % LANES], x[k]);  \
-        return name##_halve(lane, n);                                                 \
-    }                                                                                 \
-    static name##_map name(const T *x, int64_t n, int64_t stride) {                   \
-        name##_map identity = {1, 0}, lane[LANES], r;                                 \
-        int64_t blocks = (n + 4095) / 4096;                                           \
-        name##_map *y = (name##_map *)malloc((size_t)(blocks + 1) * sizeof *y);       \
-        if (!y) exit(1);                                                              \
-        for (int64_t k = 0; k < blocks; k++) {                                        \
-            int64_t m = n - k * 4096 < 4096 ? n - k * 4096 : 4096;                    \
-            for (int i = 0; i < LANES; i++) lane[i] = identity;                       \
-            for (int64_t i = 0; i < m; i++) {                                         \
-                T v = x[(k * 4096 + i) * stride], h = v * (T)0.01;                    \
-                name##_map *l = &lane[i % LANES];                                     \
-                h = 1 - h;                                                            \
-                l->a = l->a * h;                                                      \
-                l->b = l->b * h;                                                      \
-                l->b = l->b + v;                                                      \
-            }                                                                         \
-            y[k] = name##_halve(lane, m);                                             \
-        }                                                                             \
-        r = n ? name##_blocks(y, blocks) : identity;                                  \
-        free(y);                                                                      \
-        return r;                                                                     \
+            r = name##_blocks(y, blocks);                                                      \
+            free(y);                                                                           \
+            return r;                                                                          \
+        }                                                                                      \
+        for (int64_t k = 0; k < n; k++)                                                        \
+            lane[k % LANES] = k < LANES ? x[k] : name##_join(lane[k % LANES], x[k]);           \
+        return name##_halve(lane, n);                                                          \
+    }                                                                                          \
+    static name##_map name(const T *x, int64_t n, int64_t stride) {                            \
+        name##_map identity = {1, 0}, lane[LANES], r;                                          \
+        int64_t blocks = (n + 4095) / 4096;                                                    \
+        name##_map *y = (name##_map *)malloc((size_t)(blocks + 1) * sizeof *y);                \
+        if (!y) exit(1);                                                                       \
+        for (int64_t k = 0; k < blocks; k++) {                                                 \
+            int64_t m = n - k * 4096 < 4096 ? n - k * 4096 : 4096;                             \
+            for (int i = 0; i < LANES; i++) lane[i] = identity;                                \
+            for (int64_t i = 0; i < m; i++) {                                                  \
+                T v = x[(k * 4096 + i) * stride], h = v * (T)0.01;                             \
+                name##_map *l = &lane[i % LANES];                                              \
+                h = 1 - h;                                                                     \
+                l->a = l->a * h;                                                               \
+                l->b = l->b * h;                                                               \
+                l->b = l->b + v;                                                               \
+            }                                                                                  \
+            y[k] = name##_halve(lane, m);                                                      \
+        }                                                                                      \
+        r = n ? name##_blocks(y, blocks) : identity;                                           \
+        free(y);                                                                               \
+        return r;                                                                              \
     }
 NAIVE(naive32, float, 64)
 NAIVE(naive64, double, 32)
 
-#define AFFINE(T)                                                                              \
-    "init=[1.0, 0.0],\n"                                                                       \
-    "    step(a: " T "[], b: " T "[], v: " T "[]) { h = mul v, 0.01; k = sub 1.0, h; c = mul a, k\n" \
-    "      d = mul b, k; e = add d, v; return c, e }\n"                                        \
-    "    combine(a: " T "[], b: " T "[], c: " T "[], d: " T "[]) { e = mul a, c; f = mul b, c\n" \
+#define AFFINE(T)                                           \
+    "init=[1.0, 0.0],\n"                                    \
+    "    step(a: " T "[], b: " T "[], v: " T                \
+    "[]) { h = mul v, 0.01; k = sub 1.0, h; c = mul a, k\n" \
+    "      d = mul b, k; e = add d, v; return c, e }\n"     \
+    "    combine(a: " T "[], b: " T "[], c: " T "[], d: " T \
+    "[]) { e = mul a, c; f = mul b, c\n"                    \
     "      g = add f, d; return e, g }}\n"
 
 /* clang-format off */
@@ -145,13 +149,22 @@ static void order_of(stax_dtype dtype, bool rows, const char *text) {
 
 /* The ranges of n lead to one, two and three levels of blocks. */
 static void order(void) {
-    order_of(STAX_F32, true, "sizes n\ngraph g(x: f32[3,n]) { y, z = reduce x {axes=[1], " AFFINE("f32") " return y, z }");
-    order_of(STAX_F64, true, "sizes n\ngraph g(x: f64[3,n]) { y, z = reduce x {axes=[1], " AFFINE("f64") " return y, z }");
-    order_of(STAX_F32, false, "sizes n\ngraph g(x: f32[n,3]) { y, z = reduce x {axes=[0], " AFFINE("f32") " return y, z }");
-    order_of(STAX_F64, false, "sizes n: 0..300001\ngraph g(x: f64[n,3]) { y, z = reduce x {axes=[0], " AFFINE("f64") " return y, z }");
+    order_of(STAX_F32, true,
+             "sizes n\ngraph g(x: f32[3,n]) { y, z = reduce x {axes=[1], " AFFINE(
+                 "f32") " return y, z }");
+    order_of(STAX_F64, true,
+             "sizes n\ngraph g(x: f64[3,n]) { y, z = reduce x {axes=[1], " AFFINE(
+                 "f64") " return y, z }");
+    order_of(STAX_F32, false,
+             "sizes n\ngraph g(x: f32[n,3]) { y, z = reduce x {axes=[0], " AFFINE(
+                 "f32") " return y, z }");
+    order_of(STAX_F64, false,
+             "sizes n: 0..300001\ngraph g(x: f64[n,3]) { y, z = reduce x {axes=[0], " AFFINE(
+                 "f64") " return y, z }");
 }
 
-/* ---- the same bits: interpreted and compiled ---------------------------------------------------- */
+/* ---- the same bits: interpreted and compiled --------------------------------------------------
+ */
 
 static void agree_in(stax_context *c, const char *text, const char *name, const int64_t *sizes) {
     stax_graph *g = parsed(c, text, name);
@@ -202,55 +215,62 @@ static void corpus(void) {
 /* wide enough for threads and for several tiles of columns, with a rest */
 static void wide(void) {
     static const int64_t sizes[] = {300, 1029, -1};
-    agree("sizes n: 0..2000\n"
-          "graph g(x: f32[n,1029], y: f64[n,517], z: f32[n,3,70]) {\n"
-          "  m, v = welford x {axes=[0]}; m2, v2 = welford x {axes=[1]}\n"
-          "  s = sum y {axes=[0], compensated=true}; s2 = sum y {axes=[1], compensated=true}\n"
-          "  a, b = reduce z {axes=[1], init=[0, -inf], step(a: i32[], b, v) { g = gt v, 0.0\n"
-          "      i = cast g {dtype=i32}; c = add a, i; d = maximum b, v; return c, d }\n"
-          "    combine(a: i32[], b, c: i32[], d) { e = add a, c; f = maximum b, d; return e, f }}\n"
-          "  m3, v3 = welford z {axes=[0,2], correction=1}\n"
-          "  return m, v, m2, v2, s, s2, a, b, m3, v3 }",
-          NULL, sizes);
+    agree(
+        "sizes n: 0..2000\n"
+        "graph g(x: f32[n,1029], y: f64[n,517], z: f32[n,3,70]) {\n"
+        "  m, v = welford x {axes=[0]}; m2, v2 = welford x {axes=[1]}\n"
+        "  s = sum y {axes=[0], compensated=true}; s2 = sum y {axes=[1], compensated=true}\n"
+        "  a, b = reduce z {axes=[1], init=[0, -inf], step(a: i32[], b, v) { g = gt v, 0.0\n"
+        "      i = cast g {dtype=i32}; c = add a, i; d = maximum b, v; return c, d }\n"
+        "    combine(a: i32[], b, c: i32[], d) { e = add a, c; f = maximum b, d; return e, f }}\n"
+        "  m3, v3 = welford z {axes=[0,2], correction=1}\n"
+        "  return m, v, m2, v2, s, s2, a, b, m3, v3 }",
+        NULL, sizes);
 }
 
 /* Every dtype as a state, results nobody wants, NaN with a payload that comes through a step, what
    observes a state, eight states, several results of one name, an axis of extent 1. */
 static void corners(void) {
-    agree("sizes n: 0..10000\n"
-          "graph g(x: f32[3,n], u: u32[n], b: bool[3,n], h: f16[n,2], q: bf16[n]) {\n"
-          "  last = bitcast u {dtype=f32}\n"
-          "  a = reduce last {init=[0.0], step(s, v) { return v } combine(s, t) { return t }}\n"
-          "  c = reduce last {init=[0.0], step(s, v) { m = neg v; t = copysign s, m; u = add t, v\n"
-          "      return u } combine(s, t) { u = copysign t, s; return u }}\n"
-          "  d, e = reduce b {axes=[1], init=[true, 0], step(s: bool[], n: u16[], v) {\n"
-          "      t = logical_xor s, v; i = cast v {dtype=u16}; m = add n, i; return t, m }\n"
-          "    combine(s: bool[], n: u16[], t: bool[], m: u16[]) { u = logical_xor s, t; u2 = logical_not u\n"
-          "      k = add n, m; return u2, k }}\n"
-          "  f, f2 = reduce h {axes=[0], init=[0.0, 65504.0], step(s, t: f16[], v) { w = add s, v\n"
-          "      z = minimum t, v; return w, z }\n"
-          "    combine(s, t: f16[], s2, t2: f16[]) { w = add s, s2; z = minimum t, t2; return w, z }}\n"
-          "  k = reduce q {init=[0.0], step(s: bf16[], v) { t = add s, v; return t }\n"
-          "    combine(s: bf16[], t: bf16[]) { u = add s, t; return u }}\n"
-          "  p0, p1, p2, p3, p4, p5, p6, p7 = reduce x {axes=[1], init=[0, 0, 0, 0, 0, 0, 0, nan],\n"
-          "    step(a: i8[], b: i16[], c: i32[], d: i64[], e: u8[], f: u64[], g: f64[], h, v) {\n"
-          "      i = cast v {dtype=i8}; a2 = sub a, i; j = cast v {dtype=i16}; b2 = add b, j\n"
-          "      c2 = add c, 3; d2 = sub d, 2; e2 = add e, 1; f2 = sub f, 1; w = cast v {dtype=f64}\n"
-          "      g2 = add g, w; return a2, b2, c2, d2, e2, f2, g2, v }\n"
-          "    combine(a: i8[], b: i16[], c: i32[], d: i64[], e: u8[], f: u64[], g: f64[], h, i: i8[], j: i16[],\n"
-          "            k: i32[], l: i64[], m: u8[], n: u64[], o: f64[], p) {\n"
-          "      q = add a, i; r = add b, j; s = add c, k; t = add d, l; u = add e, m; w = add f, n\n"
-          "      x = add g, o; return q, r, s, t, u, w, x, p }}\n"
-          "  y = unsqueeze x {axes=[1]}\n"
-          "  z = reduce y {axes=[1], init=[1.0], step(s, v) { t = mul s, v; return t }\n"
-          "    combine(s, t) { u = mul s, t; return u }}\n"
-          "  zz = reduce y {axes=[1,2], keepdims=true, init=[1.0], step(s, v) { t = mul s, v; return t }\n"
-          "    combine(s, t) { u = mul s, t; return u }}\n"
-          "  return a, c, d, e, f2, k, p0, p1, p2, p4, p5, p6, p7, z, zz, e }",
-          NULL, all_sizes);
+    agree(
+        "sizes n: 0..10000\n"
+        "graph g(x: f32[3,n], u: u32[n], b: bool[3,n], h: f16[n,2], q: bf16[n]) {\n"
+        "  last = bitcast u {dtype=f32}\n"
+        "  a = reduce last {init=[0.0], step(s, v) { return v } combine(s, t) { return t }}\n"
+        "  c = reduce last {init=[0.0], step(s, v) { m = neg v; t = copysign s, m; u = add t, v\n"
+        "      return u } combine(s, t) { u = copysign t, s; return u }}\n"
+        "  d, e = reduce b {axes=[1], init=[true, 0], step(s: bool[], n: u16[], v) {\n"
+        "      t = logical_xor s, v; i = cast v {dtype=u16}; m = add n, i; return t, m }\n"
+        "    combine(s: bool[], n: u16[], t: bool[], m: u16[]) { u = logical_xor s, t; u2 = "
+        "logical_not u\n"
+        "      k = add n, m; return u2, k }}\n"
+        "  f, f2 = reduce h {axes=[0], init=[0.0, 65504.0], step(s, t: f16[], v) { w = add s, v\n"
+        "      z = minimum t, v; return w, z }\n"
+        "    combine(s, t: f16[], s2, t2: f16[]) { w = add s, s2; z = minimum t, t2; return w, z "
+        "}}\n"
+        "  k = reduce q {init=[0.0], step(s: bf16[], v) { t = add s, v; return t }\n"
+        "    combine(s: bf16[], t: bf16[]) { u = add s, t; return u }}\n"
+        "  p0, p1, p2, p3, p4, p5, p6, p7 = reduce x {axes=[1], init=[0, 0, 0, 0, 0, 0, 0, nan],\n"
+        "    step(a: i8[], b: i16[], c: i32[], d: i64[], e: u8[], f: u64[], g: f64[], h, v) {\n"
+        "      i = cast v {dtype=i8}; a2 = sub a, i; j = cast v {dtype=i16}; b2 = add b, j\n"
+        "      c2 = add c, 3; d2 = sub d, 2; e2 = add e, 1; f2 = sub f, 1; w = cast v {dtype=f64}\n"
+        "      g2 = add g, w; return a2, b2, c2, d2, e2, f2, g2, v }\n"
+        "    combine(a: i8[], b: i16[], c: i32[], d: i64[], e: u8[], f: u64[], g: f64[], h, i: "
+        "i8[], j: i16[],\n"
+        "            k: i32[], l: i64[], m: u8[], n: u64[], o: f64[], p) {\n"
+        "      q = add a, i; r = add b, j; s = add c, k; t = add d, l; u = add e, m; w = add f, n\n"
+        "      x = add g, o; return q, r, s, t, u, w, x, p }}\n"
+        "  y = unsqueeze x {axes=[1]}\n"
+        "  z = reduce y {axes=[1], init=[1.0], step(s, v) { t = mul s, v; return t }\n"
+        "    combine(s, t) { u = mul s, t; return u }}\n"
+        "  zz = reduce y {axes=[1,2], keepdims=true, init=[1.0], step(s, v) { t = mul s, v; return "
+        "t }\n"
+        "    combine(s, t) { u = mul s, t; return u }}\n"
+        "  return a, c, d, e, f2, k, p0, p1, p2, p4, p5, p6, p7, z, zz, e }",
+        NULL, all_sizes);
 }
 
-/* ---- by hand ------------------------------------------------------------------------------------ */
+/* ---- by hand ----------------------------------------------------------------------------------
+ */
 
 static void by_hand_of(const char *text) {
     stax_graph *g = parsed(ctx, text, NULL);
@@ -274,34 +294,42 @@ static void by_hand_of(const char *text) {
 }
 
 static void by_hand(void) {
-    by_hand_of("graph g() { x = const f32[2,4] {1, 2, 3, 6,  -1, -1, -1, -1}\n"
-               "  m, v = welford x {axes=[1]}; wm = const f32[2] {3, -1}; wv = const f32[2] {3.5, 0.0}\n"
-               "  m1, v1 = welford x {axes=[1], correction=1, keepdims=true}\n"
-               "  wm1 = const f32[2,1] {3, -1}; y = const f32[2,1] {14, 0.0}; wv1 = div y, 3.0\n"
-               "  s = sum x {compensated=true}; ws = const f32[] {8}\n"
-               "  a = mean x {axes=[0], compensated=true, keepdims=true}; wa = const f32[1,4] {0.0, 0.5, 1, 2.5}\n"
-               "  return m, wm, v, wv, m1, wm1, v1, wv1, s, ws, a, wa }");
+    by_hand_of(
+        "graph g() { x = const f32[2,4] {1, 2, 3, 6,  -1, -1, -1, -1}\n"
+        "  m, v = welford x {axes=[1]}; wm = const f32[2] {3, -1}; wv = const f32[2] {3.5, 0.0}\n"
+        "  m1, v1 = welford x {axes=[1], correction=1, keepdims=true}\n"
+        "  wm1 = const f32[2,1] {3, -1}; y = const f32[2,1] {14, 0.0}; wv1 = div y, 3.0\n"
+        "  s = sum x {compensated=true}; ws = const f32[] {8}\n"
+        "  a = mean x {axes=[0], compensated=true, keepdims=true}; wa = const f32[1,4] {0.0, 0.5, "
+        "1, 2.5}\n"
+        "  return m, wm, v, wv, m1, wm1, v1, wv1, s, ws, a, wa }");
     /* nothing: a sum of nothing is +0, its mean NaN; init is the identity */
-    by_hand_of("graph g() { x = const f64[0,2] {}\n"
-               "  m, v = welford x {axes=[0]}; w = const f64[2] {nan, nan}\n"
-               "  s = sum x {axes=[0], compensated=true}; z = const f64[2] {0.0, 0.0}\n"
-               "  a = mean x {axes=[0], compensated=true}\n"
-               "  r, k = reduce x {axes=[0], init=[-inf, 7], step(r, k: i64[], v) { return v, k }\n"
-               "    combine(r, k: i64[], q, l: i64[]) { return r, l }}\n"
-               "  wr = const f64[2] {-inf, -inf}; wk = const i64[2] {7, 7}\n"
-               "  return m, w, v, w, s, z, a, w, r, wr, k, wk }");
+    by_hand_of(
+        "graph g() { x = const f64[0,2] {}\n"
+        "  m, v = welford x {axes=[0]}; w = const f64[2] {nan, nan}\n"
+        "  s = sum x {axes=[0], compensated=true}; z = const f64[2] {0.0, 0.0}\n"
+        "  a = mean x {axes=[0], compensated=true}\n"
+        "  r, k = reduce x {axes=[0], init=[-inf, 7], step(r, k: i64[], v) { return v, k }\n"
+        "    combine(r, k: i64[], q, l: i64[]) { return r, l }}\n"
+        "  wr = const f64[2] {-inf, -inf}; wk = const i64[2] {7, 7}\n"
+        "  return m, w, v, w, s, z, a, w, r, wr, k, wk }");
     /* signs of zero, infinities and overflow as in sum; integers are exact and stay integers */
-    by_hand_of("graph g() { x = const f32[5,2] {-0.0, -0.0,  -0.0, 0.0,  inf, 1,  inf, -inf,  3e38, 3e38}\n"
-               "  s = sum x {axes=[1], compensated=true}; w = const f32[5] {-0.0, 0.0, inf, nan, inf}\n"
-               "  i = const i8[3] {100, 100, 100}; t: i64[] = sum i {compensated=true}; wt = const i64[] {300}\n"
-               "  h = const f16[3] {2048, 1, 1}; u: f16[] = sum h {compensated=true}; wu = const f16[] {2050}\n"
-               "  return s, w, t, wt, u, wu }");
+    by_hand_of(
+        "graph g() { x = const f32[5,2] {-0.0, -0.0,  -0.0, 0.0,  inf, 1,  inf, -inf,  3e38, "
+        "3e38}\n"
+        "  s = sum x {axes=[1], compensated=true}; w = const f32[5] {-0.0, 0.0, inf, nan, inf}\n"
+        "  i = const i8[3] {100, 100, 100}; t: i64[] = sum i {compensated=true}; wt = const i64[] "
+        "{300}\n"
+        "  h = const f16[3] {2048, 1, 1}; u: f16[] = sum h {compensated=true}; wu = const f16[] "
+        "{2050}\n"
+        "  return s, w, t, wt, u, wu }");
 }
 
-/* ---- what must hold of the monoids -------------------------------------------------------------- */
+/* ---- what must hold of the monoids ------------------------------------------------------------
+ */
 
-/* The combination of a monoid of the decomposition on n tuples of each side at once; `in` and `out`:
-   states one after the other, n values each. */
+/* The combination of a monoid of the decomposition on n tuples of each side at once; `in` and
+   `out`: states one after the other, n values each. */
 static void combine(const staxi_monoid *m, stax_dtype dtype, int64_t n, const void *left,
                     const void *right, void *out) {
     stax_graph *g = stax_graph_new(ctx);
@@ -356,7 +384,9 @@ static void laws(const staxi_monoid *m, stax_dtype dtype, const void *const *in,
     CHECK_BYTES(r[5], in[0], bytes);
 }
 
-typedef struct room { char *in[3], *r[7]; } room;
+typedef struct room {
+    char *in[3], *r[7];
+} room;
 static room room_new(void) {
     room x;
     for (int k = 0; k < 10; k++) {
@@ -372,20 +402,22 @@ static void room_free(room *x) {
     for (int k = 0; k < 7; k++) free(x->r[k]);
 }
 
-/* (count, mean, m2), exercise 14. Model: every operation has a relative error of at most u. With M the
-   largest |mean| of the three and n counts that are exact: d = mean2 - mean1 is off by at most u |d|,
-   w by 2u, so mean1 + d w is off by at most u M + 4u |d| <= 9u M (|d| <= 2M). The second combination
-   starts from a mean that is off by that and weighs it by at most 1: 18u M, and two orders differ by
-   at most 36u M. m2: d (d (n1 w)) with n1 w <= n = the total count: 7 roundings of it, and d is off
-   by 9u M + u |d| at most: its square by 2 |d| 10u M + ...; so the term is off by n (7u d^2 + 22u M D)
-   with D the largest |d|; two terms, the sums of m2 by 4u of the result; twice for the two orders. */
+/* (count, mean, m2), exercise 14. Model: every operation has a relative error of at most u. With M
+   the largest |mean| of the three and n counts that are exact: d = mean2 - mean1 is off by at most
+   u |d|, w by 2u, so mean1 + d w is off by at most u M + 4u |d| <= 9u M (|d| <= 2M). The second
+   combination starts from a mean that is off by that and weighs it by at most 1: 18u M, and two
+   orders differ by at most 36u M. m2: d (d (n1 w)) with n1 w <= n = the total count: 7 roundings of
+   it, and d is off by 9u M + u |d| at most: its square by 2 |d| 10u M + ...; so the term is off by
+   n (7u d^2 + 22u M D) with D the largest |d|; two terms, the sums of m2 by 4u of the result; twice
+   for the two orders. */
 static void laws_of_welford(stax_dtype dtype) {
     const double u = dtype == STAX_F32 ? 0x1p-24 : 0x1p-53;
     uint64_t seed = RANDOM_SEED;
     room x = room_new();
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < TUPLES; k++) {
-            double n = (double)(draw(&seed) % 5000), spread = ldexp(1, (int)(draw(&seed) % 20) - 10);
+            double n = (double)(draw(&seed) % 5000),
+                   spread = ldexp(1, (int)(draw(&seed) % 20) - 10);
             put(x.in[i], dtype, 0, k, n);
             put(x.in[i], dtype, 1, k, n == 0 ? 0 : (double)(int64_t)draw(&seed) * 0x1p-60 * spread);
             put(x.in[i], dtype, 2, k, n < 2 ? 0 : n * spread * spread);
@@ -419,10 +451,11 @@ static void welford_is_a_monoid(void) {
     laws_of_welford(STAX_F64);
 }
 
-/* (sum, lost): sum + lost is the exact sum but for the roundings of the second part. TwoSum is exact
-   and what it loses is at most u |sum|, so `lost` is never more than L = u (|s1| + |s2| + |s3| + both
-   partial sums) + the given ones; it has two additions a combination, each off by at most u L. Two
-   combinations, two orders: 8u L. The difference is taken as (s - s') + (lost - lost'), exactly. */
+/* (sum, lost): sum + lost is the exact sum but for the roundings of the second part. TwoSum is
+   exact and what it loses is at most u |sum|, so `lost` is never more than L = u (|s1| + |s2| +
+   |s3| + both partial sums) + the given ones; it has two additions a combination, each off by at
+   most u L. Two combinations, two orders: 8u L. The difference is taken as (s - s') + (lost -
+   lost'), exactly. */
 static void laws_of_compensated(stax_dtype dtype) {
     const double u = dtype == STAX_F32 ? 0x1p-24 : 0x1p-53;
     uint64_t seed = RANDOM_SEED;
@@ -454,7 +487,8 @@ static void compensated_is_a_monoid(void) {
     laws_of_compensated(STAX_F64);
 }
 
-/* ---- how near ----------------------------------------------------------------------------------- */
+/* ---- how near ---------------------------------------------------------------------------------
+ */
 
 /* The outputs of a graph of one input for n elements, interpreted and compiled alike. */
 static void outputs_of(const char *text, stax_dtype dtype, const void *x, int64_t n, double *out,
@@ -465,7 +499,8 @@ static void outputs_of(const char *text, stax_dtype dtype, const void *x, int64_
     double data[2][8];
     memset(data, 0, sizeof data);
     for (int way = 0; p && way < 2; way++) {
-        for (int k = 0; k < n_out; k++) outs[k] = stax_tensor_of(dtype, stax_shape0(), &data[way][k]);
+        for (int k = 0; k < n_out; k++)
+            outs[k] = stax_tensor_of(dtype, stax_shape0(), &data[way][k]);
         CHECK_INT(way ? stax_run(p, &in, outs) : stax_interpret(g, &in, outs), STAX_OK);
     }
     CHECK_BYTES(data[1], data[0], sizeof data[0]);
@@ -479,9 +514,11 @@ static void outputs_of(const char *text, stax_dtype dtype, const void *x, int64_
 }
 
 static const char both_sums[] =
-    "sizes n: 0..2000000\ngraph g(x: f32[n]) { a = sum x {compensated=true}; b = sum x; return a, b }";
+    "sizes n: 0..2000000\ngraph g(x: f32[n]) { a = sum x {compensated=true}; b = sum x; return a, "
+    "b }";
 static const char both_sums64[] =
-    "sizes n: 0..2000000\ngraph g(x: f64[n]) { a = sum x {compensated=true}; b = sum x; return a, b }";
+    "sizes n: 0..2000000\ngraph g(x: f64[n]) { a = sum x {compensated=true}; b = sum x; return a, "
+    "b }";
 
 /* Exercise 42 (3): the error of first order does not depend on n. The bound is one rounding of the
    result, u |S|, and n u^2 sum |x| for the roundings in the second part; f64 is the reference. */
@@ -527,14 +564,16 @@ static void cancellation(void) {
     free(x);
 }
 
-/* Exercise 14 (2): the difference of the mean square and the squared mean fails where the mean is large
-   beside the deviation. Welford's error is at most about n u kappa, kappa = sqrt(1 + mean^2 / var) the
-   condition number of the variance (Chan and Lewis, CACM 22 (1979)). */
+/* Exercise 14 (2): the difference of the mean square and the squared mean fails where the mean is
+   large beside the deviation. Welford's error is at most about n u kappa, kappa = sqrt(1 + mean^2 /
+   var) the condition number of the variance (Chan and Lewis, CACM 22 (1979)). */
 static void variances(stax_dtype dtype, double offset, int64_t n, double u) {
     static const char *const texts[] = {
-        "sizes n: 0..2000000\ngraph g(x: f32[n]) { m, v = welford x; w = var x; q = square x; a = mean q\n"
+        "sizes n: 0..2000000\ngraph g(x: f32[n]) { m, v = welford x; w = var x; q = square x; a = "
+        "mean q\n"
         "  b = mean x; c = square b; t = sub a, c; return m, v, w, t }",
-        "sizes n: 0..2000000\ngraph g(x: f64[n]) { m, v = welford x; w = var x; q = square x; a = mean q\n"
+        "sizes n: 0..2000000\ngraph g(x: f64[n]) { m, v = welford x; w = var x; q = square x; a = "
+        "mean q\n"
         "  b = mean x; c = square b; t = sub a, c; return m, v, w, t }"};
     double *x = (double *)malloc((size_t)n * sizeof *x), r[4];
     const double mean = offset + (double)(n - 1) / 2, var = ((double)n * (double)n - 1) / 12;
@@ -558,7 +597,8 @@ static void large_means(void) {
     variances(STAX_F32, 1e6, 5000, 0x1p-24);
 }
 
-/* ---- the builder, and what reports say ---------------------------------------------------------- */
+/* ---- the builder, and what reports say --------------------------------------------------------
+ */
 
 static stax_graph *region_of(stax_graph *g, const char *name, int n, stax_value *params) {
     stax_graph *r = stax_region(g, name);
@@ -596,9 +636,9 @@ static void built(void) {
     stax_program_free(program);
     stax_graph_free(g);
     for (int wrong = 0; wrong < 5; wrong++) { /* refused, with the reason */
-        static const char *const why[] = {"expected 1 to 8 numbers, found 0", "does not belong",
-                                          "does not belong", "the literal 0.5 is not a value of i32",
-                                          "expected 1 to 8 numbers, found 9"};
+        static const char *const why[] = {
+            "expected 1 to 8 numbers, found 0", "does not belong", "does not belong",
+            "the literal 0.5 is not a value of i32", "expected 1 to 8 numbers, found 9"};
         g = stax_graph_new(ctx);
         in = stax_input(g, "x", STAX_I32, stax_shape1(3));
         step = stax_region(g, "step");
@@ -607,8 +647,8 @@ static void built(void) {
         both = stax_region(g, "combine");
         p[0] = stax_input(both, "s", STAX_I32, stax_shape0());
         stax_output(both, "t", stax_add(p[0], stax_input(both, "u", STAX_I32, stax_shape0())));
-        r[0] = stax_reduce(&in, 1, stax_axes_all(), wrong ? half : NULL, wrong == 4 ? 300 : 1, false,
-                           wrong == 2 ? NULL : step, wrong == 1 ? NULL : both, NULL);
+        r[0] = stax_reduce(&in, 1, stax_axes_all(), wrong ? half : NULL, wrong == 4 ? 300 : 1,
+                           false, wrong == 2 ? NULL : step, wrong == 1 ? NULL : both, NULL);
         CHECK(r[0].id == 0 && stax_graph_status(g) != STAX_OK);
         CHECK_HAS(stax_graph_error(g), why[wrong]);
         stax_graph_free(g);
@@ -617,11 +657,12 @@ static void built(void) {
 
 /* Producers and readers are in the kernel, another reduction is not, and the report says why. */
 static void kernels(void) {
-    stax_graph *g = parsed(ctx,
-                           "graph g(x: f32[64,128]) { e = exp x; f = mul e, 2.0; m, v = welford f {axes=[1]}\n"
-                           "  r = sqrt v; u = unsqueeze m {axes=[1]}; d = sub x, u; s = sum x {axes=[1]}\n"
-                           "  return r, d, s }",
-                           NULL);
+    stax_graph *g =
+        parsed(ctx,
+               "graph g(x: f32[64,128]) { e = exp x; f = mul e, 2.0; m, v = welford f {axes=[1]}\n"
+               "  r = sqrt v; u = unsqueeze m {axes=[1]}; d = sub x, u; s = sum x {axes=[1]}\n"
+               "  return r, d, s }",
+               NULL);
     stax_program *p = compiled(ctx, g);
     stax_figures figures;
     char *text = stax_program_report(p, STAX_REPORT_EXPLAIN);
