@@ -184,7 +184,7 @@ typedef struct recipe {
     size_of palette[5];
     int64_t elements; /* spent so far */
     int has_regions, is_unfused;
-    int is_cpu_only; /* it has a running value, a sort or a scatter */
+    int is_cpu_only; /* it has a running value, a sort, a scatter or a monoid */
     int is_wide; /* long axes, so that kernels are split among threads */
 } recipe;
 
@@ -2160,7 +2160,9 @@ static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
         if (made >= 0) k++;
     }
     for (int k = 0; k < r->n_steps; k++)
-        if (r->steps[k].kind >= STEP_SCATTER && r->steps[k].kind <= STEP_MEDIAN) r->is_cpu_only = 1;
+        if ((r->steps[k].kind >= STEP_SCATTER && r->steps[k].kind <= STEP_MEDIAN) ||
+            (r->steps[k].kind == STEP_VAR && r->steps[k].op >= 2))
+            r->is_cpu_only = 1;
     if (r->n_steps == 0) add_input(r, any_shape(r, STAX_F32, 1, 2), FILL_PLAIN);
     /* Outputs: what nothing uses, and some others. */
     int used[MAX_STEPS];

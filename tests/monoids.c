@@ -610,7 +610,7 @@ static stax_graph *region_of(stax_graph *g, const char *name, int n, stax_value 
 }
 
 static void built(void) {
-    static const double init[2] = {0.0, -INFINITY}, half[1] = {0.5};
+    const double init[2] = {0.0, -INFINITY}, half[1] = {0.5};
     float x[2][3] = {{1, 5, 2}, {-1, -4, -2}}, out[2][2];
     stax_graph *g = stax_graph_new(ctx), *step, *both;
     stax_value in = stax_input(g, "x", STAX_F32, stax_shape2(2, 3)), p[4], r[2];
