@@ -616,6 +616,13 @@ STAXDEF stax_value stax_any_as      (stax_value x, stax_axes axes, bool keepdims
 STAXDEF stax_value stax_logsumexp_as(stax_value x, stax_axes axes, bool keepdims, stax_dtype dtype);
 STAXDEF stax_value stax_var      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* squares' sum / (count - correction) */
 STAXDEF stax_value stax_std      (stax_value x, stax_axes axes, double correction, bool keepdims);  /* sqrt(var) */
+/* mean and var of one pass by Welford's step and Chan's combination of counts, means and centred squares: results[0]
+   and [1]. As accurate as var, which takes two passes but cheaper ones. An infinity makes both NaN. */
+STAXDEF stax_value stax_welford  (stax_value x, stax_axes axes, double correction, bool keepdims, stax_value *results);
+/* The rounding error of every addition is summed too and added at the end (Knuth's TwoSum, as in Neumaier's variant of
+   Kahan's sum): the error is about one rounding of the result plus n u^2 sum |x|. Integers are exact without. */
+STAXDEF stax_value stax_sum_compensated (stax_value x, stax_axes axes, bool keepdims);
+STAXDEF stax_value stax_mean_compensated(stax_value x, stax_axes axes, bool keepdims);
 STAXDEF stax_value stax_norm     (stax_value x, double ord, stax_axes axes, bool keepdims);         /* sum(|x|^ord)^(1/ord); inf, -inf: extreme |x|; 0: how many */
 STAXDEF stax_value stax_argmax   (stax_value x, int64_t axis, bool keepdims);     /* first largest, i64; STAX_NONE: of all elements */
 STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);     /* first smallest              */
@@ -637,6 +644,9 @@ STAXDEF stax_value stax_argmin   (stax_value x, int64_t axis, bool keepdims);   
 #define stax_logsumexp_as(x, axes, keepdims, dtype) (stax_logsumexp_as)(STAX_AT(x), (axes), (keepdims), (dtype))
 #define stax_var(x, axes, correction, keepdims)     (stax_var)(STAX_AT(x), (axes), (correction), (keepdims))
 #define stax_std(x, axes, correction, keepdims)     (stax_std)(STAX_AT(x), (axes), (correction), (keepdims))
+#define stax_welford(x, axes, correction, keepdims, results) (stax_welford)(STAX_AT(x), (axes), (correction), (keepdims), (results))
+#define stax_sum_compensated(x, axes, keepdims)     (stax_sum_compensated)(STAX_AT(x), (axes), (keepdims))
+#define stax_mean_compensated(x, axes, keepdims)    (stax_mean_compensated)(STAX_AT(x), (axes), (keepdims))
 #define stax_norm(x, ord, axes, keepdims)           (stax_norm)(STAX_AT(x), (ord), (axes), (keepdims))
 #define stax_argmax(x, axis, keepdims)              (stax_argmax)(STAX_AT(x), (axis), (keepdims))
 #define stax_argmin(x, axis, keepdims)              (stax_argmin)(STAX_AT(x), (axis), (keepdims))
@@ -823,14 +833,22 @@ STAXDEF stax_value stax_map  (const stax_value *xs, int n, stax_graph *body, sta
                               int n_results);  /* body(x...) -> y... for each entry of axis 0 of the xs; the ys are stacked along a new axis 0 */
 STAXDEF stax_value stax_scan (const stax_value *init, int carry, const stax_value *xs, int n, stax_graph *body, stax_value *results,
                               int n_results);  /* body(carried..., x...) -> carried..., y... -> what is carried at the end, then the stacked ys */
-STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, const double *init, int n_init,
-                               stax_graph *step, stax_graph *combine, stax_value *results);  /* * */
+/* A reduction with a monoid of one's own. Its element is a tuple of 1 to 8 scalars, the states; init is the identity.
+   step(s..., x...) -> s... takes the states and one element of each operand (they broadcast to the first), combine(s..., t...) -> s...
+   two tuples; both hold elementwise ops (not custom) on scalars alone, and may use scalars of the outer graph. init[k] must be a value of the dtype that state k has in `step`.
+   results: n_init values, of the shape that sum would give; of nothing, init. The order is that of sum: element k goes
+   to lane k % L by `step` from init, the lanes are halved by `combine`, 4096 elements are a block, blocks are combined
+   in the same way; a lane without elements takes no part. L is 64, or 32 where a state is f64. So the bits are the same
+   everywhere, but how near they are to what is meant is up to the monoid: combine must be associative, init its
+   identity, and step(s, x) the same as combine(s, step(init, x)), all that up to rounding. Nothing checks this. */
+STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, const double *init, int n_init, bool keepdims,
+                               stax_graph *step, stax_graph *combine, stax_value *results);
 #define stax_cond(c, then_, else_, results, n)               (stax_cond)(STAX_AT(c), (then_), (else_), (results), (n))
 #define stax_while(init, n, test, body, results)             STAX_HERE((stax_while)((init), (n), (test), (body), (results)))
 #define stax_loop(count, init, n, body, results)             (stax_loop)(STAX_AT(count), (init), (n), (body), (results))
 #define stax_map(xs, n, body, results, n_results)            STAX_HERE((stax_map)((xs), (n), (body), (results), (n_results)))
 #define stax_scan(init, carry, xs, n, body, results, n_results)                STAX_HERE((stax_scan)((init), (carry), (xs), (n), (body), (results), (n_results)))
-#define stax_reduce(xs, n, axes, init, n_init, step, combine, results)         STAX_HERE((stax_reduce)((xs), (n), (axes), (init), (n_init), (step), (combine), (results)))
+#define stax_reduce(xs, n, axes, init, n_init, keepdims, step, combine, results) STAX_HERE((stax_reduce)((xs), (n), (axes), (init), (n_init), (keepdims), (step), (combine), (results)))
 
 /* ======================================================================================= >>optable
    THE OP TABLE  one row an op; everything about an op starts here.
@@ -839,7 +857,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
    columns  ID, text name, class, operands least and most, results (0: counted by an attribute or region),
             attributes "name:kind=default" ("!": required; the order here is the order of the C arguments),
             infer -> staxi_infer_<infer> (chapter 4), expand -> staxi_expand_<expand> (chapter 6), meaning.
-   kinds    int float bool dtype axis axes; number (keeps its kind: promotion sees it); text=first|others;
+   kinds    int float bool dtype axis axes; number, numbers (keep their kind: promotion sees it); text=first|others;
             pairs=word|others (a word, or a list [[low, high], ...]);
             sizes (a list, handles and `none` allowed); regions are in the infer function. `order` is a field of every
             REDUCE and CONTRACT op and not listed. */
@@ -992,16 +1010,17 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(TRIL,            "tril",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 above diagonal k")      \
     X(TRIU,            "triu",            INDEX,       1, 1, 1, "k:int=0",                                           triangle,        triangle,      "0 below diagonal k")      \
     /* reduce */                                                                                                                                                            \
-    X(SUM,             "sum",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "sum over axes; integers widen to 64 bits") \
+    X(SUM,             "sum",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype compensated:bool=false", sum,      sum,           "sum over axes; integers widen to 64 bits; compensated: rounding errors are summed too") \
     X(PROD,            "prod",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "product over axes; integers widen to 64 bits") \
     X(MAX,             "max",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "largest over axes; NaN wins") \
     X(MIN,             "min",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "smallest over axes; NaN wins") \
-    X(MEAN,            "mean",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         mean,            mean,          "sum / count")             \
+    X(MEAN,            "mean",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype compensated:bool=false", mean,     mean,          "sum / count")             \
     X(ALL,             "all",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         truth,           basis,         "are all not 0")           \
     X(ANY,             "any",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         truth,           basis,         "is one not 0")            \
     X(LOGSUMEXP,       "logsumexp",       REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         mean,            logsumexp,     "log(sum(e^x))")           \
     X(VAR,             "var",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sum((x - mean)^2) / (count - correction)") \
     X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var)")               \
+    X(WELFORD,         "welford",         REDUCE,      1, 1, 2, "axes:axes correction:float=0 keepdims:bool=false",  welford,         welford,       "mean, var of one pass over x; var alone takes two") \
     X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0") \
     X(TRACE,           "trace",           COMPOSITE,   1, 1, 1, "offset:int=0 axis1:axis=0 axis2:axis=1 dtype:dtype", trace,           trace,         "sum of a diagonal") \
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
@@ -1073,7 +1092,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(NONZERO,         "nonzero",         LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
     X(UNIQUE,          "unique",          LATER,       1, 1, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
     X(MASKED_SELECT,   "masked_select",   LATER,       2, 2, 1, "",                                                   unsized,         later,         "not offered: the size of its result depends on the data") \
-    X(REDUCE,          "reduce",          LATER,       1, STAXI_MANY, 0, "axes:axes init:sizes!",                    later,           later,         "a reduction with a monoid of one's own")
+    X(REDUCE,          "reduce",          REDUCE,      1, STAXI_MANY, 0, "axes:axes init:numbers! keepdims:bool=false",  monoid,          monoid,        "a reduction with a monoid of one's own: step(s..., x...), combine(s..., t...)")
 /* clang-format on */
 
 #define STAXI_OP_ENUM(id, name, cls, least, most, results, attrs, infer, expand, doc) STAX_OP_##id,
@@ -8352,15 +8371,16 @@ typedef struct staxi_type {
 /* One attribute of a node; slot k belongs to entry k of the op's attribute list in the op table. */
 typedef enum staxi_attr_kind {
     STAXI_ATTR_OMITTED = 0, STAXI_ATTR_BOOL, STAXI_ATTR_INT, STAXI_ATTR_FLOAT, STAXI_ATTR_DTYPE,
-    STAXI_ATTR_TEXT, STAXI_ATTR_LIST        /* LIST: integers, sizes or STAX_NONE                  */
+    STAXI_ATTR_TEXT, STAXI_ATTR_LIST,       /* LIST: integers, sizes or STAX_NONE                  */
+    STAXI_ATTR_NUMBERS                      /* bool, integer and float literals                    */
 } staxi_attr_kind;
 typedef struct staxi_attr {
     uint8_t kind;
-    int32_t n;                             /* LIST: entries                                        */
+    int32_t n;                             /* LIST, NUMBERS: entries                               */
     int64_t i;                             /* BOOL, INT, DTYPE; sizes are handles (staxi_size_ix)   */
     double f;                              /* FLOAT (an INT given for a float attribute is stored here too) */
     const char *text;                      /* TEXT, in the arena                                   */
-    const int64_t *list;                   /* LIST, in the arena; size handles allowed             */
+    const int64_t *list;                   /* LIST, in the arena; size handles allowed; NUMBERS: see staxi_attr_numbers */
 } staxi_attr;
 
 typedef struct staxi_value_info {
@@ -8655,6 +8675,8 @@ typedef enum staxi_op_class {
 #define STAXI_DTYPES_cond             "bool, then any"
 #define STAXI_DTYPES_while            "any"
 #define STAXI_DTYPES_loop             "i64, then any"
+#define STAXI_DTYPES_monoid           "any but f8"
+#define STAXI_DTYPES_welford          "floats; integers, bool as f32"
 #define STAXI_DTYPES_later            "any"
 /* clang-format on */
 
@@ -8703,6 +8725,7 @@ typedef enum staxi_schema_kind {
     STAXI_IS_TEXT,
     STAXI_IS_AXIS,
     STAXI_IS_AXES,
+    STAXI_IS_NUMBERS,
     STAXI_IS_NUMBER,
     STAXI_IS_PAIRS,
     STAXI_IS_SIZES
@@ -8716,8 +8739,8 @@ typedef struct staxi_schema {
 } staxi_schema;
 
 static staxi_schema_kind staxi_schema_kind_of(const char *s) {
-    static const char *const kinds[] = {"int",  "float", "bool",   "dtype", "text",
-                                        "axis", "axes",  "number", "pairs", "sizes"};
+    static const char *const kinds[] = {"int",  "float",   "bool",   "dtype", "text", "axis",
+                                        "axes", "numbers", "number", "pairs", "sizes"};
     int k = 0;
     while (k < STAXI_IS_SIZES && strncmp(s, kinds[k], strlen(kinds[k])) != 0) k++;
     return (staxi_schema_kind)k;
@@ -8762,6 +8785,7 @@ static int staxi_schema_find(stax_op op, const char *name, size_t n) {
 
 #define STAXI_MAX_ATTRS 8
 #define STAXI_MAX_OPERANDS 8 /* of an elementwise op */
+#define STAXI_MAX_STATES 8   /* of the monoid of a reduction */
 #define STAXI_ALL_AXES (-1) /* as the length of a list of axes */
 #define STAXI_PAIRS 2       /* `i` of a LIST that is written [[a, b], ...] */
 
@@ -8806,6 +8830,36 @@ static staxi_attr staxi_attr_list(const int64_t *list, int n) {
     a.list = list;
     a.n = n;
     return a;
+}
+
+/* A list of numbers: for each one two words, kind and `above` of a literal, then its bits. */
+static staxi_attr staxi_attr_numbers(const int64_t *words, int n) {
+    staxi_attr a = staxi_attr_make(STAXI_ATTR_NUMBERS, 0);
+    a.list = words;
+    a.n = n;
+    return a;
+}
+
+static void staxi_number_pack(const staxi_attr *number, int64_t *words) {
+    words[0] = number->kind | (int64_t)number->n << 8;
+    words[1] = number->i;
+    if (number->kind == STAXI_ATTR_FLOAT) memcpy(&words[1], &number->f, sizeof number->f);
+}
+
+/* Number k of a list as an attribute of its own. */
+static staxi_attr staxi_number_at(const staxi_attr *a, int k) {
+    staxi_attr r = staxi_attr_make((staxi_attr_kind)(a->list[2 * k] & 255), a->list[2 * k + 1]);
+    r.n = (int32_t)(a->list[2 * k] >> 8);
+    if (r.kind != STAXI_ATTR_FLOAT) return r;
+    memcpy(&r.f, &a->list[2 * k + 1], sizeof r.f);
+    r.i = 0;
+    return r;
+}
+
+/* Words of the list that an attribute points to. */
+static size_t staxi_attr_words(const staxi_attr *a) {
+    size_t n = a->n > 0 ? (size_t)a->n : 0;
+    return a->kind == STAXI_ATTR_LIST ? n : a->kind == STAXI_ATTR_NUMBERS ? 2 * n : 0;
 }
 
 /* STAX_NONE is "omitted". */
@@ -9092,6 +9146,14 @@ static staxi_literal staxi_literal_of(const staxi_attr *a) {
                : l.above                   ? (float)(uint64_t)a->i
                                            : (float)a->i;
     return l;
+}
+
+static staxi_attr staxi_attr_of_literal(const staxi_literal *l) {
+    staxi_attr a = l->kind == STAXI_ATTR_FLOAT
+                       ? staxi_attr_float(l->real)
+                       : staxi_attr_make((staxi_attr_kind)l->kind, l->integer);
+    a.n = l->above;
+    return a;
 }
 
 /* The literal of a value, or NULL. */
@@ -10587,6 +10649,16 @@ static bool staxi_infer_variance(staxi_infer *c) {
     return staxi_infer_reduction(c, 2, staxi_is_float(in) ? in : STAX_F32, &mask);
 }
 
+/* Two results, the mean and the variance. */
+static bool staxi_infer_welford(staxi_infer *c) {
+    staxi_type *two;
+    if (!staxi_infer_variance(c)) return false;
+    two = c->out;
+    if (!staxi_results_room(c, 2)) return false;
+    c->out[0] = c->out[1] = *two;
+    return true;
+}
+
 /* Axes in slot 1; the smallest magnitude of nothing has no value. */
 static bool staxi_infer_norm(staxi_infer *c) {
     const staxi_type *x = staxi_in(c, 0);
@@ -11745,6 +11817,107 @@ static bool staxi_infer_each(staxi_infer *c) {
     return true;
 }
 
+/* ---- rules: monoids -------------------------------------------------------------------------- */
+
+/* Operands at the end that go to step and combine as they are: what the regions captured, once it
+   is decomposed. */
+static int staxi_monoid_passed(const stax_graph *combine, int n_states) {
+    return staxi_region_params(combine) - 2 * n_states;
+}
+
+enum { STAXI_REGION_NODES = 512 }; /* of a monoid: its expressions are walked recursively */
+
+/* Scalars, and elementwise ops on them. */
+static bool staxi_region_is_scalar(const staxi_infer *c, int k) {
+    const stax_graph *r = c->regions[k];
+    if (r->n_nodes > STAXI_REGION_NODES)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("%s: expected at most %d values, found %d"),
+                             staxi_region_name(r), STAXI_REGION_NODES, (int)r->n_nodes - 1);
+    for (size_t i = 1; i < r->n_nodes; i++) {
+        const staxi_node *n = &r->nodes[i];
+        const staxi_type *t = &r->values[n->first_value].type;
+        bool elementwise = staxi_op_info((stax_op)n->op)->cls == STAXI_CLASS_ELEMENTWISE;
+        if (n->op != STAX_OP_INPUT && n->op != STAX_OP_CONST &&
+            (!elementwise || n->op == STAX_OP_CUSTOM))
+            return staxi_op_fail(
+                c, STAX_E_ARGUMENT, NULL,
+                STAXI_SAY("%s: expected elementwise ops of the op table on scalars, found %s"),
+                staxi_region_name(r), staxi_op_name((stax_op)n->op));
+        if (t->rank > 0)
+            return staxi_op_fail(c, STAX_E_SHAPE, NULL,
+                                 STAXI_SAY("%s: expected scalars, found %s of type %T"),
+                                 staxi_region_name(r), staxi_op_name((stax_op)n->op), t);
+    }
+    return true;
+}
+
+/* Parameter `param` of region k, and if asked its result of that number, are of this dtype. */
+static bool staxi_monoid_type(const staxi_infer *c, int k, int param, stax_dtype dtype,
+                              bool is_result) {
+    const stax_graph *r = c->regions[k];
+    const staxi_type type = staxi_type_scalar(dtype);
+    return staxi_same_type(c, staxi_region_name(r), "parameter", param, &type,
+                           staxi_region_param(r, param)) &&
+           (!is_result || staxi_same_type(c, staxi_region_name(r), "result", param, &type,
+                                          staxi_region_result(r, (size_t)param)));
+}
+
+/* step(s..., x..., passed...) and combine(s..., t..., passed...) for n_states states. */
+static bool staxi_monoid_regions(const staxi_infer *c, int n_states) {
+    int passed = c->regions[1] ? staxi_monoid_passed(c->regions[1], n_states) : 0, n_x;
+    if (passed < 0 || passed >= c->n) passed = 0;
+    for (int k = c->n - passed; k < c->n; k++)
+        if (staxi_in(c, k)->rank > 0 || staxi_in_literal(c, k)) passed = 0;
+    n_x = c->n - passed;
+    if (!staxi_region_check(c, 0, n_states + c->n, n_states) ||
+        !staxi_region_check(c, 1, 2 * n_states + passed, n_states) ||
+        !staxi_region_is_scalar(c, 0) || !staxi_region_is_scalar(c, 1))
+        return false;
+    for (int k = 0; k < n_states; k++) {
+        stax_dtype dtype = (stax_dtype)staxi_region_param(c->regions[0], k)->dtype;
+        staxi_attr number = staxi_number_at(&c->attrs[1], k);
+        staxi_literal init = staxi_literal_of(&number);
+        if (!staxi_want_storage(c, dtype) || !staxi_literal_check(c, &init, dtype) ||
+            !staxi_monoid_type(c, 0, k, dtype, true) || !staxi_monoid_type(c, 1, k, dtype, true) ||
+            !staxi_monoid_type(c, 1, n_states + k, dtype, false))
+            return false;
+    }
+    for (int k = 0; k < c->n; k++) {
+        const staxi_literal *l = staxi_in_literal(c, k);
+        const staxi_type *param = staxi_region_param(c->regions[0], n_states + k);
+        stax_dtype dtype = l ? (stax_dtype)param->dtype : staxi_in_dtype(c, k);
+        if ((l && !staxi_literal_check(c, l, dtype)) ||
+            !staxi_monoid_type(c, 0, n_states + k, dtype, false) ||
+            (k >= n_x && !staxi_monoid_type(c, 1, 2 * n_states + k - n_x, dtype, false)))
+            return false;
+    }
+    return true;
+}
+
+static bool staxi_infer_monoid(staxi_infer *c) {
+    int n_states = c->attrs[1].n;
+    const staxi_type *x = staxi_in(c, 0);
+    staxi_type out;
+    uint32_t mask;
+    if (!staxi_want_regions(c, 2, "step, combine")) return false;
+    if (n_states < 1 || n_states > STAXI_MAX_STATES)
+        return staxi_op_fail(c, STAX_E_ARGUMENT, NULL,
+                             STAXI_SAY("attribute init: expected 1 to %d numbers, found %d"),
+                             STAXI_MAX_STATES, n_states);
+    if (!staxi_monoid_regions(c, n_states)) return false;
+    for (int k = 1; k < c->n; k++)
+        if (!staxi_fits_into(c, k, x, "the first operand")) return false;
+    if (!staxi_axes(c, 0, x->rank, false, &mask) || !staxi_results_room(c, n_states)) return false;
+    staxi_reduced_shape(c, x, mask, c->attrs[2].i != 0, &out);
+    for (int k = 0; k < n_states; k++) {
+        c->out[k] = out;
+        c->out[k].dtype = staxi_region_param(c->regions[0], k)->dtype;
+        c->out[k].weak = 0;
+    }
+    return true;
+}
+
 static bool staxi_infer_later(staxi_infer *c) {
     return staxi_op_fail(
         c, STAX_E_NOT_BUILT, NULL,
@@ -11797,6 +11970,7 @@ static bool staxi_attr_default(staxi_infer *c, const staxi_schema *s, staxi_attr
                 staxi_arena_text(&c->g->root->arena, s->fallback, strcspn(s->fallback, "| ")));
             return out->text ? true : staxi_no_graph_memory(c->g, c->place);
         case STAXI_IS_AXES:
+        case STAXI_IS_NUMBERS:
         case STAXI_IS_SIZES:
             break;
         default:
@@ -11878,6 +12052,9 @@ static bool staxi_attr_check(staxi_infer *c, int slot, const staxi_schema *s) {
             if (plain || a->kind == STAXI_ATTR_BOOL || a->kind == STAXI_ATTR_FLOAT || a->n)
                 return true;
             return staxi_attr_fail(c, slot, "a number", a);
+        case STAXI_IS_NUMBERS:
+            return a->kind == STAXI_ATTR_NUMBERS ? true
+                                                 : staxi_attr_fail(c, slot, "a list of numbers", a);
         case STAXI_IS_DTYPE:
             if (a->kind == STAXI_ATTR_DTYPE && staxi_dtype_ok(a->i)) return true;
             return staxi_attr_fail(c, slot, "a dtype", a);
@@ -11939,11 +12116,10 @@ static bool staxi_attrs_take(staxi_infer *c, const staxi_attr *given) {
             continue;
         }
         if (a->kind == STAXI_ATTR_TEXT) a->text = staxi_graph_text(c->g, a->text);
-        if (a->kind == STAXI_ATTR_LIST && a->n > 0)
-            a->list =
-                (const int64_t *)staxi_graph_copy(c->g, a->list, (size_t)a->n * sizeof *a->list, 8);
-        if ((a->kind == STAXI_ATTR_TEXT && !a->text) ||
-            (a->kind == STAXI_ATTR_LIST && a->n > 0 && !a->list))
+        if (staxi_attr_words(a))
+            a->list = (const int64_t *)staxi_graph_copy(c->g, a->list,
+                                                        staxi_attr_words(a) * sizeof *a->list, 8);
+        if ((a->kind == STAXI_ATTR_TEXT && !a->text) || (staxi_attr_words(a) && !a->list))
             return staxi_no_graph_memory(c->g, c->place);
         if (!staxi_attr_handles_ok(c, a) || !staxi_attr_check(c, k, &s)) return false;
     }
@@ -13509,19 +13685,18 @@ STAXDEF stax_value(stax_diag)(stax_value x, int64_t k) {
 }
 
 /* Whole numbers are integers, which decides the dtype. */
+static staxi_attr staxi_attr_whole(double x) {
+    bool whole = x > -9007199254740992.0 && x < 9007199254740992.0 && (double)(int64_t)x == x;
+    return whole ? staxi_attr_int((int64_t)x) : staxi_attr_float(x);
+}
+
 static stax_value staxi_build_arange(stax_graph *g, double start, double stop, double step,
                                      staxi_attr dtype) {
-    double numbers[3];
     staxi_attr a[4];
     if (!g) return stax_none();
-    numbers[0] = start;
-    numbers[1] = stop;
-    numbers[2] = step;
-    for (int k = 0; k < 3; k++) {
-        bool whole = numbers[k] > -9007199254740992.0 && numbers[k] < 9007199254740992.0 &&
-                     (double)(int64_t)numbers[k] == numbers[k];
-        a[k] = whole ? staxi_attr_int((int64_t)numbers[k]) : staxi_attr_float(numbers[k]);
-    }
+    a[0] = staxi_attr_whole(start);
+    a[1] = staxi_attr_whole(stop);
+    a[2] = staxi_attr_whole(step);
     a[3] = dtype;
     return staxi_build_in(g, STAX_OP_ARANGE, NULL, 0, a, NULL, 0, NULL, 0);
 }
@@ -13566,10 +13741,11 @@ STAXDEF stax_value(stax_masked_fill)(stax_value x, stax_value mask, stax_value v
 static stax_value staxi_build_reduce(stax_op op, stax_value x, stax_axes axes, bool keepdims,
                                      bool as, stax_dtype dtype) {
     int64_t list[STAX_MAX_RANK];
-    staxi_attr a[3];
+    staxi_attr a[4];
     a[0] = staxi_attr_axes(&axes, list);
     a[1] = staxi_attr_bool(keepdims);
     a[2] = as ? staxi_attr_dtype(dtype) : staxi_attr_none();
+    a[3] = staxi_attr_none();
     return staxi_build1(op, x, a);
 }
 
@@ -13591,22 +13767,44 @@ STAXI_BUILD_REDUCE(any, ANY)
 STAXI_BUILD_REDUCE(logsumexp, LOGSUMEXP)
 #undef STAXI_BUILD_REDUCE
 
+static stax_value staxi_build_compensated(stax_op op, stax_value x, stax_axes axes, bool keepdims) {
+    int64_t list[STAX_MAX_RANK];
+    staxi_attr a[4];
+    a[0] = staxi_attr_axes(&axes, list);
+    a[1] = staxi_attr_bool(keepdims);
+    a[2] = staxi_attr_none();
+    a[3] = staxi_attr_bool(true);
+    return staxi_build1(op, x, a);
+}
+
+STAXDEF stax_value(stax_sum_compensated)(stax_value x, stax_axes axes, bool keepdims) {
+    return staxi_build_compensated(STAX_OP_SUM, x, axes, keepdims);
+}
+STAXDEF stax_value(stax_mean_compensated)(stax_value x, stax_axes axes, bool keepdims) {
+    return staxi_build_compensated(STAX_OP_MEAN, x, axes, keepdims);
+}
+
 static stax_value staxi_build_variance(stax_op op, stax_value x, stax_axes axes, double correction,
-                                       bool keepdims) {
+                                       bool keepdims, stax_value *results, int n_results) {
     int64_t list[STAX_MAX_RANK];
     staxi_attr a[3];
     a[0] = staxi_attr_axes(&axes, list);
     a[1] = staxi_attr_float(correction);
     a[2] = staxi_attr_bool(keepdims);
-    return staxi_build1(op, x, a);
+    return staxi_build_in(NULL, op, &x, 1, a, NULL, 0, results, n_results);
 }
 
 STAXDEF stax_value(stax_var)(stax_value x, stax_axes axes, double correction, bool keepdims) {
-    return staxi_build_variance(STAX_OP_VAR, x, axes, correction, keepdims);
+    return staxi_build_variance(STAX_OP_VAR, x, axes, correction, keepdims, NULL, 0);
 }
 
 STAXDEF stax_value(stax_std)(stax_value x, stax_axes axes, double correction, bool keepdims) {
-    return staxi_build_variance(STAX_OP_STD, x, axes, correction, keepdims);
+    return staxi_build_variance(STAX_OP_STD, x, axes, correction, keepdims, NULL, 0);
+}
+
+STAXDEF stax_value(stax_welford)(stax_value x, stax_axes axes, double correction, bool keepdims,
+                                 stax_value *results) {
+    return staxi_build_variance(STAX_OP_WELFORD, x, axes, correction, keepdims, results, 2);
 }
 
 STAXDEF stax_value(stax_norm)(stax_value x, double ord, stax_axes axes, bool keepdims) {
@@ -14116,26 +14314,29 @@ STAXDEF stax_value(stax_scan)(const stax_value *init, int carry, const stax_valu
                           results, n_results);
 }
 
-/* ---- ops of later versions: the op table refuses them ---------------------------------------- */
-
-static stax_value staxi_build_later(stax_op op, stax_value x, stax_value *results, int n) {
-    return staxi_build_in(NULL, op, &x, 1, NULL, NULL, 0, results, n);
+STAXDEF stax_value(stax_reduce)(const stax_value *xs, int n, stax_axes axes, const double *init,
+                                int n_init, bool keepdims, stax_graph *step, stax_graph *combine,
+                                stax_value *results) {
+    int64_t list[STAX_MAX_RANK], words[2 * (STAXI_MAX_STATES + 1)];
+    stax_graph *regions[2];
+    staxi_attr a[3];
+    if (!init || n_init < 0) n_init = 0;
+    if (n_init > STAXI_MAX_STATES) n_init = STAXI_MAX_STATES + 1; /* refused as too many */
+    for (int k = 0; k < n_init; k++) {
+        const staxi_type *param = step ? staxi_region_param(step, k) : NULL;
+        staxi_attr number = param && !staxi_is_float((stax_dtype)param->dtype)
+                                ? staxi_attr_whole(init[k])
+                                : staxi_attr_float(init[k]);
+        staxi_number_pack(&number, words + 2 * k);
+    }
+    a[0] = staxi_attr_axes(&axes, list);
+    a[1] = staxi_attr_numbers(words, n_init);
+    a[2] = staxi_attr_bool(keepdims);
+    regions[0] = step;
+    regions[1] = combine;
+    return staxi_build_in(staxi_outer_of(step), STAX_OP_REDUCE, xs, xs ? n : 0, a, regions, 2,
+                          results, n_init);
 }
-
-static stax_value staxi_first_of(const stax_value *xs, int n) {
-    return xs && n > 0 ? xs[0] : stax_none();
-}
-
-/* clang-format off */
-#define STAXI_LATER(name, ID, params, first) STAXDEF stax_value (stax_##name) params { return staxi_build_later(STAX_OP_##ID, first, NULL, 0); }
-#define STAXI_UNUSED(x) ((void)(x))
-STAXDEF stax_value (stax_reduce)(const stax_value *xs, int n, stax_axes axes, const double *init, int n_init, stax_graph *step, stax_graph *combine, stax_value *results) {
-    (void)axes; (void)init; (void)step; (void)combine;
-    return staxi_build_later(STAX_OP_REDUCE, staxi_first_of(xs, n), results, n_init);
-}
-#undef STAXI_LATER
-#undef STAXI_UNUSED
-/* clang-format on */
 
 /* ======================================================================================= >>text
    TEXT  the printer and the parser of the text form.
@@ -14331,6 +14532,16 @@ static void staxi_put_attr(staxi_text *t, const stax_graph *g, const staxi_attr 
             for (int k = 0; k < a->n; k += 2) {
                 staxi_put(t, k ? ", " : "[");
                 staxi_put_sizes(t, g, a->list + k, 2);
+            }
+            staxi_putc(t, ']');
+            break;
+        case STAXI_ATTR_NUMBERS:
+            staxi_putc(t, '[');
+            for (int k = 0; k < a->n; k++) {
+                staxi_attr number = staxi_number_at(a, k);
+                l = staxi_literal_of(&number);
+                if (k) staxi_put(t, ", ");
+                staxi_put_literal(t, &l);
             }
             staxi_putc(t, ']');
             break;
@@ -15170,6 +15381,31 @@ static bool staxi_want_pairs(staxi_parser *p, staxi_attr *out) {
     return staxi_want_mark(p, "]");
 }
 
+/* "[0.0, -inf]", or one number */
+static bool staxi_parse_numbers(staxi_parser *p, staxi_attr *out) {
+    bool bracket = staxi_take(p, "[");
+    int n = 0;
+    if (bracket) staxi_skip_lines(p);
+    while (!bracket || !staxi_at_mark(p, "]")) {
+        staxi_literal l;
+        staxi_attr number;
+        if (!staxi_grow(p->a, (void **)&p->list, &p->cap_list, 2 * (size_t)n + 2, sizeof *p->list))
+            return staxi_parse_no_memory(p);
+        if (!staxi_at_number(p)) return staxi_expected(p, "a number");
+        if (!staxi_want_literal(p, &l)) return false;
+        number = staxi_attr_of_literal(&l);
+        staxi_number_pack(&number, p->list + 2 * n++);
+        if (!bracket) break;
+        staxi_skip_lines(p);
+        if (!staxi_take_comma(p)) break;
+        staxi_skip_lines(p);
+    }
+    *out = staxi_attr_numbers(
+        (const int64_t *)staxi_graph_copy(p->g, p->list, 2 * (size_t)n * sizeof *p->list, 8), n);
+    if (!out->list) return staxi_parse_no_memory(p);
+    return !bracket || staxi_want_mark(p, "]");
+}
+
 /* "[1, n-1, none]" behind its bracket */
 static bool staxi_want_list(staxi_parser *p, staxi_attr *out) {
     int n = 0;
@@ -15217,9 +15453,7 @@ static bool staxi_want_attr_value(staxi_parser *p, staxi_attr *out) {
     }
     if (staxi_at_literal_attr(p)) {
         if (!staxi_want_literal(p, &l)) return false;
-        *out = l.kind == STAXI_ATTR_FLOAT ? staxi_attr_float(l.real)
-                                          : staxi_attr_make((staxi_attr_kind)l.kind, l.integer);
-        out->n = l.above;
+        *out = staxi_attr_of_literal(&l);
         return true;
     }
     if (!staxi_want_size(p, &size)) return false;
@@ -15249,6 +15483,7 @@ static bool staxi_parse_body(staxi_parser *p);
 static const char *staxi_block_names(stax_op op) {
     return op == STAX_OP_COND                                              ? "then else"
            : op == STAX_OP_WHILE                                           ? "test body"
+           : op == STAX_OP_REDUCE                                          ? "step combine"
            : op == STAX_OP_LOOP || op == STAX_OP_MAP || op == STAX_OP_SCAN ? "body"
                                                                            : NULL;
 }
@@ -15263,11 +15498,42 @@ static int staxi_word_index(const char *words, const char *name, size_t n) {
     return -1;
 }
 
+/* The dtype of a state: that of `step`, or of its number beside the operands. */
+static stax_dtype staxi_state_dtype(const staxi_parser *p, const staxi_statement *s, int k) {
+    const stax_graph *outer = p->g->outer;
+    staxi_attr number = staxi_number_at(&s->attrs[1], k);
+    stax_dtype dtype = STAX_DTYPE_NONE, x;
+    if (s->blocks[0] && staxi_region_param(s->blocks[0], k))
+        return (stax_dtype)staxi_region_param(s->blocks[0], k)->dtype;
+    for (int i = 0; i < s->n_operands; i++) {
+        const staxi_type *t = &outer->values[s->operands[i]].type;
+        if (t->weak) continue;
+        x = (stax_dtype)t->dtype;
+        dtype = dtype == STAX_DTYPE_NONE ? x : staxi_promote(dtype, x);
+    }
+    if (number.kind == STAXI_ATTR_FLOAT && !staxi_is_float(dtype)) return STAX_F32;
+    if (number.kind == STAXI_ATTR_INT && (dtype == STAX_DTYPE_NONE || dtype == STAX_BOOL))
+        return STAX_I64;
+    return dtype == STAX_DTYPE_NONE ? STAX_BOOL : dtype;
+}
+
+/* What step and combine get: states (combine twice as many), elements of the operands. */
+static staxi_type staxi_monoid_param(const staxi_parser *p, const staxi_statement *s, int k) {
+    bool combine = strcmp(staxi_region_name(p->g), "combine") == 0;
+    int n_states = s->attrs[1].kind == STAXI_ATTR_NUMBERS ? s->attrs[1].n : 0, x = k - n_states;
+    if (k < n_states || (combine && x < n_states))
+        return staxi_type_scalar(staxi_state_dtype(p, s, k < n_states ? k : x));
+    if (combine || x >= s->n_operands) x = s->n_operands - 1;
+    return staxi_type_scalar(x < 0 ? STAX_F32
+                                   : (stax_dtype)p->g->outer->values[s->operands[x]].type.dtype);
+}
+
 /* The type of parameter k of a block: what the op passes to it. */
 static staxi_type staxi_block_param(const staxi_parser *p, const staxi_statement *s, int k) {
     bool each = s->op == STAX_OP_MAP || s->op == STAX_OP_SCAN;
     staxi_type type = staxi_type_scalar(STAX_I64); /* the counter of a loop */
     if (s->op == STAX_OP_LOOP && k == 0) return type;
+    if (s->op == STAX_OP_REDUCE) return staxi_monoid_param(p, s, k);
     if (s->op != STAX_OP_COND && k < s->n_operands) type = p->g->outer->values[s->operands[k]].type;
     if (each && k < s->n_operands && k >= staxi_carried(s->op, s->attrs))
         return staxi_entry_type(&type);
@@ -15325,6 +15591,7 @@ static bool staxi_parse_block(staxi_parser *p, staxi_statement *s) {
 static bool staxi_parse_attr(staxi_parser *p, staxi_statement *s) {
     staxi_token name = p->t;
     staxi_attr value;
+    staxi_schema schema;
     const char *known = staxi_op_info(s->op)->attrs;
     bool has_order = staxi_op_info(s->op)->cls == STAXI_CLASS_REDUCE ||
                      staxi_op_info(s->op)->cls == STAXI_CLASS_CONTRACT;
@@ -15332,7 +15599,11 @@ static bool staxi_parse_attr(staxi_parser *p, staxi_statement *s) {
     staxi_next(p);
     if (!staxi_want_mark(p, "=")) return false;
     staxi_skip_lines(p);
-    if (!staxi_want_attr_value(p, &value)) return false;
+    slot = staxi_schema_find(s->op, name.s, name.n);
+    if (slot >= 0 && staxi_schema_at(s->op, slot, &schema) && schema.kind == STAXI_IS_NUMBERS
+            ? !staxi_parse_numbers(p, &value)
+            : !staxi_want_attr_value(p, &value))
+        return false;
     if (has_order && staxi_token_is(&name, "order")) {
         if (s->order || value.kind != STAXI_ATTR_TEXT)
             return staxi_parse_fail(p, STAX_E_ARGUMENT, &name,
@@ -15340,7 +15611,6 @@ static bool staxi_parse_attr(staxi_parser *p, staxi_statement *s) {
         s->order = value.text;
         return true;
     }
-    slot = staxi_schema_find(s->op, name.s, name.n);
     if (slot < 0)
         return staxi_parse_fail(p, STAX_E_NAME, &name,
                                 STAXI_SAY("%s has no attribute %N: expected %s"),
@@ -17390,6 +17660,140 @@ static uint32_t staxi_x_reduce(staxi_expander *e, stax_op op, uint32_t v, uint32
     return r;
 }
 
+/* reduce over a monoid; the first result. */
+static uint32_t staxi_x_reduce_by(staxi_expander *e, const uint32_t *sources, uint32_t n,
+                                  const staxi_attr *attrs, stax_graph *const *regions,
+                                  const char *order) {
+    uint32_t r = staxi_node_add(e->to, STAX_OP_REDUCE, sources, n, attrs, regions, 2, e->place);
+    staxi_node *node = r ? &e->to->nodes[e->to->values[r].node] : NULL;
+    if (!node) return 0;
+    node->origin = e->origin;
+    node->order = order ? staxi_graph_text(e->to, order) : NULL;
+    return !order || node->order ? r : staxi_no_graph_memory(e->to, e->place);
+}
+
+/* ---- monoids of composites: step and combine take their parameters and give new states ---- */
+
+typedef struct staxi_monoid {
+    int n_states;
+    double init[3];
+    void (*step)(staxi_expander *e, const uint32_t *in, uint32_t *out);
+    void (*combine)(staxi_expander *e, const uint32_t *in, uint32_t *out);
+} staxi_monoid;
+
+/* t = a + b and what it lost, exactly (Knuth, The Art of Computer Programming 2, 4.2.2) */
+static uint32_t staxi_x_two_sum(staxi_expander *e, uint32_t a, uint32_t b, uint32_t *lost) {
+    uint32_t t = staxi_x_op2(e, STAX_OP_ADD, a, b), from_b = staxi_x_op2(e, STAX_OP_SUB, t, a);
+    uint32_t from_a = staxi_x_op2(e, STAX_OP_SUB, t, from_b);
+    *lost = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_SUB, a, from_a),
+                        staxi_x_op2(e, STAX_OP_SUB, b, from_b));
+    return t;
+}
+
+/* (sum, lost) and an element */
+static void staxi_compensated_step(staxi_expander *e, const uint32_t *in, uint32_t *out) {
+    uint32_t lost;
+    out[0] = staxi_x_two_sum(e, in[0], in[2], &lost);
+    out[1] = staxi_x_op2(e, STAX_OP_ADD, in[1], lost);
+}
+
+static void staxi_compensated_combine(staxi_expander *e, const uint32_t *in, uint32_t *out) {
+    uint32_t lost;
+    out[0] = staxi_x_two_sum(e, in[0], in[2], &lost);
+    out[1] = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_ADD, in[1], in[3]), lost);
+}
+
+/* (count, mean, m2) and an element: Welford, Technometrics 4 (1962) */
+static void staxi_welford_step(staxi_expander *e, const uint32_t *in, uint32_t *out) {
+    uint32_t d = staxi_x_op2(e, STAX_OP_SUB, in[3], in[1]);
+    out[0] = staxi_x_plus(e, in[0], 1.0);
+    out[1] = staxi_x_op2(e, STAX_OP_ADD, in[1], staxi_x_op2(e, STAX_OP_DIV, d, out[0]));
+    d = staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_op2(e, STAX_OP_SUB, in[3], out[1]));
+    out[2] = staxi_x_op2(e, STAX_OP_ADD, in[2], d);
+}
+
+/* w = n2 / max(n1 + n2, 1), d = mean2 - mean1;  mean1 + d*w,  (m2_1 + m2_2) + d*(d*(n1*w)): Chan,
+   Golub and LeVeque, COMPSTAT 1982. A count of 0 on either side gives the other side's bits. */
+static void staxi_welford_combine(staxi_expander *e, const uint32_t *in, uint32_t *out) {
+    uint32_t d = staxi_x_op2(e, STAX_OP_SUB, in[4], in[1]), w, q;
+    out[0] = staxi_x_op2(e, STAX_OP_ADD, in[0], in[3]);
+    if (!out[0]) return;
+    w = staxi_x_with(e, STAX_OP_MAXIMUM, out[0], staxi_x_number(e, 1.0, staxi_x_dtype(e, out[0])));
+    w = staxi_x_op2(e, STAX_OP_DIV, in[3], w);
+    out[1] = staxi_x_op2(e, STAX_OP_ADD, in[1], staxi_x_op2(e, STAX_OP_MUL, d, w));
+    q = staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_op2(e, STAX_OP_MUL, in[0], w));
+    q = staxi_x_op2(e, STAX_OP_MUL, d, q);
+    out[2] = staxi_x_op2(e, STAX_OP_ADD, staxi_x_op2(e, STAX_OP_ADD, in[2], in[5]), q);
+}
+
+/* lost = -0 says that there was no element */
+static const staxi_monoid staxi_compensated = {
+    2, {-0.0, -0.0, 0.0}, staxi_compensated_step, staxi_compensated_combine};
+static const staxi_monoid staxi_welford = {
+    3, {0.0, 0.0, 0.0}, staxi_welford_step, staxi_welford_combine};
+
+/* One region with n parameters of a dtype; NULL when it fails. */
+static stax_graph *staxi_x_monoid_region(staxi_expander *e, const char *name, stax_dtype dtype,
+                                         int n, int n_states,
+                                         void (*make)(staxi_expander *, const uint32_t *,
+                                                      uint32_t *)) {
+    uint32_t in[2 * 3], out[3] = {0, 0, 0};
+    staxi_expander inner = *e;
+    staxi_type t = staxi_type_scalar(dtype);
+    inner.to = stax_region(e->to, name);
+    if (!inner.to) return NULL;
+    for (int k = 0; k < n; k++) {
+        in[k] = staxi_input_add(inner.to, STAXI_INPUT, NULL, &t, 0, e->place);
+        if (!in[k]) return NULL;
+    }
+    make(&inner, in, out);
+    for (int k = 0; k < n_states; k++)
+        if (!out[k] || !staxi_output_push(inner.to, NULL, out[k], e->place)) return NULL;
+    return inner.to;
+}
+
+/* The reduction of v over the axes of a mask, all states in v's dtype; the first result. */
+static uint32_t staxi_x_fold(staxi_expander *e, const staxi_monoid *m, uint32_t v, uint32_t mask,
+                             const char *order) {
+    int64_t axes[STAX_MAX_RANK], words[2 * 3];
+    stax_graph *regions[2];
+    staxi_attr attrs[3];
+    int n = 0;
+    if (!v) return 0;
+    regions[0] = staxi_x_monoid_region(e, "step", staxi_x_dtype(e, v), m->n_states + 1, m->n_states,
+                                       m->step);
+    regions[1] = staxi_x_monoid_region(e, "combine", staxi_x_dtype(e, v), 2 * m->n_states,
+                                       m->n_states, m->combine);
+    if (!regions[0] || !regions[1]) return 0;
+    for (int d = 0; d < staxi_x_type(e, v)->rank; d++)
+        if (mask >> d & 1) axes[n++] = d;
+    for (int k = 0; k < m->n_states; k++) {
+        staxi_attr number = staxi_attr_float(m->init[k]);
+        staxi_number_pack(&number, words + 2 * k);
+    }
+    attrs[0] = staxi_attr_list(axes, n);
+    attrs[1] = staxi_attr_numbers(words, m->n_states);
+    attrs[2] = staxi_attr_bool(false);
+    return staxi_x_reduce_by(e, &v, 1, attrs, regions, order);
+}
+
+/* s + lost, but s where nothing was lost (also where s is -0; -0 - -0 = 0 is the sum of nothing)
+   and where it is not finite: what an infinity lost is NaN. */
+static uint32_t staxi_x_compensated_sum(staxi_expander *e, uint32_t v, uint32_t mask,
+                                        const char *order) {
+    uint32_t s = staxi_x_fold(e, &staxi_compensated, v, mask, order), lost = s ? s + 1 : 0, r;
+    r = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op2(e, STAX_OP_EQ, lost, staxi_x_zeros_like(e, lost)),
+                    staxi_x_op2(e, STAX_OP_SUB, s, lost), staxi_x_op2(e, STAX_OP_ADD, s, lost));
+    return staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, s), r, s);
+}
+
+/* A sum of floats, compensated if asked for. */
+static uint32_t staxi_x_sum_of(staxi_expander *e, uint32_t v, uint32_t mask, const char *order,
+                               bool compensated) {
+    return compensated ? staxi_x_compensated_sum(e, v, mask, order)
+                       : staxi_x_reduce(e, STAX_OP_SUM, v, mask, order);
+}
+
 /* The same reduced value for every element of `model`. */
 static uint32_t staxi_x_spread(staxi_expander *e, uint32_t reduced, uint32_t model, uint32_t mask) {
     staxi_type t, kept;
@@ -17457,15 +17861,16 @@ static uint32_t staxi_x_count(staxi_expander *e, uint32_t v, uint32_t mask, doub
 }
 
 /* sum / count: one division */
-static uint32_t staxi_x_mean(staxi_expander *e, uint32_t v, uint32_t mask, const char *order) {
+static uint32_t staxi_x_mean(staxi_expander *e, uint32_t v, uint32_t mask, const char *order,
+                             bool compensated) {
     uint32_t n = v ? staxi_x_count(e, v, mask, 0.0, staxi_x_dtype(e, v)) : 0;
-    return staxi_x_with(e, STAX_OP_DIV, staxi_x_reduce(e, STAX_OP_SUM, v, mask, order), n);
+    return staxi_x_with(e, STAX_OP_DIV, staxi_x_sum_of(e, v, mask, order, compensated), n);
 }
 
 /* x - mean(x) */
 static uint32_t staxi_x_centred(staxi_expander *e, uint32_t x, uint32_t mask, const char *order) {
     return staxi_x_op2(e, STAX_OP_SUB, x,
-                       staxi_x_spread(e, staxi_x_mean(e, x, mask, order), x, mask));
+                       staxi_x_spread(e, staxi_x_mean(e, x, mask, order, false), x, mask));
 }
 
 /* The operand of a reduction in the node's dtype, as it is computed in: to the dtype first, then
@@ -17502,10 +17907,18 @@ static bool staxi_expand_reduce(staxi_expander *e, const staxi_node *n, uint32_t
     return staxi_x_reduced(e, n, staxi_x_reduce(e, op, v, mask, n->order), results);
 }
 
+static bool staxi_expand_sum(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank), v;
+    stax_dtype dtype = staxi_old_dtype(e, n);
+    if (n->attrs[3].i == 0 || !staxi_is_float(dtype)) return staxi_expand_reduce(e, n, results);
+    v = staxi_x_compensated_sum(e, staxi_x_operand(e, n, 0, dtype), mask, n->order);
+    return staxi_x_reduced(e, n, v, results);
+}
+
 static bool staxi_expand_mean(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     uint32_t x = staxi_x_reduce_operand(e, n, staxi_old_dtype(e, n));
     uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
-    return staxi_x_reduced(e, n, staxi_x_mean(e, x, mask, n->order), results);
+    return staxi_x_reduced(e, n, staxi_x_mean(e, x, mask, n->order, n->attrs[3].i != 0), results);
 }
 
 /* sum((x - mean(x))^2) / maximum(count - correction, 0); std is its square root */
@@ -17519,6 +17932,20 @@ static bool staxi_expand_variance(staxi_expander *e, const staxi_node *n, uint32
                      staxi_x_count(e, x, mask, n->attrs[1].f, staxi_x_dtype(e, x)));
     if (n->op == STAX_OP_STD) v = staxi_x_op1(e, STAX_OP_SQRT, v);
     return staxi_x_reduced(e, n, v, results);
+}
+
+/* The mean of nothing is NaN, as that of `mean`; the variance is divided as that of `var`. */
+static bool staxi_expand_welford(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    uint32_t x = staxi_x_reduce_operand(e, n, staxi_old_dtype(e, n));
+    uint32_t mask = staxi_reduce_mask(n, e->from->values[n->sources[0]].type.rank);
+    uint32_t count = staxi_x_fold(e, &staxi_welford, x, mask, n->order), mean;
+    if (!count) return false;
+    mean = staxi_x_op3(e, STAX_OP_WHERE,
+                       staxi_x_op2(e, STAX_OP_EQ, count, staxi_x_zeros_like(e, count)),
+                       staxi_x_op2(e, STAX_OP_DIV, count, count), count + 1);
+    count = staxi_x_with(e, STAX_OP_DIV, count + 2,
+                         staxi_x_count(e, x, mask, n->attrs[1].f, staxi_x_dtype(e, x)));
+    return staxi_x_reduced(e, n, mean, results) && staxi_x_reduced(e, n, count, results + 1);
 }
 
 /* The largest over the axes of a mask; 0 where the axes are known to be empty. */
@@ -17642,7 +18069,7 @@ static uint32_t staxi_x_inverse_root(staxi_expander *e, uint32_t v, double eps) 
 /* d * (1 / sqrt(sum(d*d) / count + eps)) */
 static uint32_t staxi_x_normalised(staxi_expander *e, uint32_t d, uint32_t mask, double eps,
                                    const char *order) {
-    uint32_t v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, order);
+    uint32_t v = staxi_x_mean(e, staxi_x_op2(e, STAX_OP_MUL, d, d), mask, order, false);
     v = staxi_x_inverse_root(e, v, eps);
     return staxi_x_op2(e, STAX_OP_MUL, d, staxi_x_spread(e, v, d, mask));
 }
@@ -18242,7 +18669,7 @@ static bool staxi_x_loss(staxi_expander *e, const staxi_node *n, uint32_t v, uin
     const char *reduction = n->attrs[staxi_schema_count((stax_op)n->op) - 1].text;
     if (!v) return false;
     uint32_t all = (1u << staxi_x_type(e, v)->rank) - 1;
-    if (strcmp(reduction, "mean") == 0) v = staxi_x_mean(e, v, all, NULL);
+    if (strcmp(reduction, "mean") == 0) v = staxi_x_mean(e, v, all, NULL, false);
     if (strcmp(reduction, "sum") == 0) v = staxi_x_reduce(e, STAX_OP_SUM, v, all, NULL);
     return staxi_x_finish(e, n, v, results);
 }
@@ -19353,31 +19780,49 @@ static bool staxi_expand_assign(staxi_expander *e, const staxi_node *n, uint32_t
 
 static bool staxi_expand_graph(staxi_expander *e);
 
+/* A region of the new graph. Its captures stay captures, or, where there is a list of the values
+   that are `passed`, become parameters behind its own. NULL when it fails. */
+static stax_graph *staxi_expand_region(staxi_expander *e, const stax_graph *from,
+                                       const uint32_t *passed, uint32_t n_passed) {
+    staxi_expander inner;
+    memset(&inner, 0, sizeof inner);
+    inner.from = from;
+    inner.to = stax_region(e->to, from->name);
+    inner.place = e->place;
+    inner.own = e->own;
+    if (!inner.to) return NULL;
+    inner.map = (uint32_t *)staxi_arena_push(&e->to->root->arena,
+                                             (from->n_values + 1) * sizeof *inner.map, 4);
+    if (!inner.map) return staxi_no_graph_memory(e->to, e->place), (stax_graph *)NULL;
+    for (size_t i = 0; i < from->n_inputs; i++) { /* captures come from here */
+        const staxi_input *in = &from->inputs[i];
+        staxi_type t = staxi_x_translate(e, &from->values[in->value].type);
+        uint32_t outer = in->kind == STAXI_CAPTURE ? e->map[in->outer] : 0;
+        if (outer && passed) continue;
+        inner.map[in->value] =
+            staxi_input_add(inner.to, (staxi_input_kind)in->kind, in->name, &t, outer, e->place);
+        if (!inner.map[in->value]) return NULL;
+    }
+    for (uint32_t k = 0; k < n_passed; k++) {
+        const staxi_value_info *v = &e->from->values[passed[k]];
+        staxi_type t = staxi_x_translate(e, &v->type);
+        uint32_t param = staxi_input_add(inner.to, STAXI_INPUT, v->name, &t, 0, e->place);
+        if (!param) return NULL;
+        for (size_t i = 0; i < from->n_inputs; i++)
+            if (from->inputs[i].kind == STAXI_CAPTURE && from->inputs[i].outer == passed[k])
+                inner.map[from->inputs[i].value] = param;
+    }
+    return staxi_expand_graph(&inner) ? inner.to : NULL;
+}
+
 static bool staxi_expand_region_op(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     stax_graph *regions[2] = {NULL, NULL};
     uint32_t first, *sources = (uint32_t *)staxi_arena_push(
                         &e->to->root->arena, (n->n_sources + 1) * sizeof *sources, 4);
     if (!sources) return staxi_no_graph_memory(e->to, e->place);
     for (uint32_t k = 0; k < n->n_regions && k < 2; k++) {
-        staxi_expander inner;
-        memset(&inner, 0, sizeof inner);
-        inner.from = n->regions[k];
-        inner.to = regions[k] = stax_region(e->to, n->regions[k]->name);
-        inner.place = e->place;
-        inner.own = e->own;
-        if (!inner.to) return false;
-        inner.map = (uint32_t *)staxi_arena_push(&e->to->root->arena,
-                                                 (inner.from->n_values + 1) * sizeof *inner.map, 4);
-        if (!inner.map) return staxi_no_graph_memory(e->to, e->place);
-        for (size_t i = 0; i < inner.from->n_inputs; i++) { /* captures come from here */
-            const staxi_input *in = &inner.from->inputs[i];
-            staxi_type t = staxi_x_translate(e, &inner.from->values[in->value].type);
-            uint32_t outer = in->kind == STAXI_CAPTURE ? e->map[in->outer] : 0;
-            inner.map[in->value] = staxi_input_add(inner.to, (staxi_input_kind)in->kind, in->name,
-                                                   &t, outer, e->place);
-            if (!inner.map[in->value]) return false;
-        }
-        if (!staxi_expand_graph(&inner)) return false;
+        regions[k] = staxi_expand_region(e, n->regions[k], NULL, 0);
+        if (!regions[k]) return false;
     }
     for (uint32_t k = 0; k < n->n_sources; k++) {
         stax_dtype dtype = staxi_old_source_dtype(e, n, k);
@@ -19393,6 +19838,54 @@ static bool staxi_expand_region_op(staxi_expander *e, const staxi_node *n, uint3
     first = staxi_node_add(e->to, (stax_op)n->op, sources, n->n_sources, n->attrs, regions,
                            n->n_regions, e->place);
     for (uint32_t k = 0; first && k < n->n_results; k++) results[k] = first + k;
+    return first != 0;
+}
+
+/* What the regions capture becomes operands: each value once. */
+static uint32_t staxi_monoid_captures(const staxi_node *n, uint32_t *out) {
+    uint32_t count = 0, k;
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        for (size_t i = 0; i < n->regions[r]->n_inputs; i++) {
+            const staxi_input *in = &n->regions[r]->inputs[i];
+            if (in->kind != STAXI_CAPTURE) continue;
+            for (k = 0; k < count && out[k] != in->outer; k++) continue;
+            if (k == count) out[count++] = in->outer;
+        }
+    return count;
+}
+
+/* reduce: captures become operands, the others are broadcast. */
+static bool staxi_expand_monoid(staxi_expander *e, const staxi_node *n, uint32_t *results) {
+    int n_states = n->attrs[1].n,
+        n_x = (int)n->n_sources - staxi_monoid_passed(n->regions[1], n_states);
+    size_t room = n->n_sources + n->regions[0]->n_inputs + n->regions[1]->n_inputs + 1;
+    uint32_t *sources = (uint32_t *)staxi_arena_push(&e->to->root->arena, room * 2 * 4, 4),
+             *passed = sources ? sources + room : NULL, n_passed, first;
+    staxi_type shape = staxi_x_translate(e, &e->from->values[n->sources[0]].type);
+    staxi_attr attrs[3];
+    stax_graph *regions[2];
+    if (!sources) return staxi_no_graph_memory(e->to, e->place);
+    n_passed = staxi_monoid_captures(n, passed);
+    for (int k = 0; k < 2; k++) {
+        regions[k] = staxi_expand_region(e, n->regions[k], passed, n_passed);
+        if (!regions[k]) return false;
+    }
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        const staxi_type *param = staxi_region_param(n->regions[0], n_states + (int)k);
+        sources[k] = staxi_x_stored(e, n, k, (stax_dtype)param->dtype);
+        if ((int)k < n_x) sources[k] = staxi_x_expand(e, sources[k], &shape);
+        if (!sources[k]) return false;
+    }
+    for (uint32_t k = 0; k < n_passed; k++) sources[n->n_sources + k] = e->map[passed[k]];
+    attrs[0] = n->attrs[0];
+    attrs[1] = n->attrs[1];
+    attrs[2] = staxi_attr_bool(false);
+    first = staxi_x_reduce_by(e, sources, n->n_sources + n_passed, attrs, regions, n->order);
+    for (uint32_t k = 0; first && k < n->n_results; k++) {
+        shape = staxi_x_translate(e, &e->from->values[n->first_value + k].type);
+        results[k] = staxi_x_reshape(e, first + k, &shape);
+        if (!results[k]) return false;
+    }
     return first != 0;
 }
 
@@ -19495,7 +19988,8 @@ static const uint8_t *staxi_own_ops(staxi_expander *e, const char *names) {
         size_t n = strcspn(at, ", ");
         stax_op op = staxi_op_find(at, n);
         if (n > 0 && (op == STAX_OP_NONE || staxi_op_info(op)->cls == STAXI_CLASS_REGION ||
-                      staxi_op_info(op)->cls == STAXI_CLASS_SOURCE || staxi_is_assign((int)op))) {
+                      staxi_op_info(op)->cls == STAXI_CLASS_SOURCE || op == STAX_OP_REDUCE ||
+                      staxi_is_assign((int)op))) {
             staxi_graph_fail(e->to, STAX_E_NAME, 0,
                              STAXI_SAY("own: %s \"%N\": expected names of ops as `staxc ops` lists "
                                        "them, but for inputs, assign and those that have regions"),
@@ -20767,24 +21261,30 @@ static bool staxi_eval_custom(staxi_frame *f, const staxi_node *n, staxi_datum *
     return s == STAX_OK || staxi_frame_fail(f, s);
 }
 
-static bool staxi_eval_elementwise(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
-    const staxi_datum *x = staxi_source(f, n, n->n_sources - 1);
-    const void *in[STAXI_MAX_OPERANDS];
-    const staxi_scalar_fn *fn = n->op == STAX_OP_CAST ? staxi_cast_find(x->dtype, r->dtype)
-                                                      : staxi_scalar_find((stax_op)n->op, x->dtype);
-    for (uint32_t k = 0; k < n->n_sources; k++) in[k] = staxi_source(f, n, k)->data;
-    if (n->op == STAX_OP_BITCAST || (n->op == STAX_OP_CAST && x->dtype == r->dtype)) {
-        memcpy(r->data, x->data, staxi_datum_bytes(r));
+/* An elementwise op on `count` elements of each operand. */
+static bool staxi_eval_scalars(staxi_frame *f, const staxi_node *n, stax_dtype from, stax_dtype to,
+                               void *out, const void *const *in, int64_t count) {
+    const staxi_scalar_fn *fn =
+        n->op == STAX_OP_CAST ? staxi_cast_find(from, to) : staxi_scalar_find((stax_op)n->op, from);
+    if (n->op == STAX_OP_BITCAST || (n->op == STAX_OP_CAST && from == to)) {
+        memcpy(out, in[0], (size_t)count * staxi_dtype_bytes(to));
         return true;
     }
-    if (n->op == STAX_OP_CUSTOM) return staxi_eval_custom(f, n, r);
     if (!fn || fn->arity != (int)n->n_sources) {
         staxi_putf(f->why, "%s has no meaning for %s", staxi_op_name((stax_op)n->op),
-                   staxi_dtype_name(x->dtype));
+                   staxi_dtype_name(from));
         return staxi_frame_fail(f, STAX_E_INTERNAL);
     }
-    fn->loop(fn, r->data, in, r->n);
+    fn->loop(fn, out, in, count);
     return true;
+}
+
+static bool staxi_eval_elementwise(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const void *in[STAXI_MAX_OPERANDS];
+    if (n->op == STAX_OP_CUSTOM) return staxi_eval_custom(f, n, r);
+    for (uint32_t k = 0; k < n->n_sources; k++) in[k] = staxi_source(f, n, k)->data;
+    return staxi_eval_scalars(f, n, staxi_source(f, n, n->n_sources - 1)->dtype, r->dtype, r->data,
+                              in, r->n);
 }
 
 /* Views: the source with other strides and another first element. */
@@ -21007,28 +21507,48 @@ static void staxi_settle_nan(staxi_datum *r) {
     }
 }
 
-static bool staxi_eval_reduce(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
-    const staxi_datum *x = staxi_source(f, n, 0);
+/* The runs of a reduction of x; kept gets the strides of the kept axes. */
+static bool staxi_fold_runs(const staxi_frame *f, const staxi_node *n, const staxi_datum *x,
+                            staxi_fold *fold, int64_t *kept) {
+    int64_t row[STAX_MAX_RANK];
     staxi_runs runs;
-    staxi_fold fold;
-    int64_t row[STAX_MAX_RANK], kept[STAX_MAX_RANK], at[STAX_MAX_RANK], first = 0;
-    size_t scratch = 0;
     int n_kept = 0;
-    if (!staxi_basis_reduce(f->g, n, &runs)) return staxi_frame_fail(f, STAX_E_INTERNAL);
-    memset(&fold, 0, sizeof fold);
+    if (!staxi_basis_reduce(f->g, n, &runs)) return false;
+    memset(fold, 0, sizeof *fold);
     staxi_row_strides(x->dims, x->rank, row);
     for (int k = 0; k < runs.n_runs; k++) {
-        fold.runs[k].n = 1;
+        fold->runs[k].n = 1;
         for (int i = 0; i < runs.n_axes[k]; i++) {
             int d = runs.axes[k][i];
-            staxi_run_add(&fold.runs[k], x->dims[d], row[d], row[d]);
+            staxi_run_add(&fold->runs[k], x->dims[d], row[d], row[d]);
         }
     }
-    if (runs.n_runs == 0) fold.runs[0].n = 1;
-    fold.n_runs = runs.n_runs ? runs.n_runs : 1;
+    if (runs.n_runs == 0) fold->runs[0].n = 1;
+    fold->n_runs = runs.n_runs ? runs.n_runs : 1;
     for (int d = 0; d < x->rank; d++) {
         if (!runs.reduced[d]) kept[n_kept++] = row[d];
     }
+    return true;
+}
+
+/* Steps `at` to the next result: where its first element is. */
+static int64_t staxi_next_kept(const staxi_datum *r, const int64_t *kept, int64_t *at,
+                               int64_t first) {
+    for (int d = r->rank - 1; d >= 0; d--) {
+        first += kept[d];
+        if (++at[d] < r->dims[d]) break;
+        first -= kept[d] * r->dims[d];
+        at[d] = 0;
+    }
+    return first;
+}
+
+static bool staxi_eval_reduce(staxi_frame *f, const staxi_node *n, staxi_datum *r) {
+    const staxi_datum *x = staxi_source(f, n, 0);
+    staxi_fold fold;
+    int64_t kept[STAX_MAX_RANK], at[STAX_MAX_RANK], first = 0;
+    size_t scratch = 0;
+    if (!staxi_fold_runs(f, n, x, &fold, kept)) return staxi_frame_fail(f, STAX_E_INTERNAL);
     for (int k = 0; k < fold.n_runs && r->n; k++) {
         if (fold.runs[k].n == 0 && !staxi_op_folds_nothing((stax_op)n->op)) {
             staxi_put_place(f->why, f->g, n->place);
@@ -21046,16 +21566,267 @@ static bool staxi_eval_reduce(staxi_frame *f, const staxi_node *n, staxi_datum *
             staxi_frame_fail(f, STAX_E_INTERNAL);
             break;
         }
-        for (int d = r->rank - 1; d >= 0; d--) {
-            first += kept[d];
-            if (++at[d] < r->dims[d]) break;
-            first -= kept[d] * r->dims[d];
-            at[d] = 0;
-        }
+        first = staxi_next_kept(r, kept, at, first);
     }
     staxi_free(f->a, fold.scratch, scratch);
     staxi_settle_nan(r);
     return f->status == STAX_OK;
+}
+
+/* ---- reduce over a monoid: the sum rule, with tuples for numbers ---- */
+
+enum { STAXI_MOST_LANES = 64 };
+
+/* Lanes of tuples, state by state; n elements have come. A set of one lane is a tuple. */
+typedef struct staxi_tuples {
+    char s[STAXI_MAX_STATES][STAXI_MOST_LANES * 8];
+    int64_t n;
+} staxi_tuples;
+
+typedef struct staxi_monoid_eval {
+    staxi_frame *f;
+    const staxi_node *n;
+    int n_states, n_x, n_passed, lanes;
+    size_t width[STAXI_MAX_STATES]; /* bytes of each state                                      */
+    const staxi_fold *fold;
+    char *values[2];       /* by region: room for the lanes of each of its values               */
+    char *passed;          /* operands that are passed on, one for every lane                   */
+    const void **in;       /* parameters of a region                                            */
+    const char **x;        /* where the operands are                                            */
+    char *scratch;         /* a block of 8-byte elements for each of them                       */
+    staxi_tuples *rooms;   /* for each run: a block, and the levels of blocks above it          */
+    staxi_tuples identity; /* in every lane                                                     */
+} staxi_monoid_eval;
+
+static int staxi_monoid_lanes(const stax_graph *step, int n_states) {
+    for (int k = 0; k < n_states; k++)
+        if (staxi_region_param(step, k)->dtype == STAX_F64) return STAXI_MOST_LANES / 2;
+    return STAXI_MOST_LANES;
+}
+
+static void *staxi_monoid_value(const staxi_monoid_eval *m, int region, uint32_t v) {
+    return m->values[region] + (size_t)v * STAXI_MOST_LANES * 8;
+}
+
+/* The constants of a region, for every lane. */
+static void staxi_monoid_constants(const staxi_monoid_eval *m, int region) {
+    const stax_graph *g = m->n->regions[region];
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        size_t bytes = staxi_dtype_bytes((stax_dtype)g->values[n->first_value].type.dtype);
+        char *to = (char *)staxi_monoid_value(m, region, n->first_value);
+        for (int i = 0; n->op == STAX_OP_CONST && i < STAXI_MOST_LANES; i++)
+            memcpy(to + (size_t)i * bytes, n->data, bytes);
+    }
+}
+
+/* Runs a region on `count` lanes of its parameters m->in; `to` gets the states from lane `at` on.
+ */
+static bool staxi_monoid_run(const staxi_monoid_eval *m, int region, staxi_tuples *to, int at,
+                             int count) {
+    const stax_graph *g = m->n->regions[region];
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        const void *in[STAXI_MAX_OPERANDS];
+        stax_dtype from = STAX_DTYPE_NONE;
+        if (n->op == STAX_OP_CONST) continue;
+        if (n->op == STAX_OP_INPUT) { /* all of them are parameters */
+            memcpy(staxi_monoid_value(m, region, n->first_value), m->in[n->attrs[0].i],
+                   (size_t)count *
+                       staxi_dtype_bytes((stax_dtype)g->values[n->first_value].type.dtype));
+            continue;
+        }
+        for (uint32_t i = 0; i < n->n_sources; i++) {
+            in[i] = staxi_monoid_value(m, region, n->sources[i]);
+            from = (stax_dtype)g->values[n->sources[i]].type.dtype;
+        }
+        if (!staxi_eval_scalars(m->f, n, from, (stax_dtype)g->values[n->first_value].type.dtype,
+                                staxi_monoid_value(m, region, n->first_value), in, count))
+            return false;
+    }
+    for (int k = 0; k < m->n_states; k++) {
+        staxi_datum d; /* a parameter may have come through: a state is computed */
+        memset(&d, 0, sizeof d);
+        d.dtype = (stax_dtype)staxi_region_result(g, (size_t)k)->dtype;
+        d.data = to->s[k] + (size_t)at * m->width[k];
+        d.n = count;
+        memcpy(d.data, staxi_monoid_value(m, region, g->outputs[k].value),
+               (size_t)count * m->width[k]);
+        staxi_settle_nan(&d);
+    }
+    return true;
+}
+
+/* Lanes i, i + 1, ... of a become those of a and lanes j, ... of b, combined. */
+static bool staxi_tuples_combine(const staxi_monoid_eval *m, staxi_tuples *a, int i,
+                                 const staxi_tuples *b, int j, int count) {
+    for (int k = 0; k < m->n_states; k++) {
+        m->in[k] = a->s[k] + (size_t)i * m->width[k];
+        m->in[m->n_states + k] = b->s[k] + (size_t)j * m->width[k];
+    }
+    for (int k = 0; k < m->n_passed; k++)
+        m->in[2 * m->n_states + k] = m->passed + (size_t)k * STAXI_MOST_LANES * 8;
+    return staxi_monoid_run(m, 1, a, i, count);
+}
+
+/* One tuple, lane 0 of t, into the next lane. */
+static bool staxi_tuples_put(const staxi_monoid_eval *m, staxi_tuples *a, const staxi_tuples *t) {
+    int lane = (int)(a->n++ % m->lanes);
+    if (a->n > m->lanes) return staxi_tuples_combine(m, a, lane, t, 0, 1);
+    for (int k = 0; k < m->n_states; k++)
+        memcpy(a->s[k] + (size_t)lane * m->width[k], t->s[k], m->width[k]);
+    return true;
+}
+
+/* The lanes that have anything become lane 0. */
+static bool staxi_tuples_halve(const staxi_monoid_eval *m, staxi_tuples *a) {
+    int used = a->n < m->lanes ? (int)a->n : m->lanes;
+    for (int w = m->lanes / 2; w > 0; w /= 2)
+        if (used > w && !staxi_tuples_combine(m, a, 0, a, w, used - w < w ? used - w : w))
+            return false;
+    return true;
+}
+
+static bool staxi_monoid_fold(const staxi_monoid_eval *m, int run, int64_t first,
+                              staxi_tuples **out);
+
+/* Elements k .. k + n - 1 of a run as one block. */
+static bool staxi_monoid_block(const staxi_monoid_eval *m, int run, int64_t first, int64_t k,
+                               int64_t n, staxi_tuples *block) {
+    const staxi_run *r = &m->fold->runs[run];
+    staxi_tuples *element;
+    block->n = 0;
+    if (run > 0) {
+        for (int64_t i = 0; i < n; i++)
+            if (!staxi_monoid_fold(m, run - 1, first + staxi_run_offset(r, 0, k + i), &element) ||
+                !staxi_tuples_put(m, block, element))
+                return false;
+        return staxi_tuples_halve(m, block);
+    }
+    memcpy(block, &m->identity, sizeof *block);
+    for (int i = 0; i < m->n_x; i++) {
+        const staxi_datum *x = staxi_source(m->f, m->n, (uint32_t)i);
+        m->x[i] = (const char *)staxi_run_block(r, 0, staxi_at(x, first), k, n,
+                                                m->scratch + (size_t)i * STAXI_BLOCK * 8,
+                                                staxi_dtype_bytes(x->dtype));
+    }
+    for (int64_t at = 0; at < n; at += m->lanes) {
+        for (int i = 0; i < m->n_states; i++) m->in[i] = block->s[i];
+        for (int i = 0; i < m->n_x; i++)
+            m->in[m->n_states + i] =
+                m->x[i] +
+                (size_t)at * staxi_dtype_bytes(staxi_source(m->f, m->n, (uint32_t)i)->dtype);
+        for (int i = 0; i < m->n_passed; i++)
+            m->in[m->n_states + m->n_x + i] = m->passed + (size_t)i * STAXI_MOST_LANES * 8;
+        if (!staxi_monoid_run(m, 0, block, 0, n - at < m->lanes ? (int)(n - at) : m->lanes))
+            return false;
+    }
+    block->n = n;
+    return staxi_tuples_halve(m, block);
+}
+
+/* A run that is not empty, from element `first` of the operands on; *out is its tuple. */
+static bool staxi_monoid_fold(const staxi_monoid_eval *m, int run, int64_t first,
+                              staxi_tuples **out) {
+    int64_t n = m->fold->runs[run].n;
+    staxi_tuples *block = m->rooms + run * (STAXI_LEVELS + 1), *level = block + 1;
+    int top = 0, j;
+    for (j = 0; j < STAXI_LEVELS; j++) level[j].n = 0;
+    for (int64_t k = 0; k < n; k += STAXI_BLOCK) {
+        if (!staxi_monoid_block(m, run, first, k, n - k < STAXI_BLOCK ? n - k : STAXI_BLOCK, block))
+            return false;
+        if (n <= STAXI_BLOCK) {
+            *out = block;
+            return true;
+        }
+        if (!staxi_tuples_put(m, &level[0], block)) return false;
+        for (j = 0; level[j].n == STAXI_BLOCK && j + 1 < STAXI_LEVELS; j++) {
+            if (!staxi_tuples_halve(m, &level[j]) || !staxi_tuples_put(m, &level[j + 1], &level[j]))
+                return false;
+            level[j].n = 0;
+            if (j + 1 > top) top = j + 1;
+        }
+    }
+    for (j = 0; j < top; j++)
+        if (level[j].n &&
+            (!staxi_tuples_halve(m, &level[j]) || !staxi_tuples_put(m, &level[j + 1], &level[j])))
+            return false;
+    *out = &level[top];
+    return staxi_tuples_halve(m, *out);
+}
+
+static void staxi_monoid_begin(staxi_monoid_eval *m) {
+    for (int k = 0; k < m->n_states; k++) {
+        staxi_attr number = staxi_number_at(&m->n->attrs[1], k);
+        staxi_literal init = staxi_literal_of(&number);
+        m->width[k] = staxi_dtype_bytes((stax_dtype)staxi_region_param(m->n->regions[0], k)->dtype);
+        for (size_t i = 0; i < STAXI_MOST_LANES; i++)
+            (void)staxi_literal_store(&init,
+                                      (stax_dtype)staxi_region_param(m->n->regions[0], k)->dtype,
+                                      m->identity.s[k] + i * m->width[k]);
+    }
+    for (int k = 0; k < m->n_passed; k++) {
+        const staxi_datum *x = staxi_source(m->f, m->n, (uint32_t)(m->n_x + k));
+        size_t bytes = staxi_dtype_bytes(x->dtype);
+        for (size_t i = 0; i < STAXI_MOST_LANES; i++)
+            memcpy(m->passed + (size_t)k * STAXI_MOST_LANES * 8 + i * bytes, x->data, bytes);
+    }
+    staxi_monoid_constants(m, 0);
+    staxi_monoid_constants(m, 1);
+}
+
+/* Room for all of it in one piece; the bytes of it, 0 without memory. */
+static size_t staxi_monoid_room(staxi_monoid_eval *m, int n_runs) {
+    const size_t lane = STAXI_MOST_LANES * 8, n_in = (size_t)(2 * m->n_states) + m->n->n_sources;
+    size_t rooms = (size_t)n_runs * (STAXI_LEVELS + 1) * sizeof(staxi_tuples),
+           blocks = (size_t)m->n_x * STAXI_BLOCK * 8, bytes;
+    size_t sizes[2];
+    for (int k = 0; k < 2; k++) sizes[k] = m->n->regions[k]->n_values * lane;
+    bytes = rooms + blocks + sizes[0] + sizes[1] + (size_t)m->n_passed * lane +
+            (n_in + (size_t)m->n_x) * sizeof(void *);
+    char *at = (char *)staxi_alloc(m->f->a, bytes);
+    if (!at) return 0;
+    m->rooms = (staxi_tuples *)(void *)at;
+    m->scratch = at + rooms;
+    m->values[0] = m->scratch + blocks;
+    m->values[1] = m->values[0] + sizes[0];
+    m->passed = m->values[1] + sizes[1];
+    m->in = (const void **)(void *)(m->passed + (size_t)m->n_passed * lane);
+    m->x = (const char **)(void *)(m->in + n_in);
+    return bytes;
+}
+
+static bool staxi_eval_monoid(staxi_frame *f, const staxi_node *n, staxi_datum *results) {
+    const staxi_datum *x = staxi_source(f, n, 0), *r = results;
+    int64_t kept[STAX_MAX_RANK], at[STAX_MAX_RANK], first = 0;
+    staxi_monoid_eval m;
+    staxi_fold fold;
+    staxi_tuples *tuple;
+    bool ok = true, empty = false;
+    memset(&m, 0, sizeof m);
+    m.f = f;
+    m.n = n;
+    m.n_states = n->n_results;
+    m.n_passed = staxi_monoid_passed(n->regions[1], m.n_states);
+    m.n_x = (int)n->n_sources - m.n_passed;
+    m.lanes = staxi_monoid_lanes(n->regions[0], m.n_states);
+    m.fold = &fold;
+    if (!staxi_fold_runs(f, n, x, &fold, kept)) return staxi_frame_fail(f, STAX_E_INTERNAL);
+    size_t bytes = staxi_monoid_room(&m, fold.n_runs);
+    if (!bytes) return staxi_frame_fail(f, STAX_E_MEMORY);
+    staxi_monoid_begin(&m);
+    for (int k = 0; k < fold.n_runs; k++) empty = empty || fold.runs[k].n == 0;
+    memset(at, 0, sizeof at);
+    for (int64_t i = 0; ok && i < r->n; i++) {
+        tuple = &m.identity;
+        ok = empty || staxi_monoid_fold(&m, fold.n_runs - 1, first, &tuple);
+        for (int k = 0; ok && k < m.n_states; k++)
+            memcpy(staxi_at(&results[k], i), tuple->s[k], m.width[k]);
+        first = staxi_next_kept(r, kept, at, first);
+    }
+    for (int k = 0; k < m.n_states; k++) staxi_settle_nan(&results[k]);
+    staxi_free(f->a, m.rooms, bytes);
+    return ok;
 }
 
 /* x[A, N, B], line by line */
@@ -21374,7 +22145,8 @@ static bool staxi_eval_basis(staxi_frame *f, const staxi_node *n, staxi_datum *r
         case STAXI_CLASS_CALL:
             return staxi_eval_custom(f, n, r);
         case STAXI_CLASS_REDUCE:
-            return staxi_eval_reduce(f, n, r);
+            return n->op == STAX_OP_REDUCE ? staxi_eval_monoid(f, n, r)
+                                           : staxi_eval_reduce(f, n, r);
         case STAXI_CLASS_CONTRACT:
             return staxi_eval_dot(f, n, r);
         case STAXI_CLASS_RANDOM:
@@ -23372,8 +24144,7 @@ static uint64_t staxi_attr_hash(uint64_t h, const staxi_attr *a) {
     h = staxi_hash_u64(h, (uint64_t)a->kind << 32 | (uint32_t)a->n);
     h = staxi_hash_u64(staxi_hash_u64(h, (uint64_t)a->i), bits);
     if (a->kind == STAXI_ATTR_TEXT) h = staxi_hash_bytes(h, a->text, strlen(a->text));
-    for (int k = 0; a->kind == STAXI_ATTR_LIST && k < a->n; k++)
-        h = staxi_hash_u64(h, (uint64_t)a->list[k]);
+    for (size_t k = 0; k < staxi_attr_words(a); k++) h = staxi_hash_u64(h, (uint64_t)a->list[k]);
     return h;
 }
 
@@ -23382,8 +24153,8 @@ static bool staxi_attr_same(const staxi_attr *a, const staxi_attr *b) {
         memcmp(&a->f, &b->f, sizeof a->f) != 0)
         return false;
     if (a->kind == STAXI_ATTR_TEXT) return strcmp(a->text, b->text) == 0;
-    return a->kind != STAXI_ATTR_LIST || a->n <= 0 ||
-           memcmp(a->list, b->list, (size_t)a->n * sizeof *a->list) == 0;
+    return staxi_attr_words(a) == 0 ||
+           memcmp(a->list, b->list, staxi_attr_words(a) * sizeof *a->list) == 0;
 }
 
 /* Bytes of a constant that count: floats by their bits, so -0.0 is not 0.0 and each NaN is
@@ -23676,10 +24447,12 @@ static bool staxi_rw_attrs(staxi_rewriter *r, const staxi_node *n, const staxi_a
         if (a->kind == STAXI_ATTR_INT && !a->n) a->i = staxi_rw_handle(r, a->i);
         if (a->kind == STAXI_ATTR_TEXT && !(a->text = staxi_graph_text(r->to, a->text)))
             return staxi_rw_no_memory(r);
-        if (a->kind != STAXI_ATTR_LIST || a->n <= 0) continue;
-        int64_t *list = (int64_t *)staxi_graph_copy(r->to, a->list, (size_t)a->n * sizeof *list, 8);
+        if (staxi_attr_words(a) == 0) continue;
+        int64_t *list =
+            (int64_t *)staxi_graph_copy(r->to, a->list, staxi_attr_words(a) * sizeof *list, 8);
         if (!list) return staxi_rw_no_memory(r);
-        for (int i = 0; i < a->n; i++) list[i] = staxi_rw_handle(r, list[i]);
+        for (int i = 0; a->kind == STAXI_ATTR_LIST && i < a->n; i++)
+            list[i] = staxi_rw_handle(r, list[i]);
         a->list = list;
     }
     *out = attrs;
@@ -24312,7 +25085,8 @@ typedef enum staxi_expr_kind {
     STAXI_EX_LOAD,   /* ref = buffer, ix = index                                           */
     STAXI_EX_OP,     /* op over args (a cast too); CUSTOM: ref = its text                  */
     STAXI_EX_SELECT, /* ix[0] != 0 ? args[0] : args[1]; only the chosen arm is evaluated   */
-    STAXI_EX_CANON   /* NaN becomes the quiet NaN                                          */
+    STAXI_EX_CANON,  /* NaN becomes the quiet NaN                                          */
+    STAXI_EX_STATE   /* of a monoid: what stage `ref` holds; bits = 1: of the tuple on the right */
 } staxi_expr_kind;
 
 typedef struct staxi_expr_node {
@@ -24354,6 +25128,7 @@ typedef enum staxi_combine {
     STAXI_COMBINE_ARGMIN,
     STAXI_COMBINE_FMA,
     STAXI_COMBINE_LOGADD, /* scans only */
+    STAXI_COMBINE_MONOID, /* expr[0] of each stage is the step, expr[1] the combination */
     STAXI_COMBINE_COUNT
 } staxi_combine;
 
@@ -24378,6 +25153,9 @@ typedef struct staxi_stage {
     staxi_ix store[STAX_MAX_RANK]; /* index into that buffer, over the domain axes         */
     /* CHECK: expr[0] must lie in [-limit, limit) */
     staxi_ix limit;
+    uint32_t lead;          /* MONOID: one stage a state, this is the first of them        */
+    uint8_t n_states;       /* of the first one; the others follow it                      */
+    uint64_t init;          /* MONOID: bits                                                */
     bool exclusive;         /* SCAN                                                        */
     bool descending, where; /* SORT: from the largest on; the result is indices            */
     staxi_loop_axis source; /* SORT: of the unsorted line                                  */
@@ -24584,6 +25362,17 @@ static staxi_expr staxi_ex_op(staxi_stages *p, stax_op op, int dtype, const stax
         if (!args[i]) return 0;
         n.args[i] = args[i];
     }
+    return staxi_ex_intern(p, &n);
+}
+
+static staxi_expr staxi_ex_state(staxi_stages *p, uint32_t stage, int right) {
+    staxi_expr_node n;
+    memset(&n, 0, sizeof n);
+    n.kind = STAXI_EX_STATE;
+    n.dtype = p->stages[stage].dtype;
+    n.computed = staxi_dtype_is_float(n.dtype);
+    n.ref = stage;
+    n.bits = (uint64_t)right;
     return staxi_ex_intern(p, &n);
 }
 
@@ -24955,21 +25744,52 @@ static staxi_expr staxi_lower_custom(staxi_stages *p, stax_op op, int dtype, con
     return staxi_ex_intern(p, &n);
 }
 
+static staxi_expr staxi_lower_scalars(staxi_stages *p, const staxi_node *n, int dtype,
+                                      staxi_expr *args) {
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        if (!args[k]) return 0;
+        if (n->op == STAX_OP_BITCAST || n->op == STAX_OP_COPYSIGN)
+            args[k] = staxi_ex_canon(p, args[k]);
+    }
+    if (n->op == STAX_OP_CAST && p->exprs[args[0]].dtype == dtype) return args[0];
+    if (n->op == STAX_OP_CUSTOM)
+        return staxi_lower_custom(p, STAX_OP_CUSTOM, dtype, n->attrs[0].text, args,
+                                  (int)n->n_sources);
+    return staxi_ex_op(p, (stax_op)n->op, dtype, args, (int)n->n_sources);
+}
+
 static staxi_expr staxi_lower_elementwise(staxi_stages *p, uint32_t value, const staxi_node *n,
                                           const staxi_ix *ix) {
     staxi_expr args[STAXI_MAX_OPERANDS] = {0};
     for (uint32_t k = 0; k < n->n_sources; k++) {
         args[k] = staxi_lower(p, n->sources[k], ix);
         if (!args[k]) return 0;
-        if (n->op == STAX_OP_BITCAST || n->op == STAX_OP_COPYSIGN)
-            args[k] = staxi_ex_canon(p, args[k]);
     }
-    if (n->op == STAX_OP_CAST && p->exprs[args[0]].dtype == staxi_type_of(p, value)->dtype)
-        return args[0];
-    if (n->op == STAX_OP_CUSTOM)
-        return staxi_lower_custom(p, STAX_OP_CUSTOM, staxi_type_of(p, value)->dtype,
-                                  n->attrs[0].text, args, (int)n->n_sources);
-    return staxi_ex_op(p, (stax_op)n->op, staxi_type_of(p, value)->dtype, args, (int)n->n_sources);
+    return staxi_lower_scalars(p, n, staxi_type_of(p, value)->dtype, args);
+}
+
+/* A region of a monoid: its results for these parameters. */
+static bool staxi_lower_region(staxi_stages *p, const stax_graph *g, const staxi_expr *params,
+                               staxi_expr *results) {
+    staxi_expr *values =
+        (staxi_expr *)staxi_arena_push(&p->arena, (g->n_values + 1) * sizeof *values, 4);
+    if (!values) return false;
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        int dtype = g->values[n->first_value].type.dtype;
+        staxi_expr args[STAXI_MAX_OPERANDS] = {0}, *v = &values[n->first_value];
+        for (uint32_t i = 0; i < n->n_sources; i++) args[i] = values[n->sources[i]];
+        if (n->op == STAX_OP_INPUT)
+            *v = params[n->attrs[0].i];
+        else if (n->op == STAX_OP_CONST)
+            *v = staxi_ex_const(p, dtype,
+                                staxi_load_bits(n->data, staxi_dtype_bytes((stax_dtype)dtype)));
+        else
+            *v = staxi_lower_scalars(p, n, dtype, args);
+        if (!*v) return false;
+    }
+    for (size_t k = 0; k < g->n_outputs; k++) results[k] = values[g->outputs[k].value];
+    return true;
 }
 
 /* The indices of a stage's value -> those of its domain axes (axes of literal extent 1 dropped). */
@@ -25263,6 +26083,14 @@ static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r,
     }
 }
 
+/* Does step or combine of a monoid get this operand as it is, and is it computed? Then it is
+   computed before. */
+static bool staxi_is_passed(const staxi_stages *p, const staxi_node *n, uint32_t k) {
+    return n->op == STAX_OP_REDUCE &&
+           (int)k >= (int)n->n_sources - staxi_monoid_passed(n->regions[1], n->n_results) &&
+           staxi_class_of((stax_op)staxi_producer(p, n->sources[k])->op) != STAXI_CLASS_SOURCE;
+}
+
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
@@ -25275,6 +26103,8 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
         bool contract = sc == STAXI_CLASS_CONTRACT;
         if (contract && r->cost[s] > 0)
             r->hard[staxi_below_views(p, r, s)] = 1;
+        else if (staxi_is_passed(p, n, k))
+            r->hard[s] = 1;
         else if (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k))
             r->hard[s] = 1;
         if (r->hard[s] || r->soft[s]) continue;
@@ -25401,19 +26231,13 @@ static staxi_combine staxi_combine_of(stax_op op) {
     }
 }
 
-static uint32_t staxi_stage_reduce(staxi_stages *p, uint32_t value) {
-    const staxi_node *n = staxi_producer(p, value);
-    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_REDUCE, value);
-    if (!s) return 0;
-    uint32_t id = (uint32_t)p->n_stages - 1, src = n->sources[0];
-    staxi_ix ix[STAX_MAX_RANK], at[STAX_MAX_RANK];
+/* The axes of a reduction: its domain, then its runs. at gets the index of the operands. */
+static void staxi_stage_runs(staxi_stages *p, staxi_stage *s, const staxi_node *n, staxi_ix *at) {
+    uint32_t src = n->sources[0];
+    staxi_ix ix[STAX_MAX_RANK];
     staxi_runs runs;
-    staxi_stage_domain(p, s, value, ix);
+    staxi_stage_domain(p, s, s->value, ix);
     staxi_basis_reduce(p->graph, n, &runs);
-    s->combine = (uint8_t)staxi_combine_of((stax_op)n->op);
-    s->order = (uint8_t)(staxi_dtype_is_float(s->dtype) && s->combine <= STAXI_COMBINE_PROD
-                             ? STAXI_ORDER_LANES
-                             : STAXI_ORDER_FREE);
     for (int d = 0; d < staxi_type_of(p, src)->rank; d++) at[d] = staxi_ix_const(&p->ix, 0);
     for (int d = 0, k = 0; d < staxi_type_of(p, src)->rank; d++)
         if (!runs.reduced[d]) at[d] = ix[k++];
@@ -25426,9 +26250,90 @@ static uint32_t staxi_stage_reduce(staxi_stages *p, uint32_t value) {
             a->var = at[runs.axes[r][k]] = staxi_new_var(p, a->extent);
         }
     }
-    staxi_expr e = staxi_lower(p, src, at);
+}
+
+static uint32_t staxi_stage_reduce(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_REDUCE, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1;
+    staxi_ix at[STAX_MAX_RANK];
+    staxi_stage_runs(p, s, n, at);
+    s->combine = (uint8_t)staxi_combine_of((stax_op)n->op);
+    s->order = (uint8_t)(staxi_dtype_is_float(s->dtype) && s->combine <= STAXI_COMBINE_PROD
+                             ? STAXI_ORDER_LANES
+                             : STAXI_ORDER_FREE);
+    staxi_expr e = staxi_lower(p, n->sources[0], at);
     p->stages[id].expr[0] = e;
     return e ? id : 0;
+}
+
+/* step and combine of the stages of a monoid, from `lead` on, for the elements at an index. */
+static bool staxi_stage_monoid_regions(staxi_stages *p, const staxi_node *n, uint32_t lead,
+                                       const staxi_ix *at) {
+    int n_states = n->n_results, passed = staxi_monoid_passed(n->regions[1], n_states);
+    size_t room = (size_t)(2 * n_states) + n->n_sources;
+    staxi_expr *params = (staxi_expr *)staxi_arena_push(&p->arena, 2 * room * sizeof *params, 4),
+               *pair = params ? params + room : NULL, results[2][STAXI_MAX_STATES];
+    if (!params) return false;
+    for (int k = 0; k < n_states; k++) {
+        params[k] = pair[k] = staxi_ex_state(p, lead + (uint32_t)k, 0);
+        pair[n_states + k] = staxi_ex_state(p, lead + (uint32_t)k, 1);
+    }
+    for (int k = 0; k < (int)n->n_sources; k++) {
+        int from_end = k - ((int)n->n_sources - passed);
+        params[n_states + k] = staxi_lower(p, n->sources[k], at);
+        if (!params[n_states + k]) return false;
+        if (from_end >= 0) pair[2 * n_states + from_end] = params[n_states + k];
+    }
+    if (!staxi_lower_region(p, n->regions[0], params, results[0]) ||
+        !staxi_lower_region(p, n->regions[1], pair, results[1]))
+        return false;
+    for (int k = 0; k < n_states; k++)
+        for (int r = 0; r < 2; r++) p->stages[lead + (uint32_t)k].expr[r] = results[r][k];
+    return true;
+}
+
+/* One stage a state, all made with the first: they share their axes, and their kernel. */
+static uint32_t staxi_stage_monoid(staxi_stages *p, uint32_t value) {
+    const staxi_node *n = staxi_producer(p, value);
+    uint32_t lead = (uint32_t)p->n_stages;
+    staxi_ix at[STAX_MAX_RANK];
+    if (p->stage_of[value]) return p->stage_of[value];
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        staxi_attr number = staxi_number_at(&n->attrs[1], (int)k);
+        staxi_literal init = staxi_literal_of(&number);
+        staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_REDUCE, n->first_value + k);
+        uint8_t bits[8] = {0};
+        if (!s) return 0;
+        if (k == 0) {
+            staxi_stage_runs(p, s, n, at);
+        } else {
+            const staxi_stage *first = &p->stages[lead];
+            memcpy(s->axes, first->axes, sizeof s->axes);
+            memcpy(s->run_axes, first->run_axes, sizeof s->run_axes);
+            memcpy(s->store, first->store, sizeof s->store);
+            s->n_domain = first->n_domain;
+            s->n_reduce = first->n_reduce;
+            s->n_runs = first->n_runs;
+        }
+        s->combine = STAXI_COMBINE_MONOID;
+        s->order = STAXI_ORDER_LANES;
+        s->lead = lead;
+        s->op_name = staxi_written_op_name(n);
+        (void)staxi_literal_store(&init, (stax_dtype)s->dtype, bits);
+        s->init = staxi_load_bits(bits, staxi_dtype_bytes((stax_dtype)s->dtype));
+        p->stage_of[n->first_value + k] = lead + k;
+    }
+    p->stages[lead].n_states = n->n_results;
+    return staxi_stage_monoid_regions(p, n, lead, at) ? p->stage_of[value] : 0;
+}
+
+/* max, min, argmax and argmin of nothing have no value. */
+static bool staxi_needs_element(const staxi_stage *s) {
+    return s->kind == STAXI_STAGE_REDUCE &&
+           (s->combine == STAXI_COMBINE_MAX || s->combine == STAXI_COMBINE_MIN ||
+            s->combine == STAXI_COMBINE_ARGMAX || s->combine == STAXI_COMBINE_ARGMIN);
 }
 
 static uint32_t staxi_stage_contract(staxi_stages *p, uint32_t value) {
@@ -25747,7 +26652,8 @@ static bool staxi_stage_write(staxi_stages *p, uint32_t i) {
     if (p->choice[w->value] & STAXI_WRITE_COPY) {
         copy = w->copy = staxi_stage_copy(p, w->data);
         if (!copy) return false;
-    } else if (!w->before && s && !p->stages[s].buffer && !apart && !p->stages[s].fence) {
+    } else if (!w->before && s && !p->stages[s].buffer && !apart && !p->stages[s].fence &&
+               !p->stages[s].lead) {
         p->stages[s].buffer = b;
         p->stages[s].soft = false;
         w->stage = s;
@@ -25930,7 +26836,9 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
         if (!r.uses[v]) continue;
         if (!staxi_stage_check(p, v)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
         uint32_t s = 0;
-        if (class_ == STAXI_CLASS_REDUCE)
+        if (n->op == STAX_OP_REDUCE)
+            s = staxi_stage_monoid(p, v);
+        else if (class_ == STAXI_CLASS_REDUCE)
             s = staxi_stage_reduce(p, v);
         else if (class_ == STAXI_CLASS_CONTRACT)
             s = staxi_stage_contract(p, v);
@@ -26101,9 +27009,10 @@ static bool staxi_schedule_read(staxi_schedule *s) {
         w.stage = k;
         s->first_use[k] = (uint32_t)s->n_uses;
         s->first_load[k] = (uint32_t)s->n_loads;
-        if (!staxi_walk_expr(&w, p->stages[k].expr[0]) ||
-            !staxi_walk_expr(&w, p->stages[k].expr[1]))
-            return false;
+        if (!staxi_walk_expr(&w, p->stages[k].expr[0])) return false;
+        int32_t step = s->cost[k];
+        if (!staxi_walk_expr(&w, p->stages[k].expr[1])) return false;
+        if (p->stages[k].lead) s->cost[k] = step; /* few are combined */
     }
     s->first_use[p->n_stages] = (uint32_t)s->n_uses;
     s->first_load[p->n_stages] = (uint32_t)s->n_loads;
@@ -26151,6 +27060,12 @@ static double staxi_domain_guess(staxi_stages *p, const staxi_stage *s, int n_ax
     return n;
 }
 
+/* The stage behind k and, where k is the first one of a monoid, behind its other states: what they
+   read counts as read by k. */
+static uint32_t staxi_behind(const staxi_stages *p, uint32_t k) {
+    return k + (p->stages[k].n_states ? p->stages[k].n_states : 1u);
+}
+
 /* A reduction runs along its rows when the innermost reduced axis is the contiguous one; else
    across its columns, for which the contiguous kept axis is moved to the end of the domain. */
 static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
@@ -26161,6 +27076,11 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
                  : st->kind == STAXI_STAGE_CALL    ? STAXI_MODE_CALL
                  : st->kind == STAXI_STAGE_SCATTER ? STAXI_MODE_SCATTER
                                                    : STAXI_MODE_ROW;
+    if (st->lead && st->lead != k) { /* with the first stage of its monoid */
+        s->mode[k] = s->mode[st->lead];
+        memcpy(st->axes, p->stages[st->lead].axes, sizeof st->axes);
+        return;
+    }
     if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
         st->kind == STAXI_STAGE_SORT)
         return;
@@ -26172,7 +27092,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     for (int pass = 0; pass < 2; pass++) { /* USEs and LOADs */
         const staxi_ref *refs = pass ? s->loads : s->uses;
         ends[0] = pass ? s->first_load[k] : s->first_use[k];
-        ends[1] = pass ? s->first_load[k + 1] : s->first_use[k + 1];
+        ends[1] = pass ? s->first_load[staxi_behind(p, k)] : s->first_use[staxi_behind(p, k)];
         for (uint32_t r = ends[0]; r < ends[1]; r++) {
             int64_t in = staxi_expr_stride(p, refs[r].expr, inner);
             if (in == 1) row += 1;
@@ -26258,7 +27178,9 @@ static bool staxi_orders_of_write(staxi_schedule *s, uint32_t i) {
    0 it reads, 1 it reads what is overwritten, 2 writes follow each other. */
 static uint32_t staxi_blocked_by(const staxi_schedule *s, uint32_t stage, const uint8_t *placed,
                                  int *kind) {
-    for (uint32_t u = s->first_use[stage]; u < s->first_use[stage + 1]; u++)
+    uint32_t lead = s->p->stages[stage].lead;
+    if (lead && lead != stage && !placed[lead]) return *kind = 0, lead;
+    for (uint32_t u = s->first_use[stage]; u < s->first_use[staxi_behind(s->p, stage)]; u++)
         if (!placed[s->uses[u].ref]) return *kind = 0, s->uses[u].ref;
     for (size_t o = 0; staxi_stage_writes_state(s->p, stage) && o < s->n_orders; o++)
         if (s->orders[o].after == stage && !placed[s->orders[o].before])
@@ -26523,6 +27445,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
                     *shared += n;
                 }
         }
+    if (*shared > 0 && (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE)))
+        return "the states of a monoid have their loop for themselves";
     return *shared > 0 ? NULL : "they share no data";
 }
 
@@ -26566,6 +27490,13 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k, uint8_t *seen) {
                                   ? (uint32_t)s->n_kernels - STAXI_FUSION_WINDOW
                                   : 1;
     double best_shared = 0, shared;
+    uint32_t lead = s->p->stages[k].lead;
+    if (lead && lead != k) { /* with the first stage of its monoid */
+        s->p->stages[k].kernel = s->p->stages[lead].kernel;
+        s->kernels[s->p->stages[k].kernel].n_members++;
+        s->kernels[s->p->stages[k].kernel].cost += s->cost[k];
+        return true;
+    }
     for (uint32_t K = from; K < s->n_kernels; K++) {
         const char *why = staxi_cannot_join(s, k, K, &shared, seen);
         if (!why && shared > best_shared) {
@@ -26630,6 +27561,10 @@ static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     int outer = K->n_outer;
     size_t at = 0;
     if (staxi_is_line(&p->stages[K->first_stage]) && k != K->first_stage) return true;
+    if (st->lead && st->lead != k) {
+        st->segment = p->stages[st->lead].segment;
+        return true;
+    }
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
@@ -26639,7 +27574,7 @@ static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     }
     bool reduce = staxi_has_inner(st);
     bool special = st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN ||
-                   staxi_is_line(st);
+                   st->lead || staxi_is_line(st);
     while (at < K->n_segments && (special || !staxi_segment_fits(s, &K->segments[at], k, outer)))
         at++;
     st->segment = (uint32_t)at;
@@ -27445,6 +28380,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
      ACC    a reduction over its loops: the only node that knows an `order`. Its children are ACCUM
             (one result each) and STOREs done for every element on the way; `after` runs when the
             results are known
+     STATE  one more state of the monoid of the ACCUM before it: the first one's step works on all
      LET    a value of this level, kept in a register: ref is the stage
      EVAL   a value computed here, so that the selects behind it share it
      STORE  expression to buffer;   CHECK  an expression must lie in [-limit, limit)
@@ -27458,6 +28394,7 @@ typedef enum staxi_tree_kind {
     STAXI_TREE_LOOP,
     STAXI_TREE_ACC,
     STAXI_TREE_ACCUM,
+    STAXI_TREE_STATE,
     STAXI_TREE_LET,
     STAXI_TREE_EVAL,
     STAXI_TREE_STORE,
@@ -27803,6 +28740,16 @@ static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int
     return true;
 }
 
+/* What a combination captured is taken out of its lane again. */
+static bool staxi_captures_in_lanes(staxi_stages *p, staxi_expr e, staxi_marks *marks) {
+    if (!e || !staxi_mark_first(p, marks, e)) return true;
+    const staxi_expr_node *n = &p->exprs[e];
+    if (n->kind == STAXI_EX_LOAD && n->dtype != STAX_F32 && n->dtype != STAX_F64) return false;
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_captures_in_lanes(p, n->args[k], marks)) return false;
+    return true;
+}
+
 static staxi_ix staxi_segment_vector_var(const staxi_segment *g) {
     if (g->mode == STAXI_MODE_COLUMN) return g->column.var;
     return g->n_loops ? g->loops[g->n_loops - 1].var : 0;
@@ -27824,6 +28771,11 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
         if (st->kind == STAXI_STAGE_REDUCE && (st->dtype == STAX_BOOL || st->n_runs > 1))
             return false;
+        ++marks->now;
+        if (st->lead && (st->n_reduce == 0 || (st->dtype != STAX_F32 && st->dtype != STAX_F64) ||
+                         !staxi_captures_in_lanes(p, t->stage_expr[1][k], marks)))
+            return false;
+        ++marks->now;
         if (!staxi_dtype_in_lanes(st->dtype, lanes)) return false;
         if (st->buffer && vec &&
             !staxi_ix_affine(&p->ix, staxi_flat_index(p, st->buffer, st->store), vec, &c, &rest))
@@ -27895,7 +28847,7 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
         if (st->kernel != kernel || st->segment != segment) continue;
         uint32_t n = 0;
         if (st->kind == STAXI_STAGE_REDUCE) {
-            n = staxi_tree_add(t, STAXI_TREE_ACCUM);
+            n = staxi_tree_add(t, st->lead && st->lead != k ? STAXI_TREE_STATE : STAXI_TREE_ACCUM);
             if (!n) return false;
             t->nodes[n].ref = k;
             t->nodes[n].combine = st->combine;
@@ -28348,24 +29300,34 @@ static const char *const staxi_lines_index[] = {
 /* clang-format on */
 
 /* clang-format off */
+static const char *const staxi_lines_join[] = {
+    "#define SX_ADD_TO(x, y) ((x) = (x) + (y))",
+    "#define SX_TIMES_TO(x, y) ((x) = (x) * (y))",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
 static const char *const staxi_lines_sum[] = {
     "/* The sum rule, one element at a time. A level has LANES lanes; 4096 elements make a block, whose sum is",
-    "   one element of the level above. A level is folded when the element after its block arrives. */",
-    "#define SX_STREAM(name, T, LANES, op, identity) \\",
+    "   one element of the level above. A level is folded when the element after its block arrives. JOIN(x, y) adds",
+    "   y to x. There is at least one element. */",
+    "#define SX_STREAM(name, T, LANES, JOIN) \\",
     "    typedef struct sx_##name { T lane[3][LANES]; int64_t n[3]; } sx_##name; \\",
     "    SX_FUNCTION void sx_##name##_begin(sx_##name *s) { s->n[0] = s->n[1] = s->n[2] = 0; } \\",
+    "    SX_FUNCTION void sx_##name##_halve(T *a, int lanes, int used) { \\",
+    "        for (int w = lanes / 2; w > 0; w /= 2) for (int i = 0; i < w && i + w < used; i++) JOIN(a[i], a[i + w]); \\",
+    "    } \\",
     "    SX_FUNCTION T sx_##name##_fold(sx_##name *s, int level) { \\",
-    "        T *a = s->lane[level]; \\",
-    "        const int used = s->n[level] < LANES ? (int)s->n[level] : LANES; \\",
-    "        for (int w = LANES / 2; w > 0; w /= 2) for (int i = 0; i < w && i + w < used; i++) a[i] = a[i] op a[i + w]; \\",
-    "        return used ? a[0] : identity; \\",
+    "        sx_##name##_halve(s->lane[level], LANES, s->n[level] < LANES ? (int)s->n[level] : LANES); \\",
+    "        return s->lane[level][0]; \\",
     "    } \\",
     "    SX_FUNCTION void sx_##name##_put(sx_##name *s, int level, T x) { \\",
     "        for (; level < 3; level++) { \\",
     "            const int i = (int)(s->n[level] % LANES); \\",
     "            T full; \\",
     "            if (s->n[level] < 4096 || level == 2) { \\",
-    "                s->lane[level][i] = s->n[level] < LANES ? x : s->lane[level][i] op x; \\",
+    "                if (s->n[level] < LANES) s->lane[level][i] = x; \\",
+    "                else JOIN(s->lane[level][i], x); \\",
     "                s->n[level]++; \\",
     "                return; \\",
     "            } \\",
@@ -28381,10 +29343,15 @@ static const char *const staxi_lines_sum[] = {
     "        for (level = 0; level < 2 && s->n[level + 1] > 0; level++) sx_##name##_put(s, level + 1, sx_##name##_fold(s, level)); \\",
     "        return sx_##name##_fold(s, level); \\",
     "    }",
-    "SX_STREAM(sum32, float, 64, +, -0.0f)",
-    "SX_STREAM(sum64, double, 32, +, -0.0)",
-    "SX_STREAM(prod32, float, 64, *, 1.0f)",
-    "SX_STREAM(prod64, double, 32, *, 1.0)",
+    NULL};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const staxi_lines_sums[] = {
+    "SX_STREAM(sum32, float, 64, SX_ADD_TO)",
+    "SX_STREAM(sum64, double, 32, SX_ADD_TO)",
+    "SX_STREAM(prod32, float, 64, SX_TIMES_TO)",
+    "SX_STREAM(prod64, double, 32, SX_TIMES_TO)",
     NULL};
 /* clang-format on */
 
@@ -28585,11 +29552,11 @@ static const char *const staxi_lines_sort[] = {
 /* clang-format off */
 static const char *const staxi_lines_columns[] = {
     "/* The sum rule across columns: level l of `a` is LANES rows of `vectors`, count[l] elements have reached it. */",
-    "#define SX_COLUMNS(fold, carry, end, T, LANES, op) \\",
+    "#define SX_COLUMNS(fold, carry, end, T, LANES, JOIN) \\",
     "    SX_FUNCTION void fold(T *a, int64_t n, int vectors) { \\",
     "        const int used = n < LANES ? (int)n : LANES; \\",
     "        for (int w = LANES / 2; w > 0; w /= 2) for (int i = 0; i < w && i + w < used; i++) \\",
-    "            for (int u = 0; u < vectors; u++) a[i * vectors + u] = a[i * vectors + u] op a[(i + w) * vectors + u]; \\",
+    "            for (int u = 0; u < vectors; u++) JOIN(a[i * vectors + u], a[(i + w) * vectors + u]); \\",
     "    } \\",
     "    SX_FUNCTION void carry(T *a, int64_t *count, int level, int vectors) { \\",
     "        T *from = a + level * LANES * vectors, *to = from + LANES * vectors; \\",
@@ -28598,7 +29565,7 @@ static const char *const staxi_lines_columns[] = {
     "        fold(from, count[level], vectors); \\",
     "        lane = (int)(count[level + 1] % LANES); \\",
     "        if (count[level + 1] < LANES) for (int u = 0; u < vectors; u++) to[lane * vectors + u] = from[u]; \\",
-    "        else for (int u = 0; u < vectors; u++) to[lane * vectors + u] = to[lane * vectors + u] op from[u]; \\",
+    "        else for (int u = 0; u < vectors; u++) JOIN(to[lane * vectors + u], from[u]); \\",
     "        count[level + 1]++; \\",
     "        count[level] = 0; \\",
     "    } \\",
@@ -29256,7 +30223,7 @@ static uint64_t staxi_expr_deps(staxi_emit *e, staxi_expr x) {
     if (!x || e->failed) return 0;
     if (e->deps_known[x]) return e->deps[x];
     const staxi_expr_node *n = &e->p->exprs[x];
-    uint64_t d = 0;
+    uint64_t d = n->kind == STAXI_EX_STATE ? UINT64_MAX : 0;
     for (int k = 0; k < n->n_args; k++) d |= staxi_expr_deps(e, n->args[k]);
     for (int k = 0; k < n->n_ix; k++) d |= staxi_ix_deps(e, n->ix[k]);
     if (n->kind == STAXI_EX_USE || (n->kind == STAXI_EX_LOAD && e->buffer_use[n->ref] & 2))
@@ -29369,6 +30336,8 @@ static void staxi_emit_operand(staxi_emit *e, staxi_expr x) {
         staxi_emit_const(e, n->dtype, n->bits);
     else if (n->kind == STAXI_EX_USE)
         staxi_putf(e->t, "r%U", (uint64_t)n->ref);
+    else if (n->kind == STAXI_EX_STATE)
+        staxi_putf(e->t, n->bits ? "y%U" : "x%U", (uint64_t)n->ref);
     else
         staxi_putf(e->t, "v%U", (uint64_t)x);
 }
@@ -29676,7 +30645,7 @@ static void staxi_emit_leaves(staxi_emit *e, const staxi_expr_node *n) {
 static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
-    if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE) return;
+    if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE || n.kind == STAXI_EX_STATE) return;
     staxi_emit_leaves(e, &n);
     if (n.kind == STAXI_EX_SELECT) {
         staxi_emit_select(e, x);
@@ -29707,7 +30676,9 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
 static void staxi_emit_hoist(staxi_emit *e, staxi_expr x, uint64_t inner) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
-    if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE || n.kind == STAXI_EX_INDEX) return;
+    if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE || n.kind == STAXI_EX_INDEX ||
+        n.kind == STAXI_EX_STATE)
+        return;
     if (!staxi_mark_first(e->p, &e->hoisted, x)) return;
     if (!(staxi_expr_deps(e, x) & inner)) {
         staxi_emit_value(e, x);
@@ -29754,7 +30725,8 @@ static void staxi_emit_hoist_list(staxi_emit *e, uint32_t list, uint64_t inner) 
         bool empty = staxi_node_may_be_empty(e, n);
         bool own =
             n->kind == STAXI_TREE_SCAN || n->kind == STAXI_TREE_SORT; /* evaluated in its loop */
-        for (int k = 0; k < 2 && n->kind != STAXI_TREE_CALL && !(own && empty); k++)
+        int n_own = n->combine == STAXI_COMBINE_MONOID ? 1 : 2;       /* a join is a function */
+        for (int k = 0; k < n_own && n->kind != STAXI_TREE_CALL && !(own && empty); k++)
             staxi_emit_hoist(e, n->expr[k], inner);
         if (!empty) staxi_emit_hoist_list(e, n->child, inner);
     }
@@ -30015,8 +30987,272 @@ static const char *staxi_combine_fn(staxi_emit *e, int combine, int dtype) {
     return f->name;
 }
 
+/* ---- monoids: an accumulator is a struct with a member for each state, and for each number that
+   the combination captured, so that joining two needs nothing else ---- */
+
+static bool staxi_is_monoid(const staxi_tree_node *a) { return a->combine == STAXI_COMBINE_MONOID; }
+
+static int staxi_state_count(const staxi_emit *e, const staxi_tree_node *a) {
+    return e->p->stages[a->ref].n_states;
+}
+
+/* The step (0) or combination (1) of state k, whose stage is a->ref + k. */
+static staxi_expr staxi_state_expr(const staxi_emit *e, const staxi_tree_node *a, int which,
+                                   int k) {
+    return e->trees->stage_expr[which][a->ref + (uint32_t)k];
+}
+
+static const char *staxi_state_type(const staxi_emit *e, const staxi_tree_node *a, int k) {
+    return staxi_value_type(e, e->p->stages[a->ref + (uint32_t)k].dtype);
+}
+
+/* "sxs_tuple_0_5": sx_ a stream, sxs_ at width 1, sxv_ in lanes. */
+static void staxi_put_tuple(staxi_emit *e, const staxi_tree_node *a, const char *prefix) {
+    staxi_putf(e->t, "%stuple_%d_%U", prefix, e->program, (uint64_t)a->ref);
+}
+
+static const char *staxi_tuple_prefix(const staxi_emit *e) { return e->lanes ? "sxv_" : "sxs_"; }
+
+typedef void (*staxi_capture_fn)(staxi_emit *e, staxi_expr x, const char *text);
+
+static void staxi_expr_captures(staxi_emit *e, staxi_expr x, staxi_capture_fn visit,
+                                const char *text) {
+    if (!x || !staxi_mark_first(e->p, &e->hoisted, x)) return;
+    const staxi_expr_node n = e->p->exprs[x];
+    if (n.kind == STAXI_EX_LOAD) visit(e, x, text);
+    for (int k = 0; k < n.n_args; k++) staxi_expr_captures(e, n.args[k], visit, text);
+}
+
+/* Visits every number that the combination captured: it is in memory. */
+static void staxi_tuple_captures(staxi_emit *e, const staxi_tree_node *a, staxi_capture_fn visit,
+                                 const char *text) {
+    e->hoisted.now++;
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        staxi_expr_captures(e, staxi_state_expr(e, a, 1, k), visit, text);
+}
+
+static void staxi_capture_declare(staxi_emit *e, staxi_expr x, const char *text) {
+    (void)text;
+    staxi_putf(e->t, " %s c%U;", staxi_value_type(e, e->p->exprs[x].dtype), (uint64_t)x);
+}
+
+static void staxi_capture_read(staxi_emit *e, staxi_expr x, const char *text) {
+    staxi_line(e);
+    staxi_putf(e->t, "const %s v%U = %sc%U;\n", staxi_value_type(e, e->p->exprs[x].dtype),
+               (uint64_t)x, text, (uint64_t)x);
+    staxi_emit_done(e, x);
+}
+
+static void staxi_capture_emit(staxi_emit *e, staxi_expr x, const char *text) {
+    (void)text;
+    staxi_emit_value(e, x);
+}
+
+static void staxi_capture_write(staxi_emit *e, staxi_expr x, const char *text) {
+    staxi_putf(e->t, " %sc%U = ", text, (uint64_t)x);
+    staxi_emit_operand(e, x);
+    staxi_putc(e->t, ';');
+}
+
+/* from every lane of a vector of tuples to a tuple of its own */
+static void staxi_capture_unpack(staxi_emit *e, staxi_expr x, const char *text) {
+    const char *w = staxi_lane_count(e);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int i = 0; i < %s; i++) %s[u * %s + i].c%U = sx_lane%s(v%U);\n", w, text,
+               w, (uint64_t)x, e->lanes == STAXI_LANES_64 ? "64" : "32", (uint64_t)x);
+}
+
+/* "const float x5 = a.s5;" for every state */
+static void staxi_emit_states(staxi_emit *e, const staxi_tree_node *a, char name,
+                              const char *from) {
+    for (int k = 0; k < staxi_state_count(e, a); k++) {
+        uint64_t id = a->ref + (uint64_t)k;
+        staxi_line(e);
+        staxi_putf(e->t, "const %s %c%U = %ss%U;\n", staxi_state_type(e, a, k), name, id, from, id);
+    }
+}
+
+/* The new states, first all of them, then stored. */
+static void staxi_emit_new_states(staxi_emit *e, const staxi_tree_node *a, int which,
+                                  const char *into, bool keep) {
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        staxi_emit_value(e, staxi_state_expr(e, a, which, k));
+    for (int k = 0; k < staxi_state_count(e, a); k++) {
+        uint64_t id = a->ref + (uint64_t)k;
+        staxi_line(e);
+        staxi_putf(e->t, "%ss%U = ", into, id);
+        if (keep) staxi_putf(e->t, "sx_keep%s(left, ", e->lanes == STAXI_LANES_64 ? "64" : "32");
+        staxi_emit_operand(e, staxi_state_expr(e, a, which, k));
+        if (keep) staxi_putf(e->t, ", x%U)", id);
+        staxi_put(e->t, ";\n");
+    }
+}
+
+/* " a.s5 = 0.0f; a.s6 = ...;": the identity */
+static void staxi_put_identity(staxi_emit *e, const staxi_tree_node *a, const char *into) {
+    for (int k = 0; k < staxi_state_count(e, a); k++) {
+        const staxi_stage *st = &e->p->stages[a->ref + (uint32_t)k];
+        staxi_putf(e->t, " %ss%U = ", into, a->ref + (uint64_t)k);
+        staxi_emit_const(e, st->dtype, st->init);
+        staxi_putc(e->t, ';');
+    }
+}
+
+/* The struct and the function that joins two of them, at the present width. */
+static void staxi_emit_tuple_type(staxi_emit *e, const staxi_tree_node *a) {
+    const char *prefix = staxi_tuple_prefix(e);
+    staxi_put(e->t, "typedef struct ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, " {");
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        staxi_putf(e->t, " %s s%U;", staxi_state_type(e, a, k), a->ref + (uint64_t)k);
+    staxi_tuple_captures(e, a, staxi_capture_declare, NULL);
+    staxi_put(e->t, " } ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, ";\nSX_INLINE void ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, "_join(");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, " *a, const ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, " *b) {\n");
+    e->indent = 1;
+    if (!staxi_emit_room(e)) return;
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_states(e, a, 'x', "a->");
+    staxi_emit_states(e, a, 'y', "b->");
+    staxi_tuple_captures(e, a, staxi_capture_read, "a->");
+    staxi_emit_new_states(e, a, 1, "a->", false);
+    staxi_emit_scope_close(e, scope);
+    staxi_put(e->t, "}\n#define ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, "_to(x, y) ");
+    staxi_put_tuple(e, a, prefix);
+    staxi_put(e->t, "_join(&(x), &(y))\n");
+}
+
+static int staxi_acc_lanes(const staxi_emit *e, const staxi_tree_node *a);
+
+/* What a kernel that reduces over a monoid needs before it. Its tree begins with the outer loops.
+ */
+static void staxi_emit_tuples(staxi_emit *e, uint32_t tree) {
+    const staxi_tree_node *acc = &e->trees->nodes[tree];
+    while (acc->kind == STAXI_TREE_LOOP) acc = &e->trees->nodes[acc->child];
+    const staxi_tree_node a = e->trees->nodes[acc->child];
+    int lanes = e->lanes;
+    staxi_put(e->t, "\n");
+    e->lanes = STAXI_LANES_NONE;
+    staxi_emit_tuple_type(e, &a);
+    staxi_put(e->t, "SX_STREAM(");
+    staxi_put_tuple(e, &a, "");
+    staxi_put(e->t, ", ");
+    staxi_put_tuple(e, &a, "sxs_");
+    staxi_putf(e->t, ", %d, ", staxi_acc_lanes(e, &a));
+    staxi_put_tuple(e, &a, "sxs_");
+    staxi_put(e->t, "_to)\n");
+    e->lanes = lanes;
+    if (lanes) staxi_emit_tuple_type(e, &a);
+    if (acc->mode != STAXI_MODE_COLUMN) return;
+    const char *prefix = staxi_tuple_prefix(e);
+    static const char *const parts[] = {"_fold, ", "_carry, ", "_end, ", ", "};
+    staxi_put(e->t, "SX_COLUMNS(");
+    for (int k = 0; k < 4; k++) {
+        staxi_put_tuple(e, &a, prefix);
+        staxi_put(e->t, parts[k]);
+    }
+    staxi_putf(e->t, "%d, ", staxi_acc_lanes(e, &a));
+    staxi_put_tuple(e, &a, prefix);
+    staxi_put(e->t, "_to)\n");
+}
+
+/* into = step(into, elements); all: whatever lies behind the end is combined too. */
+static void staxi_emit_step(staxi_emit *e, const staxi_tree_node *a, const char *into, bool all) {
+    char member[64];
+    size_t n = strlen(into);
+    if (n + 2 > sizeof member) {
+        e->failed = true;
+        return;
+    }
+    memcpy(member, into, n);
+    memcpy(member + n, ".", 2);
+    staxi_emit_states(e, a, 'x', member);
+    staxi_emit_new_states(e, a, 0, member, e->partial && !all);
+}
+
+/* The halving tree over the lanes of tuples that have an element. Full ones are halved as vectors,
+   down to one; the lanes of what is left one by one. */
+static void staxi_emit_tuple_tree(staxi_emit *e, const staxi_tree_node *a, int group,
+                                  const char *from) {
+    const char *w = staxi_lane_count(e);
+    uint64_t id = a->ref;
+    int lanes = e->lanes;
+    char packed[40];
+    staxi_format(packed, sizeof packed, "p%U", id);
+    staxi_line(e);
+    staxi_putf(e->t, "int used%U = end - %s < %d ? (int)(end - %s) : %d;\n", id, from, group, from,
+               group);
+    if (!lanes) {
+        staxi_line(e);
+        staxi_put_tuple(e, a, "sx_");
+        staxi_putf(e->t, "_halve(a%U, %d, used%U);\n", id, group, id);
+        staxi_line(e);
+        staxi_put(e->t, "const ");
+        staxi_put_tuple(e, a, "sxs_");
+        staxi_putf(e->t, " s%U = a%U[0];\n", id, id);
+        return;
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "int width%U = %d;\n", id, group);
+    staxi_line(e);
+    staxi_put_tuple(e, a, "sxs_");
+    staxi_putf(e->t, " p%U[%d];\n", id, group);
+    staxi_line(e);
+    staxi_putf(e->t, "if (used%U == %d) {\n", id, group);
+    staxi_line(e);
+    staxi_putf(e->t,
+               "    SX_UNROLL for (int w = %d / %s / 2; w > 0; w /= 2) SX_UNROLL for (int u = 0; u "
+               "< w; u++) ",
+               group, w);
+    staxi_put_tuple(e, a, "sxv_");
+    staxi_putf(e->t, "_to(a%U[u], a%U[u + w]);\n", id, id);
+    staxi_line(e);
+    staxi_putf(e->t, "    used%U = width%U = %s;\n", id, id, w);
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+    staxi_line(e);
+    staxi_putf(e->t, "for (int u = 0; u < width%U / %s; u++) {\n", id, w);
+    e->indent++;
+    for (int k = 0; k < staxi_state_count(e, a); k++) {
+        const staxi_stage *st = &e->p->stages[a->ref + (uint32_t)k];
+        uint64_t s = a->ref + (uint64_t)k;
+        staxi_line(e);
+        staxi_putf(e->t, "%s m%U[%s];\n", staxi_c_type(st->dtype), s, w);
+        staxi_line(e);
+        staxi_putf(e->t, "sx_store%c(m%U, a%U[u].s%U);\n", staxi_memory_suffix(st->dtype), s, id,
+                   s);
+        staxi_line(e);
+        staxi_putf(e->t, "for (int i = 0; i < %s; i++) p%U[u * %s + i].s%U = m%U[i];\n", w, id, w,
+                   s, s);
+    }
+    staxi_tuple_captures(e, a, staxi_capture_unpack, packed);
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+    staxi_line(e);
+    staxi_put_tuple(e, a, "sx_");
+    staxi_putf(e->t, "_halve(p%U, width%U, used%U);\n", id, id, id);
+    staxi_line(e);
+    staxi_put(e->t, "const ");
+    staxi_put_tuple(e, a, "sxs_");
+    staxi_putf(e->t, " s%U = p%U[0];\n", id, id);
+}
+
 /* target = combine(target, operands); `into` is a C lvalue */
 static void staxi_emit_combine(staxi_emit *e, const staxi_tree_node *a, const char *into) {
+    if (staxi_is_monoid(a)) {
+        staxi_emit_step(e, a, into, false);
+        return;
+    }
     const char *fn = staxi_combine_fn(e, a->combine, a->dtype);
     bool f = staxi_dtype_is_float(a->dtype);
     staxi_emit_value(e, a->expr[0]);
@@ -30075,14 +31311,52 @@ static int64_t staxi_high(const staxi_emit *e, staxi_ix extent) {
 }
 
 static bool staxi_is_ordered(const staxi_tree_node *a) {
-    return staxi_dtype_is_float(a->dtype) &&
-           (a->combine == STAXI_COMBINE_SUM || a->combine == STAXI_COMBINE_PROD ||
-            a->combine == STAXI_COMBINE_FMA);
+    return staxi_is_monoid(a) ||
+           (staxi_dtype_is_float(a->dtype) &&
+            (a->combine == STAXI_COMBINE_SUM || a->combine == STAXI_COMBINE_PROD ||
+             a->combine == STAXI_COMBINE_FMA));
 }
 
-static const char *staxi_stream_suffix(const staxi_tree_node *a) {
+/* The lanes of an accumulator that has an order. */
+static int staxi_acc_lanes(const staxi_emit *e, const staxi_tree_node *a) {
+    if (!staxi_is_monoid(a)) return staxi_order_lanes(a->dtype);
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        if (e->p->stages[a->ref + (uint32_t)k].dtype == STAX_F64) return STAXI_LANES_F64;
+    return STAXI_LANES_F32;
+}
+
+/* "sx_sum32": the stream that an accumulator's blocks go into, and its functions. */
+static void staxi_put_stream(staxi_emit *e, const staxi_tree_node *a) {
     bool prod = a->combine == STAXI_COMBINE_PROD;
-    return a->dtype == STAX_F64 ? (prod ? "prod64" : "sum64") : (prod ? "prod32" : "sum32");
+    if (staxi_is_monoid(a))
+        staxi_put_tuple(e, a, "sx_");
+    else
+        staxi_put(e->t, a->dtype == STAX_F64 ? (prod ? "sx_prod64" : "sx_sum64")
+                                             : (prod ? "sx_prod32" : "sx_sum32"));
+}
+
+/* The type of an accumulator, a struct where it has several states. */
+static void staxi_put_acc_type(staxi_emit *e, const staxi_tree_node *a) {
+    if (staxi_is_monoid(a))
+        staxi_put_tuple(e, a, staxi_tuple_prefix(e));
+    else
+        staxi_put(e->t, staxi_acc_type(e, a->dtype));
+}
+
+/* "a5[u] = -0.0f;\n", or the same for each member, in the braces of a loop. */
+static void staxi_put_start(staxi_emit *e, const staxi_tree_node *a) {
+    char member[40];
+    if (!staxi_is_monoid(a)) {
+        staxi_putf(e->t, "a%U[u] = ", (uint64_t)a->ref);
+        staxi_emit_const(e, a->dtype, staxi_identity_bits(a->combine, a->dtype));
+        staxi_put(e->t, ";\n");
+        return;
+    }
+    staxi_format(member, sizeof member, "a%U[u].", (uint64_t)a->ref);
+    staxi_putc(e->t, '{');
+    staxi_put_identity(e, a, member);
+    staxi_tuple_captures(e, a, staxi_capture_write, member);
+    staxi_put(e->t, " }\n");
 }
 
 /* Lanes of the innermost run: how many accumulators the segment keeps side by side. Sums say it,
@@ -30091,7 +31365,7 @@ static int staxi_group_lanes(const staxi_emit *e, uint32_t list) {
     int g = e->lanes == STAXI_LANES_64 ? STAXI_LANES_F64 : STAXI_LANES_F32;
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *a = &e->trees->nodes[list];
-        if (a->kind == STAXI_TREE_ACCUM && staxi_is_ordered(a)) g = staxi_order_lanes(a->dtype);
+        if (a->kind == STAXI_TREE_ACCUM && staxi_is_ordered(a)) g = staxi_acc_lanes(e, a);
     }
     return g;
 }
@@ -30138,6 +31412,7 @@ static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, int
                 staxi_emit_value(e, a.expr[0]);
                 continue;
             }
+            if (a.kind != STAXI_TREE_ACCUM) continue;
             staxi_format(into, sizeof into, "a%U[u]", (uint64_t)a.ref);
             staxi_emit_combine(e, &a, into);
         }
@@ -30190,15 +31465,14 @@ static void staxi_emit_lane_init(staxi_emit *e, uint32_t list, int group) {
     for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node *a = &e->trees->nodes[k];
         if (a->kind != STAXI_TREE_ACCUM) continue;
+        if (staxi_is_monoid(a)) staxi_tuple_captures(e, a, staxi_capture_emit, NULL);
         staxi_line(e);
-        staxi_putf(e->t, "%s a%U[%d / %s];\n", staxi_acc_type(e, a->dtype), (uint64_t)a->ref, group,
-                   staxi_lane_count(e));
+        staxi_put_acc_type(e, a);
+        staxi_putf(e->t, " a%U[%d / %s];\n", (uint64_t)a->ref, group, staxi_lane_count(e));
         staxi_line(e);
-        staxi_putf(e->t,
-                   "%sfor (int u = 0; u < %d / %s; u++) a%U[u] = ", e->lanes ? "SX_UNROLL " : "",
-                   group, staxi_lane_count(e), (uint64_t)a->ref);
-        staxi_emit_const(e, a->dtype, staxi_identity_bits(a->combine, a->dtype));
-        staxi_put(e->t, ";\n");
+        staxi_putf(e->t, "%sfor (int u = 0; u < %d / %s; u++) ", e->lanes ? "SX_UNROLL " : "",
+                   group, staxi_lane_count(e));
+        staxi_put_start(e, a);
     }
 }
 
@@ -30221,9 +31495,11 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
             if (a->kind != STAXI_TREE_ACCUM) continue;
             staxi_line(e);
             if (staxi_is_ordered(a)) {
-                staxi_putf(e->t, "sx_%s t%U;\n", staxi_stream_suffix(a), (uint64_t)a->ref);
+                staxi_put_stream(e, a);
+                staxi_putf(e->t, " t%U;\n", (uint64_t)a->ref);
                 staxi_line(e);
-                staxi_putf(e->t, "sx_%s_begin(&t%U);\n", staxi_stream_suffix(a), (uint64_t)a->ref);
+                staxi_put_stream(e, a);
+                staxi_putf(e->t, "_begin(&t%U);\n", (uint64_t)a->ref);
             } else {
                 int lanes = e->lanes;
                 e->lanes = STAXI_LANES_NONE;
@@ -30259,7 +31535,10 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
     for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM) continue;
-        staxi_emit_tree(e, &a, group);
+        if (staxi_is_monoid(&a))
+            staxi_emit_tuple_tree(e, &a, group, blocks ? "block" : "0");
+        else
+            staxi_emit_tree(e, &a, group);
         if (!blocks) {
             staxi_line(e);
             staxi_putf(e->t, "q%U = s%U;\n", (uint64_t)a.ref, (uint64_t)a.ref);
@@ -30267,8 +31546,8 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
         }
         staxi_line(e);
         if (staxi_is_ordered(&a)) {
-            staxi_putf(e->t, "sx_%s_add(&t%U, s%U);\n", staxi_stream_suffix(&a), (uint64_t)a.ref,
-                       (uint64_t)a.ref);
+            staxi_put_stream(e, &a);
+            staxi_putf(e->t, "_add(&t%U, s%U);\n", (uint64_t)a.ref, (uint64_t)a.ref);
         } else {
             char x[40], y[40];
             staxi_format(x, sizeof x, "t%U", (uint64_t)a.ref);
@@ -30286,11 +31565,13 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
         const staxi_tree_node *a = &e->trees->nodes[k];
         if (a->kind != STAXI_TREE_ACCUM) continue;
         staxi_line(e);
-        if (staxi_is_ordered(a))
-            staxi_putf(e->t, "q%U = sx_%s_end(&t%U);\n", (uint64_t)a->ref, staxi_stream_suffix(a),
-                       (uint64_t)a->ref);
-        else
-            staxi_putf(e->t, "q%U = t%U;\n", (uint64_t)a->ref, (uint64_t)a->ref);
+        staxi_putf(e->t, "q%U = ", (uint64_t)a->ref);
+        if (staxi_is_ordered(a)) {
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, "_end(&t%U);\n", (uint64_t)a->ref);
+        } else {
+            staxi_putf(e->t, "t%U;\n", (uint64_t)a->ref);
+        }
     }
 }
 
@@ -30300,6 +31581,12 @@ static void staxi_emit_column_result(staxi_emit *e, const staxi_tree_node *acc,
 /* The value of a reduction over one element: a sum starts from the identity, so it is that element;
    a product of two rounds once. */
 static void staxi_emit_single(staxi_emit *e, const staxi_tree_node *a) {
+    if (staxi_is_monoid(a)) {
+        char into[40];
+        staxi_format(into, sizeof into, "q%U", (uint64_t)a->ref);
+        staxi_emit_step(e, a, into, true);
+        return;
+    }
     staxi_emit_value(e, a->expr[0]);
     if (a->expr[1]) staxi_emit_value(e, a->expr[1]);
     staxi_line(e);
@@ -30340,10 +31627,11 @@ static void staxi_emit_run(staxi_emit *e, const staxi_tree_node *acc, int r, uin
         if (a->kind != STAXI_TREE_ACCUM) continue;
         staxi_line(e);
         if (staxi_is_ordered(a)) {
-            staxi_putf(e->t, "sx_%s o%U_%d;\n", staxi_stream_suffix(a), (uint64_t)a->ref, r);
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, " o%U_%d;\n", (uint64_t)a->ref, r);
             staxi_line(e);
-            staxi_putf(e->t, "sx_%s_begin(&o%U_%d);\n", staxi_stream_suffix(a), (uint64_t)a->ref,
-                       r);
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, "_begin(&o%U_%d);\n", (uint64_t)a->ref, r);
         } else {
             staxi_putf(e->t, "%s o%U_%d = ", staxi_acc_type(e, a->dtype), (uint64_t)a->ref, r);
             staxi_emit_const(e, a->dtype, staxi_identity_bits(a->combine, a->dtype));
@@ -30365,7 +31653,8 @@ static void staxi_emit_run(staxi_emit *e, const staxi_tree_node *acc, int r, uin
         staxi_outer_name(x, sizeof x, a->ref, r);
         staxi_format(y, sizeof y, "q%U", (uint64_t)a->ref);
         if (staxi_is_ordered(a)) {
-            staxi_putf(e->t, "sx_%s_add(&%s, %s);\n", staxi_stream_suffix(a), x, y);
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, "_add(&%s, %s);\n", x, y);
         } else {
             staxi_putf(e->t, "%s = ", x);
             staxi_emit_fold(e, a, x, y);
@@ -30380,11 +31669,13 @@ static void staxi_emit_run(staxi_emit *e, const staxi_tree_node *acc, int r, uin
         const staxi_tree_node *a = &e->trees->nodes[k];
         if (a->kind != STAXI_TREE_ACCUM) continue;
         staxi_line(e);
-        if (staxi_is_ordered(a))
-            staxi_putf(e->t, "q%U = sx_%s_end(&o%U_%d);\n", (uint64_t)a->ref,
-                       staxi_stream_suffix(a), (uint64_t)a->ref, r);
-        else
-            staxi_putf(e->t, "q%U = o%U_%d;\n", (uint64_t)a->ref, (uint64_t)a->ref, r);
+        staxi_putf(e->t, "q%U = ", (uint64_t)a->ref);
+        if (staxi_is_ordered(a)) {
+            staxi_put_stream(e, a);
+            staxi_putf(e->t, "_end(&o%U_%d);\n", (uint64_t)a->ref, r);
+        } else {
+            staxi_putf(e->t, "o%U_%d;\n", (uint64_t)a->ref, r);
+        }
     }
 }
 
@@ -30516,19 +31807,30 @@ static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
         if (a->kind != STAXI_TREE_ACCUM) continue;
         staxi_line(e);
         e->lanes = STAXI_LANES_NONE;
-        staxi_putf(e->t, "%s q%U = ", staxi_value_type(e, a->dtype), (uint64_t)a->ref);
-        staxi_emit_const(e, a->dtype, staxi_empty_bits(a));
-        staxi_put(e->t, ";\n");
+        staxi_put_acc_type(e, a);
+        if (staxi_is_monoid(a)) {
+            char member[40];
+            staxi_format(member, sizeof member, "q%U.", (uint64_t)a->ref);
+            staxi_putf(e->t, " q%U;", (uint64_t)a->ref);
+            staxi_put_identity(e, a, member);
+            staxi_putc(e->t, '\n');
+        } else {
+            staxi_putf(e->t, " q%U = ", (uint64_t)a->ref);
+            staxi_emit_const(e, a->dtype, staxi_empty_bits(a));
+            staxi_put(e->t, ";\n");
+        }
         e->lanes = lanes;
     }
     staxi_emit_row_runs(e, acc);
     for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
-        if (a.kind != STAXI_TREE_ACCUM) continue;
+        if (a.kind != STAXI_TREE_ACCUM && a.kind != STAXI_TREE_STATE) continue;
         staxi_line(e);
         const char *splat = lanes == STAXI_LANES_64 ? "sx_k64" : lanes ? "sx_k32" : "";
-        staxi_putf(e->t, "const %s r%U = %s(q%U);\n", staxi_value_type(e, a.dtype), (uint64_t)a.ref,
-                   splat, (uint64_t)a.ref);
+        staxi_putf(e->t, "const %s r%U = %s(q%U", staxi_value_type(e, a.dtype), (uint64_t)a.ref,
+                   splat, (uint64_t)(staxi_is_monoid(&a) ? e->p->stages[a.ref].lead : a.ref));
+        if (staxi_is_monoid(&a)) staxi_putf(e->t, ".s%U", (uint64_t)a.ref);
+        staxi_put(e->t, ");\n");
     }
     staxi_ix vec = e->vec;
     e->vec = 0;
@@ -30545,8 +31847,8 @@ static int staxi_column_levels(const staxi_emit *e, const staxi_tree_node *acc,
     return hi <= STAXI_BLOCK ? 1 : hi <= (int64_t)STAXI_BLOCK * STAXI_BLOCK ? 2 : 3;
 }
 
-static int staxi_column_lanes(const staxi_tree_node *a) {
-    return staxi_is_ordered(a) && a->order != STAXI_ORDER_CHAIN ? staxi_order_lanes(a->dtype) : 1;
+static int staxi_column_lanes(const staxi_emit *e, const staxi_tree_node *a) {
+    return staxi_is_ordered(a) && a->order != STAXI_ORDER_CHAIN ? staxi_acc_lanes(e, a) : 1;
 }
 
 /* Row i is in lane i % this, the most lanes of any sum. The 32 of f64 are half of 64. */
@@ -30554,25 +31856,29 @@ static int staxi_column_group(const staxi_emit *e, uint32_t list) {
     int group = 1;
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *a = &e->trees->nodes[list];
-        if (a->kind == STAXI_TREE_ACCUM && staxi_column_lanes(a) > group)
-            group = staxi_column_lanes(a);
+        if (a->kind == STAXI_TREE_ACCUM && staxi_column_lanes(e, a) > group)
+            group = staxi_column_lanes(e, a);
     }
     return group;
 }
 
-static const char *staxi_columns_name(staxi_emit *e, const staxi_tree_node *a) {
+/* "sxv_columns_sum32": what folds an accumulator's lanes begins with this. */
+static void staxi_put_columns(staxi_emit *e, const staxi_tree_node *a) {
     static const char *const names[4] = {"columns_sum32", "columns_prod32", "columns_sum64",
                                          "columns_prod64"};
     const char *n = names[(a->dtype == STAX_F64 ? 2 : 0) + (a->combine == STAXI_COMBINE_PROD)];
+    if (staxi_is_monoid(a)) {
+        staxi_put_tuple(e, a, staxi_tuple_prefix(e));
+        return;
+    }
     staxi_need(e, e->lanes ? 1 : 0, n);
-    return n;
+    staxi_putf(e->t, "%s%s", e->lanes ? "sxv_" : "sxs_", n);
 }
 
 static void staxi_emit_fill(staxi_emit *e, const staxi_tree_node *a, const char *count) {
     staxi_line(e);
-    staxi_putf(e->t, "for (int64_t u = 0; u < %s; u++) a%U[u] = ", count, (uint64_t)a->ref);
-    staxi_emit_const(e, a->dtype, staxi_identity_bits(a->combine, a->dtype));
-    staxi_put(e->t, ";\n");
+    staxi_putf(e->t, "for (int64_t u = 0; u < %s; u++) ", count);
+    staxi_put_start(e, a);
 }
 
 /* for each vector of the tile: body; the last one may be partial */
@@ -30609,18 +31915,25 @@ static void staxi_emit_tile(staxi_emit *e, const staxi_tree_node *acc, uint32_t 
             if (a.kind == STAXI_TREE_EVAL && !finish) staxi_emit_value(e, a.expr[0]);
             if (a.kind != STAXI_TREE_ACCUM) continue;
             if (!finish) {
-                int lanes = staxi_column_lanes(&a);
+                int lanes = staxi_column_lanes(e, &a);
                 const char *at = lanes == 1 ? "a%U[u]"
                                  : lanes < staxi_column_group(e, list)
                                      ? "a%U[(lane & 31) * vectors + u]"
                                      : "a%U[lane * vectors + u]";
                 staxi_format(into, sizeof into, at, (uint64_t)a.ref);
                 bool partial = e->partial; /* all lanes may be combined: only `left` are stored */
+                if (staxi_is_monoid(&a)) {
+                    staxi_emit_step(e, &a, into, true);
+                    continue;
+                }
                 staxi_emit_value(e, a.expr[0]);
                 if (a.expr[1]) staxi_emit_value(e, a.expr[1]);
                 e->partial = false;
                 staxi_emit_combine(e, &a, into);
                 e->partial = partial;
+            } else if (staxi_is_monoid(&a)) {
+                staxi_format(into, sizeof into, "a%U[u].", (uint64_t)a.ref);
+                staxi_emit_states(e, &a, 'r', into);
             } else {
                 staxi_line(e);
                 staxi_putf(e->t, "%s r%U = a%U[u];\n", staxi_value_type(e, a.dtype),
@@ -30680,10 +31993,11 @@ static void staxi_emit_column_blocks(staxi_emit *e, const staxi_tree_node *acc, 
             staxi_emit_fill(e, &a, "vectors");
         } else {
             staxi_line(e);
-            staxi_putf(e->t, "%s%s_carry(a%U, count%U, 0, vectors);\n", e->lanes ? "sxv_" : "sxs_",
-                       staxi_columns_name(e, &a), (uint64_t)a.ref, (uint64_t)a.ref);
+            staxi_put_columns(e, &a);
+            staxi_putf(e->t, "_carry(a%U, count%U, 0, vectors);\n", (uint64_t)a.ref,
+                       (uint64_t)a.ref);
             char count[40];
-            staxi_format(count, sizeof count, "%U * vectors", (uint64_t)staxi_column_lanes(&a));
+            staxi_format(count, sizeof count, "%U * vectors", (uint64_t)staxi_column_lanes(e, &a));
             staxi_emit_fill(e, &a, count);
         }
         e->indent--;
@@ -30699,10 +32013,12 @@ static void staxi_emit_column_begin(staxi_emit *e, const staxi_tree_node *acc, i
     for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM) continue;
-        int lanes = staxi_column_lanes(&a), levels = staxi_column_levels(e, acc, &a);
+        int lanes = staxi_column_lanes(e, &a), levels = staxi_column_levels(e, acc, &a);
+        if (staxi_is_monoid(&a)) staxi_tuple_captures(e, &a, staxi_capture_emit, NULL);
         staxi_line(e);
-        staxi_putf(e->t, "%s a%U[%d / %s];\n", staxi_acc_type(e, a.dtype), (uint64_t)a.ref,
-                   lanes * levels * tile, staxi_lane_count(e));
+        staxi_put_acc_type(e, &a);
+        staxi_putf(e->t, " a%U[%d / %s];\n", (uint64_t)a.ref, lanes * levels * tile,
+                   staxi_lane_count(e));
         if (a.order == STAXI_ORDER_CHAIN && acc->n_runs &&
             staxi_high(e, acc->runs[0].extent) > STAXI_BLOCK) {
             staxi_line(e);
@@ -30757,7 +32073,7 @@ static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc) {
 static void staxi_emit_column_end(staxi_emit *e, const staxi_tree_node *acc) {
     for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
-        if (a.kind != STAXI_TREE_ACCUM || staxi_column_lanes(&a) == 1 || !acc->n_runs) continue;
+        if (a.kind != STAXI_TREE_ACCUM || staxi_column_lanes(e, &a) == 1 || !acc->n_runs) continue;
         staxi_line(e);
         staxi_putf(e->t, "count%U[0] = ", (uint64_t)a.ref);
         if (staxi_column_levels(e, acc, &a) > 1)
@@ -30765,10 +32081,20 @@ static void staxi_emit_column_end(staxi_emit *e, const staxi_tree_node *acc) {
         else
             staxi_emit_ix(e, acc->runs[0].extent), staxi_put(e->t, ";\n");
         staxi_line(e);
-        staxi_putf(e->t, "%s%s_end(a%U, count%U, %d, vectors);\n", e->lanes ? "sxv_" : "sxs_",
-                   staxi_columns_name(e, &a), (uint64_t)a.ref, (uint64_t)a.ref,
+        staxi_put_columns(e, &a);
+        staxi_putf(e->t, "_end(a%U, count%U, %d, vectors);\n", (uint64_t)a.ref, (uint64_t)a.ref,
                    staxi_column_levels(e, acc, &a));
     }
+}
+
+/* Columns whose tuples, in all lanes and levels, take about 64 KiB of the stack. */
+static int staxi_tuple_tile(const staxi_emit *e, const staxi_tree_node *a, int levels) {
+    int bytes = 0, tile = STAXI_COLUMN_TILE / 16;
+    for (int k = 0; k < staxi_state_count(e, a); k++)
+        bytes += (int)staxi_dtype_bytes((stax_dtype)e->p->stages[a->ref + (uint32_t)k].dtype);
+    bytes *= staxi_acc_lanes(e, a) * levels;
+    while (tile < STAXI_COLUMN_TILE && 2 * tile * bytes <= 1 << 16) tile *= 2;
+    return tile;
 }
 
 static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
@@ -30781,6 +32107,8 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
         if (a->order == STAXI_ORDER_CHAIN) chain = true;
     }
     int tile = chain || levels > 1 ? STAXI_COLUMN_TILE / 4 : STAXI_COLUMN_TILE;
+    if (staxi_is_monoid(&e->trees->nodes[acc->child]))
+        tile = staxi_tuple_tile(e, &e->trees->nodes[acc->child], levels);
     uint64_t bits =
         staxi_var_bit(e, acc->axis.var) | (acc->n_runs ? staxi_var_bit(e, acc->runs[0].var) : 0);
     if (!staxi_may_be_empty(e, acc->axis.extent) &&
@@ -30825,7 +32153,7 @@ enum { STAXI_SCAN_BLOCK = 1024, STAXI_SCAN_TILE = 256 }; /* as in the prelude */
  */
 static void staxi_put_scan_name(staxi_text *t, int combine, int dtype, bool columns) {
     static const char *const verbs[STAXI_COMBINE_COUNT] = {
-        "sum", "prod", "max", "min", "all", "any", "argmax", "argmin", "fma", "logadd"};
+        "sum", "prod", "max", "min", "all", "any", "argmax", "argmin", "fma", "logadd", NULL};
     staxi_putf(t, columns ? "scans_%s_%s" : "scan_%s_%s", verbs[combine],
                staxi_dtype_name((stax_dtype)dtype));
 }
@@ -31235,6 +32563,7 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     for (int v = 0; v < e->n_loop_vars && e->p->stages[K->first_stage].base; v++)
         e->outer_bits |= staxi_loop_bit(v); /* what is updated changes all the time */
     if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
+    if (e->p->stages[K->first_stage].lead) staxi_emit_tuples(e, kt->root);
     staxi_putf(e->t, "\nstatic void sx_kernel_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n",
                e->program, (uint64_t)k);
     e->indent = 1;
@@ -31431,10 +32760,10 @@ static void staxi_put_line_functions(staxi_emit *e, staxi_text *t) {
 }
 
 static void staxi_put_block_extras(staxi_emit *e, staxi_text *t, int block) {
-    static const char *const columns[4][4] = {{"columns_sum32", "float", "64", "+"},
-                                              {"columns_prod32", "float", "64", "*"},
-                                              {"columns_sum64", "double", "32", "+"},
-                                              {"columns_prod64", "double", "32", "*"}};
+    static const char *const columns[4][4] = {{"columns_sum32", "float", "64", "SX_ADD_TO"},
+                                              {"columns_prod32", "float", "64", "SX_TIMES_TO"},
+                                              {"columns_sum64", "double", "32", "SX_ADD_TO"},
+                                              {"columns_prod64", "double", "32", "SX_TIMES_TO"}};
     for (int k = 0; k < 4; k++) {
         if (!staxi_is_needed(e, block, columns[k][0])) continue;
         const char *type = block ? (k < 2 ? "sx_f32" : "sx_f64") : columns[k][1],
@@ -31513,15 +32842,12 @@ static void staxi_put_size_checks(staxi_emit *e, staxi_text *t) {
         }
 }
 
-/* max, min, argmax and argmin of nothing have no value: known only now where sizes are symbolic. */
+/* A reduction that needs an element: known only now where sizes are symbolic. */
 static void staxi_put_empty_checks(staxi_emit *e, staxi_text *t) {
     for (uint32_t k = 1; k < e->p->n_stages; k++) {
         const staxi_stage *st = &e->p->stages[k];
         staxi_ix n = staxi_ix_const(&e->p->ix, 1), m = n;
-        if (st->kind != STAXI_STAGE_REDUCE || st->combine < STAXI_COMBINE_MAX ||
-            st->combine == STAXI_COMBINE_FMA || st->combine == STAXI_COMBINE_ALL ||
-            st->combine == STAXI_COMBINE_ANY)
-            continue;
+        if (!staxi_needs_element(st)) continue;
         for (int d = 0; d < st->n_domain; d++) m = staxi_ix_mul(&e->p->ix, m, st->axes[d].extent);
         for (int d = 0; d < st->n_reduce; d++)
             n = staxi_ix_mul(&e->p->ix, n, st->axes[st->n_domain + d].extent);
@@ -31663,8 +32989,12 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
     staxi_put_lines(out, staxi_lines_index);
     staxi_put_functions(e, out, 0);
     staxi_put_line_functions(e, out);
-    if (strstr(text, "sx_sum") || strstr(text, "sx_prod")) staxi_put_lines(out, staxi_lines_sum);
-    if (strstr(text, "columns_")) staxi_put_lines(out, staxi_lines_columns);
+    bool sums = strstr(text, "sx_sum") || strstr(text, "sx_prod"),
+         monoids = strstr(text, "SX_STREAM(") != NULL, columns = strstr(text, "columns_") != NULL;
+    if (sums || monoids || columns) staxi_put_lines(out, staxi_lines_join);
+    if (sums || monoids) staxi_put_lines(out, staxi_lines_sum);
+    if (sums) staxi_put_lines(out, staxi_lines_sums);
+    if (columns || strstr(text, "SX_COLUMNS(")) staxi_put_lines(out, staxi_lines_columns);
     staxi_put_block_extras(e, out, 0);
     if (!vectors) return;
     if (staxi_is_needed(e, 0, "fma_f32") || staxi_is_needed(e, 0, "fma_f64"))
@@ -34831,9 +36161,14 @@ typedef struct staxi_cutter {
     uint8_t *needed; /* by value: it crosses a cut                                         */
 } staxi_cutter;
 
+/* Is the node a step of the host? The regions of a monoid are part of a kernel. */
+static bool staxi_is_control(const staxi_node *n) {
+    return staxi_class_of((stax_op)n->op) == STAXI_CLASS_REGION;
+}
+
 static bool staxi_has_regions(const stax_graph *g) {
     for (size_t k = 1; k < g->n_nodes; k++)
-        if (staxi_class_of((stax_op)g->nodes[k].op) == STAXI_CLASS_REGION) return true;
+        if (staxi_is_control(&g->nodes[k])) return true;
     return false;
 }
 
@@ -34900,14 +36235,14 @@ static void staxi_cut_needs(staxi_cutter *c) {
         const staxi_node *n = &g->nodes[k];
         for (uint32_t i = 0; i < n->n_sources; i++) {
             uint32_t v = n->sources[i];
-            if (n->n_regions || (g->values[v].node < start && !staxi_is_single_const(g, v)))
+            if (staxi_is_control(n) || (g->values[v].node < start && !staxi_is_single_const(g, v)))
                 c->needed[v] = 1;
         }
         for (uint32_t r = 0; r < n->n_regions; r++)
             for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
                 if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE)
                     c->needed[n->regions[r]->inputs[i].outer] = 1;
-        if (n->n_regions) start = k + 1;
+        if (staxi_is_control(n)) start = k + 1;
     }
     for (size_t k = 0; k < g->n_outputs; k++) c->needed[g->outputs[k].value] = 1;
 }
@@ -34926,7 +36261,7 @@ static bool staxi_cut_cells(staxi_cutter *c, const uint32_t *targets) {
     }
     for (uint32_t v = 1; v < g->n_values; v++) {
         const staxi_node *n = &g->nodes[g->values[v].node];
-        if (c->cells[v] || (!c->needed[v] && !n->n_regions)) continue;
+        if (c->cells[v] || (!c->needed[v] && !staxi_is_control(n))) continue;
         bool is_const = n->op == STAX_OP_CONST;
         c->cells[v] = is_const ? staxi_cell_add(c, &g->values[v].type)
                                : staxi_cell_own(c, &g->values[v].type);
@@ -35183,7 +36518,7 @@ static bool staxi_cut_graph(staxi_cutter *c, const uint32_t *targets) {
     staxi_cut_needs(c);
     if (!staxi_cut_cells(c, targets)) return false;
     for (size_t k = 1; k < c->g->n_nodes; k++) {
-        if (!c->g->nodes[k].n_regions) continue;
+        if (!staxi_is_control(&c->g->nodes[k])) continue;
         if (!staxi_cut_piece(c, from, k) || !staxi_cut_control(c, &c->g->nodes[k])) return false;
         from = k + 1;
     }
@@ -35675,10 +37010,11 @@ static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_ker
             if (w->kernel != kernel) staxi_touch(z, read, w->buffer, elements);
         }
         if (st->kind == STAXI_STAGE_CALL) continue; /* nobody knows */
-        out->flops += elements * (p->schedule.cost[k] + (st->kind == STAXI_STAGE_SCAN ? 2
-                                                         : st->kind == STAXI_STAGE_REDUCE
-                                                             ? (st->expr[1] ? 2 : 1)
-                                                             : 0));
+        out->flops +=
+            elements * (p->schedule.cost[k] + (st->kind == STAXI_STAGE_SCAN ? 2
+                                               : st->kind == STAXI_STAGE_REDUCE && !st->lead
+                                                   ? (st->expr[1] ? 2 : 1)
+                                                   : 0));
     }
     for (size_t b = 1; b < n; b++) {
         out->reads += read[b];
@@ -35822,6 +37158,8 @@ static void staxi_put_expr(staxi_text *t, const stax_program *p, staxi_expr e, i
     } else if (n->kind == STAXI_EX_USE || n->kind == STAXI_EX_LOAD) {
         staxi_putf(t, n->kind == STAXI_EX_USE ? "s%U" : "b%U", (uint64_t)n->ref);
         staxi_put_ix_list(t, p, n->ix, n->n_ix);
+    } else if (n->kind == STAXI_EX_STATE) {
+        staxi_putf(t, n->bits ? "y%U" : "x%U", (uint64_t)n->ref);
     } else {
         staxi_put(t, n->kind == STAXI_EX_SELECT  ? "select"
                      : n->kind == STAXI_EX_CANON ? "quiet"
@@ -35842,8 +37180,8 @@ static void staxi_put_expr(staxi_text *t, const stax_program *p, staxi_expr e, i
 }
 
 static const char *staxi_stage_verb(const staxi_stage *s) {
-    static const char *const names[] = {"sum", "prod",   "max",    "min", "all",
-                                        "any", "argmax", "argmin", "fma", "logadd"};
+    static const char *const names[] = {"sum",    "prod",   "max", "min",    "all",   "any",
+                                        "argmax", "argmin", "fma", "logadd", "monoid"};
     return s->kind == STAXI_STAGE_MAP       ? "map"
            : s->kind == STAXI_STAGE_CHECK   ? "check"
            : s->kind == STAXI_STAGE_SORT    ? "sort"
@@ -35883,7 +37221,7 @@ static void staxi_report_stages(const stax_program *p, staxi_text *t) {
         staxi_put(t, orders[s->order]);
         staxi_put(t, ": ");
         for (int e = 0; e < (s->base ? 1 : 2) && s->expr[e]; e++) {
-            if (e) staxi_put(t, " * ");
+            if (e) staxi_put(t, s->lead ? " join " : " * ");
             staxi_put_expr(t, p, s->expr[e], 0);
         }
         if (s->buffer) staxi_putf(t, " -> b%U", (uint64_t)s->buffer);
@@ -35952,13 +37290,15 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             staxi_put_expr(t, p, n->expr[0], 0);
             break;
         case STAXI_TREE_ACCUM:
+        case STAXI_TREE_STATE:
         case STAXI_TREE_LET:
         case STAXI_TREE_EVAL:
-            staxi_putf(
-                t, "r%U = %s ", (uint64_t)n->ref,
-                n->kind != STAXI_TREE_ACCUM ? "" : staxi_stage_verb(&p->stages.stages[n->ref]));
+            staxi_putf(t, "r%U = %s ", (uint64_t)n->ref,
+                       n->kind != STAXI_TREE_ACCUM && n->kind != STAXI_TREE_STATE
+                           ? ""
+                           : staxi_stage_verb(&p->stages.stages[n->ref]));
             for (int e = 0; e < 2 && n->expr[e]; e++) {
-                if (e) staxi_put(t, " * ");
+                if (e) staxi_put(t, n->combine == STAXI_COMBINE_MONOID ? " join " : " * ");
                 staxi_put_expr(t, p, n->expr[e], 0);
             }
             break;
@@ -36274,7 +37614,7 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         staxi_put(&t, r->doc);
         if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
             r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION ||
-            r->cls == STAXI_CLASS_CALL)
+            r->cls == STAXI_CLASS_CALL || op == STAX_OP_REDUCE || op == STAX_OP_WELFORD)
             staxi_put(&t, " (CPU)");
         staxi_put(&t, staxi_infer_fns[op] == staxi_infer_later ? " (not built yet)\n" : "\n");
     }
@@ -36532,7 +37872,7 @@ static void staxi_export_errors(const stax_program *p, uint64_t base, staxi_text
         if (st->kind == STAXI_STAGE_CHECK)
             staxi_putf(t, "        case %U: return \"%s: an index is out of range\";\n", base + k,
                        st->op_name);
-        else if (st->kind == STAXI_STAGE_REDUCE && st->combine >= STAXI_COMBINE_MAX)
+        else if (staxi_needs_element(st))
             staxi_putf(t, "        case %U: return \"%s: the axis is empty\";\n", base + k,
                        st->op_name);
     }

@@ -2190,8 +2190,11 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi
     staxi_cuda_put_args(u->p, staxi_cuda_args_count(u->p), out);
     staxi_put_lines(out, staxi_cuda_lines_fail);
     staxi_cuda_put_functions(&u->e, out);
-    if (body.data && (strstr(body.data, "sx_sum") || strstr(body.data, "sx_prod")))
+    if (body.data && (strstr(body.data, "sx_sum") || strstr(body.data, "sx_prod"))) {
+        staxi_put_lines(out, staxi_lines_join);
         staxi_put_lines(out, staxi_lines_sum);
+        staxi_put_lines(out, staxi_lines_sums);
+    }
     staxi_put_lines(out, staxi_cuda_lines_warp);
     staxi_put_constants(&u->e, out);
     staxi_put_customs(&u->e, out);
@@ -2657,10 +2660,7 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
     for (uint32_t k = 1; k < s->n_stages; k++) {
         const staxi_stage *st = &s->stages[k];
         staxi_ix n = staxi_ix_const(&s->ix, 1), m = n;
-        if (st->kind != STAXI_STAGE_REDUCE || st->combine < STAXI_COMBINE_MAX ||
-            st->combine == STAXI_COMBINE_FMA || st->combine == STAXI_COMBINE_ALL ||
-            st->combine == STAXI_COMBINE_ANY)
-            continue;
+        if (!staxi_needs_element(st)) continue;
         for (int d = 0; d < st->n_domain; d++) m = staxi_ix_mul(&s->ix, m, st->axes[d].extent);
         for (int d = 0; d < st->n_reduce; d++)
             n = staxi_ix_mul(&s->ix, n, st->axes[st->n_domain + d].extent);
@@ -2689,7 +2689,8 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
-        if (!staxi_is_line(st) && st->kind != STAXI_STAGE_SCATTER && st->kind != STAXI_STAGE_CALL)
+        if (!staxi_is_line(st) && st->kind != STAXI_STAGE_SCATTER && st->kind != STAXI_STAGE_CALL &&
+            !st->lead)
             continue;
         staxi_put_place(why, host->basis, st->place);
         staxi_putf(why, "%s runs on the CPU only in this version", st->op_name);

@@ -105,6 +105,7 @@ static void refused_by_name(void) {
                 {"argsort", "graph g(x: f32[9]) { y = argsort x\n return y }"},
                 {"topk", "graph g(x: f32[9]) { y, i = topk x {k=2}\n return y }"},
                 {"scatter", "graph g(x: f32[9]) { y = scatter x, 3, 1.5\n return y }"},
+                {"reduce", "graph g(x: f32[9]) { y = sum x {compensated=true}\n return y }"},
                 {"map", "graph g(x: f32[9]) { y = map x { body(a) { b = neg a; return b } }\n return y }"}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         stax_graph *g = stax_parse(context, "refused", rows[k].text);

@@ -214,6 +214,11 @@ static const char *const feed_graphs[] = {
     "  a = sum x {axes=1}; b = prod x {axes=0, keepdims=true}; c = max x; d = mean x {axes=[-1]}; e = var x {axes=1, correction=1}\n"
     "  f = argmax x {axis=1}; g = logsumexp x {axes=0}; h = sum k; i = all k; j = std x\n"
     "  return a, b, c, d, e, f, g, h, i, j\n}",
+    "graph monoids(x: f32[4,37], y: f64[70,3], t: f32[]) {\n"
+    "  a, b = welford x {axes=1}; c = sum y {axes=0, compensated=true}\n"
+    "  d, e = reduce x {axes=0, init=[0.0, 0], step(s, n: i32[], v) { u = maximum v, t; w = add s, u; m = add n, 1; return w, m }\n"
+    "    combine(s, n: i32[], p, m: i32[]) { u = add s, p; v = maximum u, t; o = add n, m; return v, o }}\n"
+    "  return a, b, c, d, e\n}",
     "graph contract(a: f32[3,8], b: f32[8,5], v: f32[8], w: f32[4,8], s: f32[4], i: i8[2,3], j: i8[3,2]) {\n"
     "  c = matmul a, b; d = matmul a, v; e = linear a, w, s; f = dot a, w {lhs_contract=[1], rhs_contract=[1]}\n"
     "  g = matmul i, j {dtype=i32}; h = matmul v, v\n"

@@ -184,7 +184,7 @@ typedef struct recipe {
     size_of palette[5];
     int64_t elements; /* spent so far */
     int has_regions, is_unfused;
-    int is_cpu_only; /* it has a running value, a sort or a scatter */
+    int is_cpu_only; /* it has a running value, a sort, a scatter or a monoid */
     int is_wide; /* long axes, so that kernels are split among threads */
 } recipe;
 
@@ -1379,7 +1379,7 @@ static int make_reduce(recipe *r) {
             mask = 1u << k;
         }
     } else if (s.kind == STEP_VAR) {
-        s.op = dice_below(d, 2);
+        s.op = dice_chance(d, 60) ? dice_below(d, 2) : 2 + dice_below(d, 3);
         s.value[0] = dice_chance(d, 60) ? 0 : 1;
         if (!is_float(t.dtype)) s.type.dtype = STAX_F32;
     } else {
@@ -2164,7 +2164,9 @@ static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
         if (made >= 0) k++;
     }
     for (int k = 0; k < r->n_steps; k++)
-        if (r->steps[k].kind >= STEP_SCATTER && r->steps[k].kind <= STEP_MEDIAN) r->is_cpu_only = 1;
+        if ((r->steps[k].kind >= STEP_SCATTER && r->steps[k].kind <= STEP_MEDIAN) ||
+            (r->steps[k].kind == STEP_VAR && r->steps[k].op >= 2))
+            r->is_cpu_only = 1;
     if (r->n_steps == 0) add_input(r, any_shape(r, STAX_F32, 1, 2), FILL_PLAIN);
     /* Outputs: what nothing uses, and some others. */
     int used[MAX_STEPS];
@@ -2470,6 +2472,11 @@ static stax_value build_step(const recipe *r, stax_graph *g, int at, stax_value 
             if (s->dtype) return reduce_rows[s->op].make_as(x, s->axes[0], s->flag != 0, s->dtype);
             return reduce_rows[s->op].make(x, s->axes[0], s->flag != 0);
         case STEP_VAR:
+            if (s->op == 4) return stax_mean_compensated(x, s->axes[0], s->flag != 0);
+            if (s->op >= 2) {
+                (void)stax_welford(x, s->axes[0], s->value[0], s->flag != 0, parts[at]);
+                return parts[at][s->op - 2];
+            }
             return s->op ? stax_std(x, s->axes[0], s->value[0], s->flag != 0)
                          : stax_var(x, s->axes[0], s->value[0], s->flag != 0);
         case STEP_ARG:
