@@ -687,7 +687,6 @@ int main(int argc, char **argv) {
     o.n_threads = 4;
     threaded[1] = stax_open(&o);
     if (!ctx || !threaded[0] || !threaded[1]) return 1;
-    feed_unused();
     fill();
     RUN(order);
     RUN(corpus);

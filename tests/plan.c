@@ -1,5 +1,9 @@
 /* The memory plan: orders of kernels against all orders there are, trees against Sethi and Ullman's
    numbers, exercises 18 and 20, and for any graph: what is alive at the same time lies apart. */
+#if !defined(_WIN32)
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -318,7 +322,6 @@ static void exercise_18(void) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    feed_unused();
     ctx = stax_open(NULL);
     RUN(orders);
     RUN(trees);
