@@ -25948,7 +25948,7 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(REORDER,   "reorder",        1, 1, 16, 0, STAGES, "all loops of the stage, outermost first")                       \
     X(ROOT,      "compute_root",   1, 0, 0,  STAXI_TAKES_SEGMENT, PLACES, "the stage opens a kernel")                    \
     X(AT,        "compute_at",     2, 0, 0,  STAXI_TAKES_SEGMENT, PLACES, "the first stage joins the kernel of the second") \
-    X(FUSE,      "fuse",           1, 2, 16, 0, LOOPS, "neighbouring loops become one, named as the outermost")          \
+    X(FUSE,      "fuse",           1, 2, 16, 0, LOOPS, "neighbouring loops become one, named as the outermost; columns keep their name")\
     X(SPLIT,     "split",          1, 1, 1,  STAXI_TAKES_BY | STAXI_TAKES_TAIL, LOOPS, "a loop becomes a loop over blocks and one in them, named with _in") \
     X(TILE,      "tile",           1, 2, 2,  STAXI_TAKES_BY | STAXI_TAKES_TAIL, LOOPS, "two neighbouring loops are split, and the blocks' loops stand outside") \
     X(UNROLL,    "unroll",         1, 1, 1,  STAXI_TAKES_BY, LOOPS, "the body stands so many times in one trip of the loop") \
@@ -27320,9 +27320,10 @@ static bool staxi_obey_reorder(staxi_schedule *s, uint32_t k, const staxi_direct
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
     int from[STAXI_CALL_AXES], kept = 0, n = st->n_domain + st->n_reduce;
-    if (st->kind != STAXI_STAGE_MAP && st->kind != STAXI_STAGE_REDUCE) {
+    if (st->kind != STAXI_STAGE_MAP && st->kind != STAXI_STAGE_REDUCE &&
+        st->kind != STAXI_STAGE_SCAN) {
         staxi_put(staxi_refuse(s, c),
-                  "only loops of maps and reductions can be reordered in this version");
+                  "only loops of maps, reductions and scans can be reordered in this version");
         return false;
     }
     if (!staxi_reorder_read(s, st, c, from)) return false;
@@ -28570,6 +28571,7 @@ static bool staxi_nest_column(staxi_nest *n) {
     c.axes[c.n_axes++] = pair[0].name;
     c.axes[c.n_axes++] = pair[1].name;
     if (!staxi_merge_pair(n->t, n->kernel, UINT32_MAX, pair, &two, 0)) return false;
+    pair[0].name = pair[1].name;
     K->segments[0].column = pair[0];
     K->n_outer--;
     return staxi_nest_note(n, STAXI_LIST_COLUMN, c);
@@ -28909,7 +28911,7 @@ static uint32_t staxi_parallel_loop(const staxi_trees *t, const staxi_kernel_tre
         return 0;
     if ((n->kind == STAXI_TREE_ACC || n->kind == STAXI_TREE_SCAN) && n->mode != STAXI_MODE_COLUMN)
         return 0;
-    return at;
+    return n->axis.extent ? at : 0;
 }
 
 static bool staxi_nest_parallel(staxi_nest *n, staxi_kernel_tree *kt) {
