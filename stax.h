@@ -24371,6 +24371,8 @@ typedef struct staxi_stages {
     staxi_map memo_map;
     staxi_ix *value_leaves;
     size_t n_value_leaves, cap_value_leaves; /* leaf of expr k  */
+    uint32_t *leaf_of;                       /* by expression: 1 + the number of its leaf    */
+    size_t cap_leaf_of;
     staxi_expr *value_exprs;
     size_t cap_value_exprs;
     uint32_t *stage_of;  /* by graph value                                           */
@@ -24564,11 +24566,11 @@ static staxi_ix staxi_ex_as_leaf(staxi_stages *p, staxi_expr e, staxi_ix extent)
     if (p->exprs[e].kind == STAXI_EX_CONST)
         return staxi_ix_const(&p->ix, (int64_t)p->exprs[e].bits);
     if (p->exprs[e].kind == STAXI_EX_INDEX) return p->exprs[e].ix[0];
-    for (size_t k = 0; k < p->n_value_leaves; k++)
-        if (p->value_exprs[k] == e) return p->value_leaves[k];
+    if (e < p->cap_leaf_of && p->leaf_of[e]) return p->value_leaves[p->leaf_of[e] - 1];
     size_t n = p->n_value_leaves + 1;
     if (!staxi_grow(p->a, (void **)&p->value_leaves, &p->cap_value_leaves, n, sizeof(staxi_ix)) ||
-        !staxi_grow(p->a, (void **)&p->value_exprs, &p->cap_value_exprs, n, sizeof(staxi_expr))) {
+        !staxi_grow(p->a, (void **)&p->value_exprs, &p->cap_value_exprs, n, sizeof(staxi_expr)) ||
+        !staxi_grow(p->a, (void **)&p->leaf_of, &p->cap_leaf_of, e + 1, sizeof(uint32_t))) {
         staxi_stages_fail(p, STAX_E_MEMORY, NULL);
         return 0;
     }
@@ -24580,7 +24582,25 @@ static staxi_ix staxi_ex_as_leaf(staxi_stages *p, staxi_expr e, staxi_ix extent)
     staxi_ix_set_range(&p->ix, leaf, r);
     p->value_leaves[p->n_value_leaves] = leaf;
     p->value_exprs[p->n_value_leaves++] = e;
+    p->leaf_of[e] = (uint32_t)p->n_value_leaves;
     return leaf;
+}
+
+/* The values that some indices need: the number of the first leaf from k on that stands in one of
+   them; n_value_leaves at the end. */
+static size_t staxi_next_leaf(staxi_stages *p, const staxi_ix *ix, int n_ix, size_t k) {
+    size_t least = p->n_value_leaves;
+    for (int d = 0; d < n_ix; d++) {
+        if (!staxi_ix_has_values(&p->ix, ix[d]) ||
+            !staxi_ix_walk_begin(&p->ix, p->ix.n_nodes, ix[d]))
+            continue;
+        for (staxi_ix at; (at = staxi_ix_walk_next(&p->ix, &p->ix, false)) != 0;) {
+            if (staxi_ix_op(&p->ix, at) != STAXI_IX_VALUE) continue;
+            size_t leaf = p->leaf_of[staxi_ix_number(&p->ix, at)] - 1;
+            if (leaf >= k && leaf < least) least = leaf;
+        }
+    }
+    return least;
 }
 
 /* ---- lowering: value and index -> expression ---- */
@@ -25013,9 +25033,9 @@ static staxi_ix staxi_subst_ix(staxi_stages *p, staxi_subst *s, staxi_ix ix) {
         from[n] = s->from[k];
         to[n++] = s->to[k];
     }
-    for (size_t k = 0; k < p->n_value_leaves && n < 4 * STAX_MAX_RANK + 8; k++) {
+    size_t k = staxi_next_leaf(p, &ix, 1, 0), last = p->n_value_leaves;
+    for (; k < last && n < 4 * STAX_MAX_RANK + 8; k = staxi_next_leaf(p, &ix, 1, k + 1)) {
         staxi_ix leaf = p->value_leaves[k];
-        if (!staxi_ix_depends_on(&p->ix, ix, leaf)) continue;
         staxi_ix_interval r = staxi_ix_range(&p->ix, leaf);
         staxi_expr e = staxi_ex_substitute(p, s, p->value_exprs[k]);
         from[n] = leaf;
@@ -25812,6 +25832,7 @@ static void staxi_stages_free(staxi_stages *p) {
     staxi_free(p->a, (void *)p->customs, p->cap_customs * sizeof *p->customs);
     staxi_free(p->a, p->value_leaves, p->cap_value_leaves * sizeof *p->value_leaves);
     staxi_free(p->a, p->value_exprs, p->cap_value_exprs * sizeof *p->value_exprs);
+    staxi_free(p->a, p->leaf_of, p->cap_leaf_of * sizeof *p->leaf_of);
     staxi_map_free(&p->expr_map);
     staxi_map_free(&p->memo_map);
     staxi_ix_pool_free(&p->ix);
@@ -26476,7 +26497,6 @@ static bool staxi_walk_expr(staxi_walk *w, staxi_expr e) {
     staxi_stages *p = w->s->p;
     if (!e || w->seen[e] == w->stage) return true;
     w->seen[e] = w->stage;
-    bool leaves = false;
     const staxi_expr_node *n = &p->exprs[e];
     staxi_ref r;
     r.stage = w->stage;
@@ -26493,13 +26513,11 @@ static bool staxi_walk_expr(staxi_walk *w, staxi_expr e) {
     } else if (n->kind == STAXI_EX_OP) {
         w->s->cost[w->stage] += staxi_op_cost((stax_op)n->op);
     }
-    for (int k = 0; k < n->n_args; k++)
-        if (!staxi_walk_expr(w, n->args[k])) return false;
-    for (int i = 0; i < n->n_ix; i++) leaves = leaves || staxi_ix_has_values(&p->ix, n->ix[i]);
-    for (size_t k = 0; leaves && k < p->n_value_leaves; k++)
-        for (int i = 0; i < n->n_ix; i++)
-            if (staxi_ix_depends_on(&p->ix, n->ix[i], p->value_leaves[k]))
-                if (!staxi_walk_expr(w, p->value_exprs[k])) return false;
+    for (int i = 0; i < n->n_args; i++)
+        if (!staxi_walk_expr(w, n->args[i])) return false;
+    size_t k = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; k < p->n_value_leaves; k = staxi_next_leaf(p, n->ix, n->n_ix, k + 1))
+        if (!staxi_walk_expr(w, p->value_exprs[k])) return false;
     return true;
 }
 
@@ -27100,21 +27118,18 @@ typedef struct staxi_extent {
 static staxi_extent staxi_expr_extent(staxi_stages *p, staxi_expr e, staxi_extent *known) {
     const staxi_expr_node *n = &p->exprs[e];
     staxi_extent x = {0, 0}, a;
-    bool leaves = false;
     if (known[e].depth) return known[e];
     for (int k = 0; k < n->n_args; k++) {
         a = staxi_expr_extent(p, n->args[k], known);
         if (a.depth > x.depth) x.depth = a.depth;
         if (a.selects > x.selects) x.selects = a.selects;
     }
-    for (int k = 0; k < n->n_ix; k++) leaves = leaves || staxi_ix_has_values(&p->ix, n->ix[k]);
-    for (size_t v = 0; leaves && v < p->n_value_leaves; v++)
-        for (int k = 0; k < n->n_ix; k++) {
-            if (!staxi_ix_depends_on(&p->ix, n->ix[k], p->value_leaves[v])) continue;
-            a = staxi_expr_extent(p, p->value_exprs[v], known);
-            if (a.depth > x.depth) x.depth = a.depth;
-            if (a.selects > x.selects) x.selects = a.selects;
-        }
+    size_t leaf = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, n->ix, n->n_ix, leaf + 1)) {
+        a = staxi_expr_extent(p, p->value_exprs[leaf], known);
+        if (a.depth > x.depth) x.depth = a.depth;
+        if (a.selects > x.selects) x.selects = a.selects;
+    }
     x.depth++;
     x.selects = (uint16_t)(x.selects + (n->kind == STAXI_EX_SELECT));
     known[e] = x;
@@ -28133,14 +28148,12 @@ static bool staxi_expr_mergeable(staxi_stages *p, staxi_expr e, const staxi_loop
         for (int d = 0; d < n->n_ix; d++)
             if (!staxi_ix_mergeable(&p->ix, o->var, i->var, i->extent, n->ix[d])) return false;
     }
-    for (size_t k = 0; k < p->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&p->ix, n->ix[d], p->value_leaves[k]) &&
-                (n->kind == STAXI_EX_LOAD ||
-                 !staxi_expr_mergeable(p, p->value_exprs[k], o, i, marks)))
-                return false;
-    for (int k = 0; k < n->n_args; k++)
-        if (!staxi_expr_mergeable(p, n->args[k], o, i, marks)) return false;
+    size_t k = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; k < p->n_value_leaves; k = staxi_next_leaf(p, n->ix, n->n_ix, k + 1))
+        if (n->kind == STAXI_EX_LOAD || !staxi_expr_mergeable(p, p->value_exprs[k], o, i, marks))
+            return false;
+    for (int a = 0; a < n->n_args; a++)
+        if (!staxi_expr_mergeable(p, n->args[a], o, i, marks)) return false;
     return true;
 }
 
@@ -28610,9 +28623,8 @@ static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int
     if (!e || !staxi_mark_first(p, marks, e)) return true;
     const staxi_expr_node *n = &p->exprs[e];
     if (!staxi_dtype_in_lanes(n->dtype, lanes)) return false;
-    for (size_t k = 0; k < p->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&p->ix, n->ix[d], p->value_leaves[k])) return false;
+    for (int d = 0; d < n->n_ix; d++)
+        if (staxi_ix_has_values(&p->ix, n->ix[d])) return false;
     if (n->kind == STAXI_EX_INDEX) return false;
     if (n->kind == STAXI_EX_SELECT && vec && staxi_ix_depends_on(&p->ix, n->ix[0], vec))
         return false;
@@ -28734,9 +28746,9 @@ static uint32_t staxi_tree_store(staxi_trees *t, uint32_t k, staxi_expr e) {
     t->nodes[n].ref = p->stages[k].buffer;
     t->nodes[n].at = staxi_flat_index(p, p->stages[k].buffer, p->stages[k].store);
     t->nodes[n].expr[0] = staxi_ex_canon(p, e);
-    for (size_t i = 0; i < p->n_value_leaves; i++)
-        if (staxi_ix_depends_on(&p->ix, t->nodes[n].at, p->value_leaves[i]))
-            t->nodes[n].expr[1] = p->value_exprs[i];
+    size_t leaf = staxi_next_leaf(p, &t->nodes[n].at, 1, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, &t->nodes[n].at, 1, leaf + 1))
+        t->nodes[n].expr[1] = p->value_exprs[leaf];
     return t->nodes[n].expr[0] ? n : 0;
 }
 
@@ -30185,9 +30197,9 @@ static uint64_t staxi_ix_deps(staxi_emit *e, staxi_ix ix) {
     if (!staxi_ix_has_vars(&e->p->ix, ix) && e->p->n_value_leaves == 0) return 0;
     for (int k = 0; k < e->n_loop_vars; k++)
         if (staxi_ix_depends_on(&e->p->ix, ix, e->loop_vars[k])) d |= staxi_loop_bit(k);
-    for (size_t k = 0; k < e->p->n_value_leaves; k++)
-        if (staxi_ix_depends_on(&e->p->ix, ix, e->p->value_leaves[k]))
-            d |= staxi_expr_deps(e, e->p->value_exprs[k]);
+    size_t leaf = staxi_next_leaf(e->p, &ix, 1, 0);
+    for (; leaf < e->p->n_value_leaves; leaf = staxi_next_leaf(e->p, &ix, 1, leaf + 1))
+        d |= staxi_expr_deps(e, e->p->value_exprs[leaf]);
     return d;
 }
 
@@ -30579,10 +30591,9 @@ static void staxi_emit_leaf(staxi_emit *e, staxi_expr x) {
 }
 
 static void staxi_emit_leaves(staxi_emit *e, const staxi_expr_node *n) {
-    for (size_t k = 0; k < e->p->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&e->p->ix, n->ix[d], e->p->value_leaves[k]))
-                staxi_emit_leaf(e, e->p->value_exprs[k]);
+    size_t k = staxi_next_leaf(e->p, n->ix, n->n_ix, 0);
+    for (; k < e->p->n_value_leaves; k = staxi_next_leaf(e->p, n->ix, n->n_ix, k + 1))
+        staxi_emit_leaf(e, e->p->value_exprs[k]);
 }
 
 static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
@@ -30625,10 +30636,9 @@ static void staxi_emit_hoist(staxi_emit *e, staxi_expr x, uint64_t inner) {
         staxi_emit_value(e, x);
         return;
     }
-    for (size_t k = 0; k < e->p->n_value_leaves; k++)
-        for (int d = 0; d < n.n_ix; d++)
-            if (staxi_ix_depends_on(&e->p->ix, n.ix[d], e->p->value_leaves[k]))
-                staxi_emit_hoist(e, e->p->value_exprs[k], inner);
+    size_t leaf = staxi_next_leaf(e->p, n.ix, n.n_ix, 0);
+    for (; leaf < e->p->n_value_leaves; leaf = staxi_next_leaf(e->p, n.ix, n.n_ix, leaf + 1))
+        staxi_emit_hoist(e, e->p->value_exprs[leaf], inner);
     if (n.kind == STAXI_EX_SELECT) return;
     for (int k = 0; k < n.n_args; k++) staxi_emit_hoist(e, n.args[k], inner);
 }
@@ -32111,10 +32121,9 @@ static void staxi_collect_buffers_of(staxi_emit *e, staxi_expr x, uint8_t *used,
     const staxi_expr_node *n = &e->p->exprs[x];
     if (n->kind == STAXI_EX_LOAD) used[n->ref] |= 1;
     for (int k = 0; k < n->n_args; k++) staxi_collect_buffers_of(e, n->args[k], used, marks);
-    for (size_t k = 0; k < e->p->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&e->p->ix, n->ix[d], e->p->value_leaves[k]))
-                staxi_collect_buffers_of(e, e->p->value_exprs[k], used, marks);
+    size_t leaf = staxi_next_leaf(e->p, n->ix, n->n_ix, 0);
+    for (; leaf < e->p->n_value_leaves; leaf = staxi_next_leaf(e->p, n->ix, n->n_ix, leaf + 1))
+        staxi_collect_buffers_of(e, e->p->value_exprs[leaf], used, marks);
 }
 
 static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, staxi_marks *marks) {
@@ -34933,11 +34942,9 @@ static bool staxi_loads_only_at(stax_program *p, staxi_expr e, uint32_t in, stax
         return false;
     for (int k = 0; k < n->n_args; k++)
         if (!staxi_loads_only_at(p, n->args[k], in, at, same_kernel, marks)) return false;
-    for (size_t k = 0; k < st->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&st->ix, n->ix[d], st->value_leaves[k]) &&
-                !staxi_loads_only_at(p, st->value_exprs[k], in, at, same_kernel, marks))
-                return false;
+    size_t leaf = staxi_next_leaf(st, n->ix, n->n_ix, 0);
+    for (; leaf < st->n_value_leaves; leaf = staxi_next_leaf(st, n->ix, n->n_ix, leaf + 1))
+        if (!staxi_loads_only_at(p, st->value_exprs[leaf], in, at, same_kernel, marks)) return false;
     return true;
 }
 
