@@ -19554,6 +19554,7 @@ static stax_graph *staxi_decompose(const stax_graph *g) {
     e.from = g;
     e.to = to;
     to->name = g->name ? staxi_graph_text(to, g->name) : NULL;
+    ok = to->name || !g->name;
     to->unfused = g->unfused;
     to->no_signed_zeros = g->no_signed_zeros;
     for (size_t k = 0; ok && k < g->n_symbols; k++) {
@@ -23838,8 +23839,9 @@ static bool staxi_rw_graph(staxi_rewriter *r) {
 static bool staxi_rw_header(staxi_rewriter *r) {
     stax_graph *to = r->to;
     const stax_graph *g = r->from;
-    bool ok = true;
+    bool ok;
     to->name = g->name ? staxi_graph_text(to, g->name) : NULL;
+    ok = to->name || !g->name;
     to->unfused = g->unfused;
     to->no_signed_zeros = g->no_signed_zeros;
     for (size_t k = 0; ok && k < g->n_symbols; k++)
@@ -26475,10 +26477,12 @@ static void staxi_put_stages_ix(staxi_text *t, staxi_stages *p, staxi_ix ix) {
     staxi_ix_print(&p->ix, ix, t, staxi_stages_leaf, p, 0);
 }
 
-/* Begins the message of a refused call; what the caller appends is why. */
+/* Begins the message of a refused call; what the caller appends is why. Without memory indices may
+   not be what they are, and nothing follows from them. */
 static staxi_text *staxi_refuse(staxi_schedule *s, const staxi_directive *c) {
     staxi_text *t = &s->refusal;
-    staxi_stages_fail(s->p, STAX_E_SCHEDULE, NULL);
+    bool memory = s->p->ix.no_memory || s->p->marks_failed;
+    staxi_stages_fail(s->p, memory ? STAX_E_MEMORY : STAX_E_SCHEDULE, NULL);
     staxi_putf(t, "%s:%d:%d: error: ", s->given->file, c->line, c->column);
     staxi_put_directive(t, c);
     staxi_put(t, ": ");
@@ -27280,7 +27284,7 @@ static bool staxi_given_groups(staxi_schedule *s) {
             if (++steps < p->n_stages) continue;
             staxi_putf(staxi_refuse(s, c),
                        "s%U and s%U are placed at each other: expected compute_root for one of them",
-                       (uint64_t)k, (uint64_t)root);
+                       (uint64_t)c->stage, (uint64_t)c->target);
             return false;
         }
         if (c) s->group[k] = s->group[root] = root;
@@ -27359,8 +27363,7 @@ static bool staxi_obey_reorder(staxi_schedule *s, uint32_t k, const staxi_direct
     }
     for (int d = first; d < first + st->n_reduce; d++) {
         int want = st->n_domain + d - first;
-        if (from[d] == want || (st->order == STAXI_ORDER_FREE && !staxi_is_arg(st) && st->n_runs == 1))
-            continue;
+        if (from[d] == want || (st->order == STAXI_ORDER_FREE && !staxi_is_arg(st))) continue;
         staxi_text *t = staxi_refuse(s, c);
         staxi_put(t, "the reduction runs in its order: of (");
         staxi_put_stages_ix(t, p, st->axes[want].var);
@@ -27928,6 +27931,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
         for (uint8_t d = 0; d < 2 * STAX_MAX_RANK; d++) p->stages[k].at[d] = d;
     bool ok = staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
               staxi_schedule_read(s) && staxi_writes_order(s);
+    if (ok && p->ix.no_memory) ok = false; /* its choices may be for that reason            */
     if (ok && s->again) return STAX_OK;
     ok = ok && staxi_given_read(s) && staxi_given_inline(s) && staxi_given_groups(s);
     for (uint32_t i = 0; ok && i + 1 < p->n_stages; i++) {

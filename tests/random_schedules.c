@@ -10,6 +10,7 @@
 #define DIFFERENTIAL_MAIN differential_main
 #include "differential.c"
 
+#include "plan.h"
 #include "random.h"
 
 enum { MOST_LINES = 400, LINE_BYTES = 160, MOST_LOOPS = 12 };
@@ -26,36 +27,13 @@ enum { EDIT_DELETE, EDIT_LOOPS, EDIT_ONE_LOOP, EDIT_PLACE, EDIT_INLINE, EDIT_REO
 static const char *const edit_names[EDIT_KINDS] = {"a call deleted", "loops of a kernel", "one loop call", "placement",
                                                    "inlined", "reordered", "segment", "lines swapped", "kernel left open"};
 
-/* ---- planning without a C compiler -------------------------------------------------------------- */
-
 /* The complete schedule of a graph, for free; NULL: *status says why, and the context has a message. */
 static char *plan_of(stax_context *ctx, const stax_graph *g, const char *text, stax_status *status) {
-    stax_schedule *s = text ? stax_schedule_parse(ctx, "edited", text) : NULL;
-    char *out = NULL;
-    staxi_text why, t;
-    *status = STAX_E_SYNTAX;
-    if (text && !s) return NULL;
-    stax_program *p = staxi_program_new(g);
-    staxi_text_init(&why, staxi_allocator_of(ctx));
-    staxi_text_init(&t, staxi_allocator_of(ctx));
-    *status = p ? STAX_OK : STAX_E_INTERNAL;
-    if (p) {
-        p->given = s;
-        *status = staxi_has_regions(p->basis) ? staxi_steps_build(p, &why) : staxi_program_plan(p, &why);
-        if (*status == STAX_OK) *status = staxi_schedule_fits(s, &p, 1, &why);
-        if (*status != STAX_OK) staxi_context_fail(ctx, *status, &why);
-    }
-    if (p && *status == STAX_OK) {
-        if (p->steps) staxi_report_steps(p, &t, STAX_REPORT_SCHEDULE);
-        else staxi_report_schedule(p, &t);
-        out = (char *)malloc(t.n + 1);
-        if (out) memcpy(out, t.data ? t.data : "", t.n + 1);
-    }
-    staxi_text_free(&why);
-    staxi_text_free(&t);
-    stax_program_free(p);
-    stax_schedule_free(s);
-    return out;
+    plan p;
+    if (text) plan_make_text(&p, ctx, g, text, 0);
+    else plan_make(&p, ctx, g, NULL, 0);
+    *status = p.status;
+    return p.schedule;
 }
 
 /* ---- the text as lines -------------------------------------------------------------------------- */
