@@ -34986,39 +34986,97 @@ static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in
     return true;
 }
 
+/* Which kernels touch a buffer, from 1: the first that stores there, and all that load from there, the
+   last one first. */
+typedef struct staxi_touches {
+    uint32_t *first_store, *first_load; /* by buffer                                         */
+    staxi_edge *loads;                  /* [0] unused                                        */
+    size_t n, cap;
+    staxi_marks marks;
+} staxi_touches;
+
 /* An output or a state may be exactly the memory of an input when each kernel that reads this input
    runs before the first that writes there, or writes there itself and reads each element just where
    it writes it, and before. */
-static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out) {
-    bool safe = true, written = false;
-    staxi_marks marks;
-    memset(&marks, 0, sizeof marks);
-    for (uint32_t k = 0; k < p->trees.n_kernels && safe; k++) {
-        staxi_ix at = staxi_tree_store_at(&p->trees, p->trees.kernels[k].root, out);
+static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out,
+                                   staxi_touches *touch) {
+    bool safe = true;
+    if (!touch->first_store[out]) return true;
+    for (uint32_t l = touch->first_load[in]; l && safe; l = touch->loads[l].next) {
+        uint32_t k = touch->loads[l].to;
+        if (k < touch->first_store[out]) break; /* the last ones stand first                 */
+        staxi_ix at = staxi_tree_store_at(&p->trees, p->trees.kernels[k - 1].root, out);
         bool stored = at == 0;
-        written = written || at;
-        if (!written) continue;
-        marks.now++;
-        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k].root, in, out, at, &stored, &marks);
+        touch->marks.now++;
+        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k - 1].root, in, out, at, &stored,
+                                        &touch->marks);
     }
-    staxi_free(p->stages.a, marks.at, marks.cap * sizeof *marks.at);
     return safe;
 }
 
+static bool staxi_find_loads(staxi_stages *p, staxi_expr e, uint32_t kernel, staxi_touches *touch) {
+    if (!e || !staxi_mark_first(p, &touch->marks, e)) return true;
+    const staxi_expr_node *n = &p->exprs[e];
+    if (n->kind == STAXI_EX_LOAD && touch->loads[touch->first_load[n->ref]].to != kernel) {
+        if (!staxi_grow(p->a, (void **)&touch->loads, &touch->cap, touch->n + 1,
+                        sizeof *touch->loads))
+            return false;
+        touch->loads[touch->n].to = kernel;
+        touch->loads[touch->n].next = touch->first_load[n->ref];
+        touch->first_load[n->ref] = (uint32_t)touch->n++;
+    }
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_find_loads(p, n->args[k], kernel, touch)) return false;
+    size_t leaf = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, n->ix, n->n_ix, leaf + 1))
+        if (!staxi_find_loads(p, p->value_exprs[leaf], kernel, touch)) return false;
+    return true;
+}
+
+static bool staxi_find_touched(stax_program *p, uint32_t list, uint32_t kernel,
+                               staxi_touches *touch) {
+    for (; list; list = p->trees.nodes[list].next) {
+        const staxi_tree_node *n = &p->trees.nodes[list];
+        if (n->kind == STAXI_TREE_STORE && !touch->first_store[n->ref])
+            touch->first_store[n->ref] = kernel;
+        for (int e = 0; e < 2; e++)
+            if (!staxi_find_loads(&p->stages, n->expr[e], kernel, touch)) return false;
+        if (!staxi_find_touched(p, n->child, kernel, touch) ||
+            !staxi_find_touched(p, n->after, kernel, touch))
+            return false;
+    }
+    return true;
+}
+
 static bool staxi_find_in_place(stax_program *p) {
+    const stax_allocator *a = p->stages.a;
+    size_t n = p->stages.n_buffers;
+    staxi_touches touch;
+    memset(&touch, 0, sizeof touch);
+    touch.n = 1;
+    touch.first_store = (uint32_t *)staxi_arena_push(&p->stages.arena, n * sizeof(uint32_t), 4);
+    touch.first_load = (uint32_t *)staxi_arena_push(&p->stages.arena, n * sizeof(uint32_t), 4);
     p->in_place = (uint8_t *)staxi_arena_push(&p->stages.arena,
                                               p->basis->n_inputs * p->basis->n_outputs + 1, 1);
-    if (!p->in_place) return false;
-    for (uint32_t in = 1; in < p->stages.n_buffers; in++)
-        for (uint32_t out = in + 1; out < p->stages.n_buffers; out++) {
-            const staxi_buffer *a = &p->stages.buffers[in], *b = &p->stages.buffers[out];
-            if (a->scope != STAXI_SCOPE_ARG || b->scope != STAXI_SCOPE_ARG || a->is_output ||
-                !b->is_output)
-                continue;
-            p->in_place[a->slot * p->basis->n_outputs + (b->slot - p->basis->n_inputs)] =
-                staxi_in_place_is_safe(p, in, out);
+    bool ok = p->in_place && touch.first_store && touch.first_load &&
+              staxi_grow(a, (void **)&touch.loads, &touch.cap, 1, sizeof *touch.loads);
+    for (uint32_t k = 0; k < p->trees.n_kernels && ok; k++) {
+        touch.marks.now++;
+        ok = staxi_find_touched(p, p->trees.kernels[k].root, k + 1, &touch);
+    }
+    for (uint32_t in = 1; in < n && ok; in++) {
+        const staxi_buffer *from = &p->stages.buffers[in];
+        if (from->scope != STAXI_SCOPE_ARG || from->is_output) continue;
+        for (uint32_t out = in + 1; out < n; out++) {
+            const staxi_buffer *to = &p->stages.buffers[out];
+            if (to->scope != STAXI_SCOPE_ARG || !to->is_output) continue;
+            p->in_place[from->slot * p->basis->n_outputs + (to->slot - p->basis->n_inputs)] =
+                staxi_in_place_is_safe(p, in, out, &touch);
         }
-    return !staxi_marks_failed(&p->stages);
+    }
+    staxi_free(a, touch.loads, touch.cap * sizeof *touch.loads);
+    staxi_free(a, touch.marks.at, touch.marks.cap * sizeof *touch.marks.at);
+    return ok && !staxi_marks_failed(&p->stages);
 }
 
 /* Fixed shapes, row-major, no params and no states: then a call is checked by comparing bytes. */
