@@ -28229,7 +28229,10 @@ static bool staxi_can_merge(staxi_trees *t, uint32_t kernel, uint32_t segment,
    Which loops become one, are split, unrolled, cut into slots or walked in lanes is a user's schedule's
    to say, or decided here by the same calls. Both are kept for printing. */
 
-enum { STAXI_LIST_OUTER = UINT32_MAX - 1, STAXI_LIST_COLUMN = UINT32_MAX - 2, STAXI_UNROLL_MOST = 8 };
+/* Lists of loops: a segment's own, those outside all segments, and these with a segment's columns. */
+#define STAXI_LIST_OUTER (UINT32_MAX - 1)
+#define STAXI_LIST_COLUMN (UINT32_MAX - 2)
+enum { STAXI_UNROLL_MOST = 8 };
 
 typedef struct staxi_nest {
     staxi_trees *t;

@@ -7,7 +7,7 @@
 
        differential [--count=N] [--seed=S] [--batch=N] [--tables=0] [--one] [--small] [--report]
    Before the random graphs come tables: every elementwise op and cast of every dtype on specials.
-   --wide makes long axes (for threads and big blocks), --compiler=NAME, --isa=N (of
+   --wide makes long axes (for --threads=N and big blocks), --compiler=NAME, --isa=N (of
    stax_isa) and --opt=1..3 compile otherwise.
    --one checks the graph of that seed alone and prints it; --small makes it smaller first, and
    --report adds the C of the program.
@@ -72,11 +72,11 @@ typedef struct report {
 static struct {
     int64_t count;
     uint64_t seed;
-    int batch, one, show_c, max_shrunk, wide;
+    int batch, one, show_c, max_shrunk, wide, threads;
     const char *compiler;
     stax_isa isa;
     int opt_level;
-} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, NULL, STAX_ISA_DETECT, 1};
+} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, 1, NULL, STAX_ISA_DETECT, 1};
 static report *shared;
 
 /* random_schedules.c is this file with schedules: a text for the graph, which it may name, for free;
@@ -277,6 +277,7 @@ static void check_recipes(recipe *recipes, int n, verdict *verdicts, int counted
     stax_options options = stax_options_default();
     options.compiler = settings.compiler;
     options.isa = settings.isa;
+    options.n_threads = settings.threads;
     stax_context *ctx = stax_open(&options);
     stax_graph *graphs[MAX_BATCH];
     char *schedules[MAX_BATCH];
@@ -523,6 +524,7 @@ int DIFFERENTIAL_MAIN(int argc, char **argv) {
     settings.isa = (stax_isa)option(argc, argv, "--isa", 0);
     settings.opt_level = (int)option(argc, argv, "--opt", 1);
     settings.wide = (int)option(argc, argv, "--wide", 0);
+    settings.threads = (int)option(argc, argv, "--threads", 1);
     for (int k = 1; k < argc; k++)
         if (strncmp(argv[k], "--compiler=", 11) == 0) settings.compiler = argv[k] + 11;
     settings.max_shrunk = (int)option(argc, argv, "--shrink", settings.max_shrunk);
