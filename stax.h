@@ -24232,6 +24232,7 @@ typedef struct staxi_buffer {
     staxi_ix dims[STAX_MAX_RANK], strides[STAX_MAX_RANK];
     uint8_t dtype, rank, scope;
     bool is_output, is_state;
+    bool stream;                  /* it is not read soon: stores go past the caches           */
     uint32_t slot;                /* ARG: position in the call's buffers                     */
     uint32_t first_use, last_use; /* kernels, for the plan                                 */
     staxi_ix bytes, offset;       /* ROOT and ROW: size (a multiple of STAX_ALIGN), place    */
@@ -24293,6 +24294,7 @@ typedef struct staxi_loop_axis {
     staxi_ix var, extent;
     uint32_t name;  /* a loop's in schedules, see staxi_directive                               */
     uint8_t unroll; /* times that its body stands in one trip; 0: once                     */
+    int64_t ahead;  /* iterations that its loads are fetched ahead; 0: not                 */
 } staxi_loop_axis;
 
 /* Axes: first the n_domain parallel ones (row-major, extents of literal 1 dropped), then the
@@ -25960,7 +25962,12 @@ typedef enum staxi_phase {
 } staxi_phase;
 
 /* The attributes of a call, as bits. */
-enum { STAXI_TAKES_SEGMENT = 1, STAXI_TAKES_BY = 2, STAXI_TAKES_TAIL = 4 };
+enum {
+    STAXI_TAKES_SEGMENT = 1,
+    STAXI_TAKES_BY = 2,
+    STAXI_TAKES_TAIL = 4,
+    STAXI_TAKES_DISTANCE = 8
+};
 enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
 
 /* id, name, stages, axes (least, most), attributes, phase, what it says. Its legality is checked by
@@ -25977,14 +25984,14 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(UNROLL,    "unroll",         1, 1, 1,  STAXI_TAKES_BY, LOOPS, "the body stands so many times in one trip of the loop") \
     X(VECTORIZE, "vectorize",      1, 1, 1,  0, LOOPS, "lanes run along this loop, an innermost one")                    \
     X(PARALLEL,  "parallel",       1, 1, 1,  0, LOOPS, "the range of this loop, the outermost one, may be cut into slots") \
+    X(STREAM,    "stream",         1, 0, 0,  0, LOOPS, "its stores in lanes go past the caches, where they lie on whole vectors") \
+    X(PREFETCH,  "prefetch",       1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "an innermost loop fetches what it loads so many iterations later") \
     X(SERIAL,    "serial",         1, 0, 0,  0, LOOPS, "the loops of its kernel are plain ones")                         \
     X(SKEW,      "skew",           1, 0, 16, 0, LATER, "")                                                               \
     X(STORE_AT,  "store_at",       2, 0, 16, 0, LATER, "")                                                               \
     X(FOLD,      "fold",           1, 0, 16, 0, LATER, "")                                                               \
     X(AHEAD,     "ahead",          1, 0, 16, 0, LATER, "")                                                               \
     X(ZIP,       "zip",            2, 0, 16, 0, LATER, "")                                                               \
-    X(STREAM,    "stream",         1, 0, 16, 0, LATER, "")                                                               \
-    X(PREFETCH,  "prefetch",       1, 0, 16, 0, LATER, "")                                                               \
     X(PACK,      "pack",           1, 0, 16, 0, LATER, "")                                                               \
     X(CACHE_READ, "cache_read",    1, 0, 16, 0, LATER, "")                                                               \
     X(CACHE_WRITE, "cache_write",  1, 0, 16, 0, LATER, "")                                                               \
@@ -26021,6 +26028,7 @@ typedef struct staxi_directive {
     uint32_t axes[STAXI_CALL_AXES];
     int64_t by[2];
     int64_t segment; /* -1: not said                                                        */
+    int64_t distance; /* 0: not said                                                        */
     uint32_t block;
     uint32_t list; /* while it is obeyed: the segment whose loops it names, or UINT32_MAX    */
     int line, column;
@@ -26064,7 +26072,8 @@ static void staxi_put_directive(staxi_text *t, const staxi_directive *c) {
     if (c->n_by == 2) staxi_putf(t, "%sby=[%D,%D]", open, c->by[0], c->by[1]);
     if (c->n_by) open = ", ";
     if (c->exact) staxi_putf(t, "%stail=\"exact\"", open);
-    if (c->segment >= 0 || c->n_by || c->exact) staxi_putc(t, '}');
+    if (c->distance) staxi_putf(t, "%sdistance=%D", open, c->distance);
+    if (c->segment >= 0 || c->n_by || c->exact || c->distance) staxi_putc(t, '}');
 }
 
 static void staxi_put_block_header(staxi_text *t, const staxi_schedule_block *b) {
@@ -26118,13 +26127,15 @@ static bool staxi_parse_call_attr(staxi_parser *p, staxi_directive *c) {
     const staxi_token name = p->t;
     bool segment = staxi_token_is(&name, "segment") && row->attrs & STAXI_TAKES_SEGMENT,
          by = staxi_token_is(&name, "by") && row->attrs & STAXI_TAKES_BY,
+         distance = staxi_token_is(&name, "distance") && row->attrs & STAXI_TAKES_DISTANCE,
          tail = staxi_token_is(&name, "tail") && row->attrs & STAXI_TAKES_TAIL;
-    if (!segment && !by && !tail)
-        return staxi_expected(p, row->attrs & STAXI_TAKES_TAIL      ? "by or tail"
-                                 : row->attrs & STAXI_TAKES_BY      ? "by"
-                                 : row->attrs & STAXI_TAKES_SEGMENT ? "segment"
-                                                                    : "}: it has no attributes");
-    if (segment ? c->segment >= 0 : by ? c->n_by > 0 : c->exact)
+    if (!segment && !by && !tail && !distance)
+        return staxi_expected(p, row->attrs & STAXI_TAKES_TAIL       ? "by or tail"
+                                 : row->attrs & STAXI_TAKES_BY       ? "by"
+                                 : row->attrs & STAXI_TAKES_SEGMENT  ? "segment"
+                                 : row->attrs & STAXI_TAKES_DISTANCE ? "distance"
+                                                                     : "}: it has no attributes");
+    if (segment ? c->segment >= 0 : by ? c->n_by > 0 : distance ? c->distance > 0 : c->exact)
         return staxi_parse_fail(p, STAX_E_NAME, &name, STAXI_SAY("%N is given twice"), name.s,
                                 (int)name.n);
     staxi_next(p);
@@ -26138,15 +26149,15 @@ static bool staxi_parse_call_attr(staxi_parser *p, staxi_directive *c) {
     }
     const staxi_token at = p->t;
     int n = by && row->hi == 2 ? 2 : 1;
-    int64_t *to = segment ? &c->segment : c->by;
+    int64_t *to = segment ? &c->segment : distance ? &c->distance : c->by, least = by ? 2 : distance;
     if (n == 2 && !staxi_want_mark(p, "[")) return false;
     for (int k = 0; k < n; k++) {
         if (k && !staxi_want_mark(p, ",")) return false;
         if (!staxi_want_i64(p, "a number", &to[k])) return false;
-        if (to[k] < (by ? 2 : 0) || to[k] > (int64_t)1 << 40)
+        if (to[k] < least || to[k] > (int64_t)1 << 40)
             return staxi_parse_fail(p, STAX_E_ARGUMENT, &at,
-                                    STAXI_SAY("%s: expected at least %d, found %D"), row->name,
-                                    by ? 2 : 0, to[k]);
+                                    STAXI_SAY("%s: expected at least %D, found %D"), row->name,
+                                    least, to[k]);
     }
     if (by) c->n_by = (uint8_t)n;
     return n == 1 || staxi_want_mark(p, "]");
@@ -26192,6 +26203,10 @@ static bool staxi_parse_schedule_call(staxi_parser *p, staxi_directive *c) {
         return staxi_parse_fail(p, STAX_E_SYNTAX, &at,
                                 STAXI_SAY("%s: expected by, like {by=%s}, found none"), row->name,
                                 row->hi == 2 ? "[8,8]" : "8");
+    if (row->attrs & STAXI_TAKES_DISTANCE && !c->distance)
+        return staxi_parse_fail(p, STAX_E_SYNTAX, &at,
+                                STAXI_SAY("%s: expected distance, like {distance=512}, found none"),
+                                row->name);
     return true;
 }
 
@@ -28257,7 +28272,7 @@ static uint32_t staxi_list_stage(const staxi_nest *n, uint32_t list) {
 
 static bool staxi_nest_note(staxi_nest *n, uint32_t list, staxi_directive c) {
     staxi_schedule *s = n->t->s;
-    c.stage = staxi_list_stage(n, list);
+    if (c.primitive != STAXI_CALL_STREAM) c.stage = staxi_list_stage(n, list);
     c.block = n->kernel;
     if (!staxi_grow(s->p->a, (void **)&s->loop_calls, &s->cap_loop_calls, s->n_loop_calls + 1,
                     sizeof c))
@@ -28351,7 +28366,9 @@ static bool staxi_nest_call(staxi_nest *n, const staxi_directive *given, staxi_d
     }
     for (size_t i = 0; i < n->n_calls; i++) {
         const staxi_directive *o = &n->calls[i];
-        if (o->primitive != c->primitive || o->list != c->list || o->axes[0] != c->axes[0]) continue;
+        if (o->primitive != c->primitive || o->list != c->list ||
+            (c->n_axes ? o->axes[0] != c->axes[0] : o->stage != c->stage))
+            continue;
         staxi_put(staxi_refuse(s, given), "this has been said before");
         return false;
     }
@@ -28515,31 +28532,50 @@ static bool staxi_obey_tile(staxi_nest *n, const staxi_directive *c, uint32_t se
     return true;
 }
 
-/* split, tile and unroll of a list whose neighbours are fused. */
+static bool staxi_obey_split(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                             staxi_loop_axis *loops, uint8_t *n_loops) {
+    int d = staxi_nest_find(n, c, 0, loops, *n_loops);
+    return d >= 0 && staxi_split_loop(n, c, segment, loops, n_loops, d, c->by[0]);
+}
+
+static bool staxi_obey_unroll(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                              staxi_loop_axis *loops, uint8_t *n_loops) {
+    int d = staxi_nest_find(n, c, 0, loops, *n_loops);
+    (void)segment;
+    if (d < 0) return false;
+    loops[d].unroll = (uint8_t)(c->by[0] > STAXI_UNROLL_MOST ? 0 : c->by[0]);
+    if (loops[d].unroll) return true;
+    staxi_putf(staxi_refuse(n->t->s, c), "expected at most %d times", (int)STAXI_UNROLL_MOST);
+    return false;
+}
+
+static bool staxi_obey_prefetch(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                                staxi_loop_axis *loops, uint8_t *n_loops) {
+    int d = staxi_nest_find(n, c, 0, loops, *n_loops);
+    if (d < 0) return false;
+    loops[d].ahead = c->distance;
+    if (segment != UINT32_MAX && d == *n_loops - 1) return true;
+    staxi_put(staxi_refuse(n->t->s, c), "only innermost loops fetch ahead in this version");
+    return false;
+}
+
+/* What is done to the loops of a list once its neighbours are fused, in this order. */
 static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, staxi_loop_axis *loops,
                              uint8_t *n_loops) {
-    for (int pass = 0; pass < 2; pass++)
+    static const struct {
+        uint8_t primitive;
+        bool (*obey)(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                     staxi_loop_axis *loops, uint8_t *n_loops);
+    } rows[] = {{STAXI_CALL_SPLIT, staxi_obey_split},
+                {STAXI_CALL_TILE, staxi_obey_tile},
+                {STAXI_CALL_UNROLL, staxi_obey_unroll},
+                {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (size_t i = 0; i < n->n_calls; i++) {
             const staxi_directive *c = &n->calls[i];
-            int d;
-            if (c->list != list || (c->primitive == STAXI_CALL_UNROLL) != (pass == 1)) continue;
-            if (c->primitive == STAXI_CALL_TILE) {
-                if (!staxi_obey_tile(n, c, segment, loops, n_loops)) return false;
-            } else if (c->primitive == STAXI_CALL_SPLIT || c->primitive == STAXI_CALL_UNROLL) {
-                d = staxi_nest_find(n, c, 0, loops, *n_loops);
-                if (d < 0) return false;
-                if (pass == 0 && !staxi_split_loop(n, c, segment, loops, n_loops, d, c->by[0]))
-                    return false;
-                if (pass == 1 && c->by[0] > STAXI_UNROLL_MOST) {
-                    staxi_putf(staxi_refuse(n->t->s, c), "expected at most %d times",
-                               (int)STAXI_UNROLL_MOST);
-                    return false;
-                }
-                if (pass == 1) loops[d].unroll = (uint8_t)c->by[0];
-            } else {
-                continue;
-            }
-            if (!staxi_nest_note(n, list, *c)) return false;
+            if (c->list != list || c->primitive != rows[r].primitive) continue;
+            if (!rows[r].obey(n, c, segment, loops, n_loops) || !staxi_nest_note(n, list, *c))
+                return false;
         }
     return true;
 }
@@ -28728,6 +28764,44 @@ static bool staxi_obey_vectorize(staxi_nest *n, uint8_t *lanes, uint32_t blame) 
     return true;
 }
 
+/* Stores of whole vectors, one behind the other, into memory that the kernel does not read. */
+static const char *staxi_cannot_stream(staxi_nest *n, uint32_t k, uint8_t lanes) {
+    staxi_stages *p = n->t->s->p;
+    const staxi_stage *st = &p->stages[k];
+    const staxi_buffer *b = &p->buffers[st->buffer];
+    const staxi_segment *g = &n->t->s->kernels[n->kernel].segments[st->segment];
+    staxi_ix vec = staxi_segment_vector_var(g), step, rest;
+    int64_t c = 0;
+    if (!st->buffer) return "it stores nothing: its readers compute it, or it is in a register";
+    if (b->scope == STAXI_SCOPE_ROW) return "its memory is read again in the same iteration";
+    if (!lanes) return "its kernel is not computed in lanes";
+    if (b->dtype != STAX_F32 && b->dtype != STAX_F64)
+        return "only f32 and f64 are built in this version";
+    if (st->kind == STAXI_STAGE_REDUCE ? g->mode != STAXI_MODE_COLUMN
+                                       : st->kind != STAXI_STAGE_MAP || !vec)
+        return "it does not store vectors";
+    if (!staxi_ix_affine(&p->ix, staxi_flat_index(p, st->buffer, st->store), vec, &step, &rest) ||
+        !staxi_ix_is_const(&p->ix, step, &c) || c != 1)
+        return "its elements do not lie one behind the other along the loop of the lanes";
+    return NULL;
+}
+
+static bool staxi_nest_stream(staxi_nest *n, uint8_t lanes) {
+    staxi_stages *p = n->t->s->p;
+    for (size_t i = 0; i < n->n_calls; i++) {
+        const staxi_directive *c = &n->calls[i];
+        if (c->primitive != STAXI_CALL_STREAM) continue;
+        const char *why = staxi_cannot_stream(n, c->stage, lanes);
+        if (why) {
+            staxi_put(staxi_refuse(n->t->s, c), why);
+            return false;
+        }
+        p->buffers[p->stages[c->stage].buffer].stream = true;
+        if (!staxi_nest_note(n, c->list, *c)) return false;
+    }
+    return true;
+}
+
 static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
     const staxi_kernel *K = &n->t->s->kernels[n->kernel];
     uint32_t blame = 0;
@@ -28741,7 +28815,7 @@ static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
         uint32_t name = staxi_segment_vector_name(&K->segments[g]);
         if (name && !staxi_nest_note_loop(n, g, STAXI_CALL_VECTORIZE, name)) return false;
     }
-    return true;
+    return staxi_nest_stream(n, *lanes);
 }
 
 /* ---- building ---- */
@@ -29196,6 +29270,16 @@ static const char *const staxi_lines_index[] = {
     "#endif",
     "    return p;",
     "}",
+    "#if SX_GNU",
+    "#define sx_prefetch(p) __builtin_prefetch(p)",
+    "#else",
+    "#define sx_prefetch(p) ((void)(p))",
+    "#endif",
+    "#if SX_GNU && defined(__SSE2__)",
+    "#define sx_drain() __builtin_ia32_sfence()",
+    "#else",
+    "#define sx_drain() ((void)0)",
+    "#endif",
     "#if SX_GNU && !defined(__clang__)",
     "#define SX_UNROLL _Pragma(\"GCC unroll 64\")",
     "#elif SX_GNU",
@@ -29861,6 +29945,20 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_loadd(p) ((sxv_f64)*(const sxm_f64 *)(const void *)(p))",
     "#define sx_storef(p, v) (*(sxm_f32 *)(void *)(p) = (sxm_f32)(v))",
     "#define sx_stored(p, v) (*(sxm_f64 *)(void *)(p) = (sxm_f64)(v))",
+    "/* stores past the caches, of whole vectors; sx_drain makes them visible to others */",
+    "#if defined(__clang__)",
+    "#define SXV_STREAM(V, name, p, v) __builtin_nontemporal_store((v), (V *)(void *)(p))",
+    "#elif defined(__AVX512F__) && SX_W == 16",
+    "#define SXV_STREAM(V, name, p, v) __builtin_ia32_mov##name##512((p), (v))",
+    "#elif defined(__AVX__) && SX_W == 8",
+    "#define SXV_STREAM(V, name, p, v) __builtin_ia32_mov##name##256((p), (v))",
+    "#elif defined(__SSE2__) && SX_W == 4",
+    "#define SXV_STREAM(V, name, p, v) __builtin_ia32_mov##name((p), (v))",
+    "#else",
+    "#define SXV_STREAM(V, name, p, v) (*(V *)(void *)(p) = (v))",
+    "#endif",
+    "SX_INLINE void sx_storesf(float *p, sxv_f32 v) { if ((__SIZE_TYPE__)p % (4 * SX_W) == 0) SXV_STREAM(sxv_f32, ntps, p, v); else sx_storef(p, v); }",
+    "SX_INLINE void sx_storesd(double *p, sxv_f64 v) { if ((__SIZE_TYPE__)p % (4 * SX_W) == 0) SXV_STREAM(sxv_f64, ntpd, p, v); else sx_stored(p, v); }",
     "#undef sx_fma32",
     "#undef sx_fma64",
     "#if SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN)",
@@ -29971,6 +30069,8 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_loadb64(p) ((int)*(p))",
     "#define sx_storef(p, v) (*(p) = (v))",
     "#define sx_stored(p, v) (*(p) = (v))",
+    "#define sx_storesf(p, v) (*(p) = (v))",
+    "#define sx_storesd(p, v) (*(p) = (v))",
     "#define sx_storeh(p, v) (*(p) = (uint16_t)(v))",
     "#define sx_storeb(p, v) (*(p) = (uint8_t)(v))",
     "#define sx_storeb64(p, v) (*(p) = (uint8_t)(v))",
@@ -30722,11 +30822,15 @@ static void staxi_emit_store(staxi_emit *e, const staxi_tree_node *n) {
         !staxi_ix_affine(&e->p->ix, n->at, e->vec, &step, &rest))
         e->failed = true;
     bool varies = step != 0 && !(staxi_ix_is_const(&e->p->ix, step, &c) && c == 0);
+    bool stream = b->stream && varies && c == 1 && !e->partial;
     staxi_putf(e->t, "sx_%s%s%c%s(b%U + ",
                !varies  ? "one"
                : c == 1 ? "store"
                         : "put",
-               varies && e->partial ? "p" : "", s, wide, (uint64_t)n->ref);
+               stream                 ? "s"
+               : varies && e->partial ? "p"
+                                      : "",
+               s, wide, (uint64_t)n->ref);
     staxi_emit_ix(e, n->at);
     if (varies && c != 1) {
         staxi_put(e->t, ", ");
@@ -30771,6 +30875,39 @@ static void staxi_emit_check(staxi_emit *e, const staxi_tree_node *n) {
     staxi_put(e->t, "}\n");
 }
 
+/* Fetches what a loop loads `ahead` iterations later: addresses that walk on evenly with it. */
+static void staxi_emit_prefetch(staxi_emit *e, staxi_expr x, const staxi_loop_axis *loop) {
+    if (!x || !staxi_mark_first(e->p, &e->hoisted, x)) return;
+    const staxi_expr_node n = e->p->exprs[x];
+    staxi_ix_pool *ix = &e->p->ix;
+    staxi_ix step, rest;
+    int64_t c;
+    for (int k = 0; k < n.n_args; k++) staxi_emit_prefetch(e, n.args[k], loop);
+    if (n.kind != STAXI_EX_LOAD) return;
+    staxi_ix flat = staxi_flat_index(e->p, n.ref, n.ix);
+    if (staxi_ix_has_values(ix, flat) || !staxi_ix_affine(ix, flat, loop->var, &step, &rest) ||
+        (staxi_ix_is_const(ix, step, &c) && c == 0))
+        return;
+    flat = staxi_ix_add(ix, flat, staxi_ix_mul(ix, step, staxi_ix_const(ix, loop->ahead)));
+    if (!flat) return;
+    staxi_line(e);
+    staxi_putf(e->t, "sx_prefetch((const char *)b%U + (", (uint64_t)n.ref);
+    staxi_emit_ix(e, flat);
+    staxi_putf(e->t, ") * %d);\n", (int)staxi_dtype_bytes((stax_dtype)n.dtype));
+}
+
+/* One body of a loop, in a scope of its own. */
+static void staxi_emit_body(staxi_emit *e, const staxi_tree_node *n) {
+    size_t scope = staxi_emit_scope_open(e);
+    if (n->axis.ahead && !e->partial) {
+        e->hoisted.now++;
+        for (uint32_t k = n->child; k; k = e->trees->nodes[k].next)
+            staxi_emit_prefetch(e, e->trees->nodes[k].expr[0], &n->axis);
+    }
+    staxi_emit_list(e, n->child);
+    staxi_emit_scope_close(e, scope);
+}
+
 /* As many trips as leave room for all copies of the body; each copy but the last moves on by w. */
 static void staxi_emit_unrolled(staxi_emit *e, const staxi_tree_node *n, const char *w) {
     uint64_t id = staxi_var_id(e, n->axis.var);
@@ -30786,9 +30923,7 @@ static void staxi_emit_unrolled(staxi_emit *e, const staxi_tree_node *n, const c
         staxi_line(e);
         staxi_put(e->t, "{\n");
         e->indent++;
-        size_t scope = staxi_emit_scope_open(e);
-        staxi_emit_list(e, n->child);
-        staxi_emit_scope_close(e, scope);
+        staxi_emit_body(e, n);
         e->indent--;
         staxi_line(e);
         staxi_put(e->t, "}\n");
@@ -30837,9 +30972,7 @@ static void staxi_emit_vector_loop(staxi_emit *e, const staxi_tree_node *n) {
             staxi_putf(e->t, " - i%U;\n", id);
         }
         e->partial = tail != 0;
-        size_t scope = staxi_emit_scope_open(e);
-        staxi_emit_list(e, n->child);
-        staxi_emit_scope_close(e, scope);
+        staxi_emit_body(e, n);
         e->partial = false;
         e->indent--;
         staxi_line(e);
@@ -30885,9 +31018,7 @@ static void staxi_emit_loop(staxi_emit *e, const staxi_tree_node *n) {
             staxi_emit_ix(e, n->axis.extent);
         staxi_putf(e->t, "; i%U++) {\n", id);
         e->indent++;
-        size_t scope = staxi_emit_scope_open(e);
-        staxi_emit_list(e, n->child);
-        staxi_emit_scope_close(e, scope);
+        staxi_emit_body(e, n);
         e->indent--;
         staxi_line(e);
         staxi_put(e->t, "}\n");
@@ -32211,6 +32342,11 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     size_t scope = staxi_emit_scope_open(e);
     staxi_emit_list(e, kt->root);
     staxi_emit_scope_close(e, scope);
+    for (uint32_t b = 1; b < e->p->n_buffers; b++) {
+        if (!(used[b] & 2) || !e->p->buffers[b].stream) continue;
+        staxi_put(e->t, "    sx_drain();\n");
+        break;
+    }
     e->indent = 0;
     staxi_put(e->t, "}\n");
     staxi_free(e->p->a, used, cap);
@@ -37312,7 +37448,7 @@ STAXDEF char *stax_primitives_text(stax_context *ctx) {
         }
         if (row->stages == 2) staxi_put(&t, ", stage");
         if (row->hi) staxi_put(&t, row->hi == 1 ? ", loop" : row->hi == 2 ? ", loop, loop" : ", loop, ...");
-        if (row->attrs) staxi_put(&t, row->attrs & STAXI_TAKES_SEGMENT ? " {segment}" : row->attrs & STAXI_TAKES_TAIL ? " {by, tail}" : " {by}");
+        if (row->attrs) staxi_put(&t, row->attrs & STAXI_TAKES_SEGMENT ? " {segment}" : row->attrs & STAXI_TAKES_TAIL ? " {by, tail}" : row->attrs & STAXI_TAKES_BY ? " {by}" : " {distance}");
         staxi_putf(&t, ": %s\n", row->says);
     }
     return staxi_text_give(ctx, &t);

@@ -133,7 +133,7 @@ static int clear_loops(edited *e, int k) {
 static void random_loop_call(char *line, uint64_t *s, int stage, const int *loops, int n) {
     int a = loops[choose(s, n)], b = loops[choose(s, n)], d = choose(s, n);
     const char *in = choose(s, 4) == 0 ? "_in" : "";
-    switch (choose(s, 8)) {
+    switch (choose(s, 10)) {
         case 0: snprintf(line, LINE_BYTES, "  fuse s%d, i%d, i%d", stage, loops[d], loops[(d + 1) % n]); break;
         case 1:
             snprintf(line, LINE_BYTES, "  split s%d, i%d {by=%d%s}", stage, a, 2 + choose(s, 9),
@@ -147,6 +147,8 @@ static void random_loop_call(char *line, uint64_t *s, int stage, const int *loop
         case 4: snprintf(line, LINE_BYTES, "  vectorize s%d, i%d%s", stage, a, in); break;
         case 5: snprintf(line, LINE_BYTES, "  parallel s%d, i%d%s", stage, b, in); break;
         case 6: snprintf(line, LINE_BYTES, "  fuse s%d, i%d, i%d, i%d", stage, loops[d], loops[(d + 1) % n], loops[(d + 2) % n]); break;
+        case 7: snprintf(line, LINE_BYTES, "  prefetch s%d, i%d%s {distance=%d}", stage, a, in, 1 + choose(s, 600)); break;
+        case 8: snprintf(line, LINE_BYTES, "  stream s%d", stage); break;
         default: snprintf(line, LINE_BYTES, "  serial s%d", stage); break;
     }
 }
@@ -188,9 +190,17 @@ static void new_loops(edited *e, uint64_t *s, int k) {
         snprintf(line, sizeof line, "  unroll s%d, %s {by=%d}", stage, choose(s, 2) ? inner : outer, 2 + choose(s, 4));
         add_line(e, at++, line);
     }
+    if (choose(s, 4) == 0) {
+        snprintf(line, sizeof line, "  prefetch s%d, %s {distance=%d}", stage, inner, 1 + choose(s, 600));
+        add_line(e, at++, line);
+    }
     if (choose(s, 2)) {
         snprintf(line, sizeof line, "  vectorize s%d, %s", stage, inner);
         add_line(e, at++, line);
+        if (choose(s, 3) == 0) {
+            snprintf(line, sizeof line, "  stream s%d", stage);
+            add_line(e, at++, line);
+        }
     }
     snprintf(line, sizeof line, choose(s, 3) ? "  parallel s%d, %s" : "  serial s%d", stage, outer);
     add_line(e, at, line);

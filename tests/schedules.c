@@ -52,6 +52,8 @@ static void texts(void) {
              "  unroll s6, i4_in {by=4}\n"
              "  vectorize s1, i4\n"
              "  parallel s1, i1\n"
+             "  stream s4\n"
+             "  prefetch s4, i9_in {distance=512}\n"
              "  serial s4\n"
              "}\n"
              "schedule a piece 2 {\n"
@@ -93,6 +95,8 @@ static void syntax_errors(void) {
         {"schedule {\n  split s1, i2 {by=[4,4]}\n}", "s:2:20:", "expected a number"},
         {"schedule {\n  split s1, i2 {by=4, by=4}\n}", "s:2:23:", "by is given twice"},
         {"schedule {\n  split s1, i2 {by=4, tail=\"shift\"}\n}", "s:2:28:", "\"guard\" or \"exact\""},
+        {"schedule {\n  prefetch s1, i2\n}", "s:2:3:", "expected distance, like {distance=512}"},
+        {"schedule {\n  prefetch s1, i2 {distance=0}\n}", "s:2:29:", "expected at least 1, found 0"},
         {"schedule {\n  tile s1, i2, i3 {by=4}\n}", "s:2:23:", "expected '['"},
         {"schedule {\n  tile s1, i2, i3\n}", "s:2:3:", "expected by, like {by=[8,8]}"},
         {"schedule {\n  serial s1 {by=4}\n}", "s:2:14:", "it has no attributes"},
@@ -111,7 +115,7 @@ static void syntax_errors(void) {
 }
 
 static void what_is_not_built_is_refused_by_name(void) {
-    static const char *const names[] = {"skew", "store_at", "fold", "ahead", "zip", "stream", "prefetch", "pack",
+    static const char *const names[] = {"skew", "store_at", "fold", "ahead", "zip", "pack",
                                         "cache_read", "cache_write", "pipeline", "tensorize", "rfactor", "bind"};
     char text[80], says[80], *all = stax_primitives_text(ctx);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -238,6 +242,8 @@ static void calls_do_what_they_say(void) {
         {plain, "parallel s1, i1", "parallel for i1 in 0..30"},
         {plain, "fuse s1, i1, i2", "vector i3 in 0..1200"},
         {plain, "reorder s1, i2, i1\nserial s1", "\n  for i2 in 0..40\n    vector i1 in 0..30"},
+        {plain, "prefetch s1, i2 {distance=100}", "in 0..40"},
+        {plain, "stream s1\nvectorize s1, i2", "vector i2 in 0..40"},
         {plain, "split s1, i2 {by=8}", "in 0..30|in 0..5|in 0..8"},
         {plain, "split s1, i2 {by=8, tail=\"exact\"}", "in 0..5|in 0..8"},
         {plain, "split s1, i2 {by=7}", "in 0..6|in 0..min(7, "},
@@ -320,6 +326,12 @@ static void refusals(void) {
         {plain, "fuse s1, i1, i2\nsplit s1, i2 {by=8}", "i2 is no loop by now: its loops are i1"},
         {plain, "unroll s1, i2_in {by=4}", "i2_in is no loop by now"},
         {plain, "unroll s1, i2 {by=9}", "expected at most 8 times"},
+        {plain, "prefetch s1, i1 {distance=8}", "only innermost loops fetch ahead"},
+        {plain, "stream s1", "its kernel is not computed in lanes"},
+        {plain, "stream s1\nstream s1\nvectorize s1, i2", "this has been said before"},
+        {plain, "reorder s1, i2, i1\nstream s1\nvectorize s1, i1", "do not lie one behind the other along the loop"},
+        {two_uses, "compute_root s1\ncompute_root s2\ncompute_at s3, s1\nreorder s2, i4, i3\nstream s2", "its kernel is not computed in lanes"},
+        {rows, "stream s1\nvectorize s1, i3\nvectorize s2, i6", "it stores nothing: its readers compute it, or it is in a register"},
         {ints, "vectorize s1, i2", "s1 (add) cannot be computed in lanes"},
         {path, "compute_root s1\ncompute_root s2\ncompute_at s3, s1", "s3 (div) cannot be in the kernel of s1 (exp): a path would leave the kernel and come back: s3 reads s2, which needs what the kernel computes"},
         {later, "compute_at s2, s1", "it reads another iteration's result: s2 in iteration [i2] reads what s1 computes in iteration [i2 + 1]: distance (-1), a later one"},
@@ -411,6 +423,8 @@ static void programs_obey(void) {
     CHECK_INT(stax_schedule_add(s, "tile s2, i3, i4 {by=[4,8]}"), STAX_OK);
     CHECK_INT(stax_schedule_add(s, "unroll s2, i4_in {by=3}"), STAX_OK);
     CHECK_INT(stax_schedule_add(s, "vectorize s2, i4_in"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "prefetch s2, i4_in {distance=64}"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "stream s2"), STAX_OK);
     o.schedule = s;
     stax_program *p = stax_compile(g, &o);
     stax_schedule_free(s); /* it is only read while compiling */
@@ -426,6 +440,11 @@ static void programs_obey(void) {
     char *report = stax_program_report(p, STAX_REPORT_SCHEDULE);
     CHECK_HAS(report, "  compute_inline s1 ");
     CHECK_HAS(report, "  tile s2, i3, i4 {by=[4,8]}\n");
+    stax_free(ctx, report);
+    report = stax_program_report(p, STAX_REPORT_C);
+    CHECK_HAS(report, "        sx_prefetch((const char *)b1 + (");
+    CHECK_HAS(report, "sx_storesf(b");
+    CHECK_HAS(report, "    sx_drain();\n}");
     stax_free(ctx, report);
     s = stax_program_schedule(p); /* to be edited */
     CHECK(s != NULL);
