@@ -231,6 +231,31 @@ static void has_parts(const char *text, const char *parts) {
     }
 }
 
+/* Outputs larger than caches, which nothing reads again. */
+static void large_outputs_are_streamed(void) {
+    plan p;
+    stax_graph *g = graph_of("graph g(x: f32[4096,4096], y: i32[4096,4096], z: f32[64,64]) {\n"
+                             "  a = exp x; b = add y, 1; c = exp z; d = sin x; e = sum d {axes=[1]}; f = cos x; h = sum f {axes=[0]}\n"
+                             "  return a, b, c, d, e, f, h\n}\n");
+    static const char *const outputs[] = {"exp map over [i9 ", "sin map ", "cos map ", "add map ", "exp map over [i13 "};
+    if (!g) return;
+    plan_make(&p, ctx, g, NULL, 1);
+    for (int k = 0; k < 5; k++) { /* a and d; f is read by another kernel, b and c are not for it */
+        char want[40];
+        const char *at = p.schedule;
+        int stage = 0;
+        for (const char *line = at; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+            const char *name = strstr(line, outputs[k]), *end = strchr(line, '\n');
+            if (name && name < end) stage = atoi(strstr(line, " s") + 2);
+        }
+        snprintf(want, sizeof want, "  stream s%d\n", stage);
+        CHECK(stage > 0);
+        if (!CHECK((strstr(p.schedule, want) != NULL) == (k < 2))) printf("%s\n%s\n", outputs[k], p.schedule);
+    }
+    plan_free(&p);
+    stax_graph_free(g);
+}
+
 static void calls_do_what_they_say(void) {
     static const char plain[] = "graph g(x: f32[30,40]) { y = exp x; return y }\n";
     static const char turned[] = "graph g(x: f32[30,40]) { t = transpose x; y = exp t; return y }\n";
@@ -590,6 +615,7 @@ int main(int argc, char **argv) {
     RUN(calls_one_by_one);
     RUN(automatic_schedules_read_back);
     RUN(calls_do_what_they_say);
+    RUN(large_outputs_are_streamed);
     RUN(refusals);
     RUN(blocks_are_for_their_graphs);
     RUN(programs_obey);
