@@ -53,8 +53,8 @@
        public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>interpreter
-                  >>rewrite >>queries >>stages >>language >>schedule >>loops >>prelude >>emit >>toolchain
-                  >>program >>steps >>export
+                  >>rewrite >>queries >>stages >>language >>schedule >>loops >>prelude >>emit
+                  >>toolchain >>program >>steps >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1126,7 +1126,7 @@ typedef struct stax_compile_options {
     bool strict;                           /* as in stax_options; either one makes it strict       */
     int opt_level;                         /* of the C compiler, 1..3; 0: chosen                   */
     bool keep_source;                      /* keep the .c file in the cache folder                 */
-    const stax_schedule *schedule;         /* NULL: automatic. Only read, and only while compiling */
+    const stax_schedule *schedule;         /* NULL: automatic. Only read while compiling           */
 } stax_compile_options;
 
 /* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. When the
@@ -1174,19 +1174,20 @@ typedef enum stax_report {
 STAXDEF char *stax_program_report(const stax_program *p, stax_report what);
 
 /* Schedules as text, as STAX_REPORT_SCHEDULE prints them. A call that is not legal for the graph is
-   STAX_E_SCHEDULE when the graph is compiled, strict or not; the message names the call and the pair
-   of stages or iterations that forbids it. No schedule changes a bit of the results. Free with
+   STAX_E_SCHEDULE when the graph is compiled, strict or not; the message names the call and the
+   pair of stages or iterations that forbids it. No schedule changes a bit of the results. Free with
    stax_schedule_free before the context is closed. */
 /* Without calls. graph_name NULL: for every graph. NULL: no memory. */
 STAXDEF stax_schedule *stax_schedule_new(stax_context *ctx, const char *graph_name);
 /* One or more `schedule NAME { ... }`. NULL: stax_error(ctx) has file:line:column. */
-STAXDEF stax_schedule *stax_schedule_parse(stax_context *ctx, const char *file_name, const char *text);
-/* One call, as "vectorize s1, i4", at the end of the last block. A placement or a loop order takes the
-   place of the one that the stage had. Whether it is legal is known when a graph is compiled. */
+STAXDEF stax_schedule *stax_schedule_parse(stax_context *ctx, const char *file_name,
+                                           const char *text);
+/* One call, as "vectorize s1, i4", at the end of the last block. A placement or a loop order takes
+   the place of the one that the stage had. Whether it is legal is known when a graph is compiled. */
 STAXDEF stax_status stax_schedule_add(stax_schedule *s, const char *call);
 /* What stax_schedule_parse reads back to the same calls; free with stax_free. NULL: no memory. */
 STAXDEF char *stax_schedule_print(const stax_schedule *s);
-/* The complete schedule of a compiled program, to be edited. NULL: it is interpreted, or no memory. */
+/* The complete schedule of a compiled program, to be edited. NULL: interpreted, or no memory. */
 STAXDEF stax_schedule *stax_program_schedule(const stax_program *p);
 STAXDEF void stax_schedule_free(stax_schedule *s);
 /* The primitives as text, one a line: name, arguments, meaning. Free with stax_free. */
@@ -24324,8 +24325,8 @@ typedef struct staxi_stage {
     bool inlined;           /* by a schedule: its readers compute it                       */
     bool reordered;         /* by a call: `at` or the mode is not what it would be         */
     const char *op_name;
-    uint32_t kernel, segment; /* the schedule's placement; kernel 0: it is inlined         */
-    uint32_t next_member;     /* of the kernel                                             */
+    uint32_t kernel, segment;      /* the schedule's placement; kernel 0: it is inlined         */
+    uint32_t next_member;          /* of the kernel                                             */
     uint8_t at[2 * STAX_MAX_RANK]; /* axes[d] was axis at[d] before it was reordered       */
     uint32_t n_readers;
 } staxi_stage;
@@ -25937,16 +25938,17 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
          parallel s1, i1                  # the range of i1 may be cut into slots
        }
 
-   Stages (s1) and the variables of their axes (i4) have the numbers that `staxc print --after=lower`
-   shows. `schedule NAME piece 2 {` is for a piece of a graph with regions; without NAME it is for
-   every graph. Calls are declarations: they are obeyed in the order of the table, whatever the order
-   of the lines, but for kernels, which run in the order of their compute_root lines where every
-   stage is placed. What a schedule says nothing of is decided automatically: the placement of a
-   stage without a placement, the loop order of a stage without reorder, and the loops of a kernel
-   none of whose stages is named by a loop call (`serial s1` says: plain loops). The automatic
-   scheduler makes the same calls: the schedule of every program prints, and reading it back gives
-   the same kernels. A call that is not legal is refused with the pair of stages or iterations that
-   forbids it, a primitive that is not built by its name; nothing is passed over in silence.
+   Stages (s1) and the variables of their axes (i4) have the numbers that `staxc print
+   --after=lower` shows. `schedule NAME piece 2 {` is for a piece of a graph with regions; without
+   NAME it is for every graph. Calls are declarations: they are obeyed in the order of the table,
+   whatever the order of the lines, but for kernels, which run in the order of their compute_root
+   lines where every stage is placed. What a schedule says nothing of is decided automatically: the
+   placement of a stage without a placement, the loop order of a stage without reorder, and the
+   loops of a kernel none of whose stages is named by a loop call (`serial s1` says: plain loops).
+   The automatic scheduler makes the same calls: the schedule of every program prints, and reading
+   it back gives the same kernels. A call that is not legal is refused with the pair of stages or
+   iterations that forbids it, a primitive that is not built by its name; nothing is passed over in
+   silence.
 
    Where a result is kept follows from the placement: a stage that only its own loop nest reads is
    computed in its readers or kept in a register, one that other nests of its kernel read has the
@@ -25970,8 +25972,10 @@ enum {
 };
 enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
 
-/* id, name, stages, axes (least, most), attributes, phase, what it says. Its legality is checked by
-   staxi_obey_<id> (>>schedule, >>loops). */
+/* id, name, stages, axes (least, most), attributes, phase, what it says. They are checked and obeyed by
+   staxi_given_inline, staxi_obey_reorder and staxi_place_given in >>schedule, and by staxi_obey_fuse,
+   _split, _tile, _unroll, _prefetch, _vectorize, staxi_nest_stream and _parallel in >>loops, in this
+   order. */
 /* clang-format off */
 #define STAXI_PRIMITIVES(X)                                                                                              \
     X(INLINE,    "compute_inline", 1, 0, 0,  0, STAGES, "every reader computes the stage anew")                          \
@@ -25986,7 +25990,7 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(PARALLEL,  "parallel",       1, 1, 1,  0, LOOPS, "the range of this loop, the outermost one, may be cut into slots") \
     X(STREAM,    "stream",         1, 0, 0,  0, LOOPS, "its stores in lanes go past the caches, where they lie on whole vectors") \
     X(PREFETCH,  "prefetch",       1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "an innermost loop fetches what it loads so many iterations later") \
-    X(SERIAL,    "serial",         1, 0, 0,  0, LOOPS, "the loops of its kernel are plain ones")                         \
+    X(SERIAL,    "serial",         1, 0, 0,  0, LOOPS, "the loops of its kernel are plain ones but for what other calls say") \
     X(SKEW,      "skew",           1, 0, 16, 0, LATER, "")                                                               \
     X(STORE_AT,  "store_at",       2, 0, 16, 0, LATER, "")                                                               \
     X(FOLD,      "fold",           1, 0, 16, 0, LATER, "")                                                               \
@@ -26027,7 +26031,7 @@ typedef struct staxi_directive {
     uint32_t stage, target;
     uint32_t axes[STAXI_CALL_AXES];
     int64_t by[2];
-    int64_t segment; /* -1: not said                                                        */
+    int64_t segment;  /* -1: not said                                                        */
     int64_t distance; /* 0: not said                                                        */
     uint32_t block;
     uint32_t list; /* while it is obeyed: the segment whose loops it names, or UINT32_MAX    */
@@ -26149,7 +26153,10 @@ static bool staxi_parse_call_attr(staxi_parser *p, staxi_directive *c) {
     }
     const staxi_token at = p->t;
     int n = by && row->hi == 2 ? 2 : 1;
-    int64_t *to = segment ? &c->segment : distance ? &c->distance : c->by, least = by ? 2 : distance;
+    int64_t *to = segment    ? &c->segment
+                  : distance ? &c->distance
+                             : c->by,
+            least = by ? 2 : distance;
     if (n == 2 && !staxi_want_mark(p, "[")) return false;
     for (int k = 0; k < n; k++) {
         if (k && !staxi_want_mark(p, ",")) return false;
@@ -26182,9 +26189,8 @@ static bool staxi_parse_schedule_call(staxi_parser *p, staxi_directive *c) {
                                 row->name);
     staxi_next(p);
     if (!staxi_want_numbered(p, 's', "a stage, like s1", &c->stage, NULL)) return false;
-    if (row->stages == 2 &&
-        (!staxi_want_mark(p, ",") ||
-         !staxi_want_numbered(p, 's', "a stage, like s1", &c->target, NULL)))
+    if (row->stages == 2 && (!staxi_want_mark(p, ",") ||
+                             !staxi_want_numbered(p, 's', "a stage, like s1", &c->target, NULL)))
         return false;
     while (c->n_axes < row->hi && (c->n_axes < row->lo || staxi_at_mark(p, ","))) {
         uint32_t number, part;
@@ -26465,13 +26471,13 @@ typedef struct staxi_schedule {
     const stax_schedule *given; /* NULL: nothing                                            */
     uint32_t block;
     uint32_t *first_given, *next_given; /* by stage, by call: a list of calls, each + 1     */
-    const staxi_directive **placement;       /* by stage: its compute_..., NULL: none             */
-    uint32_t *group;         /* by stage: the one whose kernel it is placed in, 0: automatic */
-    uint32_t *group_kernel;  /* by such a stage: its kernel, 0: not open yet                 */
-    bool all_given;          /* every stage is placed by the schedule                        */
-    staxi_directive *loop_calls;  /* what was decided about loops, for printing                   */
+    const staxi_directive **placement;  /* by stage: its compute_..., NULL: none             */
+    uint32_t *group;             /* by stage: the one whose kernel it is placed in, 0: automatic */
+    uint32_t *group_kernel;      /* by such a stage: its kernel, 0: not open yet                 */
+    bool all_given;              /* every stage is placed by the schedule                        */
+    staxi_directive *loop_calls; /* what was decided about loops, for printing                   */
     size_t n_loop_calls, cap_loop_calls;
-    staxi_text refusal;      /* of a call: the message                                       */
+    staxi_text refusal; /* of a call: the message                                       */
 } staxi_schedule;
 
 /* ---- refusals of calls ---- */
@@ -27083,7 +27089,8 @@ static bool staxi_kernel_join(staxi_schedule *s, uint32_t k, uint32_t kernel) {
 
 /* ---- what a user's schedule says of stages and places ---- */
 
-static const staxi_directive *staxi_given_call(const staxi_schedule *s, uint32_t stage, int primitive) {
+static const staxi_directive *staxi_given_call(const staxi_schedule *s, uint32_t stage,
+                                               int primitive) {
     for (uint32_t c = s->first_given[stage]; c; c = s->next_given[c - 1])
         if (s->given->calls[c - 1].primitive == primitive) return &s->given->calls[c - 1];
     return NULL;
@@ -27096,8 +27103,8 @@ static bool staxi_given_read(staxi_schedule *s) {
     size_t n = s->given ? s->given->n_calls : 0;
     s->first_given = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
     s->next_given = (uint32_t *)staxi_arena_push(&p->arena, (n + 1) * sizeof(uint32_t), 4);
-    s->placement = (const staxi_directive **)staxi_arena_push(&p->arena,
-                                                         p->n_stages * sizeof(staxi_directive *), 8);
+    s->placement = (const staxi_directive **)staxi_arena_push(
+        &p->arena, p->n_stages * sizeof(staxi_directive *), 8);
     s->group = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
     s->group_kernel = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
     if (!s->first_given || !s->next_given || !s->placement || !s->group || !s->group_kernel)
@@ -27113,8 +27120,8 @@ static bool staxi_given_read(staxi_schedule *s) {
             return false;
         }
         bool places = staxi_is_placement(c);
-        const staxi_directive *old = places ? s->placement[c->stage]
-                                       : staxi_given_call(s, c->stage, STAXI_CALL_REORDER);
+        const staxi_directive *old =
+            places ? s->placement[c->stage] : staxi_given_call(s, c->stage, STAXI_CALL_REORDER);
         if ((places || c->primitive == STAXI_CALL_REORDER) && old) {
             staxi_put(staxi_refuse(s, old), "the stage has been given another one before");
             return false;
@@ -27297,9 +27304,10 @@ static bool staxi_given_groups(staxi_schedule *s) {
                 return false;
             }
             if (++steps < p->n_stages) continue;
-            staxi_putf(staxi_refuse(s, c),
-                       "s%U and s%U are placed at each other: expected compute_root for one of them",
-                       (uint64_t)c->stage, (uint64_t)c->target);
+            staxi_putf(
+                staxi_refuse(s, c),
+                "s%U and s%U are placed at each other: expected compute_root for one of them",
+                (uint64_t)c->stage, (uint64_t)c->target);
             return false;
         }
         if (c) s->group[k] = s->group[root] = root;
@@ -27367,9 +27375,10 @@ static bool staxi_obey_reorder(staxi_schedule *s, uint32_t k, const staxi_direct
     for (int d = 0; d < n; d++)
         if (from[d] >= st->n_domain) last = d;
     if ((st->n_reduce && last - first + 1 != st->n_reduce) || (!column && kept != st->n_domain)) {
-        staxi_put(staxi_refuse(s, c),
-                  "between reduced loops no kept one, and at most one inside them: anything else is "
-                  "not built into this version");
+        staxi_put(
+            staxi_refuse(s, c),
+            "between reduced loops no kept one, and at most one inside them: anything else is "
+            "not built into this version");
         return false;
     }
     if (column && (st->n_runs > 1 || staxi_is_arg(st))) {
@@ -27451,9 +27460,10 @@ static bool staxi_put_distance(staxi_schedule *s, staxi_text *t, uint32_t k, con
     return true;
 }
 
-/* The call is refused for the reason that staxi_cannot_join gave; names the pair that it is about. */
-static bool staxi_refuse_join(staxi_schedule *s, const staxi_directive *c, uint32_t k, uint32_t kernel,
-                              const char *why) {
+/* The call is refused for the reason that staxi_cannot_join gave; names the pair that it is about.
+ */
+static bool staxi_refuse_join(staxi_schedule *s, const staxi_directive *c, uint32_t k,
+                              uint32_t kernel, const char *why) {
     staxi_stages *p = s->p;
     const staxi_kernel *K = &s->kernels[kernel];
     const staxi_stage *st = &p->stages[k], *first = &p->stages[K->first_stage];
@@ -27531,8 +27541,7 @@ static bool staxi_same_iteration(const staxi_schedule *s, uint32_t k, const stax
         st->kind == STAXI_STAGE_REDUCE ? st->axes + st->n_domain : st->axes + outer;
     if (w->kind != STAXI_STAGE_MAP || inner != have || st->n_runs > 1) return false;
     for (int d = 0; d < inner; d++)
-        if (use->ix[w->at[outer + d]] != axes[d].var ||
-            axes[d].extent != w->axes[outer + d].extent)
+        if (use->ix[w->at[outer + d]] != axes[d].var || axes[d].extent != w->axes[outer + d].extent)
             return false;
     return true;
 }
@@ -27566,8 +27575,7 @@ static size_t staxi_segment_least(const staxi_schedule *s, uint32_t k, uint32_t 
         const staxi_stage *w = &p->stages[n->ref];
         if (w->kernel != st->kernel) continue;
         size_t need =
-            w->segment +
-            (staxi_same_iteration(s, k, n, s->kernels[st->kernel].n_outer) ? 0u : 1u);
+            w->segment + (staxi_same_iteration(s, k, n, s->kernels[st->kernel].n_outer) ? 0u : 1u);
         if (need <= at) continue;
         at = need;
         *behind = n->ref;
@@ -27583,11 +27591,11 @@ static bool staxi_segment_given(staxi_schedule *s, uint32_t k, bool special, siz
     uint32_t behind;
     if (want < *at) {
         (void)staxi_segment_least(s, k, &behind);
-        staxi_putf(staxi_refuse(s, c),
-                   "s%U reads what all iterations of s%U in segment %U give: expected segment %U or "
-                   "a later one",
-                   (uint64_t)k, (uint64_t)behind, (uint64_t)s->p->stages[behind].segment,
-                   (uint64_t)*at);
+        staxi_putf(
+            staxi_refuse(s, c),
+            "s%U reads what all iterations of s%U in segment %U give: expected segment %U or "
+            "a later one",
+            (uint64_t)k, (uint64_t)behind, (uint64_t)s->p->stages[behind].segment, (uint64_t)*at);
         return false;
     }
     if (want > K->n_segments) {
@@ -27794,7 +27802,8 @@ static uint32_t staxi_next_given(staxi_schedule *s, size_t *at, const uint32_t *
         for (uint32_t k = s->kernels[kernel].first_member; k; k = p->stages[k].next_member)
             for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
                 uint32_t w = s->uses[u].ref;
-                if (p->stages[w].kernel == kernel || s->kernels[p->stages[w].kernel].order) continue;
+                if (p->stages[w].kernel == kernel || s->kernels[p->stages[w].kernel].order)
+                    continue;
                 staxi_putf(t, "s%U reads s%U, whose kernel comes later", (uint64_t)k, (uint64_t)w);
                 return 0;
             }
@@ -28241,10 +28250,11 @@ static bool staxi_can_merge(staxi_trees *t, uint32_t kernel, uint32_t segment,
 }
 
 /* ---- the loops of a kernel ----
-   Which loops become one, are split, unrolled, cut into slots or walked in lanes is a user's schedule's
-   to say, or decided here by the same calls. Both are kept for printing. */
+   Which loops become one, are split, unrolled, cut into slots or walked in lanes is a user's
+   schedule's to say, or decided here by the same calls. Both are kept for printing. */
 
-/* Lists of loops: a segment's own, those outside all segments, and these with a segment's columns. */
+/* Lists of loops: a segment's own, those outside all segments, and these with a segment's columns.
+ */
 #define STAXI_LIST_OUTER (UINT32_MAX - 1)
 #define STAXI_LIST_COLUMN (UINT32_MAX - 2)
 enum { STAXI_UNROLL_MOST = 8 };
@@ -28253,7 +28263,7 @@ typedef struct staxi_nest {
     staxi_trees *t;
     uint32_t kernel;
     staxi_marks *marks;
-    bool given;        /* the schedule says how; else it is decided here                     */
+    bool given;             /* the schedule says how; else it is decided here                     */
     staxi_directive *calls; /* its calls, with the loops of the kernel instead of the stage's     */
     size_t n_calls;
 } staxi_nest;
@@ -28349,7 +28359,8 @@ static bool staxi_nest_call(staxi_nest *n, const staxi_directive *given, staxi_d
         if (k == 0) c->list = list;
         if (list == c->list) continue;
         if (c->primitive == STAXI_CALL_FUSE && c->n_axes == 2 && c->list == STAXI_LIST_OUTER &&
-            K->segments[list].mode == STAXI_MODE_COLUMN && c->axes[k] == K->segments[list].column.name) {
+            K->segments[list].mode == STAXI_MODE_COLUMN &&
+            c->axes[k] == K->segments[list].column.name) {
             c->list = STAXI_LIST_COLUMN;
             return true;
         }
@@ -28413,8 +28424,8 @@ static int staxi_loop_named(const staxi_loop_axis *loops, int n, uint32_t name) 
 }
 
 /* Where the loop that a call names is now; it may be a part of another one. */
-static int staxi_nest_find(staxi_nest *n, const staxi_directive *c, int k, const staxi_loop_axis *loops,
-                           int n_loops) {
+static int staxi_nest_find(staxi_nest *n, const staxi_directive *c, int k,
+                           const staxi_loop_axis *loops, int n_loops) {
     int d = staxi_loop_named(loops, n_loops, c->axes[k]);
     if (d >= 0) return d;
     staxi_put_axis(staxi_refuse(n->t->s, c), c->axes[k]);
@@ -28591,7 +28602,8 @@ static bool staxi_nest_segment(staxi_nest *n, uint32_t segment) {
         return true;
     for (int r = 0, at = 0; r < g->n_runs; r++, at++)
         while (g->run_axes[r] > 1) {
-            if (!staxi_merge_pair(n->t, n->kernel, segment, g->loops, &g->n_loops, at)) return false;
+            if (!staxi_merge_pair(n->t, n->kernel, segment, g->loops, &g->n_loops, at))
+                return false;
             g->run_axes[r]--;
         }
     return true;
@@ -28611,8 +28623,8 @@ static bool staxi_nest_column(staxi_nest *n) {
     }
     pair[0] = K->outer[K->n_outer - 1];
     pair[1] = K->segments[0].column;
-    bool even = (!n->given || asked) &&
-                staxi_can_merge(n->t, n->kernel, UINT32_MAX, pair, 0, n->marks);
+    bool even =
+        (!n->given || asked) && staxi_can_merge(n->t, n->kernel, UINT32_MAX, pair, 0, n->marks);
     if (asked && (!even || asked->axes[0] != pair[0].name)) {
         staxi_put_axis(staxi_refuse(n->t->s, asked), asked->axes[0]);
         staxi_put(&n->t->s->refusal, even ? " is not the innermost of the outer loops"
@@ -28700,8 +28712,7 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         staxi_ix vec = staxi_segment_vector_var(g), c, rest;
         ++marks->now;
         if (st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SORT ||
-            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL ||
-            staxi_is_arg(st))
+            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL || staxi_is_arg(st))
             return false;
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
         if (st->kind == STAXI_STAGE_REDUCE && (st->dtype == STAX_BOOL || st->n_runs > 1))
@@ -28751,10 +28762,11 @@ static bool staxi_obey_vectorize(staxi_nest *n, uint8_t *lanes, uint32_t blame) 
         return false;
     }
     if (first && *lanes == STAXI_LANES_NONE) {
-        staxi_putf(staxi_refuse(s, first),
-                   "s%U (%s) cannot be computed in lanes: its dtype, an operation, or an access that "
-                   "does not walk evenly along the loop forbids it",
-                   (uint64_t)blame, s->p->stages[blame].op_name);
+        staxi_putf(
+            staxi_refuse(s, first),
+            "s%U (%s) cannot be computed in lanes: its dtype, an operation, or an access that "
+            "does not walk evenly along the loop forbids it",
+            (uint64_t)blame, s->p->stages[blame].op_name);
         return false;
     }
     bool loops = false;
@@ -28786,8 +28798,8 @@ static const char *staxi_cannot_stream(staxi_nest *n, uint32_t k, uint8_t lanes)
     return NULL;
 }
 
-/* An output this large is out of every cache before anyone reads it, and a store that goes through the
-   caches reads its line first: measured 1.5 to 1.7 times slower for x + y. */
+/* An output this large is out of every cache before anyone reads it, and a store that goes through
+   the caches reads its line first: measured 1.5 to 1.7 times slower for x + y. */
 enum { STAXI_STREAM_BYTES = 32 << 20 };
 
 /* Does a stage read this one's result from memory? Those in its own loop nest compute it. */
@@ -28811,9 +28823,9 @@ static bool staxi_choose_streams(staxi_nest *n, uint8_t lanes) {
     for (uint32_t k = s->kernels[n->kernel].first_member; k; k = p->stages[k].next_member) {
         const staxi_buffer *b = &p->buffers[p->stages[k].buffer];
         int64_t bytes;
-        if (!p->stages[k].buffer || b->scope != STAXI_SCOPE_ARG || b->is_state || staxi_is_loaded(s, k) ||
-            !staxi_ix_is_const(&p->ix, b->bytes, &bytes) || bytes < STAXI_STREAM_BYTES ||
-            staxi_cannot_stream(n, k, lanes))
+        if (!p->stages[k].buffer || b->scope != STAXI_SCOPE_ARG || b->is_state ||
+            staxi_is_loaded(s, k) || !staxi_ix_is_const(&p->ix, b->bytes, &bytes) ||
+            bytes < STAXI_STREAM_BYTES || staxi_cannot_stream(n, k, lanes))
             continue;
         p->buffers[p->stages[k].buffer].stream = true;
         c.stage = k;
@@ -29060,9 +29072,10 @@ static bool staxi_nest_parallel(staxi_nest *n, staxi_kernel_tree *kt) {
     if (!loop || (n->given && !asked)) return true;
     n->t->nodes[loop].parallel = true;
     kt->extent = n->t->nodes[loop].axis.extent;
-    return staxi_nest_note_loop(n, asked                                ? asked->list
-                                   : s->kernels[n->kernel].n_outer > 0 ? STAXI_LIST_OUTER
-                                                                        : 0,
+    return staxi_nest_note_loop(n,
+                                asked                               ? asked->list
+                                : s->kernels[n->kernel].n_outer > 0 ? STAXI_LIST_OUTER
+                                                                    : 0,
                                 STAXI_CALL_PARALLEL, n->t->nodes[loop].axis.name);
 }
 
@@ -35124,7 +35137,8 @@ static bool staxi_loads_only_at(stax_program *p, staxi_expr e, uint32_t in, stax
         if (!staxi_loads_only_at(p, n->args[k], in, at, same_kernel, marks)) return false;
     size_t leaf = staxi_next_leaf(st, n->ix, n->n_ix, 0);
     for (; leaf < st->n_value_leaves; leaf = staxi_next_leaf(st, n->ix, n->n_ix, leaf + 1))
-        if (!staxi_loads_only_at(p, st->value_exprs[leaf], in, at, same_kernel, marks)) return false;
+        if (!staxi_loads_only_at(p, st->value_exprs[leaf], in, at, same_kernel, marks))
+            return false;
     return true;
 }
 
@@ -35162,8 +35176,8 @@ static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in
     return true;
 }
 
-/* Which kernels touch a buffer, from 1: the first that stores there, and all that load from there, the
-   last one first. */
+/* Which kernels touch a buffer, from 1: the first that stores there, and all that load from there,
+   the last one first. */
 typedef struct staxi_touches {
     uint32_t *first_store, *first_load; /* by buffer                                         */
     staxi_edge *loads;                  /* [0] unused                                        */
@@ -37138,7 +37152,7 @@ static void staxi_put_placement(staxi_text *t, const stax_program *p, uint32_t k
     staxi_directive c;
     memset(&c, 0, sizeof c);
     c.stage = k;
-    c.primitive = (uint8_t)(st->inlined               ? STAXI_CALL_INLINE
+    c.primitive = (uint8_t)(st->inlined           ? STAXI_CALL_INLINE
                             : k == K->first_stage ? STAXI_CALL_ROOT
                                                   : STAXI_CALL_AT);
     c.target = K->first_stage;
@@ -37172,8 +37186,7 @@ static void staxi_put_reorder(staxi_text *t, const stax_program *p, uint32_t k) 
     c.segment = -1;
     for (int d = 0; d < n; d++)
         if (!column || d != st->n_domain - 1)
-            c.axes[c.n_axes++] =
-                2 * (uint32_t)staxi_ix_number(&p->stages.ix, st->axes[d].var);
+            c.axes[c.n_axes++] = 2 * (uint32_t)staxi_ix_number(&p->stages.ix, st->axes[d].var);
     if (column)
         c.axes[c.n_axes++] =
             2 * (uint32_t)staxi_ix_number(&p->stages.ix, st->axes[st->n_domain - 1].var);
@@ -37484,8 +37497,13 @@ STAXDEF char *stax_primitives_text(stax_context *ctx) {
             continue;
         }
         if (row->stages == 2) staxi_put(&t, ", stage");
-        if (row->hi) staxi_put(&t, row->hi == 1 ? ", loop" : row->hi == 2 ? ", loop, loop" : ", loop, ...");
-        if (row->attrs) staxi_put(&t, row->attrs & STAXI_TAKES_SEGMENT ? " {segment}" : row->attrs & STAXI_TAKES_TAIL ? " {by, tail}" : row->attrs & STAXI_TAKES_BY ? " {by}" : " {distance}");
+        if (row->hi)
+            staxi_put(&t, row->hi == 1 ? ", loop" : row->hi == 2 ? ", loop, loop" : ", loop, ...");
+        if (row->attrs)
+            staxi_put(&t, row->attrs & STAXI_TAKES_SEGMENT ? " {segment}"
+                          : row->attrs & STAXI_TAKES_TAIL  ? " {by, tail}"
+                          : row->attrs & STAXI_TAKES_BY    ? " {by}"
+                                                           : " {distance}");
         staxi_putf(&t, ": %s\n", row->says);
     }
     return staxi_text_give(ctx, &t);

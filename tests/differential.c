@@ -79,8 +79,8 @@ static struct {
 } settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, 1, NULL, STAX_ISA_DETECT, 1};
 static report *shared;
 
-/* random_schedules.c is this file with schedules: a text for the graph, which it may name, for free;
-   NULL: automatic. What is wrong goes to the verdict. */
+/* random_schedules.c is this file with schedules: a text for the graph, which it may name, for
+   free; NULL: automatic. What is wrong goes to the verdict. */
 static char *(*schedule_of)(stax_context *ctx, const recipe *r, stax_graph *g, verdict *v);
 static void (*report_schedules)(void);
 

@@ -1,5 +1,5 @@
-/* A graph planned without the C compiler: its complete schedule, its loops and its C as texts. Needs
-   STAX_IMPLEMENTATION before stax.h. */
+/* A graph planned without the C compiler: its complete schedule, its loops and its C as texts.
+   Needs STAX_IMPLEMENTATION before stax.h. */
 #ifndef STAX_TESTS_PLAN_H
 #define STAX_TESTS_PLAN_H
 
@@ -61,16 +61,18 @@ static char *plan_loops(const stax_program *p) {
 static char *plan_schedule(const stax_program *p) {
     staxi_text t;
     staxi_text_init(&t, &p->ctx->allocator);
-    if (p->steps) staxi_report_steps(p, &t, STAX_REPORT_SCHEDULE);
-    else staxi_report_schedule(p, &t);
+    if (p->steps)
+        staxi_report_steps(p, &t, STAX_REPORT_SCHEDULE);
+    else
+        staxi_report_schedule(p, &t);
     char *out = plan_text(&t);
     staxi_text_free(&t);
     return out;
 }
 
 /* schedule NULL: automatic. `all`: the loops and the C too. */
-static void plan_make(plan *out, stax_context *ctx, const stax_graph *g, const stax_schedule *schedule,
-                      int all) {
+static void plan_make(plan *out, stax_context *ctx, const stax_graph *g,
+                      const stax_schedule *schedule, int all) {
     staxi_text why;
     memset(out, 0, sizeof *out);
     stax_program *p = staxi_program_new(g);

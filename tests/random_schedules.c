@@ -3,8 +3,9 @@
    another main; its options are the same).
 
    A graph's schedule starts as the automatic one, printed; then come random edits of its text, one
-   at a time. An edit is either refused, with STAX_E_SCHEDULE and a message that has a place, or it is
-   legal and stays. The complete schedule that comes out is printed, read back, and must be itself.
+   at a time. An edit is either refused, with STAX_E_SCHEDULE and a message that has a place, or it
+   is legal and stays. The complete schedule that comes out is printed, read back, and must be
+   itself.
    --edits=N (default 12) edits a graph. */
 #define STAX_IMPLEMENTATION
 #define DIFFERENTIAL_MAIN differential_main
@@ -23,20 +24,37 @@ typedef struct edited {
 static int edits_of_each = 12;
 
 /* The counters of shared->extra: refused edits, then legal ones by kind. */
-enum { EDIT_DELETE, EDIT_LOOPS, EDIT_ONE_LOOP, EDIT_PLACE, EDIT_INLINE, EDIT_REORDER, EDIT_SEGMENT, EDIT_SWAP, EDIT_FORGET, EDIT_KINDS };
-static const char *const edit_names[EDIT_KINDS] = {"a call deleted", "loops of a kernel", "one loop call", "placement",
-                                                   "inlined", "reordered", "segment", "lines swapped", "kernel left open"};
+enum {
+    EDIT_DELETE,
+    EDIT_LOOPS,
+    EDIT_ONE_LOOP,
+    EDIT_PLACE,
+    EDIT_INLINE,
+    EDIT_REORDER,
+    EDIT_SEGMENT,
+    EDIT_SWAP,
+    EDIT_FORGET,
+    EDIT_KINDS
+};
+static const char *const edit_names[EDIT_KINDS] = {
+    "a call deleted", "loops of a kernel", "one loop call", "placement",       "inlined",
+    "reordered",      "segment",           "lines swapped", "kernel left open"};
 
-/* The complete schedule of a graph, for free; NULL: *status says why, and the context has a message. */
-static char *plan_of(stax_context *ctx, const stax_graph *g, const char *text, stax_status *status) {
+/* The complete schedule of a graph, for free; NULL: *status says why, and the context has a
+ * message. */
+static char *plan_of(stax_context *ctx, const stax_graph *g, const char *text,
+                     stax_status *status) {
     plan p;
-    if (text) plan_make_text(&p, ctx, g, text, 0);
-    else plan_make(&p, ctx, g, NULL, 0);
+    if (text)
+        plan_make_text(&p, ctx, g, text, 0);
+    else
+        plan_make(&p, ctx, g, NULL, 0);
     *status = p.status;
     return p.schedule;
 }
 
-/* ---- the text as lines -------------------------------------------------------------------------- */
+/* ---- the text as lines --------------------------------------------------------------------------
+ */
 
 static int read_lines(edited *e, const char *text) {
     e->n = 0;
@@ -77,8 +95,12 @@ static void add_line(edited *e, int k, const char *line) {
 }
 
 static int is_call(const edited *e, int k) { return strncmp(e->lines[k], "  ", 2) == 0; }
-static int is_placement_line(const edited *e, int k) { return strncmp(e->lines[k], "  compute_", 10) == 0; }
-static int opens_kernel(const edited *e, int k) { return strncmp(e->lines[k], "  compute_root", 14) == 0; }
+static int is_placement_line(const edited *e, int k) {
+    return strncmp(e->lines[k], "  compute_", 10) == 0;
+}
+static int opens_kernel(const edited *e, int k) {
+    return strncmp(e->lines[k], "  compute_root", 14) == 0;
+}
 
 static int stage_of_line(const edited *e, int k) {
     const char *s = strchr(e->lines[k] + 2, ' ');
@@ -118,14 +140,18 @@ static int same_block(const edited *e, int a, int b) {
     return 1;
 }
 
-/* ---- edits -------------------------------------------------------------------------------------- */
+/* ---- edits --------------------------------------------------------------------------------------
+ */
 
 /* Removes the loop calls of the kernel that line k opens; the line behind its placements. */
 static int clear_loops(edited *e, int k) {
     int at = k + 1;
-    while (at < e->n && is_call(e, at) && !opens_kernel(e, at) && strncmp(e->lines[at], "  reorder", 9) != 0) {
-        if (is_placement_line(e, at)) at++;
-        else drop_line(e, at);
+    while (at < e->n && is_call(e, at) && !opens_kernel(e, at) &&
+           strncmp(e->lines[at], "  reorder", 9) != 0) {
+        if (is_placement_line(e, at))
+            at++;
+        else
+            drop_line(e, at);
     }
     return at;
 }
@@ -134,28 +160,48 @@ static void random_loop_call(char *line, uint64_t *s, int stage, const int *loop
     int a = loops[choose(s, n)], b = loops[choose(s, n)], d = choose(s, n);
     const char *in = choose(s, 4) == 0 ? "_in" : "";
     switch (choose(s, 10)) {
-        case 0: snprintf(line, LINE_BYTES, "  fuse s%d, i%d, i%d", stage, loops[d], loops[(d + 1) % n]); break;
+        case 0:
+            snprintf(line, LINE_BYTES, "  fuse s%d, i%d, i%d", stage, loops[d], loops[(d + 1) % n]);
+            break;
         case 1:
             snprintf(line, LINE_BYTES, "  split s%d, i%d {by=%d%s}", stage, a, 2 + choose(s, 9),
                      choose(s, 4) == 0 ? ", tail=\"exact\"" : "");
             break;
         case 2:
-            snprintf(line, LINE_BYTES, "  tile s%d, i%d, i%d {by=[%d,%d]}", stage, loops[d], loops[(d + 1) % n],
-                     2 + choose(s, 7), 2 + choose(s, 7));
+            snprintf(line, LINE_BYTES, "  tile s%d, i%d, i%d {by=[%d,%d]}", stage, loops[d],
+                     loops[(d + 1) % n], 2 + choose(s, 7), 2 + choose(s, 7));
             break;
-        case 3: snprintf(line, LINE_BYTES, "  unroll s%d, i%d%s {by=%d}", stage, a, in, 2 + choose(s, 8)); break;
-        case 4: snprintf(line, LINE_BYTES, "  vectorize s%d, i%d%s", stage, a, in); break;
-        case 5: snprintf(line, LINE_BYTES, "  parallel s%d, i%d%s", stage, b, in); break;
-        case 6: snprintf(line, LINE_BYTES, "  fuse s%d, i%d, i%d, i%d", stage, loops[d], loops[(d + 1) % n], loops[(d + 2) % n]); break;
-        case 7: snprintf(line, LINE_BYTES, "  prefetch s%d, i%d%s {distance=%d}", stage, a, in, 1 + choose(s, 600)); break;
-        case 8: snprintf(line, LINE_BYTES, "  stream s%d", stage); break;
-        default: snprintf(line, LINE_BYTES, "  serial s%d", stage); break;
+        case 3:
+            snprintf(line, LINE_BYTES, "  unroll s%d, i%d%s {by=%d}", stage, a, in,
+                     2 + choose(s, 8));
+            break;
+        case 4:
+            snprintf(line, LINE_BYTES, "  vectorize s%d, i%d%s", stage, a, in);
+            break;
+        case 5:
+            snprintf(line, LINE_BYTES, "  parallel s%d, i%d%s", stage, b, in);
+            break;
+        case 6:
+            snprintf(line, LINE_BYTES, "  fuse s%d, i%d, i%d, i%d", stage, loops[d],
+                     loops[(d + 1) % n], loops[(d + 2) % n]);
+            break;
+        case 7:
+            snprintf(line, LINE_BYTES, "  prefetch s%d, i%d%s {distance=%d}", stage, a, in,
+                     1 + choose(s, 600));
+            break;
+        case 8:
+            snprintf(line, LINE_BYTES, "  stream s%d", stage);
+            break;
+        default:
+            snprintf(line, LINE_BYTES, "  serial s%d", stage);
+            break;
     }
 }
 
 /* Loops of a kernel from scratch, so that they are legal more often than not. */
 static void new_loops(edited *e, uint64_t *s, int k) {
-    int loops[MOST_LOOPS], n = loops_of_line(e, k, loops), stage = stage_of_line(e, k), at = clear_loops(e, k);
+    int loops[MOST_LOOPS], n = loops_of_line(e, k, loops), stage = stage_of_line(e, k),
+                           at = clear_loops(e, k);
     char line[LINE_BYTES], outer[24], inner[24];
     if (n == 0) return;
     snprintf(outer, sizeof outer, "i%d", loops[0]);
@@ -168,8 +214,8 @@ static void new_loops(edited *e, uint64_t *s, int k) {
             break;
         case 1:
             if (n < 2) break;
-            snprintf(line, sizeof line, "  tile s%d, i%d, %s {by=[%d,%d]}", stage, loops[n - 2], inner, 2 + choose(s, 7),
-                     2 + choose(s, 20));
+            snprintf(line, sizeof line, "  tile s%d, i%d, %s {by=[%d,%d]}", stage, loops[n - 2],
+                     inner, 2 + choose(s, 7), 2 + choose(s, 20));
             add_line(e, at++, line);
             snprintf(inner, sizeof inner, "i%d_in", loops[n - 1]);
             break;
@@ -184,14 +230,17 @@ static void new_loops(edited *e, uint64_t *s, int k) {
             add_line(e, at++, line);
             if (n == 2) snprintf(inner, sizeof inner, "%s", outer);
             break;
-        default: break;
+        default:
+            break;
     }
     if (choose(s, 2)) {
-        snprintf(line, sizeof line, "  unroll s%d, %s {by=%d}", stage, choose(s, 2) ? inner : outer, 2 + choose(s, 4));
+        snprintf(line, sizeof line, "  unroll s%d, %s {by=%d}", stage, choose(s, 2) ? inner : outer,
+                 2 + choose(s, 4));
         add_line(e, at++, line);
     }
     if (choose(s, 4) == 0) {
-        snprintf(line, sizeof line, "  prefetch s%d, %s {distance=%d}", stage, inner, 1 + choose(s, 600));
+        snprintf(line, sizeof line, "  prefetch s%d, %s {distance=%d}", stage, inner,
+                 1 + choose(s, 600));
         add_line(e, at++, line);
     }
     if (choose(s, 2)) {
@@ -207,13 +256,15 @@ static void new_loops(edited *e, uint64_t *s, int k) {
 }
 
 static void place_elsewhere(edited *e, uint64_t *s, int k) {
-    int other = choose_line(e, s, is_placement_line), stage = stage_of_line(e, k), target = stage_of_line(e, other);
+    int other = choose_line(e, s, is_placement_line), stage = stage_of_line(e, k),
+        target = stage_of_line(e, other);
     char line[LINE_BYTES];
     const char *comment = strchr(e->lines[k], '#');
     if (choose(s, 3) == 0 || !same_block(e, k, other))
         snprintf(line, sizeof line, "  compute_root s%d %s", stage, comment ? comment : "");
     else
-        snprintf(line, sizeof line, "  compute_at s%d, s%d %s", stage, target, comment ? comment : "");
+        snprintf(line, sizeof line, "  compute_at s%d, s%d %s", stage, target,
+                 comment ? comment : "");
     snprintf(e->lines[k], LINE_BYTES, "%s", line);
 }
 
@@ -226,9 +277,11 @@ static void reorder_loops(edited *e, uint64_t *s, int k) {
         loops[d] = loops[j];
         loops[j] = t;
     }
-    for (int d = 0; d < n; d++) at += snprintf(line + at, sizeof line - (size_t)at, ", i%d", loops[d]);
+    for (int d = 0; d < n; d++)
+        at += snprintf(line + at, sizeof line - (size_t)at, ", i%d", loops[d]);
     for (int j = 0; j < e->n; j++) /* instead of the order that it has */
-        if (strncmp(e->lines[j], "  reorder", 9) == 0 && stage_of_line(e, j) == stage_of_line(e, k) && same_block(e, j, k)) {
+        if (strncmp(e->lines[j], "  reorder", 9) == 0 &&
+            stage_of_line(e, j) == stage_of_line(e, k) && same_block(e, j, k)) {
             snprintf(e->lines[j], LINE_BYTES, "%s", line);
             return;
         }
@@ -239,26 +292,35 @@ static void reorder_loops(edited *e, uint64_t *s, int k) {
 static int edit(edited *e, uint64_t *s) {
     int kind = choose(s, EDIT_KINDS + 2), loops[MOST_LOOPS], k, j, n;
     if (kind >= EDIT_KINDS) kind = kind == EDIT_KINDS ? EDIT_LOOPS : EDIT_PLACE;
-    bool any = kind == EDIT_DELETE || kind == EDIT_SWAP, kernel = kind == EDIT_LOOPS || kind == EDIT_FORGET;
+    bool any = kind == EDIT_DELETE || kind == EDIT_SWAP,
+         kernel = kind == EDIT_LOOPS || kind == EDIT_FORGET;
     k = choose_line(e, s, any ? is_call : kernel ? opens_kernel : is_placement_line);
     if (k < 0) return -1;
     char line[LINE_BYTES];
     switch (kind) {
-        case EDIT_DELETE: drop_line(e, k); break;
-        case EDIT_LOOPS: new_loops(e, s, k); break;
+        case EDIT_DELETE:
+            drop_line(e, k);
+            break;
+        case EDIT_LOOPS:
+            new_loops(e, s, k);
+            break;
         case EDIT_ONE_LOOP:
             n = loops_of_line(e, k, loops);
             if (n == 0) return -1;
             random_loop_call(line, s, stage_of_line(e, k), loops, n);
             add_line(e, k + 1, line);
             break;
-        case EDIT_PLACE: place_elsewhere(e, s, k); break;
+        case EDIT_PLACE:
+            place_elsewhere(e, s, k);
+            break;
         case EDIT_INLINE:
             snprintf(line, sizeof line, "  compute_inline s%d", stage_of_line(e, k));
             if (opens_kernel(e, k)) (void)clear_loops(e, k);
             snprintf(e->lines[k], LINE_BYTES, "%s", line);
             break;
-        case EDIT_REORDER: reorder_loops(e, s, k); break;
+        case EDIT_REORDER:
+            reorder_loops(e, s, k);
+            break;
         case EDIT_SEGMENT: {
             char *open = strstr(e->lines[k], "{segment=");
             if (!open) return -1;
@@ -272,12 +334,15 @@ static int edit(edited *e, uint64_t *s) {
             snprintf(e->lines[k], LINE_BYTES, "%s", e->lines[j]);
             snprintf(e->lines[j], LINE_BYTES, "%s", line);
             break;
-        default: (void)clear_loops(e, k); break;
+        default:
+            (void)clear_loops(e, k);
+            break;
     }
     return kind;
 }
 
-/* ---- the schedule of a graph -------------------------------------------------------------------- */
+/* ---- the schedule of a graph --------------------------------------------------------------------
+ */
 
 static char *random_schedule(stax_context *ctx, const recipe *r, stax_graph *g, verdict *v) {
     static edited best, next;
@@ -306,8 +371,8 @@ static char *random_schedule(stax_context *ctx, const recipe *r, stax_graph *g, 
                    strstr(stax_error(ctx), ": error: ")) {
             shared->extra[0]++;
         } else {
-            snprintf(v->why, sizeof v->why, "an edit ended in %s (%.200s): %.500s", stax_status_text(status),
-                     stax_error(ctx), edited_text);
+            snprintf(v->why, sizeof v->why, "an edit ended in %s (%.200s): %.500s",
+                     stax_status_text(status), stax_error(ctx), edited_text);
             v->what = BAD_SCHEDULE;
         }
         free(edited_text);
@@ -324,7 +389,8 @@ static char *random_schedule(stax_context *ctx, const recipe *r, stax_graph *g, 
 
 static void say_edits(void) {
     printf("edits: %lld refused", (long long)shared->extra[0]);
-    for (int k = 0; k < EDIT_KINDS; k++) printf(", %s %lld", edit_names[k], (long long)shared->extra[1 + k]);
+    for (int k = 0; k < EDIT_KINDS; k++)
+        printf(", %s %lld", edit_names[k], (long long)shared->extra[1 + k]);
     printf("\n");
 }
 
