@@ -53,9 +53,8 @@
        public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>interpreter
-                  >>rewrite >>queries >>stages >>schedule >>plan >>loops >>prelude >>emit
-   >>toolchain
-                  >>program >>steps >>export
+                  >>rewrite >>queries >>stages >>language >>schedule >>plan >>loops >>prelude
+                  >>emit >>toolchain >>program >>steps >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -111,6 +110,7 @@ extern "C" {
     X(E_IO,         "a file cannot be read or written")                                            \
     X(E_DEVICE,     "the device or its driver failed")                                             \
     X(E_NOT_BUILT,  "this part is not built into this version")                                    \
+    X(E_SCHEDULE,   "the schedule is not legal for this graph")                                    \
     X(E_CANCELLED,  "cancelled by the caller")                                                     \
     X(E_INTERNAL,   "a bug in stax itself")
 /* clang-format on */
@@ -1137,11 +1137,15 @@ STAXDEF const char *stax_error(const stax_context *ctx);
 STAXDEF const char *stax_status_text(stax_status status);
 STAXDEF stax_status stax_error_status(const stax_context *ctx);
 
+/* How a graph is computed: calls of primitives, see >>language. One thread at a time. */
+typedef struct stax_schedule stax_schedule;
+
 typedef struct stax_compile_options {
     bool interpret;                        /* do not compile: the reference interpreter runs it    */
     bool strict;                           /* as in stax_options; either one makes it strict       */
     int opt_level;                         /* of the C compiler, 1..3; 0: chosen                   */
     bool keep_source;                      /* keep the .c file in the cache folder                 */
+    const stax_schedule *schedule; /* NULL: automatic. Only read while compiling           */
 } stax_compile_options;
 
 /* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. When the
@@ -1194,6 +1198,27 @@ typedef enum stax_report {
     STAX_REPORT_PLAN_SVG
 } stax_report;
 STAXDEF char *stax_program_report(const stax_program *p, stax_report what);
+
+/* Schedules as text, as STAX_REPORT_SCHEDULE prints them. A call that is not legal for the graph is
+   STAX_E_SCHEDULE when the graph is compiled, strict or not; the message names the call and the
+   pair of stages or iterations that forbids it. No schedule changes a bit of the results. Free with
+   stax_schedule_free before the context is closed. */
+/* Without calls. graph_name NULL: for every graph. NULL: no memory. */
+STAXDEF stax_schedule *stax_schedule_new(stax_context *ctx, const char *graph_name);
+/* One or more `schedule NAME { ... }`. NULL: stax_error(ctx) has file:line:column. */
+STAXDEF stax_schedule *stax_schedule_parse(stax_context *ctx, const char *file_name,
+                                           const char *text);
+/* One call, as "vectorize s1, i4", at the end of the last block. A placement or a loop order takes
+   the place of the one that the stage had. Whether it is legal is known when a graph is compiled.
+ */
+STAXDEF stax_status stax_schedule_add(stax_schedule *s, const char *call);
+/* What stax_schedule_parse reads back to the same calls; free with stax_free. NULL: no memory. */
+STAXDEF char *stax_schedule_print(const stax_schedule *s);
+/* The complete schedule of a compiled program, to be edited. NULL: interpreted, or no memory. */
+STAXDEF stax_schedule *stax_program_schedule(const stax_program *p);
+STAXDEF void stax_schedule_free(stax_schedule *s);
+/* The primitives as text, one a line: name, arguments, meaning. Free with stax_free. */
+STAXDEF char *stax_primitives_text(stax_context *ctx);
 
 /* Figures of the plan for these inputs (NULL: symbols count as 1024 within their range). */
 typedef struct stax_figures {
@@ -20096,6 +20121,7 @@ static stax_graph *staxi_decompose(const stax_graph *g, const char *own) {
     e.from = g;
     e.to = to;
     to->name = g->name ? staxi_graph_text(to, g->name) : NULL;
+    ok = to->name || !g->name;
     to->unfused = g->unfused;
     to->no_signed_zeros = g->no_signed_zeros;
     for (size_t k = 0; ok && k < g->n_symbols; k++) {
@@ -24680,8 +24706,9 @@ static bool staxi_rw_graph(staxi_rewriter *r) {
 static bool staxi_rw_header(staxi_rewriter *r) {
     stax_graph *to = r->to;
     const stax_graph *g = r->from;
-    bool ok = true;
+    bool ok;
     to->name = g->name ? staxi_graph_text(to, g->name) : NULL;
+    ok = to->name || !g->name;
     to->unfused = g->unfused;
     to->no_signed_zeros = g->no_signed_zeros;
     for (size_t k = 0; ok && k < g->n_symbols; k++)
@@ -25072,6 +25099,7 @@ typedef struct staxi_buffer {
     staxi_ix dims[STAX_MAX_RANK], strides[STAX_MAX_RANK];
     uint8_t dtype, rank, scope;
     bool is_output, is_state;
+    bool stream;                  /* it is not read soon: stores go past the caches           */
     uint32_t slot;                /* ARG: position in the call's buffers                     */
     uint32_t first_use, last_use; /* kernels, for the plan                                 */
     uint32_t host;                /* it lies where this one did, which died as it was made   */
@@ -25134,6 +25162,9 @@ typedef enum staxi_combine {
 
 typedef struct staxi_loop_axis {
     staxi_ix var, extent;
+    uint32_t name;  /* a loop's in schedules, see staxi_directive                               */
+    uint8_t unroll; /* times that its body stands in one trip; 0: once                     */
+    int64_t ahead;  /* iterations that its loads are fetched ahead; 0: not                 */
 } staxi_loop_axis;
 
 /* Axes: first the n_domain parallel ones (row-major, extents of literal 1 dropped), then the
@@ -25163,8 +25194,12 @@ typedef struct staxi_stage {
     uint32_t base;          /* SCATTER: the stage that stored what is updated,             */
     uint8_t line;           /* the axis of the updates that must run in order,             */
     bool in_order;          /* if there is one                                             */
+    bool inlined;           /* by a schedule: its readers compute it                       */
+    bool reordered;         /* by a call: `at` or the mode is not what it would be         */
     const char *op_name;
-    uint32_t kernel, segment; /* the schedule's placement                                  */
+    uint32_t kernel, segment;      /* the schedule's placement; kernel 0: it is inlined         */
+    uint32_t next_member;          /* of the kernel                                             */
+    uint8_t at[2 * STAX_MAX_RANK]; /* axes[d] was axis at[d] before it was reordered       */
     uint32_t n_readers;
 } staxi_stage;
 
@@ -25213,6 +25248,8 @@ typedef struct staxi_stages {
     staxi_map memo_map;
     staxi_ix *value_leaves;
     size_t n_value_leaves, cap_value_leaves; /* leaf of expr k  */
+    uint32_t *leaf_of;                       /* by expression: 1 + the number of its leaf    */
+    size_t cap_leaf_of;
     staxi_expr *value_exprs;
     size_t cap_value_exprs;
     uint32_t *stage_of;  /* by graph value                                           */
@@ -25417,11 +25454,11 @@ static staxi_ix staxi_ex_as_leaf(staxi_stages *p, staxi_expr e, staxi_ix extent)
     if (p->exprs[e].kind == STAXI_EX_CONST)
         return staxi_ix_const(&p->ix, (int64_t)p->exprs[e].bits);
     if (p->exprs[e].kind == STAXI_EX_INDEX) return p->exprs[e].ix[0];
-    for (size_t k = 0; k < p->n_value_leaves; k++)
-        if (p->value_exprs[k] == e) return p->value_leaves[k];
+    if (e < p->cap_leaf_of && p->leaf_of[e]) return p->value_leaves[p->leaf_of[e] - 1];
     size_t n = p->n_value_leaves + 1;
     if (!staxi_grow(p->a, (void **)&p->value_leaves, &p->cap_value_leaves, n, sizeof(staxi_ix)) ||
-        !staxi_grow(p->a, (void **)&p->value_exprs, &p->cap_value_exprs, n, sizeof(staxi_expr))) {
+        !staxi_grow(p->a, (void **)&p->value_exprs, &p->cap_value_exprs, n, sizeof(staxi_expr)) ||
+        !staxi_grow(p->a, (void **)&p->leaf_of, &p->cap_leaf_of, e + 1, sizeof(uint32_t))) {
         staxi_stages_fail(p, STAX_E_MEMORY, NULL);
         return 0;
     }
@@ -25433,7 +25470,25 @@ static staxi_ix staxi_ex_as_leaf(staxi_stages *p, staxi_expr e, staxi_ix extent)
     staxi_ix_set_range(&p->ix, leaf, r);
     p->value_leaves[p->n_value_leaves] = leaf;
     p->value_exprs[p->n_value_leaves++] = e;
+    p->leaf_of[e] = (uint32_t)p->n_value_leaves;
     return leaf;
+}
+
+/* The values that some indices need: the number of the first leaf from k on that stands in one of
+   them; n_value_leaves at the end. */
+static size_t staxi_next_leaf(staxi_stages *p, const staxi_ix *ix, int n_ix, size_t k) {
+    size_t least = p->n_value_leaves;
+    for (int d = 0; d < n_ix; d++) {
+        if (!staxi_ix_has_values(&p->ix, ix[d]) ||
+            !staxi_ix_walk_begin(&p->ix, p->ix.n_nodes, ix[d]))
+            continue;
+        for (staxi_ix at; (at = staxi_ix_walk_next(&p->ix, &p->ix, false)) != 0;) {
+            if (staxi_ix_op(&p->ix, at) != STAXI_IX_VALUE) continue;
+            size_t leaf = p->leaf_of[staxi_ix_number(&p->ix, at)] - 1;
+            if (leaf >= k && leaf < least) least = leaf;
+        }
+    }
+    return least;
 }
 
 /* ---- lowering: value and index -> expression ---- */
@@ -25897,9 +25952,9 @@ static staxi_ix staxi_subst_ix(staxi_stages *p, staxi_subst *s, staxi_ix ix) {
         from[n] = s->from[k];
         to[n++] = s->to[k];
     }
-    for (size_t k = 0; k < p->n_value_leaves && n < 4 * STAX_MAX_RANK + 8; k++) {
+    size_t k = staxi_next_leaf(p, &ix, 1, 0), last = p->n_value_leaves;
+    for (; k < last && n < 4 * STAX_MAX_RANK + 8; k = staxi_next_leaf(p, &ix, 1, k + 1)) {
         staxi_ix leaf = p->value_leaves[k];
-        if (!staxi_ix_depends_on(&p->ix, ix, leaf)) continue;
         staxi_ix_interval r = staxi_ix_range(&p->ix, leaf);
         staxi_expr e = staxi_ex_substitute(p, s, p->value_exprs[k]);
         from[n] = leaf;
@@ -26782,6 +26837,7 @@ static void staxi_stages_free(staxi_stages *p) {
     staxi_free(p->a, (void *)p->customs, p->cap_customs * sizeof *p->customs);
     staxi_free(p->a, p->value_leaves, p->cap_value_leaves * sizeof *p->value_leaves);
     staxi_free(p->a, p->value_exprs, p->cap_value_exprs * sizeof *p->value_exprs);
+    staxi_free(p->a, p->leaf_of, p->cap_leaf_of * sizeof *p->leaf_of);
     staxi_map_free(&p->expr_map);
     staxi_map_free(&p->memo_map);
     staxi_ix_pool_free(&p->ix);
@@ -26869,6 +26925,456 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
     return p->status;
 }
 
+/* ==================================================================================== >>language
+   SCHEDULE LANGUAGE  how a graph is computed, as calls that print, parse and can be edited.
+   In:  text, or calls one by one.   Out: a stax_schedule: calls that >>schedule and >>loops obey.
+   A schedule is a list of calls of primitives, one a line:
+
+       schedule ex11 {
+         reorder s4, i8, i7               # s4's loops, outermost first
+         compute_root s1                  # s1 opens a kernel
+         compute_at s5, s1 {segment=0}    # s5 is computed in the kernel of s1, in its loop nest 0
+         fuse s1, i1, i2                  # two neighbouring loops become one, named i1
+         split s6, i3 {by=32}             # i3 counts blocks now, i3_in what is in one
+         vectorize s1, i4                 # lanes run along i4
+         parallel s1, i1                  # the range of i1 may be cut into slots
+       }
+
+   Stages (s1) and the variables of their axes (i4) have the numbers that `staxc print
+   --after=lower` shows. `schedule NAME piece 2 {` is for a piece of a graph with regions; without
+   NAME it is for every graph. Calls are declarations: they are obeyed in the order of the table,
+   whatever the order of the lines, but for kernels, which run in the order of their compute_root
+   lines where every stage is placed. What a schedule says nothing of is decided automatically: the
+   placement of a stage without a placement, the loop order of a stage without reorder, and the
+   loops of a kernel none of whose stages is named by a loop call (`serial s1` says: plain loops).
+   The automatic scheduler makes the same calls: the schedule of every program prints, and reading
+   it back gives the same kernels. A call that is not legal is refused with the pair of stages or
+   iterations that forbids it, a primitive that is not built by its name; nothing is passed over in
+   silence.
+
+   Where a result is kept follows from the placement: a stage that only its own loop nest reads is
+   computed in its readers or kept in a register, one that other nests of its kernel read has the
+   memory of one iteration, else it is stored. A reduction whose last loop is a kept axis (reorder
+   s4, reduced..., kept) runs across columns: its accumulators lie side by side along that axis. */
+
+/* When a call is obeyed. */
+typedef enum staxi_phase {
+    STAXI_PHASE_STAGES, /* before anything is placed                                       */
+    STAXI_PHASE_PLACES, /* as the stages are placed                                        */
+    STAXI_PHASE_LOOPS,  /* as the loop trees are built                                     */
+    STAXI_PHASE_LATER   /* a name that this version does not build                         */
+} staxi_phase;
+
+/* The attributes of a call, as bits. */
+enum {
+    STAXI_TAKES_SEGMENT = 1,
+    STAXI_TAKES_BY = 2,
+    STAXI_TAKES_TAIL = 4,
+    STAXI_TAKES_DISTANCE = 8
+};
+enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
+
+/* id, name, stages, axes (least, most), attributes, phase, what it says. They are checked and
+   obeyed by staxi_given_inline, staxi_obey_reorder and staxi_place_given in >>schedule, and by
+   staxi_obey_fuse, _split, _tile, _unroll, _prefetch, _vectorize, staxi_nest_stream and _parallel
+   in >>loops, in this order. */
+/* clang-format off */
+#define STAXI_PRIMITIVES(X)                                                                                              \
+    X(INLINE,    "compute_inline", 1, 0, 0,  0, STAGES, "every reader computes the stage anew")                          \
+    X(REORDER,   "reorder",        1, 1, 16, 0, STAGES, "all loops of the stage, outermost first")                       \
+    X(ROOT,      "compute_root",   1, 0, 0,  STAXI_TAKES_SEGMENT, PLACES, "the stage opens a kernel")                    \
+    X(AT,        "compute_at",     2, 0, 0,  STAXI_TAKES_SEGMENT, PLACES, "the first stage joins the kernel of the second") \
+    X(FUSE,      "fuse",           1, 2, 16, 0, LOOPS, "neighbouring loops become one, named as the outermost; columns keep their name")\
+    X(SPLIT,     "split",          1, 1, 1,  STAXI_TAKES_BY | STAXI_TAKES_TAIL, LOOPS, "a loop becomes a loop over blocks and one in them, named with _in") \
+    X(TILE,      "tile",           1, 2, 2,  STAXI_TAKES_BY | STAXI_TAKES_TAIL, LOOPS, "two neighbouring loops are split, and the blocks' loops stand outside") \
+    X(UNROLL,    "unroll",         1, 1, 1,  STAXI_TAKES_BY, LOOPS, "the body stands so many times in one trip of the loop") \
+    X(VECTORIZE, "vectorize",      1, 1, 1,  0, LOOPS, "lanes run along this loop, an innermost one")                    \
+    X(PARALLEL,  "parallel",       1, 1, 1,  0, LOOPS, "the range of this loop, the outermost one, may be cut into slots") \
+    X(STREAM,    "stream",         1, 0, 0,  0, LOOPS, "its stores in lanes go past the caches, where they lie on whole vectors") \
+    X(PREFETCH,  "prefetch",       1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "an innermost loop fetches what it loads so many iterations later") \
+    X(SERIAL,    "serial",         1, 0, 0,  0, LOOPS, "the loops of its kernel are plain ones but for what other calls say") \
+    X(SKEW,      "skew",           1, 0, 16, 0, LATER, "")                                                               \
+    X(STORE_AT,  "store_at",       2, 0, 16, 0, LATER, "")                                                               \
+    X(FOLD,      "fold",           1, 0, 16, 0, LATER, "")                                                               \
+    X(AHEAD,     "ahead",          1, 0, 16, 0, LATER, "")                                                               \
+    X(ZIP,       "zip",            2, 0, 16, 0, LATER, "")                                                               \
+    X(PACK,      "pack",           1, 0, 16, 0, LATER, "")                                                               \
+    X(CACHE_READ, "cache_read",    1, 0, 16, 0, LATER, "")                                                               \
+    X(CACHE_WRITE, "cache_write",  1, 0, 16, 0, LATER, "")                                                               \
+    X(PIPELINE,  "pipeline",       1, 0, 16, 0, LATER, "")                                                               \
+    X(TENSORIZE, "tensorize",      1, 0, 16, 0, LATER, "")                                                               \
+    X(RFACTOR,   "rfactor",        1, 0, 16, 0, LATER, "")                                                               \
+    X(BIND,      "bind",           1, 0, 16, 0, LATER, "")
+/* clang-format on */
+
+typedef enum staxi_primitive {
+#define STAXI_PRIMITIVE_ENUM(id, name, stages, lo, hi, attrs, phase, says) STAXI_CALL_##id,
+    STAXI_PRIMITIVES(STAXI_PRIMITIVE_ENUM) STAXI_CALL_COUNT
+#undef STAXI_PRIMITIVE_ENUM
+} staxi_primitive;
+
+typedef struct staxi_primitive_row {
+    const char *name;
+    uint8_t stages, lo, hi, attrs, phase;
+    const char *says;
+} staxi_primitive_row;
+
+static const staxi_primitive_row staxi_primitive_rows[STAXI_CALL_COUNT] = {
+#define STAXI_PRIMITIVE_ROW(id, name, stages, lo, hi, attrs, phase, says) \
+    {name, stages, lo, hi, attrs, STAXI_PHASE_##phase, says},
+    STAXI_PRIMITIVES(STAXI_PRIMITIVE_ROW)
+#undef STAXI_PRIMITIVE_ROW
+};
+
+/* An axis is named by twice the number of its variable, plus 1 for the inner part of a split. */
+typedef struct staxi_directive {
+    uint8_t primitive, n_axes, n_by;
+    bool exact; /* tail="exact": the extent must be a multiple                              */
+    uint32_t stage, target;
+    uint32_t axes[STAXI_CALL_AXES];
+    int64_t by[2];
+    int64_t segment;  /* -1: not said                                                        */
+    int64_t distance; /* 0: not said                                                        */
+    uint32_t block;
+    uint32_t list; /* while it is obeyed: the segment whose loops it names, or UINT32_MAX    */
+    int line, column;
+} staxi_directive;
+
+typedef struct staxi_schedule_block {
+    const char *name; /* of the graph; NULL: every graph                                    */
+    int64_t piece;    /* -1: the graph has no regions                                       */
+} staxi_schedule_block;
+
+struct stax_schedule {
+    stax_context *ctx;
+    const char *file;
+    staxi_arena arena; /* names                                                              */
+    staxi_schedule_block *blocks;
+    size_t n_blocks, cap_blocks;
+    staxi_directive *calls; /* those of one block together                                       */
+    size_t n_calls, cap_calls;
+};
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static void staxi_put_axis(staxi_text *t, uint32_t axis) {
+    staxi_putf(t, axis & 1 ? "i%U_in" : "i%U", (uint64_t)axis / 2);
+}
+
+static void staxi_put_directive(staxi_text *t, const staxi_directive *c) {
+    const staxi_primitive_row *row = &staxi_primitive_rows[c->primitive];
+    const char *open = " {";
+    staxi_putf(t, "%s s%U", row->name, (uint64_t)c->stage);
+    if (row->stages == 2) staxi_putf(t, ", s%U", (uint64_t)c->target);
+    for (int k = 0; k < c->n_axes; k++) {
+        staxi_put(t, ", ");
+        staxi_put_axis(t, c->axes[k]);
+    }
+    if (c->segment >= 0) {
+        staxi_putf(t, "%ssegment=%D", open, c->segment);
+        open = ", ";
+    }
+    if (c->n_by == 1) staxi_putf(t, "%sby=%D", open, c->by[0]);
+    if (c->n_by == 2) staxi_putf(t, "%sby=[%D,%D]", open, c->by[0], c->by[1]);
+    if (c->n_by) open = ", ";
+    if (c->exact) staxi_putf(t, "%stail=\"exact\"", open);
+    if (c->distance) staxi_putf(t, "%sdistance=%D", open, c->distance);
+    if (c->segment >= 0 || c->n_by || c->exact || c->distance) staxi_putc(t, '}');
+}
+
+static void staxi_put_block_header(staxi_text *t, const staxi_schedule_block *b) {
+    staxi_put(t, "schedule ");
+    if (b->name && *b->name) staxi_putf(t, "%s ", b->name);
+    if (b->piece >= 0) staxi_putf(t, "piece %D ", b->piece);
+    staxi_put(t, "{\n");
+}
+
+STAXDEF char *stax_schedule_print(const stax_schedule *s) {
+    if (!s) return NULL;
+    staxi_text t;
+    staxi_text_init(&t, staxi_allocator_of(s->ctx));
+    for (uint32_t b = 0; b < s->n_blocks; b++) {
+        staxi_put_block_header(&t, &s->blocks[b]);
+        for (size_t k = 0; k < s->n_calls; k++) {
+            if (s->calls[k].block != b) continue;
+            staxi_put(&t, "  ");
+            staxi_put_directive(&t, &s->calls[k]);
+            staxi_putc(&t, '\n');
+        }
+        staxi_put(&t, "}\n");
+    }
+    return staxi_text_give(s->ctx, &t);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A letter and a number, with _in where `part` is given. */
+static bool staxi_want_numbered(staxi_parser *p, char letter, const char *what, uint32_t *number,
+                                uint32_t *part) {
+    const staxi_token *t = &p->t;
+    uint64_t u = 0;
+    size_t n = t->n;
+    if (part) *part = n > 3 && memcmp(t->s + n - 3, "_in", 3) == 0;
+    if (part && *part) n -= 3;
+    bool ok = t->kind == STAXI_TOKEN_NAME && t->s[0] == letter && n > 1 && n < 10;
+    for (size_t k = 1; ok && k < n; k++) {
+        ok = staxi_is_digit(t->s[k]);
+        u = u * 10 + (uint64_t)(t->s[k] - '0');
+    }
+    if (!ok || u == 0 || t->s[1] == '0') return staxi_expected(p, what);
+    *number = (uint32_t)u;
+    staxi_next(p);
+    return true;
+}
+
+/* segment=0, by=8, by=[8,16], tail="guard" */
+static bool staxi_parse_call_attr(staxi_parser *p, staxi_directive *c) {
+    const staxi_primitive_row *row = &staxi_primitive_rows[c->primitive];
+    const staxi_token name = p->t;
+    bool segment = staxi_token_is(&name, "segment") && row->attrs & STAXI_TAKES_SEGMENT,
+         by = staxi_token_is(&name, "by") && row->attrs & STAXI_TAKES_BY,
+         distance = staxi_token_is(&name, "distance") && row->attrs & STAXI_TAKES_DISTANCE,
+         tail = staxi_token_is(&name, "tail") && row->attrs & STAXI_TAKES_TAIL;
+    if (!segment && !by && !tail && !distance)
+        return staxi_expected(p, row->attrs & STAXI_TAKES_TAIL       ? "by or tail"
+                                 : row->attrs & STAXI_TAKES_BY       ? "by"
+                                 : row->attrs & STAXI_TAKES_SEGMENT  ? "segment"
+                                 : row->attrs & STAXI_TAKES_DISTANCE ? "distance"
+                                                                     : "}: it has no attributes");
+    if (segment ? c->segment >= 0 : by ? c->n_by > 0 : distance ? c->distance > 0 : c->exact)
+        return staxi_parse_fail(p, STAX_E_NAME, &name, STAXI_SAY("%N is given twice"), name.s,
+                                (int)name.n);
+    staxi_next(p);
+    if (!staxi_want_mark(p, "=")) return false;
+    if (tail) {
+        c->exact = p->t.n == 7 && memcmp(p->t.s, "\"exact\"", 7) == 0;
+        if (!c->exact && !(p->t.n == 7 && memcmp(p->t.s, "\"guard\"", 7) == 0))
+            return staxi_expected(p, "\"guard\" or \"exact\"");
+        staxi_next(p);
+        return true;
+    }
+    const staxi_token at = p->t;
+    int n = by && row->hi == 2 ? 2 : 1;
+    int64_t *to = segment    ? &c->segment
+                  : distance ? &c->distance
+                             : c->by,
+            least = by ? 2 : distance;
+    if (n == 2 && !staxi_want_mark(p, "[")) return false;
+    for (int k = 0; k < n; k++) {
+        if (k && !staxi_want_mark(p, ",")) return false;
+        if (!staxi_want_i64(p, "a number", &to[k])) return false;
+        if (to[k] < least || to[k] > (int64_t)1 << 40)
+            return staxi_parse_fail(p, STAX_E_ARGUMENT, &at,
+                                    STAXI_SAY("%s: expected at least %D, found %D"), row->name,
+                                    least, to[k]);
+    }
+    if (by) c->n_by = (uint8_t)n;
+    return n == 1 || staxi_want_mark(p, "]");
+}
+
+/* compute_at s5, s1 {segment=0} */
+static bool staxi_parse_schedule_call(staxi_parser *p, staxi_directive *c) {
+    const staxi_token at = p->t;
+    int k = 0;
+    memset(c, 0, sizeof *c);
+    c->segment = -1;
+    c->line = at.line;
+    c->column = at.column;
+    while (k < STAXI_CALL_COUNT && !staxi_token_is(&at, staxi_primitive_rows[k].name)) k++;
+    if (k == STAXI_CALL_COUNT)
+        return staxi_expected(p, "a primitive, like compute_at, reorder or vectorize");
+    const staxi_primitive_row *row = &staxi_primitive_rows[k];
+    c->primitive = (uint8_t)k;
+    if (row->phase == STAXI_PHASE_LATER)
+        return staxi_parse_fail(p, STAX_E_NOT_BUILT, &at,
+                                STAXI_SAY("%s: this primitive is not built into this version"),
+                                row->name);
+    staxi_next(p);
+    if (!staxi_want_numbered(p, 's', "a stage, like s1", &c->stage, NULL)) return false;
+    if (row->stages == 2 && (!staxi_want_mark(p, ",") ||
+                             !staxi_want_numbered(p, 's', "a stage, like s1", &c->target, NULL)))
+        return false;
+    while (c->n_axes < row->hi && (c->n_axes < row->lo || staxi_at_mark(p, ","))) {
+        uint32_t number, part;
+        if (!staxi_want_mark(p, ",") ||
+            !staxi_want_numbered(p, 'i', "a loop, like i1 or i1_in", &number, &part))
+            return false;
+        c->axes[c->n_axes++] = number * 2 + part;
+    }
+    if (staxi_take(p, "{")) {
+        do {
+            if (!staxi_parse_call_attr(p, c)) return false;
+        } while (staxi_take_comma(p));
+        if (!staxi_want_mark(p, "}")) return false;
+    }
+    if (row->attrs & STAXI_TAKES_BY && !c->n_by)
+        return staxi_parse_fail(p, STAX_E_SYNTAX, &at,
+                                STAXI_SAY("%s: expected by, like {by=%s}, found none"), row->name,
+                                row->hi == 2 ? "[8,8]" : "8");
+    if (row->attrs & STAXI_TAKES_DISTANCE && !c->distance)
+        return staxi_parse_fail(p, STAX_E_SYNTAX, &at,
+                                STAXI_SAY("%s: expected distance, like {distance=512}, found none"),
+                                row->name);
+    return true;
+}
+
+/* Appends a call to its block. False: no memory. */
+static bool staxi_schedule_push(stax_schedule *s, const staxi_directive *c) {
+    if (!staxi_grow(staxi_allocator_of(s->ctx), (void **)&s->calls, &s->cap_calls, s->n_calls + 1,
+                    sizeof *s->calls))
+        return false;
+    s->calls[s->n_calls++] = *c;
+    return true;
+}
+
+static bool staxi_schedule_block_add(stax_schedule *s, const char *name, size_t n, int64_t piece) {
+    if (!staxi_grow(staxi_allocator_of(s->ctx), (void **)&s->blocks, &s->cap_blocks,
+                    s->n_blocks + 1, sizeof *s->blocks))
+        return false;
+    staxi_schedule_block *b = &s->blocks[s->n_blocks];
+    b->name = name ? staxi_arena_text(&s->arena, name, n) : NULL;
+    b->piece = piece;
+    if (name && !b->name) return false;
+    s->n_blocks++;
+    return true;
+}
+
+/* schedule [NAME] [piece K] { calls } */
+static bool staxi_parse_schedule(staxi_parser *p, stax_schedule *s) {
+    staxi_token name = p->t;
+    int64_t piece = -1;
+    bool named;
+    if (!staxi_token_is(&name, "schedule")) return staxi_expected(p, "schedule");
+    staxi_next(p);
+    name = p->t;
+    named = name.kind == STAXI_TOKEN_NAME &&
+            !(staxi_token_is(&name, "piece") && staxi_peek(p).kind == STAXI_TOKEN_INT);
+    if (named) staxi_next(p);
+    if (staxi_token_is(&p->t, "piece")) {
+        staxi_next(p);
+        if (!staxi_want_i64(p, "the number of a piece", &piece)) return false;
+        if (piece < 0)
+            return staxi_parse_fail(p, STAX_E_ARGUMENT, &name,
+                                    STAXI_SAY("piece: expected at least 0, found %D"), piece);
+    }
+    if (!staxi_want_mark(p, "{")) return false;
+    if (!staxi_schedule_block_add(s, named ? name.s : NULL, name.n, piece))
+        return staxi_parse_no_memory(p);
+    staxi_skip_lines(p);
+    while (!staxi_at_mark(p, "}")) {
+        staxi_directive c;
+        if (!staxi_parse_schedule_call(p, &c)) return false;
+        c.block = (uint32_t)s->n_blocks - 1;
+        if (!staxi_schedule_push(s, &c)) return staxi_parse_no_memory(p);
+        if (!staxi_want_end_of_line(p)) return false;
+    }
+    staxi_next(p);
+    return staxi_want_end_of_line(p);
+}
+
+static void staxi_schedule_parser(staxi_parser *p, stax_schedule *s, const char *text) {
+    memset(p, 0, sizeof *p);
+    p->ctx = s->ctx;
+    p->a = staxi_allocator_of(s->ctx);
+    p->file = s->file;
+    p->lex.s = p->lex.line_start = text ? text : "";
+    p->lex.line = 1;
+    staxi_text_init(&p->message, p->a);
+    staxi_next(p);
+    staxi_skip_lines(p);
+}
+
+/* Frees the parser; notes what was wrong. */
+static stax_status staxi_schedule_parsed(staxi_parser *p) {
+    if (p->status != STAX_OK) staxi_context_fail(p->ctx, p->status, &p->message);
+    staxi_text_free(&p->message);
+    return p->status;
+}
+
+static stax_schedule *staxi_schedule_new(stax_context *ctx, const char *file_name) {
+    stax_schedule *s =
+        ctx ? (stax_schedule *)staxi_alloc(staxi_allocator_of(ctx), sizeof *s) : NULL;
+    if (!s) return NULL;
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    staxi_arena_init(&s->arena, staxi_allocator_of(ctx));
+    s->file = staxi_arena_text(&s->arena, file_name, strlen(file_name));
+    if (s->file) return s;
+    stax_schedule_free(s);
+    return NULL;
+}
+
+STAXDEF void stax_schedule_free(stax_schedule *s) {
+    if (!s) return;
+    const stax_allocator *a = staxi_allocator_of(s->ctx);
+    staxi_free(a, s->blocks, s->cap_blocks * sizeof *s->blocks);
+    staxi_free(a, s->calls, s->cap_calls * sizeof *s->calls);
+    staxi_arena_free(&s->arena);
+    staxi_free(a, s, sizeof *s);
+}
+
+STAXDEF stax_schedule *stax_schedule_new(stax_context *ctx, const char *graph_name) {
+    stax_schedule *s = staxi_schedule_new(ctx, "schedule");
+    size_t n = graph_name ? strlen(graph_name) : 0;
+    if (s && staxi_schedule_block_add(s, n ? graph_name : NULL, n, -1)) return s;
+    stax_schedule_free(s);
+    if (ctx) staxi_context_note(ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+    return NULL;
+}
+
+STAXDEF stax_schedule *stax_schedule_parse(stax_context *ctx, const char *file_name,
+                                           const char *text) {
+    stax_schedule *s = staxi_schedule_new(ctx, file_name ? file_name : "schedule");
+    staxi_parser p;
+    if (!s) {
+        if (ctx) staxi_context_note(ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+        return NULL;
+    }
+    staxi_schedule_parser(&p, s, text);
+    do {
+        if (!staxi_parse_schedule(&p, s)) break;
+    } while (p.t.kind != STAXI_TOKEN_END);
+    if (staxi_schedule_parsed(&p) == STAX_OK) return s;
+    stax_schedule_free(s);
+    return NULL;
+}
+
+static bool staxi_is_placement(const staxi_directive *c) {
+    return c->primitive == STAXI_CALL_INLINE || c->primitive == STAXI_CALL_ROOT ||
+           c->primitive == STAXI_CALL_AT;
+}
+
+STAXDEF stax_status stax_schedule_add(stax_schedule *s, const char *call) {
+    if (!s || !call || s->n_blocks == 0) return STAX_E_ARGUMENT;
+    staxi_parser p;
+    staxi_directive c;
+    staxi_schedule_parser(&p, s, call);
+    if (staxi_parse_schedule_call(&p, &c) && staxi_want_end_of_line(&p) &&
+        p.t.kind != STAXI_TOKEN_END)
+        staxi_expected(&p, "one call");
+    c.block = (uint32_t)s->n_blocks - 1;
+    for (size_t k = 0; k < s->n_calls && p.status == STAX_OK; k++) {
+        staxi_directive *old = &s->calls[k];
+        bool both_place = staxi_is_placement(old) && staxi_is_placement(&c),
+             both_order = old->primitive == STAXI_CALL_REORDER && c.primitive == old->primitive;
+        if (old->block != c.block || old->stage != c.stage || !(both_place || both_order)) continue;
+        *old = c; /* a new placement or order instead of the old one                        */
+        return staxi_schedule_parsed(&p);
+    }
+    if (p.status == STAX_OK && !staxi_schedule_push(s, &c)) staxi_parse_no_memory(&p);
+    return staxi_schedule_parsed(&p);
+}
+
+/* The block for a graph, or for a piece of it: its number, -1: there is none. */
+static int64_t staxi_schedule_find(const stax_schedule *s, const char *name, int64_t piece) {
+    for (size_t b = 0; s && b < s->n_blocks; b++) {
+        const staxi_schedule_block *k = &s->blocks[b];
+        if (k->piece == piece && (!k->name || strcmp(k->name, name ? name : "") == 0))
+            return (int64_t)b;
+    }
+    return -1;
+}
+
 /* ==================================================================================== >>schedule
    SCHEDULE  where each stage is computed and where its result lives (structure C of the
    manual). In:  stages.   Out: kernels, each a nest of shared outer loops over a sequence of
@@ -26901,13 +27407,16 @@ typedef struct staxi_kernel {
     uint8_t n_outer;
     bool has_reduce, alone;
     bool writes; /* it stores into a state                                                 */
-    staxi_loop_axis outer[STAX_MAX_RANK];
+    staxi_loop_axis outer[2 * STAX_MAX_RANK];
     staxi_segment *segments;
     size_t n_segments, cap_segments;
     uint32_t first_stage; /* the one that opened it                                        */
     uint32_t order;       /* position in the program                                       */
     int32_t cost;
     uint32_t n_members;
+    uint32_t first_member; /* a list through the stages, in their order once all are placed */
+    uint32_t first_edge;   /* to the kernels that need it                                  */
+    uint32_t seen;         /* the last walk that met it                                    */
     const char *why; /* why it is a kernel of its own, for explain                     */
 } staxi_kernel;
 
@@ -26924,13 +27433,17 @@ typedef struct staxi_order_edge {
     bool aligned; /* and each element just where it is overwritten                         */
 } staxi_order_edge;
 
+typedef struct staxi_edge {
+    uint32_t to, next;
+} staxi_edge;
+
 typedef struct staxi_fusion {
     uint32_t stage, kernel;
     bool done;
     const char *why;
 } staxi_fusion;
 
-enum { STAXI_PLAN_RULES = 5 };
+enum { STAXI_PLAN_RULES = 6, STAXI_PLAN_GIVEN = STAXI_PLAN_RULES - 1 };
 
 typedef struct staxi_schedule {
     staxi_stages *p;
@@ -26955,7 +27468,54 @@ typedef struct staxi_schedule {
     double peaks[STAXI_PLAN_RULES], least_bytes; /* estimates: of each order tried, -1: it was not;
                                                     and what is alive at least (D 7.5) */
     uint8_t plan_rule; /* the order that was taken                       */
+    uint32_t *readers, *first_reader; /* uses by the stage that is read                      */
+    staxi_edge *edges;                /* between kernels; [0] unused                         */
+    size_t n_edges, cap_edges;
+    uint32_t *walk; /* kernels that are still to be walked                                   */
+    size_t cap_walk;
+    uint32_t walks;
+    /* what a user's schedule says */
+    const stax_schedule *given; /* NULL: nothing                                            */
+    uint32_t block;
+    uint32_t *first_given, *next_given; /* by stage, by call: a list of calls, each + 1     */
+    const staxi_directive **placement;  /* by stage: its compute_..., NULL: none             */
+    uint32_t *group;             /* by stage: the one whose kernel it is placed in, 0: automatic */
+    uint32_t *group_kernel;      /* by such a stage: its kernel, 0: not open yet                 */
+    bool all_given;              /* every stage is placed by the schedule                        */
+    staxi_directive *loop_calls; /* what was decided about loops, for printing                   */
+    size_t n_loop_calls, cap_loop_calls;
+    staxi_text refusal; /* of a call: the message                                       */
 } staxi_schedule;
+
+/* ---- refusals of calls ---- */
+
+static void staxi_stages_leaf(void *user, staxi_ix_kind kind, uint32_t id, staxi_text *t) {
+    const staxi_stages *p = (const staxi_stages *)user;
+    if (kind == STAXI_IX_SYM && id < p->graph->root->n_symbols)
+        staxi_put(t, p->graph->root->symbols[id].name);
+    else
+        staxi_putf(t,
+                   kind == STAXI_IX_VAR   ? "i%U"
+                   : kind == STAXI_IX_SYM ? "stride%U"
+                                          : "v%U",
+                   (uint64_t)id);
+}
+
+static void staxi_put_stages_ix(staxi_text *t, staxi_stages *p, staxi_ix ix) {
+    staxi_ix_print(&p->ix, ix, t, staxi_stages_leaf, p, 0);
+}
+
+/* Begins the message of a refused call; what the caller appends is why. Without memory indices may
+   not be what they are, and nothing follows from them. */
+static staxi_text *staxi_refuse(staxi_schedule *s, const staxi_directive *c) {
+    staxi_text *t = &s->refusal;
+    bool memory = s->p->ix.no_memory || s->p->marks_failed;
+    staxi_stages_fail(s->p, memory ? STAX_E_MEMORY : STAX_E_SCHEDULE, NULL);
+    staxi_putf(t, "%s:%d:%d: error: ", s->given->file, c->line, c->column);
+    staxi_put_directive(t, c);
+    staxi_put(t, ": ");
+    return t;
+}
 
 /* ---- reading the expressions of the stages ---- */
 
@@ -26985,12 +27545,25 @@ static bool staxi_walk_expr(staxi_walk *w, staxi_expr e) {
     } else if (n->kind == STAXI_EX_OP) {
         w->s->cost[w->stage] += staxi_op_cost((stax_op)n->op);
     }
-    for (int k = 0; k < n->n_args; k++)
-        if (!staxi_walk_expr(w, n->args[k])) return false;
-    for (size_t k = 0; k < p->n_value_leaves; k++)
-        for (int i = 0; i < n->n_ix; i++)
-            if (staxi_ix_depends_on(&p->ix, n->ix[i], p->value_leaves[k]))
-                if (!staxi_walk_expr(w, p->value_exprs[k])) return false;
+    for (int i = 0; i < n->n_args; i++)
+        if (!staxi_walk_expr(w, n->args[i])) return false;
+    size_t k = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; k < p->n_value_leaves; k = staxi_next_leaf(p, n->ix, n->n_ix, k + 1))
+        if (!staxi_walk_expr(w, p->value_exprs[k])) return false;
+    return true;
+}
+
+/* The uses by the stage that they read, in their order. */
+static bool staxi_schedule_readers(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    size_t n = p->n_stages;
+    s->readers = (uint32_t *)staxi_arena_push(&p->arena, (s->n_uses + 1) * sizeof(uint32_t), 4);
+    s->first_reader = (uint32_t *)staxi_arena_push(&p->arena, (n + 2) * sizeof(uint32_t), 4);
+    if (!s->readers || !s->first_reader) return false;
+    for (size_t u = 0; u < s->n_uses; u++) s->first_reader[s->uses[u].ref + 2]++;
+    for (size_t k = 2; k < n + 2; k++) s->first_reader[k] += s->first_reader[k - 1];
+    for (size_t u = 0; u < s->n_uses; u++)
+        s->readers[s->first_reader[s->uses[u].ref + 1]++] = (uint32_t)u;
     return true;
 }
 
@@ -27005,7 +27578,9 @@ static bool staxi_schedule_read(staxi_schedule *s) {
     s->cost = (int32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(int32_t), 4);
     s->mode = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages, 1);
     if (!w.seen || !s->first_use || !s->first_load || !s->cost || !s->mode) return false;
+    s->n_uses = s->n_loads = 0;
     for (uint32_t k = 1; k < p->n_stages; k++) {
+        p->stages[k].n_readers = 0;
         w.stage = k;
         s->first_use[k] = (uint32_t)s->n_uses;
         s->first_load[k] = (uint32_t)s->n_loads;
@@ -27017,7 +27592,7 @@ static bool staxi_schedule_read(staxi_schedule *s) {
     s->first_use[p->n_stages] = (uint32_t)s->n_uses;
     s->first_load[p->n_stages] = (uint32_t)s->n_loads;
     for (size_t u = 0; u < s->n_uses; u++) p->stages[s->uses[u].ref].n_readers++;
-    return true;
+    return staxi_schedule_readers(s);
 }
 
 /* The flat position of a LOAD: sum of index times stride. */
@@ -27066,19 +27641,25 @@ static uint32_t staxi_behind(const staxi_stages *p, uint32_t k) {
     return k + (p->stages[k].n_states ? p->stages[k].n_states : 1u);
 }
 
+/* The mode of a stage whose loops stand in their own order. */
+static staxi_mode staxi_plain_mode(const staxi_stage *st) {
+    return st->kind == STAXI_STAGE_CHECK     ? STAXI_MODE_CHECK
+           : st->kind == STAXI_STAGE_MAP     ? STAXI_MODE_MAP
+           : st->kind == STAXI_STAGE_CALL    ? STAXI_MODE_CALL
+           : st->kind == STAXI_STAGE_SCATTER ? STAXI_MODE_SCATTER
+                                             : STAXI_MODE_ROW;
+}
+
 /* A reduction runs along its rows when the innermost reduced axis is the contiguous one; else
    across its columns, for which the contiguous kept axis is moved to the end of the domain. */
 static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
-    s->mode[k] = st->kind == STAXI_STAGE_CHECK     ? STAXI_MODE_CHECK
-                 : st->kind == STAXI_STAGE_MAP     ? STAXI_MODE_MAP
-                 : st->kind == STAXI_STAGE_CALL    ? STAXI_MODE_CALL
-                 : st->kind == STAXI_STAGE_SCATTER ? STAXI_MODE_SCATTER
-                                                   : STAXI_MODE_ROW;
+    s->mode[k] = (uint8_t)staxi_plain_mode(st);
     if (st->lead && st->lead != k) { /* with the first stage of its monoid */
         s->mode[k] = s->mode[st->lead];
         memcpy(st->axes, p->stages[st->lead].axes, sizeof st->axes);
+        memcpy(st->at, p->stages[st->lead].at, sizeof st->at);
         return;
     }
     if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
@@ -27109,9 +27690,15 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     bool chain = st->order == STAXI_ORDER_CHAIN;
     if (at < 0 || (!chain && row >= best)) return;
     s->mode[k] = STAXI_MODE_COLUMN;
+    st->reordered = true;
     staxi_loop_axis a = st->axes[at];
-    for (int d = at; d + 1 < st->n_domain; d++) st->axes[d] = st->axes[d + 1];
+    uint8_t was = st->at[at];
+    for (int d = at; d + 1 < st->n_domain; d++) {
+        st->axes[d] = st->axes[d + 1];
+        st->at[d] = st->at[d + 1];
+    }
     st->axes[st->n_domain - 1] = a;
+    st->at[st->n_domain - 1] = was;
 }
 
 /* ---- states: who must run before whom ----
@@ -27251,33 +27838,52 @@ static bool staxi_writes_order(staxi_schedule *s) {
 
 /* ---- fusion ---- */
 
-static bool staxi_kernel_reaches(const staxi_schedule *s, uint32_t from, uint32_t to,
-                                 uint8_t *seen) {
-    /* does `to` read, directly or not, anything computed by `from`? Stages are in topological
-       order, so one forward sweep marks everything that depends on `from`. */
-    const staxi_stages *p = s->p;
-    memset(seen, 0, s->n_kernels + 1);
-    seen[from] = 1;
-    for (bool more = true; more;) {
-        more = false;
-        for (size_t u = 0; u < s->n_uses; u++) {
-            uint32_t r = p->stages[s->uses[u].stage].kernel, w = p->stages[s->uses[u].ref].kernel;
-            if (r && w && r != w && seen[w] && !seen[r]) {
-                seen[r] = 1;
-                more = true;
+static bool staxi_edge_add(staxi_schedule *s, uint32_t from, uint32_t to) {
+    if (from == to || !from || !to) return true;
+    if (!staxi_grow(s->p->a, (void **)&s->edges, &s->cap_edges, s->n_edges + 2, sizeof *s->edges))
+        return false;
+    if (s->n_edges == 0) s->n_edges = 1;
+    s->edges[s->n_edges].to = to;
+    s->edges[s->n_edges].next = s->kernels[from].first_edge;
+    s->kernels[from].first_edge = (uint32_t)s->n_edges++;
+    return true;
+}
+
+/* Stage k becomes a member of a kernel: of the other kernels, which does that one need now? */
+static bool staxi_kernel_take(staxi_schedule *s, uint32_t k, uint32_t kernel) {
+    staxi_stages *p = s->p;
+    p->stages[k].kernel = kernel;
+    p->stages[k].next_member = s->kernels[kernel].first_member;
+    s->kernels[kernel].first_member = k;
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++)
+        if (!staxi_edge_add(s, p->stages[s->uses[u].ref].kernel, kernel)) return false;
+    for (size_t o = 0; o < s->n_orders; o++)
+        if (s->orders[o].after == k &&
+            !staxi_edge_add(s, p->stages[s->orders[o].before].kernel, kernel))
+            return false;
+    return true;
+}
+
+/* Does kernel `to` need, directly or not, anything that `from` does? What new kernels lead to are
+   new kernels, so the walk is short where only the newest ones are asked. */
+static bool staxi_kernel_reaches(staxi_schedule *s, uint32_t from, uint32_t to) {
+    size_t n = 0;
+    if (from == to) return true;
+    s->kernels[from].seen = ++s->walks;
+    for (uint32_t K = from;; K = s->walk[--n]) {
+        for (uint32_t e = s->kernels[K].first_edge; e; e = s->edges[e].next) {
+            uint32_t next = s->edges[e].to;
+            if (next == to) return true;
+            if (s->kernels[next].seen == s->walks) continue;
+            s->kernels[next].seen = s->walks;
+            if (!staxi_grow(s->p->a, (void **)&s->walk, &s->cap_walk, n + 1, sizeof *s->walk)) {
+                staxi_stages_fail(s->p, STAX_E_MEMORY, NULL);
+                return true;
             }
+            s->walk[n++] = next;
         }
-        for (size_t o = 0; o < s->n_orders; o++) {
-            uint32_t r = p->stages[s->orders[o].after].kernel,
-                     w = p->stages[s->orders[o].before].kernel;
-            if (r && w && seen[w] && !seen[r]) {
-                seen[r] = 1;
-                more = true;
-            }
-        }
-        if (seen[to]) return true;
+        if (n == 0) return false;
     }
-    return false;
 }
 
 static bool staxi_same_axes(const staxi_loop_axis *a, const staxi_loop_axis *b, int n) {
@@ -27306,15 +27912,17 @@ static bool staxi_writes_whole(const staxi_stages *p, const staxi_stage *w) {
 /* Why stage k may not join kernel K for the sake of states, or NULL. Of a state that is written
    there all reads are at the place that is written, and before: stores into states come last. */
 static const char *staxi_states_clash(staxi_schedule *s, uint32_t k, uint32_t kernel,
-                                      double *shared, uint8_t *seen) {
+                                      double *shared) {
     staxi_stages *p = s->p;
     const staxi_stage *st = &p->stages[k];
     for (size_t o = 0; o < s->n_orders; o++) {
         const staxi_order_edge *e = &s->orders[o];
         uint32_t other = p->stages[e->before].kernel;
         if (e->after != k) continue;
-        if (other == kernel && !e->aligned) return "it overwrites what is read there";
-        if (other != kernel && staxi_kernel_reaches(s, kernel, other, seen))
+        if (other == kernel &&
+            (!e->aligned || memcmp(st->at, p->stages[e->before].at, st->n_domain) != 0))
+            return "it overwrites what is read there";
+        if (other != kernel && staxi_kernel_reaches(s, kernel, other))
             return "a path would leave the kernel and come back";
         if (other == kernel) /* in the cache still */
             *shared += staxi_domain_guess(p, st, st->n_domain) *
@@ -27329,6 +27937,9 @@ static const char *staxi_states_clash(staxi_schedule *s, uint32_t k, uint32_t ke
     return NULL;
 }
 
+/* Legal, but of no use: the one reason that does not bind a user's schedule. */
+static const char staxi_no_gain[] = "they share no data";
+
 /* Does it work along lines, element after element or all at once? */
 static bool staxi_is_line(const staxi_stage *st) {
     return st->kind == STAXI_STAGE_SCAN || st->kind == STAXI_STAGE_SORT;
@@ -27338,7 +27949,7 @@ enum { STAXI_KERNEL_MEMBERS = 24 }; /* stages of one kernel; bounds its loops to
 
 /* The same for the kernel of a scan or sort: what reads its results element for element. */
 static const char *staxi_cannot_join_lines(staxi_schedule *s, uint32_t k, uint32_t kernel,
-                                           double *shared, uint8_t *seen) {
+                                           double *shared) {
     staxi_stages *p = s->p;
     const staxi_stage *st = &p->stages[k];
     const staxi_kernel *K = &s->kernels[kernel];
@@ -27350,7 +27961,7 @@ static const char *staxi_cannot_join_lines(staxi_schedule *s, uint32_t k, uint32
     for (int d = 0; d < staxi_type_of(p, first->value)->rank; d++) {
         staxi_ix e = staxi_dim(p, first->value, d);
         if (staxi_is_one(p, e)) continue;
-        if (n_axes >= st->n_domain || st->axes[n_axes].extent != e)
+        if (n_axes >= st->n_domain || st->axes[n_axes].extent != e || st->at[n_axes] != n_axes)
             return "their iteration domains differ";
         n_axes++;
     }
@@ -27359,7 +27970,7 @@ static const char *staxi_cannot_join_lines(staxi_schedule *s, uint32_t k, uint32
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
         if (w->kernel != kernel) {
-            if (w->kernel && staxi_kernel_reaches(s, kernel, w->kernel, seen))
+            if (w->kernel && staxi_kernel_reaches(s, kernel, w->kernel))
                 return "a path would leave the kernel and come back";
             continue;
         }
@@ -27369,12 +27980,21 @@ static const char *staxi_cannot_join_lines(staxi_schedule *s, uint32_t k, uint32
         *shared += staxi_domain_guess(p, st, st->n_domain) *
                    (double)staxi_dtype_bytes((stax_dtype)w->dtype);
     }
-    return *shared > 0 ? NULL : "they share no data";
+    return *shared > 0 ? NULL : staxi_no_gain;
+}
+
+/* The outer loops that stage k would share with kernel K. */
+static int staxi_join_axes(const staxi_schedule *s, uint32_t k, const staxi_kernel *K) {
+    const staxi_stage *st = &s->p->stages[k];
+    return s->mode[k] == STAXI_MODE_COLUMN ? st->n_domain
+           : K->has_reduce                 ? K->n_outer
+           : s->mode[k] == STAXI_MODE_ROW  ? st->n_domain
+                                           : s->p->stages[K->first_stage].n_domain;
 }
 
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
-static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t kernel, double *shared,
-                                     uint8_t *seen) {
+static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t kernel,
+                                     double *shared) {
     staxi_stages *p = s->p;
     const staxi_stage *st = &p->stages[k];
     const staxi_kernel *K = &s->kernels[kernel];
@@ -27382,7 +28002,7 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     int mode = s->mode[k], other = s->mode[K->first_stage];
     *shared = 0;
     bool writes = staxi_stage_writes_state(p, k);
-    if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared, seen);
+    if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared);
     if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
         staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN)
         return "it runs alone";
@@ -27392,15 +28012,12 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         return "one reduces columns, the other does not";
     if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
         return "the kernel would be too long";
-    int outer = K->has_reduce            ? K->n_outer
-                : mode == STAXI_MODE_ROW ? st->n_domain
-                                         : first->n_domain;
+    int outer = staxi_join_axes(s, k, K);
     if (mode == STAXI_MODE_COLUMN) {
         if (st->n_domain != first->n_domain || st->n_reduce != first->n_reduce ||
             st->order == STAXI_ORDER_CHAIN || first->order == STAXI_ORDER_CHAIN ||
             !staxi_same_axes(st->axes, first->axes, st->n_domain + st->n_reduce))
             return "their iteration domains differ";
-        outer = st->n_domain;
     } else if (mode == STAXI_MODE_ROW ? st->n_domain != outer : st->n_domain < outer) {
         return "their iteration domains differ";
     }
@@ -27408,13 +28025,13 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
         return "their iteration domains differ";
     if (first->n_domain < outer || !staxi_same_axes(st->axes, first->axes, outer))
         return "their iteration domains differ";
-    const char *clash = writes || K->writes ? staxi_states_clash(s, k, kernel, shared, seen) : NULL;
+    const char *clash = writes || K->writes ? staxi_states_clash(s, k, kernel, shared) : NULL;
     if (clash) return clash;
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
         if (w->kernel != kernel) {
-            if (w->kernel && staxi_kernel_reaches(s, kernel, w->kernel, seen))
+            if (w->kernel && staxi_kernel_reaches(s, kernel, w->kernel))
                 return "a path would leave the kernel and come back";
             continue;
         }
@@ -27423,31 +28040,28 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
             return "the whole reduction must end first";
         if (mode == STAXI_MODE_COLUMN) return "the whole reduction must end first";
         for (int d = 0; d < outer; d++)
-            if (n->ix[d] != st->axes[d].var) return "it reads another iteration's result";
+            if (n->ix[w->at[d]] != st->axes[d].var) return "it reads another iteration's result";
         if (!K->has_reduce && mode == STAXI_MODE_MAP && w->n_domain != st->n_domain)
             return "their iteration domains differ";
         *shared +=
             staxi_domain_guess(p, w, w->n_domain) * (double)staxi_dtype_bytes((stax_dtype)w->dtype);
     }
-    for (uint32_t j = 1; mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) && j < p->n_stages;
-         j++)
-        if (p->stages[j].kernel == kernel && staxi_sums_in_lanes(&p->stages[j]) &&
+    for (uint32_t j = K->first_member; j; j = p->stages[j].next_member)
+        if (mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) &&
+            staxi_sums_in_lanes(&p->stages[j]) &&
             (st->dtype == STAX_F64) != (p->stages[j].dtype == STAX_F64))
             return "f64 sums have other lanes";
-    for (uint32_t a = s->first_load[k]; a < s->first_load[k + 1]; a++)
-        for (uint32_t j = 1; j < p->n_stages; j++) {
-            if (p->stages[j].kernel != kernel) continue;
+    for (uint32_t a = s->first_load[k]; a < s->first_load[k + 1]; a++) {
+        staxi_buffer *buf = &p->buffers[s->loads[a].ref];
+        double n = (double)staxi_dtype_bytes((stax_dtype)buf->dtype);
+        for (int d = 0; d < buf->rank; d++) n *= staxi_extent_guess(p, buf->dims[d]);
+        for (uint32_t j = K->first_member; j; j = p->stages[j].next_member)
             for (uint32_t b = s->first_load[j]; b < s->first_load[j + 1]; b++)
-                if (s->loads[a].ref == s->loads[b].ref) {
-                    staxi_buffer *buf = &p->buffers[s->loads[a].ref];
-                    double n = (double)staxi_dtype_bytes((stax_dtype)buf->dtype);
-                    for (int d = 0; d < buf->rank; d++) n *= staxi_extent_guess(p, buf->dims[d]);
-                    *shared += n;
-                }
-        }
+                if (s->loads[a].ref == s->loads[b].ref) *shared += n;
+    }
     if (*shared > 0 && (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE)))
         return "the states of a monoid have their loop for themselves";
-    return *shared > 0 ? NULL : "they share no data";
+    return *shared > 0 ? NULL : staxi_no_gain;
 }
 
 static bool staxi_note_fusion(staxi_schedule *s, uint32_t stage, uint32_t kernel, bool done,
@@ -27479,26 +28093,457 @@ static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
                (K->writes && st->kind != STAXI_STAGE_MAP);
     K->cost = s->cost[k];
     K->n_members = 1;
-    s->p->stages[k].kernel = (uint32_t)s->n_kernels++;
-    return true;
+    return staxi_kernel_take(s, k, (uint32_t)s->n_kernels++);
 }
 
 enum { STAXI_FUSION_WINDOW = 16 }; /* candidate kernels: the newest ones, so that it stays linear */
 
-static bool staxi_place_stage(staxi_schedule *s, uint32_t k, uint8_t *seen) {
+static bool staxi_kernel_join(staxi_schedule *s, uint32_t k, uint32_t kernel) {
+    staxi_kernel *K = &s->kernels[kernel];
+    const staxi_stage *st = &s->p->stages[k];
+    K->cost += s->cost[k];
+    K->n_members++;
+    K->writes = K->writes || staxi_stage_writes_state(s->p, k);
+    if (st->kind == STAXI_STAGE_REDUCE && !K->has_reduce) {
+        K->has_reduce = true;
+        K->n_outer = st->n_domain;
+    }
+    return staxi_kernel_take(s, k, kernel);
+}
+
+/* ---- what a user's schedule says of stages and places ---- */
+
+static const staxi_directive *staxi_given_call(const staxi_schedule *s, uint32_t stage,
+                                               int primitive) {
+    for (uint32_t c = s->first_given[stage]; c; c = s->next_given[c - 1])
+        if (s->given->calls[c - 1].primitive == primitive) return &s->given->calls[c - 1];
+    return NULL;
+}
+
+/* Sorts the calls by stage. What names a stage that is not there is refused, and what says the same
+   thing twice. */
+static bool staxi_given_read(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    size_t n = s->given ? s->given->n_calls : 0;
+    s->first_given = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
+    s->next_given = (uint32_t *)staxi_arena_push(&p->arena, (n + 1) * sizeof(uint32_t), 4);
+    s->placement = (const staxi_directive **)staxi_arena_push(
+        &p->arena, p->n_stages * sizeof(staxi_directive *), 8);
+    s->group = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
+    s->group_kernel = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
+    if (!s->first_given || !s->next_given || !s->placement || !s->group || !s->group_kernel)
+        return false;
+    for (size_t k = n; k-- > 0;) { /* backwards, so that a stage's calls stand in their order */
+        const staxi_directive *c = &s->given->calls[k];
+        if (c->block != s->block) continue;
+        for (int i = 0; i < staxi_primitive_rows[c->primitive].stages; i++) {
+            uint32_t stage = i ? c->target : c->stage;
+            if (stage < p->n_stages) continue;
+            staxi_putf(staxi_refuse(s, c), "there is no stage s%U: expected s1 to s%U",
+                       (uint64_t)stage, (uint64_t)p->n_stages - 1);
+            return false;
+        }
+        bool places = staxi_is_placement(c);
+        const staxi_directive *old =
+            places ? s->placement[c->stage] : staxi_given_call(s, c->stage, STAXI_CALL_REORDER);
+        if ((places || c->primitive == STAXI_CALL_REORDER) && old) {
+            staxi_put(staxi_refuse(s, old), "the stage has been given another one before");
+            return false;
+        }
+        if (places) s->placement[c->stage] = c;
+        s->next_given[k] = s->first_given[c->stage];
+        s->first_given[c->stage] = (uint32_t)k + 1;
+    }
+    return true;
+}
+
+/* ---- compute_inline ---- */
+
+/* The longest path through an expression, and the most selects on one. Recursion: a stage's own
+   expression is at most STAXI_DEPTH_LIMIT deep, and here the sum of two is refused above it. */
+typedef struct staxi_extent {
+    uint16_t depth, selects; /* depth 0: not known yet */
+} staxi_extent;
+
+static staxi_extent staxi_expr_extent(staxi_stages *p, staxi_expr e, staxi_extent *known) {
+    const staxi_expr_node *n = &p->exprs[e];
+    staxi_extent x = {0, 0}, a;
+    if (known[e].depth) return known[e];
+    for (int k = 0; k < n->n_args; k++) {
+        a = staxi_expr_extent(p, n->args[k], known);
+        if (a.depth > x.depth) x.depth = a.depth;
+        if (a.selects > x.selects) x.selects = a.selects;
+    }
+    size_t leaf = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, n->ix, n->n_ix, leaf + 1)) {
+        a = staxi_expr_extent(p, p->value_exprs[leaf], known);
+        if (a.depth > x.depth) x.depth = a.depth;
+        if (a.selects > x.selects) x.selects = a.selects;
+    }
+    x.depth++;
+    x.selects = (uint16_t)(x.selects + (n->kind == STAXI_EX_SELECT));
+    known[e] = x;
+    return x;
+}
+
+/* Why a stage may not be computed by its readers, or NULL. */
+static const char *staxi_cannot_inline(const staxi_schedule *s, uint32_t k) {
+    const staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    if (st->kind != STAXI_STAGE_MAP) return "only a stage without a reduction, scan or sort can be";
+    if (st->buffer) return "it stores an output or a state";
+    if (st->fence) return "it is a barrier";
+    for (uint32_t r = s->first_reader[k]; r < s->first_reader[k + 1]; r++) {
+        int kind = p->stages[s->uses[s->readers[r]].stage].kind;
+        if (kind == STAXI_STAGE_SCATTER || kind == STAXI_STAGE_CALL)
+            return "a scatter or a custom call needs its elements in memory";
+    }
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++)
+        if (staxi_stage_writes_state(p, s->uses[u].ref))
+            return "it reads a state that may have changed when its readers run";
+    for (uint32_t l = s->first_load[k]; l < s->first_load[k + 1]; l++)
+        for (uint32_t i = 1; i < p->n_writes; i++)
+            if (p->writes[i].input == s->loads[l].ref)
+                return "it reads a state that may have changed when its readers run";
+    return NULL;
+}
+
+static staxi_expr staxi_inline_use(staxi_stages *p, staxi_expr e, void *user) {
+    uint32_t k = *(const uint32_t *)user;
+    const staxi_expr_node n = p->exprs[e];
+    const staxi_stage *w = &p->stages[k];
+    staxi_subst sub;
+    if (n.ref != k) return e;
+    memset(&sub, 0, sizeof sub);
+    staxi_map_init(&sub.memo, p->a);
+    for (; sub.n < w->n_domain; sub.n++) {
+        sub.from[sub.n] = w->axes[sub.n].var;
+        sub.to[sub.n] = n.ix[sub.n];
+    }
+    e = staxi_ex_substitute(p, &sub, w->expr[0]);
+    staxi_subst_free(p, &sub);
+    return e;
+}
+
+static bool staxi_inline_into(staxi_stages *p, uint32_t k, uint32_t reader) {
+    staxi_subst sub;
+    bool ok = true;
+    memset(&sub, 0, sizeof sub);
+    staxi_map_init(&sub.memo, p->a);
+    sub.use = staxi_inline_use;
+    sub.user = &k;
+    for (int i = 0; i < 2 && ok; i++) {
+        staxi_expr e = p->stages[reader].expr[i];
+        if (!e) continue;
+        e = staxi_ex_substitute(p, &sub, e);
+        p->stages[reader].expr[i] = e;
+        ok = e != 0;
+    }
+    staxi_subst_free(p, &sub);
+    return ok;
+}
+
+/* The readers of stage k compute it. Stages are worked through in order, so k's own expression has
+   what was inlined into it. */
+static bool staxi_inline_stage(staxi_schedule *s, uint32_t k, const staxi_directive *c) {
+    staxi_stages *p = s->p;
+    const char *why = staxi_cannot_inline(s, k);
+    if (why) {
+        staxi_put(staxi_refuse(s, c), why);
+        return false;
+    }
+    uint32_t last = 0;
+    for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++) {
+        uint32_t r = s->uses[s->readers[at]].stage;
+        if (r == last) continue; /* readers stand in order */
+        last = r;
+        if (!staxi_inline_into(p, k, r)) return false;
+        size_t cap = 0;
+        staxi_extent *known = NULL, x = {0, 0};
+        if (!staxi_grow(p->a, (void **)&known, &cap, p->n_exprs, sizeof *known)) return false;
+        for (int i = 0; i < 2; i++) {
+            staxi_extent y = {0, 0};
+            if (p->stages[r].expr[i]) y = staxi_expr_extent(p, p->stages[r].expr[i], known);
+            if (y.depth > x.depth) x.depth = y.depth;
+            if (y.selects > x.selects) x.selects = y.selects;
+        }
+        staxi_free(p->a, known, cap * sizeof *known);
+        if (x.depth <= STAXI_DEPTH_LIMIT && x.selects <= STAXI_SELECT_LIMIT) continue;
+        staxi_putf(staxi_refuse(s, c),
+                   "the expression of s%U would be %d operations deep, with %d selects inside each "
+                   "other: expected at most %d and %d",
+                   (uint64_t)r, (int)x.depth, (int)x.selects, (int)STAXI_DEPTH_LIMIT,
+                   (int)STAXI_SELECT_LIMIT);
+        return false;
+    }
+    p->stages[k].expr[0] = 0;
+    p->stages[k].inlined = true;
+    return true;
+}
+
+/* compute_inline of all stages, and then the groups of stages that the schedule puts together. */
+static bool staxi_given_inline(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    bool any = false;
+    for (uint32_t k = 1; k < p->n_stages; k++) {
+        const staxi_directive *c = s->placement[k];
+        if (!c || c->primitive != STAXI_CALL_INLINE) continue;
+        if (!staxi_inline_stage(s, k, c)) return false;
+        any = true;
+    }
+    if (any && !staxi_schedule_read(s)) return false;
+    for (uint32_t k = 1; k < p->n_stages && any; k++) {
+        if (s->cost[k] <= 2 * STAXI_COST_LIMIT) continue;
+        for (uint32_t j = 1; j < p->n_stages; j++) /* some stage that was inlined into it */
+            if (p->stages[j].inlined) {
+                staxi_putf(staxi_refuse(s, s->placement[j]),
+                           "s%U would compute %D operations an element: expected at most %d",
+                           (uint64_t)k, (int64_t)s->cost[k], 2 * STAXI_COST_LIMIT);
+                return false;
+            }
+    }
+    return true;
+}
+
+static bool staxi_given_groups(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    s->all_given = s->given != NULL;
+    for (uint32_t k = 1; k < p->n_stages; k++) {
+        const staxi_directive *c = s->placement[k];
+        if (p->stages[k].inlined) {
+            for (uint32_t g = s->first_given[k]; g; g = s->next_given[g - 1]) {
+                if (&s->given->calls[g - 1] == c) continue;
+                staxi_put(staxi_refuse(s, &s->given->calls[g - 1]),
+                          "the stage is inlined: it has no loops");
+                return false;
+            }
+            continue;
+        }
+        if (!c) s->all_given = false;
+        uint32_t root = k, steps = 0;
+        while (s->placement[root] && s->placement[root]->primitive == STAXI_CALL_AT) {
+            root = s->placement[root]->target;
+            if (p->stages[root].inlined) {
+                staxi_putf(staxi_refuse(s, c), "s%U is inlined: it has no kernel", (uint64_t)root);
+                return false;
+            }
+            if (++steps < p->n_stages) continue;
+            staxi_putf(
+                staxi_refuse(s, c),
+                "s%U and s%U are placed at each other: expected compute_root for one of them",
+                (uint64_t)c->stage, (uint64_t)c->target);
+            return false;
+        }
+        if (c) s->group[k] = s->group[root] = root;
+    }
+    return true;
+}
+
+/* ---- reorder ---- */
+
+static int staxi_axis_of(const staxi_stages *p, const staxi_stage *st, uint32_t axis) {
+    int n = st->n_domain + st->n_reduce, d = 0;
+    while (d < n && staxi_ix_number(&p->ix, st->axes[d].var) != (int64_t)(axis / 2)) d++;
+    return d < n ? d : -1;
+}
+
+static void staxi_put_stage_axes(staxi_text *t, staxi_stages *p, const staxi_stage *st) {
+    int n = st->n_domain + st->n_reduce;
+    for (int d = 0; d < n; d++) {
+        if (d) staxi_put(t, d + 1 == n ? " and " : ", ");
+        staxi_put_stages_ix(t, p, st->axes[d].var);
+    }
+    if (n == 0) staxi_put(t, "none");
+}
+
+static bool staxi_is_arg(const staxi_stage *st) {
+    return st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN;
+}
+
+/* The order of the axes of a call as positions in the stage's; false: refused. */
+static bool staxi_reorder_read(staxi_schedule *s, const staxi_stage *st, const staxi_directive *c,
+                               int *from) {
+    int n = st->n_domain + st->n_reduce;
+    for (int d = 0; d < c->n_axes; d++) {
+        from[d] = c->axes[d] & 1 ? -1 : staxi_axis_of(s->p, st, c->axes[d]);
+        for (int i = 0; i < d; i++)
+            if (from[i] == from[d]) from[d] = -1;
+        if (from[d] >= 0) continue;
+        staxi_put_axis(staxi_refuse(s, c), c->axes[d]);
+        staxi_put(&s->refusal, " is not a loop of the stage, or named twice: its loops are ");
+        staxi_put_stage_axes(&s->refusal, s->p, st);
+        return false;
+    }
+    if (c->n_axes == n) return true;
+    staxi_put(staxi_refuse(s, c), "expected all loops of the stage: ");
+    staxi_put_stage_axes(&s->refusal, s->p, st);
+    return false;
+}
+
+/* Loops of kept axes may stand in any order: no iteration reads another one's result. Reduced axes
+   keep theirs, unless the reduction is exact in any order. */
+static bool staxi_obey_reorder(staxi_schedule *s, uint32_t k, const staxi_directive *c) {
+    staxi_stages *p = s->p;
+    staxi_stage *st = &p->stages[k];
+    int from[STAXI_CALL_AXES], kept = 0, n = st->n_domain + st->n_reduce;
+    if (st->kind != STAXI_STAGE_MAP && st->kind != STAXI_STAGE_REDUCE &&
+        st->kind != STAXI_STAGE_SCAN) {
+        staxi_put(staxi_refuse(s, c),
+                  "only loops of maps, reductions and scans can be reordered in this version");
+        return false;
+    }
+    if (!staxi_reorder_read(s, st, c, from)) return false;
+    while (kept < n && from[kept] < st->n_domain) kept++;
+    bool column = st->n_reduce > 0 && kept == st->n_domain - 1 && from[n - 1] < st->n_domain;
+    int first = kept, last = 0;
+    for (int d = 0; d < n; d++)
+        if (from[d] >= st->n_domain) last = d;
+    if ((st->n_reduce && last - first + 1 != st->n_reduce) || (!column && kept != st->n_domain)) {
+        staxi_put(
+            staxi_refuse(s, c),
+            "between reduced loops no kept one, and at most one inside them: anything else is "
+            "not built into this version");
+        return false;
+    }
+    if (column && (st->n_runs > 1 || staxi_is_arg(st))) {
+        staxi_put(staxi_refuse(s, c), "across columns this reduction is not built");
+        return false;
+    }
+    for (int d = first; d < first + st->n_reduce; d++) {
+        int want = st->n_domain + d - first;
+        if (from[d] == want || (st->order == STAXI_ORDER_FREE && !staxi_is_arg(st))) continue;
+        staxi_text *t = staxi_refuse(s, c);
+        staxi_put(t, "the reduction runs in its order: of (");
+        staxi_put_stages_ix(t, p, st->axes[want].var);
+        staxi_put(t, ", ");
+        staxi_put_stages_ix(t, p, st->axes[from[d]].var);
+        staxi_put(t, ") iteration (0, 1) comes before (1, 0), and would come behind it");
+        return false;
+    }
+    staxi_loop_axis axes[STAXI_CALL_AXES];
+    uint8_t at[STAXI_CALL_AXES];
+    int m = 0;
+    for (int pass = 0; pass < 2; pass++) /* the domain first, then what is reduced */
+        for (int d = 0; d < n; d++) {
+            if ((from[d] >= st->n_domain) != (pass == 1)) continue;
+            axes[m] = st->axes[from[d]];
+            at[m++] = st->at[from[d]];
+        }
+    memcpy(st->axes, axes, (size_t)n * sizeof *axes);
+    memcpy(st->at, at, (size_t)n);
+    s->mode[k] = (uint8_t)(column ? STAXI_MODE_COLUMN : staxi_plain_mode(st));
+    st->reordered = true;
+    return true;
+}
+
+/* ---- compute_at ---- */
+
+static void staxi_put_domain(staxi_text *t, staxi_stages *p, const staxi_stage *st) {
+    staxi_putc(t, '[');
+    for (int d = 0; d < st->n_domain; d++) {
+        if (d) staxi_put(t, ", ");
+        staxi_put_stages_ix(t, p, st->axes[d].var);
+        staxi_put(t, " < ");
+        staxi_put_stages_ix(t, p, st->axes[d].extent);
+    }
+    staxi_putc(t, ']');
+}
+
+/* The read of another iteration's result: which one reads which, and their distance (P 7.3). */
+static bool staxi_put_distance(staxi_schedule *s, staxi_text *t, uint32_t k, const staxi_ref *use,
+                               int outer) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k], *w = &p->stages[use->ref];
+    const staxi_expr_node *n = &p->exprs[use->expr];
+    int64_t distance[STAX_MAX_RANK], first = 0;
+    bool constant = true, other = false;
+    if (outer > st->n_domain || outer > w->n_domain) return false;
+    for (int d = 0; d < outer; d++) {
+        staxi_ix back = staxi_ix_sub(&p->ix, st->axes[d].var, n->ix[w->at[d]]);
+        distance[d] = 0;
+        if (!staxi_ix_is_const(&p->ix, back, &distance[d])) constant = false;
+        if (!first) first = distance[d];
+        other = other || n->ix[w->at[d]] != st->axes[d].var;
+    }
+    if (!other) return false;
+    staxi_putf(t, ": s%U in iteration [", (uint64_t)k);
+    for (int d = 0; d < outer; d++) {
+        if (d) staxi_put(t, ", ");
+        staxi_put_stages_ix(t, p, st->axes[d].var);
+    }
+    staxi_putf(t, "] reads what s%U computes in iteration [", (uint64_t)use->ref);
+    for (int d = 0; d < outer; d++) {
+        if (d) staxi_put(t, ", ");
+        staxi_put_stages_ix(t, p, n->ix[w->at[d]]);
+    }
+    staxi_putc(t, ']');
+    if (!constant) return true;
+    for (int d = 0; d < outer; d++) staxi_putf(t, d ? ", %D" : ": distance (%D", distance[d]);
+    staxi_put(t, first > 0 ? "), an earlier one, whose result is not kept (fold is not built)"
+                           : "), a later one");
+    return true;
+}
+
+/* The call is refused for the reason that staxi_cannot_join gave; names the pair that it is about.
+ */
+static bool staxi_refuse_join(staxi_schedule *s, const staxi_directive *c, uint32_t k,
+                              uint32_t kernel, const char *why) {
+    staxi_stages *p = s->p;
+    const staxi_kernel *K = &s->kernels[kernel];
+    const staxi_stage *st = &p->stages[k], *first = &p->stages[K->first_stage];
+    staxi_text *t = staxi_refuse(s, c);
+    int outer = staxi_join_axes(s, k, K);
+    staxi_putf(t, "s%U (%s) cannot be in the kernel of s%U (%s): %s", (uint64_t)k, st->op_name,
+               (uint64_t)K->first_stage, first->op_name, why);
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        uint32_t w = s->uses[u].ref;
+        if (p->stages[w].kernel == kernel && staxi_put_distance(s, t, k, &s->uses[u], outer))
+            return false;
+        if (p->stages[w].kernel == kernel || !p->stages[w].kernel ||
+            !staxi_kernel_reaches(s, kernel, p->stages[w].kernel))
+            continue;
+        staxi_putf(t, ": s%U reads s%U, which needs what the kernel computes", (uint64_t)k,
+                   (uint64_t)w);
+        return false;
+    }
+    if (strstr(why, "domain")) {
+        staxi_put(t, ": ");
+        staxi_put_domain(t, p, st);
+        staxi_put(t, " and ");
+        staxi_put_domain(t, p, first);
+    }
+    return false;
+}
+
+/* The kernel where the schedule puts stage k. */
+static bool staxi_place_given(staxi_schedule *s, uint32_t k) {
+    uint32_t root = s->group[k], kernel = s->group_kernel[root];
+    const staxi_directive *c = s->placement[k];
+    double shared;
+    if (!kernel) {
+        s->group_kernel[root] = (uint32_t)s->n_kernels;
+        return staxi_kernel_open(s, k);
+    }
+    const char *why = staxi_cannot_join(s, k, kernel, &shared);
+    if (!c) c = s->placement[s->kernels[kernel].first_stage];
+    if (why && why != staxi_no_gain && c) return staxi_refuse_join(s, c, k, kernel, why);
+    return staxi_kernel_join(s, k, kernel) &&
+           staxi_note_fusion(s, k, kernel, true, "the schedule says so");
+}
+
+/* ---- automatic placement ---- */
+
+static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
     uint32_t best = 0, from = s->n_kernels > STAXI_FUSION_WINDOW
                                   ? (uint32_t)s->n_kernels - STAXI_FUSION_WINDOW
                                   : 1;
     double best_shared = 0, shared;
     uint32_t lead = s->p->stages[k].lead;
-    if (lead && lead != k) { /* with the first stage of its monoid */
-        s->p->stages[k].kernel = s->p->stages[lead].kernel;
-        s->kernels[s->p->stages[k].kernel].n_members++;
-        s->kernels[s->p->stages[k].kernel].cost += s->cost[k];
-        return true;
-    }
+    if (lead && lead != k) /* with the first stage of its monoid */
+        return staxi_kernel_join(s, k, s->p->stages[lead].kernel);
+    if (s->group[k]) return staxi_place_given(s, k);
     for (uint32_t K = from; K < s->n_kernels; K++) {
-        const char *why = staxi_cannot_join(s, k, K, &shared, seen);
+        const char *why = staxi_cannot_join(s, k, K, &shared);
         if (!why && shared > best_shared) {
             best_shared = shared;
             best = K;
@@ -27506,16 +28551,8 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k, uint8_t *seen) {
         if (why && shared > 0 && !staxi_note_fusion(s, k, K, false, why)) return false;
     }
     if (!best) return staxi_kernel_open(s, k);
-    staxi_kernel *K = &s->kernels[best];
-    K->cost += s->cost[k];
-    K->n_members++;
-    K->writes = K->writes || staxi_stage_writes_state(s->p, k);
-    if (s->p->stages[k].kind == STAXI_STAGE_REDUCE && !K->has_reduce) {
-        K->has_reduce = true;
-        K->n_outer = s->p->stages[k].n_domain;
-    }
-    s->p->stages[k].kernel = best;
-    return staxi_note_fusion(s, k, best, true, "they share data and a domain");
+    return staxi_kernel_join(s, k, best) &&
+           staxi_note_fusion(s, k, best, true, "they share data and a domain");
 }
 
 /* ---- segments ---- */
@@ -27531,7 +28568,7 @@ static bool staxi_same_iteration(const staxi_schedule *s, uint32_t k, const stax
         st->kind == STAXI_STAGE_REDUCE ? st->axes + st->n_domain : st->axes + outer;
     if (w->kind != STAXI_STAGE_MAP || inner != have || st->n_runs > 1) return false;
     for (int d = 0; d < inner; d++)
-        if (use->ix[outer + d] != axes[d].var || axes[d].extent != w->axes[outer + d].extent)
+        if (use->ix[w->at[outer + d]] != axes[d].var || axes[d].extent != w->axes[outer + d].extent)
             return false;
     return true;
 }
@@ -27554,29 +28591,76 @@ static bool staxi_has_inner(const staxi_stage *st) {
     return st->kind == STAXI_STAGE_REDUCE || staxi_is_line(st);
 }
 
+/* The first loop nest of its kernel that stage k can be in: behind all that it reads there. */
+static size_t staxi_segment_least(const staxi_schedule *s, uint32_t k, uint32_t *behind) {
+    const staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    size_t at = 0;
+    *behind = 0;
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
+        const staxi_stage *w = &p->stages[n->ref];
+        if (w->kernel != st->kernel) continue;
+        size_t need =
+            w->segment + (staxi_same_iteration(s, k, n, s->kernels[st->kernel].n_outer) ? 0u : 1u);
+        if (need <= at) continue;
+        at = need;
+        *behind = n->ref;
+    }
+    return at;
+}
+
+/* The loop nest that the schedule names for stage k; false: refused. */
+static bool staxi_segment_given(staxi_schedule *s, uint32_t k, bool special, size_t *at) {
+    const staxi_directive *c = s->placement[k];
+    const staxi_kernel *K = &s->kernels[s->p->stages[k].kernel];
+    size_t want = (size_t)c->segment;
+    uint32_t behind;
+    if (want < *at) {
+        (void)staxi_segment_least(s, k, &behind);
+        staxi_putf(
+            staxi_refuse(s, c),
+            "s%U reads what all iterations of s%U in segment %U give: expected segment %U or "
+            "a later one",
+            (uint64_t)k, (uint64_t)behind, (uint64_t)s->p->stages[behind].segment, (uint64_t)*at);
+        return false;
+    }
+    if (want > K->n_segments) {
+        staxi_putf(staxi_refuse(s, c), "the kernel has %U segments by now: expected at most that",
+                   (uint64_t)K->n_segments);
+        return false;
+    }
+    if (want < K->n_segments &&
+        (special || !staxi_segment_fits(s, &K->segments[want], k, K->n_outer))) {
+        staxi_putf(staxi_refuse(s, c), "its loops are not those of segment %U", (uint64_t)want);
+        return false;
+    }
+    *at = want;
+    return true;
+}
+
 static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
     staxi_kernel *K = &s->kernels[st->kernel];
     int outer = K->n_outer;
-    size_t at = 0;
-    if (staxi_is_line(&p->stages[K->first_stage]) && k != K->first_stage) return true;
+    uint32_t behind;
+    if (st->inlined || (staxi_is_line(&p->stages[K->first_stage]) && k != K->first_stage))
+        return true;
     if (st->lead && st->lead != k) {
         st->segment = p->stages[st->lead].segment;
         return true;
     }
-    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
-        const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
-        const staxi_stage *w = &p->stages[n->ref];
-        if (w->kernel != st->kernel) continue;
-        size_t need = w->segment + (staxi_same_iteration(s, k, n, outer) ? 0u : 1u);
-        if (need > at) at = need;
-    }
+    size_t at = staxi_segment_least(s, k, &behind);
     bool reduce = staxi_has_inner(st);
-    bool special = st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN ||
-                   st->lead || staxi_is_line(st);
-    while (at < K->n_segments && (special || !staxi_segment_fits(s, &K->segments[at], k, outer)))
-        at++;
+    bool special = staxi_is_arg(st) || st->lead || staxi_is_line(st);
+    if (s->placement[k] && s->placement[k]->segment >= 0) {
+        if (!staxi_segment_given(s, k, special, &at)) return false;
+    } else {
+        while (at < K->n_segments &&
+               (special || !staxi_segment_fits(s, &K->segments[at], k, outer)))
+            at++;
+    }
     st->segment = (uint32_t)at;
     if (at < K->n_segments) {
         if (reduce && K->segments[at].mode == STAXI_MODE_MAP) {
@@ -27665,11 +28749,10 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
     if (st->kind == STAXI_STAGE_SORT && !staxi_store_pairs(s, st)) return false;
-    if (st->buffer || st->kind == STAXI_STAGE_CHECK) return true;
+    if (st->buffer || st->kind == STAXI_STAGE_CHECK || st->inlined) return true;
     bool leaves_kernel = false, leaves_segment = false;
-    for (size_t u = 0; u < s->n_uses; u++) {
-        if (s->uses[u].ref != k) continue;
-        const staxi_stage *r = &p->stages[s->uses[u].stage];
+    for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++) {
+        const staxi_stage *r = &p->stages[s->uses[s->readers[at]].stage];
         if (r->kernel != st->kernel)
             leaves_kernel = true;
         else if (r->segment != st->segment)
@@ -27689,7 +28772,10 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     int d = buf->rank - 1;
     for (int a = st->n_domain - 1; d >= 0; d--) {
         bool unit = staxi_is_one(p, buf->dims[d]);
-        bool inner = !unit && a-- >= K->n_outer;
+        int axis = 0; /* the one of this dim: the loops may stand in another order          */
+        while (!unit && axis < st->n_domain - 1 && st->at[axis] != a) axis++;
+        bool inner = !unit && axis >= K->n_outer;
+        a -= !unit;
         buf->strides[d] = inner ? size : staxi_ix_const(&p->ix, 0);
         if (inner) size = staxi_ix_mul(&p->ix, size, buf->dims[d]);
     }
@@ -27711,6 +28797,21 @@ static void staxi_schedule_free(staxi_schedule *s) {
     staxi_free(a, s->loads, s->cap_loads * sizeof *s->loads);
     staxi_free(a, s->orders, s->cap_orders * sizeof *s->orders);
     staxi_free(a, s->fusions, s->cap_fusions * sizeof *s->fusions);
+    staxi_free(a, s->edges, s->cap_edges * sizeof *s->edges);
+    staxi_free(a, s->walk, s->cap_walk * sizeof *s->walk);
+    staxi_free(a, s->loop_calls, s->cap_loop_calls * sizeof *s->loop_calls);
+    staxi_text_free(&s->refusal);
+}
+
+/* The members of every kernel in the order of the stages. */
+static void staxi_order_members(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    for (uint32_t K = 1; K < s->n_kernels; K++) s->kernels[K].first_member = 0;
+    for (uint32_t k = (uint32_t)p->n_stages; k-- > 1;) {
+        if (p->stages[k].inlined) continue;
+        p->stages[k].next_member = s->kernels[p->stages[k].kernel].first_member;
+        s->kernels[p->stages[k].kernel].first_member = k;
+    }
 }
 
 /* ========================================================================================= >>plan
@@ -27788,12 +28889,6 @@ static bool staxi_pairs_group(const staxi_planner *q, staxi_pairs *l, uint32_t *
     return true;
 }
 
-static bool staxi_plan_wait(const staxi_planner *q, staxi_pairs *l, uint32_t before,
-                            uint32_t after) {
-    uint32_t w = q->p->stages[before].kernel, r = q->p->stages[after].kernel;
-    return w == r || (staxi_pairs_add(q, &l[0], r, w) && staxi_pairs_add(q, &l[1], w, r));
-}
-
 static bool staxi_plan_touch(const staxi_planner *q, staxi_pairs *l, uint32_t kernel, uint32_t b) {
     return !b || q->p->buffers[b].scope != STAXI_SCOPE_ROOT || staxi_pairs_add(q, l, kernel, b);
 }
@@ -27812,12 +28907,13 @@ static bool staxi_plan_read(staxi_planner *q) {
     staxi_pairs l[3];
     bool ok = true;
     memset(l, 0, sizeof l);
+    for (uint32_t K = 1; K < q->n; K++)
+        for (uint32_t e = s->kernels[K].first_edge; ok && e; e = s->edges[e].next)
+            ok = staxi_pairs_add(q, &l[0], s->edges[e].to, K) &&
+                 staxi_pairs_add(q, &l[1], K, s->edges[e].to);
     for (size_t u = 0; ok && u < s->n_uses; u++)
-        ok = staxi_plan_wait(q, l, s->uses[u].ref, s->uses[u].stage) &&
-             staxi_plan_touch(q, &l[2], p->stages[s->uses[u].stage].kernel,
+        ok = staxi_plan_touch(q, &l[2], p->stages[s->uses[u].stage].kernel,
                               p->stages[s->uses[u].ref].buffer);
-    for (size_t o = 0; ok && o < s->n_orders; o++)
-        ok = staxi_plan_wait(q, l, s->orders[o].before, s->orders[o].after);
     for (uint32_t k = 1; ok && k < p->n_stages; k++)
         ok = staxi_plan_touch(q, &l[2], p->stages[k].kernel, p->stages[k].buffer);
     ok = ok && staxi_pairs_group(q, &l[0], &q->first_before, &q->before) &&
@@ -28057,31 +29153,94 @@ static bool staxi_plan_best(staxi_planner *q) {
     return ok;
 }
 
+/* In a schedule that places every stage, kernels run in the order of their compute_root calls: the
+   next one. What it needs must have run, and a check that may run must not wait: its errors come
+   before the first store. */
+static uint32_t staxi_next_given(staxi_schedule *s, size_t *at, const uint32_t *waits,
+                                 uint32_t ready) {
+    staxi_stages *p = s->p;
+    const staxi_directive *c;
+    do c = &s->given->calls[(*at)++];
+    while (c->block != s->block || c->primitive != STAXI_CALL_ROOT);
+    uint32_t kernel = s->group_kernel[c->stage];
+    if (waits[kernel]) {
+        staxi_text *t = staxi_refuse(s, c);
+        for (uint32_t k = s->kernels[kernel].first_member; k; k = p->stages[k].next_member)
+            for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+                uint32_t w = s->uses[u].ref;
+                if (p->stages[w].kernel == kernel || s->kernels[p->stages[w].kernel].order)
+                    continue;
+                staxi_putf(t, "s%U reads s%U, whose kernel comes later", (uint64_t)k, (uint64_t)w);
+                return 0;
+            }
+        staxi_put(t, "it overwrites a state that a later kernel reads or writes before");
+        return 0;
+    }
+    if (s->mode[c->stage] != STAXI_MODE_CHECK &&
+        s->mode[s->kernels[ready].first_stage] == STAXI_MODE_CHECK) {
+        staxi_putf(staxi_refuse(s, c), "the check s%U can run now, and must not come later",
+                   (uint64_t)s->kernels[ready].first_stage);
+        return 0;
+    }
+    return kernel;
+}
+
+static bool staxi_plan_given(staxi_planner *q) {
+    uint32_t done = 0;
+    size_t at = 0;
+    q->n_ready = 0;
+    staxi_plan_begin(q);
+    for (uint32_t K = 1; K < q->n; K++) {
+        q->key[K] = K;
+        if (!q->waits[K]) staxi_heap_put(q, K);
+    }
+    while (done + 1 < q->n) {
+        while (q->n_ready > 0 && q->s->kernels[q->ready[0]].order) staxi_heap_take(q);
+        uint32_t K = q->n_ready ? staxi_next_given(q->s, &at, q->waits, q->ready[0]) : 0;
+        if (!K) return false;
+        q->order[done++] = K;
+        q->s->kernels[K].order = done;
+        staxi_plan_run(q, K);
+        for (uint32_t a = q->first_after[K]; a < q->first_after[K + 1]; a++)
+            if (!q->waits[q->after[a]]) staxi_heap_put(q, q->after[a]);
+    }
+    return true;
+}
+
 typedef bool (*staxi_plan_rule)(staxi_planner *q);
 static const struct {
     const char *name;
     staxi_plan_rule make;
-} staxi_plan_rules[] = {{"as built", staxi_plan_built},
-                        {"least first", staxi_plan_least},
-                        {"breadth first", staxi_plan_breadth},
-                        {"depth first", staxi_plan_depth},
-                        {"best of all", staxi_plan_best}};
+} staxi_plan_rules[STAXI_PLAN_RULES] = {
+    {"as built", staxi_plan_built},        {"least first", staxi_plan_least},
+    {"breadth first", staxi_plan_breadth}, {"depth first", staxi_plan_depth},
+    {"best of all", staxi_plan_best},      {"as given", staxi_plan_given}};
+
+/* Is the rule tried? The first one always gives an order; a schedule that orders all kernels leaves
+   nothing to choose. */
+static bool staxi_plan_tries(const staxi_planner *q, int rule) {
+    if (q->s->all_given) return rule == STAXI_PLAN_GIVEN;
+    if (rule == 0) return true;
+    if (q->n > STAXI_PLAN_MOST || q->first_touch[q->n] == 0) return false;
+    if (staxi_plan_rules[rule].make == staxi_plan_best) return q->n - 1 <= STAXI_PLAN_EXACT;
+    return rule != STAXI_PLAN_GIVEN;
+}
 
 /* The order of the least estimated peak. */
 static bool staxi_plan_order(staxi_planner *q) {
     staxi_schedule *s = q->s;
-    for (size_t r = 0; r < STAXI_PLAN_RULES; r++) {
-        bool tried = r == 0 || (q->n <= STAXI_PLAN_MOST && q->first_touch[q->n] > 0 &&
-                                (r < STAXI_PLAN_RULES - 1 || q->n - 1 <= STAXI_PLAN_EXACT));
+    double best = -1;
+    for (int r = 0; r < STAXI_PLAN_RULES; r++) {
         s->peaks[r] = -1;
-        if (!tried) continue;
+        if (!staxi_plan_tries(q, r)) continue;
         if (!staxi_plan_rules[r].make(q)) {
-            if (r > 0) return false; /* no memory */
+            if (q->p->status != STAX_OK || r > 0) return false; /* refused, or no memory */
             return staxi_stages_fail(q->p, STAX_E_INTERNAL,
                                      "kernels depend on each other in a circle") == STAX_OK;
         }
         s->peaks[r] = staxi_plan_peak(q);
-        if (r > 0 && s->peaks[r] >= s->peaks[s->plan_rule]) continue;
+        if (best >= 0 && s->peaks[r] >= best) continue;
+        best = s->peaks[r];
         s->plan_rule = (uint8_t)r;
         memcpy(s->run_order, q->order, (q->n - 1) * sizeof *q->order);
     }
@@ -28350,21 +29509,31 @@ static bool staxi_plan(staxi_schedule *s) {
 }
 
 /* s->again on return: free both, and build the stages again with the choice that was added. */
-static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint8_t *choice) {
+static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint8_t *choice,
+                                        const stax_schedule *given, uint32_t block) {
     memset(s, 0, sizeof *s);
     s->p = p;
     s->choice = choice;
+    s->given = given;
+    s->block = block;
     s->n_kernels = 1;
     s->row_bytes = staxi_ix_const(&p->ix, 0);
+    staxi_text_init(&s->refusal, p->a);
+    for (uint32_t k = 1; k < p->n_stages; k++)
+        for (uint8_t d = 0; d < 2 * STAX_MAX_RANK; d++) p->stages[k].at[d] = d;
     bool ok = staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
               staxi_schedule_read(s) && staxi_writes_order(s);
+    if (ok && p->ix.no_memory) ok = false; /* its choices may be for that reason            */
     if (ok && s->again) return STAX_OK;
-    uint8_t *seen = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages + 2, 1);
-    ok = ok && seen;
+    ok = ok && staxi_given_read(s) && staxi_given_inline(s) && staxi_given_groups(s);
     for (uint32_t i = 0; ok && i + 1 < p->n_stages; i++) {
-        staxi_choose_mode(s, s->sequence[i]);
-        ok = staxi_place_stage(s, s->sequence[i], seen);
+        uint32_t k = s->sequence[i];
+        const staxi_directive *order = staxi_given_call(s, k, STAXI_CALL_REORDER);
+        if (p->stages[k].inlined) continue;
+        if (!order) staxi_choose_mode(s, k);
+        ok = (!order || staxi_obey_reorder(s, k, order)) && staxi_place_stage(s, k);
     }
+    if (ok) staxi_order_members(s);
     for (uint32_t K = 1; ok && K < s->n_kernels; K++) staxi_kernel_shape(s, K);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
     ok = ok && staxi_store_bases(s);
@@ -28577,14 +29746,12 @@ static bool staxi_expr_mergeable(staxi_stages *p, staxi_expr e, const staxi_loop
         for (int d = 0; d < n->n_ix; d++)
             if (!staxi_ix_mergeable(&p->ix, o->var, i->var, i->extent, n->ix[d])) return false;
     }
-    for (size_t k = 0; k < p->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&p->ix, n->ix[d], p->value_leaves[k]) &&
-                (n->kind == STAXI_EX_LOAD ||
-                 !staxi_expr_mergeable(p, p->value_exprs[k], o, i, marks)))
-                return false;
-    for (int k = 0; k < n->n_args; k++)
-        if (!staxi_expr_mergeable(p, n->args[k], o, i, marks)) return false;
+    size_t k = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; k < p->n_value_leaves; k = staxi_next_leaf(p, n->ix, n->n_ix, k + 1))
+        if (n->kind == STAXI_EX_LOAD || !staxi_expr_mergeable(p, p->value_exprs[k], o, i, marks))
+            return false;
+    for (int a = 0; a < n->n_args; a++)
+        if (!staxi_expr_mergeable(p, n->args[a], o, i, marks)) return false;
     return true;
 }
 
@@ -28611,9 +29778,8 @@ static bool staxi_rename_vars(staxi_trees *t, uint32_t kernel, uint32_t segment,
         sub.to[sub.n] = to[sub.n];
     }
     bool ok = true;
-    for (uint32_t k = 1; k < p->n_stages && ok; k++) {
-        staxi_stage *st = &p->stages[k];
-        if (st->kernel != kernel || (segment != UINT32_MAX && st->segment != segment)) continue;
+    for (uint32_t k = t->s->kernels[kernel].first_member; k && ok; k = p->stages[k].next_member) {
+        if (segment != UINT32_MAX && p->stages[k].segment != segment) continue;
         for (int e = 0; e < 2 && ok; e++)
             if (t->stage_expr[e][k])
                 ok = (t->stage_expr[e][k] = staxi_ex_substitute(p, &sub, t->stage_expr[e][k])) != 0;
@@ -28629,7 +29795,7 @@ static bool staxi_merge_pair(staxi_trees *t, uint32_t kernel, uint32_t segment,
                              staxi_loop_axis *loops, uint8_t *n_loops, int o) {
     staxi_stages *p = t->s->p;
     staxi_ix from[2], to[2], inner = loops[o + 1].extent;
-    staxi_loop_axis m;
+    staxi_loop_axis m = loops[o];
     m.extent = staxi_ix_mul(&p->ix, loops[o].extent, inner);
     m.var = staxi_new_var(p, m.extent);
     from[0] = loops[o].var;
@@ -28646,54 +29812,414 @@ static bool staxi_merge_pair(staxi_trees *t, uint32_t kernel, uint32_t segment,
 static bool staxi_can_merge(staxi_trees *t, uint32_t kernel, uint32_t segment,
                             const staxi_loop_axis *loops, int o, staxi_marks *marks) {
     staxi_stages *p = t->s->p;
-    for (uint32_t k = 1; k < p->n_stages; k++)
-        if (p->stages[k].kernel == kernel &&
-            (segment == UINT32_MAX || p->stages[k].segment == segment) &&
+    for (uint32_t k = t->s->kernels[kernel].first_member; k; k = p->stages[k].next_member)
+        if ((segment == UINT32_MAX || p->stages[k].segment == segment) &&
             !staxi_stage_mergeable(t, k, &loops[o], &loops[o + 1], marks))
             return false;
     return true;
 }
 
-/* A reduction's run becomes one loop in any case (k must be a single counter); other loops merge
-   where that is exact. */
-static bool staxi_normalise_segment(staxi_trees *t, uint32_t kernel, uint32_t segment,
-                                    staxi_marks *marks) {
-    staxi_segment *g = &t->s->kernels[kernel].segments[segment];
-    if (g->mode == STAXI_MODE_MAP) {
-        for (int o = g->n_loops - 2; o >= 0; o--)
-            if (staxi_can_merge(t, kernel, segment, g->loops, o, marks) &&
-                !staxi_merge_pair(t, kernel, segment, g->loops, &g->n_loops, o))
-                return false;
-        return true;
+/* ---- the loops of a kernel ----
+   Which loops become one, are split, unrolled, cut into slots or walked in lanes is a user's
+   schedule's to say, or decided here by the same calls. Both are kept for printing. */
+
+/* Lists of loops: a segment's own, those outside all segments, and these with a segment's columns.
+ */
+#define STAXI_LIST_OUTER (UINT32_MAX - 1)
+#define STAXI_LIST_COLUMN (UINT32_MAX - 2)
+enum { STAXI_UNROLL_MOST = 8 };
+
+typedef struct staxi_nest {
+    staxi_trees *t;
+    uint32_t kernel;
+    staxi_marks *marks;
+    bool given;             /* the schedule says how; else it is decided here                     */
+    staxi_directive *calls; /* its calls, with the loops of the kernel instead of the stage's     */
+    size_t n_calls;
+} staxi_nest;
+
+/* The stage whose axes a list of loops is named by. */
+static uint32_t staxi_list_stage(const staxi_nest *n, uint32_t list) {
+    const staxi_kernel *K = &n->t->s->kernels[n->kernel];
+    const staxi_stages *p = n->t->s->p;
+    uint32_t k = K->first_member;
+    if (list == STAXI_LIST_OUTER || list == STAXI_LIST_COLUMN ||
+        K->segments[list].mode == STAXI_MODE_COLUMN)
+        return K->first_stage;
+    while (k && p->stages[k].segment != list) k = p->stages[k].next_member;
+    return k;
+}
+
+static bool staxi_nest_note(staxi_nest *n, uint32_t list, staxi_directive c) {
+    staxi_schedule *s = n->t->s;
+    if (c.primitive != STAXI_CALL_STREAM) c.stage = staxi_list_stage(n, list);
+    c.block = n->kernel;
+    if (!staxi_grow(s->p->a, (void **)&s->loop_calls, &s->cap_loop_calls, s->n_loop_calls + 1,
+                    sizeof c))
+        return false;
+    s->loop_calls[s->n_loop_calls++] = c;
+    return true;
+}
+
+static bool staxi_nest_note_loop(staxi_nest *n, uint32_t list, staxi_primitive primitive,
+                                 uint32_t axis) {
+    staxi_directive c;
+    memset(&c, 0, sizeof c);
+    c.primitive = (uint8_t)primitive;
+    c.segment = -1;
+    c.axes[c.n_axes++] = axis;
+    return staxi_nest_note(n, list, c);
+}
+
+/* May a call of this primitive name loops of this list? Else why not. */
+static const char *staxi_list_allows(const staxi_nest *n, uint32_t list, int primitive) {
+    const staxi_kernel *K = &n->t->s->kernels[n->kernel];
+    int mode = list < STAXI_LIST_COLUMN ? (int)K->segments[list].mode : STAXI_MODE_MAP;
+    if (primitive == STAXI_CALL_PARALLEL) return NULL;
+    if (primitive == STAXI_CALL_VECTORIZE)
+        return list == STAXI_LIST_OUTER ? "lanes run along an innermost loop" : NULL;
+    if (mode == STAXI_MODE_MAP) return NULL;
+    return mode == STAXI_MODE_ROW || mode == STAXI_MODE_COLUMN
+               ? "a reduction's loops keep its order: this is not built into this version"
+               : "these loops run in their order: this is not built into this version";
+}
+
+/* The loop that an axis of the call's stage has become: its list and name. */
+static bool staxi_nest_axis(staxi_nest *n, const staxi_directive *c, int k, uint32_t *list,
+                            uint32_t *name) {
+    staxi_schedule *s = n->t->s;
+    const staxi_kernel *K = &s->kernels[n->kernel];
+    const staxi_stage *st = &s->p->stages[c->stage];
+    const staxi_segment *g = &K->segments[st->segment];
+    int d = staxi_axis_of(s->p, st, c->axes[k]), outer = K->n_outer,
+        inner = staxi_has_inner(st) ? st->n_domain : outer;
+    if (staxi_is_line(&s->p->stages[K->first_stage]) && c->stage != K->first_stage) {
+        staxi_putf(staxi_refuse(s, c), "it has no loops of its own: expected a loop of s%U",
+                   (uint64_t)K->first_stage);
+        return false;
     }
+    if (d < 0) {
+        staxi_put_axis(staxi_refuse(s, c), c->axes[k]);
+        staxi_put(&s->refusal, " is not a loop of the stage: its loops are ");
+        staxi_put_stage_axes(&s->refusal, s->p, st);
+        return false;
+    }
+    *list = st->segment;
+    if (d < outer) {
+        *list = STAXI_LIST_OUTER;
+        *name = K->outer[d].name;
+    } else if (g->mode == STAXI_MODE_COLUMN && d == st->n_domain - 1) {
+        *name = g->column.name;
+    } else {
+        *name = g->loops[d - inner].name;
+    }
+    *name |= c->axes[k] & 1;
+    return true;
+}
+
+/* A call of the user in the loops of the kernel. */
+static bool staxi_nest_call(staxi_nest *n, const staxi_directive *given, staxi_directive *c) {
+    staxi_schedule *s = n->t->s;
+    const staxi_kernel *K = &s->kernels[n->kernel];
+    uint32_t list = STAXI_LIST_OUTER;
+    *c = *given;
+    c->list = STAXI_LIST_OUTER;
+    for (int k = 0; k < c->n_axes; k++) {
+        if (!staxi_nest_axis(n, given, k, &list, &c->axes[k])) return false;
+        if (k == 0) c->list = list;
+        if (list == c->list) continue;
+        if (c->primitive == STAXI_CALL_FUSE && c->n_axes == 2 && c->list == STAXI_LIST_OUTER &&
+            K->segments[list].mode == STAXI_MODE_COLUMN &&
+            c->axes[k] == K->segments[list].column.name) {
+            c->list = STAXI_LIST_COLUMN;
+            return true;
+        }
+        staxi_put_axis(staxi_refuse(s, given), given->axes[0]);
+        staxi_put(&s->refusal, " and ");
+        staxi_put_axis(&s->refusal, given->axes[k]);
+        staxi_put(&s->refusal, " are not in the same loop nest");
+        return false;
+    }
+    const char *why = staxi_list_allows(n, c->list, c->primitive);
+    if (why && c->n_axes) {
+        staxi_put(staxi_refuse(s, given), why);
+        return false;
+    }
+    for (size_t i = 0; i < n->n_calls; i++) {
+        const staxi_directive *o = &n->calls[i];
+        if (o->primitive != c->primitive || o->list != c->list ||
+            (c->n_axes ? o->axes[0] != c->axes[0] : o->stage != c->stage))
+            continue;
+        staxi_put(staxi_refuse(s, given), "this has been said before");
+        return false;
+    }
+    return true;
+}
+
+/* The loop calls of all members, while the loops are still those of the stages. */
+static bool staxi_nest_open(staxi_nest *n) {
+    staxi_schedule *s = n->t->s;
+    staxi_kernel *K = &s->kernels[n->kernel];
+    const staxi_stages *p = s->p;
+    size_t most = 0;
+    for (int d = 0; d < K->n_outer; d++)
+        K->outer[d].name = 2 * (uint32_t)staxi_ix_number(&p->ix, K->outer[d].var);
+    for (size_t g = 0; g < K->n_segments; g++) {
+        staxi_segment *G = &K->segments[g];
+        for (int d = 0; d < G->n_loops; d++)
+            G->loops[d].name = 2 * (uint32_t)staxi_ix_number(&p->ix, G->loops[d].var);
+        if (G->mode == STAXI_MODE_COLUMN)
+            G->column.name = 2 * (uint32_t)staxi_ix_number(&p->ix, G->column.var);
+    }
+    if (!s->given) return true;
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member)
+        for (uint32_t c = s->first_given[k]; c; c = s->next_given[c - 1]) most++;
+    n->calls = (staxi_directive *)staxi_arena_push(&s->p->arena, (most + 1) * sizeof *n->calls, 8);
+    if (!n->calls) return false;
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member)
+        for (uint32_t c = s->first_given[k]; c; c = s->next_given[c - 1]) {
+            const staxi_directive *given = &s->given->calls[c - 1];
+            if (staxi_primitive_rows[given->primitive].phase != STAXI_PHASE_LOOPS) continue;
+            if (!staxi_nest_call(n, given, &n->calls[n->n_calls])) return false;
+            n->n_calls++;
+        }
+    n->given = n->n_calls > 0;
+    return true;
+}
+
+static int staxi_loop_named(const staxi_loop_axis *loops, int n, uint32_t name) {
+    int d = 0;
+    while (d < n && loops[d].name != name) d++;
+    return d < n ? d : -1;
+}
+
+/* Where the loop that a call names is now; it may be a part of another one. */
+static int staxi_nest_find(staxi_nest *n, const staxi_directive *c, int k,
+                           const staxi_loop_axis *loops, int n_loops) {
+    int d = staxi_loop_named(loops, n_loops, c->axes[k]);
+    if (d >= 0) return d;
+    staxi_put_axis(staxi_refuse(n->t->s, c), c->axes[k]);
+    staxi_put(&n->t->s->refusal, " is no loop by now: its loops are ");
+    for (d = 0; d < n_loops; d++) {
+        if (d) staxi_put(&n->t->s->refusal, ", ");
+        staxi_put_axis(&n->t->s->refusal, loops[d].name);
+    }
+    return -1;
+}
+
+/* fuse, as asked: which loop becomes one with the next. */
+static bool staxi_obey_fuse(staxi_nest *n, uint32_t list, const staxi_loop_axis *loops, int n_loops,
+                            bool *join) {
+    for (size_t i = 0; i < n->n_calls; i++) {
+        const staxi_directive *c = &n->calls[i];
+        if (c->primitive != STAXI_CALL_FUSE || c->list != list) continue;
+        int d = staxi_nest_find(n, c, 0, loops, n_loops);
+        if (d < 0) return false;
+        for (int k = 1; k < c->n_axes; k++) {
+            if (d + k < n_loops && loops[d + k].name == c->axes[k] && !join[d + k - 1]) {
+                join[d + k - 1] = true;
+                continue;
+            }
+            staxi_put_axis(staxi_refuse(n->t->s, c), c->axes[k]);
+            staxi_put(&n->t->s->refusal, " does not stand just inside ");
+            staxi_put_axis(&n->t->s->refusal, c->axes[k - 1]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Neighbours become one, from the inside out: those that the schedule names, or all whose every
+   access walks on evenly. */
+static bool staxi_nest_fuse(staxi_nest *n, uint32_t list, uint32_t segment, staxi_loop_axis *loops,
+                            uint8_t *n_loops) {
+    staxi_loop_axis was[2 * STAX_MAX_RANK];
+    bool join[2 * STAX_MAX_RANK];
+    int count = *n_loops;
+    memset(join, 0, sizeof join);
+    memcpy(was, loops, (size_t)count * sizeof *loops);
+    if (n->given && !staxi_obey_fuse(n, list, loops, count, join)) return false;
+    for (int o = count - 2; o >= 0; o--) {
+        if (!n->given) join[o] = staxi_can_merge(n->t, n->kernel, segment, loops, o, n->marks);
+        if (join[o] && !staxi_merge_pair(n->t, n->kernel, segment, loops, n_loops, o)) return false;
+    }
+    for (int d = 0; d < count; d++) {
+        staxi_directive c;
+        if (!join[d]) continue;
+        memset(&c, 0, sizeof c);
+        c.primitive = STAXI_CALL_FUSE;
+        c.segment = -1;
+        c.axes[c.n_axes++] = was[d].name;
+        do c.axes[c.n_axes++] = was[++d].name;
+        while (join[d]);
+        if (!staxi_nest_note(n, list, c)) return false;
+    }
+    return true;
+}
+
+/* Loop d counts blocks, a new one behind it what is in a block. */
+static bool staxi_split_loop(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                             staxi_loop_axis *loops, uint8_t *n_loops, int d, int64_t by) {
+    staxi_stages *p = n->t->s->p;
+    staxi_ix size = staxi_ix_const(&p->ix, by), all = loops[d].extent, at,
+             up = staxi_ix_add(&p->ix, all, staxi_ix_const(&p->ix, by - 1));
+    staxi_loop_axis outer = loops[d], inner = loops[d];
+    int64_t rest = -1;
+    if (*n_loops == 2 * STAX_MAX_RANK || staxi_loop_named(loops, *n_loops, inner.name | 1) >= 0) {
+        staxi_put_axis(staxi_refuse(n->t->s, c), loops[d].name);
+        staxi_put(&n->t->s->refusal, " is split already");
+        return false;
+    }
+    bool even = staxi_ix_is_const(&p->ix, staxi_ix_mod(&p->ix, all, size), &rest) && rest == 0;
+    if (c->exact && !even) {
+        staxi_put_axis(staxi_refuse(n->t->s, c), loops[d].name);
+        staxi_putf(&n->t->s->refusal, " is not known to be a multiple of %D: its extent is ", by);
+        staxi_put_stages_ix(&n->t->s->refusal, p, all);
+        return false;
+    }
+    outer.extent = staxi_ix_floordiv(&p->ix, up, size);
+    outer.var = staxi_new_var(p, outer.extent);
+    inner.var = staxi_new_var(p, size);
+    inner.name |= 1;
+    at = staxi_ix_mul(&p->ix, outer.var, size);
+    inner.extent = even ? size : staxi_ix_min(&p->ix, size, staxi_ix_sub(&p->ix, all, at));
+    at = staxi_ix_add(&p->ix, at, inner.var);
+    if (!outer.extent || !inner.extent || !at ||
+        !staxi_rename_vars(n->t, n->kernel, segment, &loops[d].var, &at, 1))
+        return false;
+    for (int k = (*n_loops)++; k > d + 1; k--) loops[k] = loops[k - 1];
+    loops[d] = outer;
+    loops[d + 1] = inner;
+    return true;
+}
+
+static bool staxi_obey_tile(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                            staxi_loop_axis *loops, uint8_t *n_loops) {
+    int a = staxi_nest_find(n, c, 0, loops, *n_loops),
+        b = a < 0 ? a : staxi_nest_find(n, c, 1, loops, *n_loops);
+    if (b < 0) return false;
+    if (b != a + 1) {
+        staxi_put_axis(staxi_refuse(n->t->s, c), c->axes[1]);
+        staxi_put(&n->t->s->refusal, " does not stand just inside ");
+        staxi_put_axis(&n->t->s->refusal, c->axes[0]);
+        return false;
+    }
+    if (!staxi_split_loop(n, c, segment, loops, n_loops, b, c->by[1]) ||
+        !staxi_split_loop(n, c, segment, loops, n_loops, a, c->by[0]))
+        return false;
+    staxi_loop_axis in = loops[a + 1]; /* no iteration reads another one's result (P 7.3)     */
+    loops[a + 1] = loops[a + 2];
+    loops[a + 2] = in;
+    return true;
+}
+
+static bool staxi_obey_split(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                             staxi_loop_axis *loops, uint8_t *n_loops) {
+    int d = staxi_nest_find(n, c, 0, loops, *n_loops);
+    return d >= 0 && staxi_split_loop(n, c, segment, loops, n_loops, d, c->by[0]);
+}
+
+static bool staxi_obey_unroll(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                              staxi_loop_axis *loops, uint8_t *n_loops) {
+    int d = staxi_nest_find(n, c, 0, loops, *n_loops);
+    (void)segment;
+    if (d < 0) return false;
+    loops[d].unroll = (uint8_t)(c->by[0] > STAXI_UNROLL_MOST ? 0 : c->by[0]);
+    if (loops[d].unroll) return true;
+    staxi_putf(staxi_refuse(n->t->s, c), "expected at most %d times", (int)STAXI_UNROLL_MOST);
+    return false;
+}
+
+static bool staxi_obey_prefetch(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                                staxi_loop_axis *loops, uint8_t *n_loops) {
+    int d = staxi_nest_find(n, c, 0, loops, *n_loops);
+    if (d < 0) return false;
+    loops[d].ahead = c->distance;
+    if (segment != UINT32_MAX && d == *n_loops - 1) return true;
+    staxi_put(staxi_refuse(n->t->s, c), "only innermost loops fetch ahead in this version");
+    return false;
+}
+
+/* What is done to the loops of a list once its neighbours are fused, in this order. */
+static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, staxi_loop_axis *loops,
+                             uint8_t *n_loops) {
+    static const struct {
+        uint8_t primitive;
+        bool (*obey)(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                     staxi_loop_axis *loops, uint8_t *n_loops);
+    } rows[] = {{STAXI_CALL_SPLIT, staxi_obey_split},
+                {STAXI_CALL_TILE, staxi_obey_tile},
+                {STAXI_CALL_UNROLL, staxi_obey_unroll},
+                {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (size_t i = 0; i < n->n_calls; i++) {
+            const staxi_directive *c = &n->calls[i];
+            if (c->list != list || c->primitive != rows[r].primitive) continue;
+            if (!rows[r].obey(n, c, segment, loops, n_loops) || !staxi_nest_note(n, list, *c))
+                return false;
+        }
+    return true;
+}
+
+/* A reduction's run becomes one loop in any case (k must be a single counter); other loops as the
+   schedule says. */
+static bool staxi_nest_segment(staxi_nest *n, uint32_t segment) {
+    staxi_segment *g = &n->t->s->kernels[n->kernel].segments[segment];
+    if (g->mode == STAXI_MODE_MAP)
+        return staxi_nest_fuse(n, segment, segment, g->loops, &g->n_loops) &&
+               staxi_nest_split(n, segment, segment, g->loops, &g->n_loops);
     if (g->mode == STAXI_MODE_CHECK || g->mode == STAXI_MODE_SCATTER || g->mode == STAXI_MODE_CALL)
         return true;
     for (int r = 0, at = 0; r < g->n_runs; r++, at++)
         while (g->run_axes[r] > 1) {
-            if (!staxi_merge_pair(t, kernel, segment, g->loops, &g->n_loops, at)) return false;
+            if (!staxi_merge_pair(n->t, n->kernel, segment, g->loops, &g->n_loops, at))
+                return false;
             g->run_axes[r]--;
         }
     return true;
 }
 
-static bool staxi_normalise_outer(staxi_trees *t, uint32_t kernel, staxi_marks *marks) {
-    staxi_kernel *K = &t->s->kernels[kernel];
-    for (int o = K->n_outer - 2; o >= 0; o--)
-        if (staxi_can_merge(t, kernel, UINT32_MAX, K->outer, o, marks) &&
-            !staxi_merge_pair(t, kernel, UINT32_MAX, K->outer, &K->n_outer, o))
-            return false;
-    if (K->n_segments == 1 && K->segments[0].mode == STAXI_MODE_COLUMN && K->n_outer > 0) {
-        staxi_loop_axis pair[2];
-        uint8_t two = 2;
-        pair[0] = K->outer[K->n_outer - 1];
-        pair[1] = K->segments[0].column;
-        if (staxi_can_merge(t, kernel, UINT32_MAX, pair, 0, marks)) {
-            if (!staxi_merge_pair(t, kernel, UINT32_MAX, pair, &two, 0)) return false;
-            K->segments[0].column = pair[0];
-            K->n_outer--;
-        }
+/* The columns take in the loop around their reduction where all walks on evenly. */
+static bool staxi_nest_column(staxi_nest *n) {
+    staxi_kernel *K = &n->t->s->kernels[n->kernel];
+    const staxi_directive *asked = NULL;
+    staxi_loop_axis pair[2];
+    uint8_t two = 2;
+    for (size_t i = 0; i < n->n_calls; i++)
+        if (n->calls[i].list == STAXI_LIST_COLUMN) asked = &n->calls[i];
+    if (K->n_segments != 1 || K->segments[0].mode != STAXI_MODE_COLUMN || K->n_outer == 0) {
+        if (asked) staxi_put(staxi_refuse(n->t->s, asked), "the kernel has other loop nests too");
+        return !asked;
     }
-    return true;
+    pair[0] = K->outer[K->n_outer - 1];
+    pair[1] = K->segments[0].column;
+    bool even =
+        (!n->given || asked) && staxi_can_merge(n->t, n->kernel, UINT32_MAX, pair, 0, n->marks);
+    if (asked && (!even || asked->axes[0] != pair[0].name)) {
+        staxi_put_axis(staxi_refuse(n->t->s, asked), asked->axes[0]);
+        staxi_put(&n->t->s->refusal, even ? " is not the innermost of the outer loops"
+                                          : " and the columns do not walk on evenly");
+        return false;
+    }
+    if (!even) return true;
+    staxi_directive c;
+    memset(&c, 0, sizeof c);
+    c.primitive = STAXI_CALL_FUSE;
+    c.segment = -1;
+    c.axes[c.n_axes++] = pair[0].name;
+    c.axes[c.n_axes++] = pair[1].name;
+    if (!staxi_merge_pair(n->t, n->kernel, UINT32_MAX, pair, &two, 0)) return false;
+    pair[0].name = pair[1].name;
+    K->segments[0].column = pair[0];
+    K->n_outer--;
+    return staxi_nest_note(n, STAXI_LIST_COLUMN, c);
+}
+
+static bool staxi_nest_outer(staxi_nest *n) {
+    staxi_kernel *K = &n->t->s->kernels[n->kernel];
+    return staxi_nest_fuse(n, STAXI_LIST_OUTER, UINT32_MAX, K->outer, &K->n_outer) &&
+           staxi_nest_column(n) &&
+           staxi_nest_split(n, STAXI_LIST_OUTER, UINT32_MAX, K->outer, &K->n_outer);
 }
 
 /* ---- lanes: may this kernel's values be vectors? ---- */
@@ -28722,9 +30248,8 @@ static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int
     if (!e || !staxi_mark_first(p, marks, e)) return true;
     const staxi_expr_node *n = &p->exprs[e];
     if (!staxi_dtype_in_lanes(n->dtype, lanes)) return false;
-    for (size_t k = 0; k < p->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&p->ix, n->ix[d], p->value_leaves[k])) return false;
+    for (int d = 0; d < n->n_ix; d++)
+        if (staxi_ix_has_values(&p->ix, n->ix[d])) return false;
     if (n->kind == STAXI_EX_INDEX) return false;
     if (n->kind == STAXI_EX_SELECT && vec && staxi_ix_depends_on(&p->ix, n->ix[0], vec))
         return false;
@@ -28755,18 +30280,19 @@ static staxi_ix staxi_segment_vector_var(const staxi_segment *g) {
     return g->n_loops ? g->loops[g->n_loops - 1].var : 0;
 }
 
-static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, staxi_marks *marks) {
+/* *blame: the stage that forbids it. */
+static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, staxi_marks *marks,
+                                  uint32_t *blame) {
     staxi_stages *p = t->s->p;
     const staxi_kernel *K = &t->s->kernels[kernel];
-    for (uint32_t k = 1; k < p->n_stages; k++) {
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member) {
         const staxi_stage *st = &p->stages[k];
-        if (st->kernel != kernel) continue;
+        *blame = k;
         const staxi_segment *g = &K->segments[st->segment];
         staxi_ix vec = staxi_segment_vector_var(g), c, rest;
         ++marks->now;
         if (st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SORT ||
-            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL ||
-            st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN)
+            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL || staxi_is_arg(st))
             return false;
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
         if (st->kind == STAXI_STAGE_REDUCE && (st->dtype == STAX_BOOL || st->n_runs > 1))
@@ -28786,6 +30312,146 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
     return true;
 }
 
+/* The name of the loop that lanes run along, 0: there is none. */
+static uint32_t staxi_segment_vector_name(const staxi_segment *g) {
+    if (g->mode == STAXI_MODE_COLUMN) return g->column.name;
+    return g->n_loops ? g->loops[g->n_loops - 1].name : 0;
+}
+
+/* vectorize, as asked: all nests of a kernel in lanes, or none. */
+static bool staxi_obey_vectorize(staxi_nest *n, uint8_t *lanes, uint32_t blame) {
+    staxi_schedule *s = n->t->s;
+    const staxi_kernel *K = &s->kernels[n->kernel];
+    const staxi_directive *first = NULL;
+    for (size_t i = 0; i < n->n_calls; i++) {
+        const staxi_directive *c = &n->calls[i];
+        if (c->primitive != STAXI_CALL_VECTORIZE) continue;
+        if (!first) first = c;
+        uint32_t name = staxi_segment_vector_name(&K->segments[c->list]);
+        if (name == c->axes[0]) continue;
+        staxi_put(staxi_refuse(s, c), "lanes run along the innermost loop, which is ");
+        staxi_put_axis(&s->refusal, name);
+        return false;
+    }
+    for (uint32_t g = 0; g < K->n_segments && first; g++) {
+        uint32_t name = staxi_segment_vector_name(&K->segments[g]);
+        bool found = !name;
+        for (size_t i = 0; i < n->n_calls && !found; i++)
+            found = n->calls[i].primitive == STAXI_CALL_VECTORIZE && n->calls[i].list == g;
+        if (found) continue;
+        staxi_putf(staxi_refuse(s, first),
+                   "all loop nests of a kernel are walked in lanes or none (anything else is not "
+                   "built): expected vectorize s%U, ",
+                   (uint64_t)staxi_list_stage(n, g));
+        staxi_put_axis(&s->refusal, name);
+        return false;
+    }
+    if (first && *lanes == STAXI_LANES_NONE) {
+        staxi_putf(
+            staxi_refuse(s, first),
+            "s%U (%s) cannot be computed in lanes: its dtype, an operation, or an access that "
+            "does not walk evenly along the loop forbids it",
+            (uint64_t)blame, s->p->stages[blame].op_name);
+        return false;
+    }
+    bool loops = false;
+    for (uint32_t g = 0; g < K->n_segments; g++)
+        loops = loops || staxi_segment_vector_name(&K->segments[g]);
+    if (!first && loops) *lanes = STAXI_LANES_NONE;
+    return true;
+}
+
+/* Stores of whole vectors, one behind the other, into memory that the kernel does not read. */
+static const char *staxi_cannot_stream(staxi_nest *n, uint32_t k, uint8_t lanes) {
+    staxi_stages *p = n->t->s->p;
+    const staxi_stage *st = &p->stages[k];
+    const staxi_buffer *b = &p->buffers[st->buffer];
+    const staxi_segment *g = &n->t->s->kernels[n->kernel].segments[st->segment];
+    staxi_ix vec = staxi_segment_vector_var(g), step, rest;
+    int64_t c = 0;
+    if (!st->buffer) return "it stores nothing: its readers compute it, or it is in a register";
+    if (b->scope == STAXI_SCOPE_ROW) return "its memory is read again in the same iteration";
+    if (!lanes) return "its kernel is not computed in lanes";
+    if (b->dtype != STAX_F32 && b->dtype != STAX_F64)
+        return "only f32 and f64 are built in this version";
+    if (st->kind == STAXI_STAGE_REDUCE ? g->mode != STAXI_MODE_COLUMN
+                                       : st->kind != STAXI_STAGE_MAP || !vec)
+        return "it does not store vectors";
+    if (!staxi_ix_affine(&p->ix, staxi_flat_index(p, st->buffer, st->store), vec, &step, &rest) ||
+        !staxi_ix_is_const(&p->ix, step, &c) || c != 1)
+        return "its elements do not lie one behind the other along the loop of the lanes";
+    return NULL;
+}
+
+/* An output this large is out of every cache before anyone reads it, and a store that goes through
+   the caches reads its line first: measured 1.5 to 1.7 times slower for x + y. */
+enum { STAXI_STREAM_BYTES = 32 << 20 };
+
+/* Does a stage read this one's result from memory? Those in its own loop nest compute it. */
+static bool staxi_is_loaded(const staxi_schedule *s, uint32_t k) {
+    const staxi_stage *st = &s->p->stages[k];
+    for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++) {
+        const staxi_stage *r = &s->p->stages[s->uses[s->readers[at]].stage];
+        if (r->kernel != st->kernel || r->segment != st->segment) return true;
+    }
+    return false;
+}
+
+/* Of the automatic schedule: outputs that nothing here reads again. */
+static bool staxi_choose_streams(staxi_nest *n, uint8_t lanes) {
+    staxi_schedule *s = n->t->s;
+    staxi_stages *p = s->p;
+    staxi_directive c;
+    memset(&c, 0, sizeof c);
+    c.primitive = STAXI_CALL_STREAM;
+    c.segment = -1;
+    for (uint32_t k = s->kernels[n->kernel].first_member; k; k = p->stages[k].next_member) {
+        const staxi_buffer *b = &p->buffers[p->stages[k].buffer];
+        int64_t bytes;
+        if (!p->stages[k].buffer || b->scope != STAXI_SCOPE_ARG || b->is_state ||
+            staxi_is_loaded(s, k) || !staxi_ix_is_const(&p->ix, b->bytes, &bytes) ||
+            bytes < STAXI_STREAM_BYTES || staxi_cannot_stream(n, k, lanes))
+            continue;
+        p->buffers[p->stages[k].buffer].stream = true;
+        c.stage = k;
+        if (!staxi_nest_note(n, STAXI_LIST_OUTER, c)) return false;
+    }
+    return true;
+}
+
+static bool staxi_nest_stream(staxi_nest *n, uint8_t lanes) {
+    staxi_stages *p = n->t->s->p;
+    if (!n->given) return staxi_choose_streams(n, lanes);
+    for (size_t i = 0; i < n->n_calls; i++) {
+        const staxi_directive *c = &n->calls[i];
+        if (c->primitive != STAXI_CALL_STREAM) continue;
+        const char *why = staxi_cannot_stream(n, c->stage, lanes);
+        if (why) {
+            staxi_put(staxi_refuse(n->t->s, c), why);
+            return false;
+        }
+        p->buffers[p->stages[c->stage].buffer].stream = true;
+        if (!staxi_nest_note(n, c->list, *c)) return false;
+    }
+    return true;
+}
+
+static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
+    const staxi_kernel *K = &n->t->s->kernels[n->kernel];
+    uint32_t blame = 0;
+    *lanes = STAXI_LANES_NONE;
+    if (staxi_kernel_in_lanes(n->t, n->kernel, STAXI_LANES_32, n->marks, &blame))
+        *lanes = STAXI_LANES_32;
+    else if (staxi_kernel_in_lanes(n->t, n->kernel, STAXI_LANES_64, n->marks, &blame))
+        *lanes = STAXI_LANES_64;
+    if (n->given && !staxi_obey_vectorize(n, lanes, blame)) return false;
+    for (uint32_t g = 0; g < K->n_segments && *lanes; g++) {
+        uint32_t name = staxi_segment_vector_name(&K->segments[g]);
+        if (name && !staxi_nest_note_loop(n, g, STAXI_CALL_VECTORIZE, name)) return false;
+    }
+    return staxi_nest_stream(n, *lanes);
+}
+
 /* ---- building ---- */
 
 static uint32_t staxi_tree_store(staxi_trees *t, uint32_t k, staxi_expr e) {
@@ -28795,9 +30461,9 @@ static uint32_t staxi_tree_store(staxi_trees *t, uint32_t k, staxi_expr e) {
     t->nodes[n].ref = p->stages[k].buffer;
     t->nodes[n].at = staxi_flat_index(p, p->stages[k].buffer, p->stages[k].store);
     t->nodes[n].expr[0] = staxi_ex_canon(p, e);
-    for (size_t i = 0; i < p->n_value_leaves; i++)
-        if (staxi_ix_depends_on(&p->ix, t->nodes[n].at, p->value_leaves[i]))
-            t->nodes[n].expr[1] = p->value_exprs[i];
+    size_t leaf = staxi_next_leaf(p, &t->nodes[n].at, 1, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, &t->nodes[n].at, 1, leaf + 1))
+        t->nodes[n].expr[1] = p->value_exprs[leaf];
     return t->nodes[n].expr[0] ? n : 0;
 }
 
@@ -28807,9 +30473,8 @@ static staxi_expr staxi_register_of(staxi_trees *t, uint32_t k) {
 
 static bool staxi_has_reader_in_kernel(const staxi_schedule *s, uint32_t k) {
     const staxi_stages *p = s->p;
-    for (size_t u = 0; u < s->n_uses; u++)
-        if (s->uses[u].ref == k && p->stages[s->uses[u].stage].kernel == p->stages[k].kernel)
-            return true;
+    for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++)
+        if (p->stages[s->uses[s->readers[at]].stage].kernel == p->stages[k].kernel) return true;
     return false;
 }
 
@@ -28822,10 +30487,8 @@ static bool staxi_waits_to_write(const staxi_schedule *s, uint32_t k) {
 static bool staxi_tree_writes(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *each) {
     staxi_stages *p = t->s->p;
     for (int pass = 0; pass < 2; pass++)
-        for (uint32_t k = 1; k < p->n_stages; k++) {
-            const staxi_stage *st = &p->stages[k];
-            if (st->kernel != kernel || st->segment != segment || !staxi_waits_to_write(t->s, k))
-                continue;
+        for (uint32_t k = t->s->kernels[kernel].first_member; k; k = p->stages[k].next_member) {
+            if (p->stages[k].segment != segment || !staxi_waits_to_write(t->s, k)) continue;
             uint32_t n = pass ? staxi_tree_store(t, k, t->stage_expr[0][k])
                               : staxi_tree_add(t, STAXI_TREE_EVAL);
             if (!n) return false;
@@ -28842,9 +30505,9 @@ static bool staxi_tree_writes(staxi_trees *t, uint32_t kernel, uint32_t segment,
 static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment, uint32_t *each,
                                uint32_t *after, bool level) {
     staxi_stages *p = t->s->p;
-    for (uint32_t k = 1; k < p->n_stages; k++) {
+    for (uint32_t k = t->s->kernels[kernel].first_member; k; k = p->stages[k].next_member) {
         const staxi_stage *st = &p->stages[k];
-        if (st->kernel != kernel || st->segment != segment) continue;
+        if (st->segment != segment) continue;
         uint32_t n = 0;
         if (st->kind == STAXI_STAGE_REDUCE) {
             n = staxi_tree_add(t, st->lead && st->lead != k ? STAXI_TREE_STATE : STAXI_TREE_ACCUM);
@@ -28958,24 +30621,47 @@ static bool staxi_tree_segment(staxi_trees *t, uint32_t kernel, uint32_t segment
     return true;
 }
 
-/* The loop whose range the caller may cut: the outermost one of a kernel with a single path to it.
- */
-static void staxi_mark_parallel(staxi_trees *t, staxi_kernel_tree *kt) {
-    staxi_tree_node *n = &t->nodes[kt->root];
+/* The loop whose range the caller may cut: the outermost one of a kernel with a single path to it;
+   0: there is none. */
+static uint32_t staxi_parallel_loop(const staxi_trees *t, const staxi_kernel_tree *kt) {
+    uint32_t at = kt->root;
+    const staxi_tree_node *n = &t->nodes[at];
     const staxi_stage *first = &t->s->p->stages[t->s->kernels[kt->kernel].first_stage];
-    kt->extent = 0;
     if (first->kind == STAXI_STAGE_SCATTER && first->in_order && first->line == 0) {
-        n = &t->nodes[n->child]; /* every slot works through all updates, but only in its part */
-        if (n->kind != STAXI_TREE_LOOP) return;
+        at = n->child; /* every slot works through all updates, but only in its part */
+        n = &t->nodes[at];
+        if (n->kind != STAXI_TREE_LOOP) return 0;
     }
-    if (n->kind == STAXI_TREE_SORT || n->kind == STAXI_TREE_CALL) return;
+    if (n->kind == STAXI_TREE_SORT || n->kind == STAXI_TREE_CALL) return 0;
     if (n->next || n->kind == STAXI_TREE_LET || n->kind == STAXI_TREE_EVAL ||
         n->kind == STAXI_TREE_STORE)
-        return;
+        return 0;
     if ((n->kind == STAXI_TREE_ACC || n->kind == STAXI_TREE_SCAN) && n->mode != STAXI_MODE_COLUMN)
-        return;
-    n->parallel = true;
-    kt->extent = n->axis.extent;
+        return 0;
+    return n->axis.extent ? at : 0;
+}
+
+static bool staxi_nest_parallel(staxi_nest *n, staxi_kernel_tree *kt) {
+    staxi_schedule *s = n->t->s;
+    uint32_t loop = staxi_parallel_loop(n->t, kt);
+    const staxi_directive *asked = NULL;
+    kt->extent = 0;
+    for (size_t i = 0; i < n->n_calls; i++)
+        if (n->calls[i].primitive == STAXI_CALL_PARALLEL) asked = &n->calls[i];
+    if (asked && (!loop || n->t->nodes[loop].axis.name != asked->axes[0])) {
+        staxi_put(staxi_refuse(s, asked), loop ? "only the outermost loop can be cut into slots: "
+                                               : "no loop of this kernel can be cut into slots");
+        if (loop) staxi_put_axis(&s->refusal, n->t->nodes[loop].axis.name);
+        return false;
+    }
+    if (!loop || (n->given && !asked)) return true;
+    n->t->nodes[loop].parallel = true;
+    kt->extent = n->t->nodes[loop].axis.extent;
+    return staxi_nest_note_loop(n,
+                                asked                               ? asked->list
+                                : s->kernels[n->kernel].n_outer > 0 ? STAXI_LIST_OUTER
+                                                                    : 0,
+                                STAXI_CALL_PARALLEL, n->t->nodes[loop].axis.name);
 }
 
 static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree *out,
@@ -28987,24 +30673,26 @@ static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree
         if (K->segments[g].mode == STAXI_MODE_COLUMN)
             K->segments[g].column =
                 p->stages[K->first_stage].axes[p->stages[K->first_stage].n_domain - 1];
-    for (uint32_t k = 1; k < p->n_stages; k++)
-        if (p->stages[k].kernel == kernel && !staxi_stage_into_kernel(t, k)) return false;
+    staxi_nest nest;
+    memset(&nest, 0, sizeof nest);
+    nest.t = t;
+    nest.kernel = kernel;
+    nest.marks = marks;
+    if (!staxi_nest_open(&nest)) return false;
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member)
+        if (!staxi_stage_into_kernel(t, k)) return false;
     for (uint32_t g = 0; g < K->n_segments; g++)
-        if (!staxi_normalise_segment(t, kernel, g, marks)) return false;
-    if (!staxi_normalise_outer(t, kernel, marks)) return false;
+        if (!staxi_nest_segment(&nest, g)) return false;
+    if (!staxi_nest_outer(&nest)) return false;
     out->kernel = kernel;
-    out->lanes = STAXI_LANES_NONE;
-    if (staxi_kernel_in_lanes(t, kernel, STAXI_LANES_32, marks))
-        out->lanes = STAXI_LANES_32;
-    else if (staxi_kernel_in_lanes(t, kernel, STAXI_LANES_64, marks))
-        out->lanes = STAXI_LANES_64;
+    if (!staxi_nest_lanes(&nest, &out->lanes)) return false;
     uint32_t body = 0;
     for (uint32_t g = 0; g < K->n_segments; g++)
         if (!staxi_tree_segment(t, kernel, g, &body)) return false;
     if (!body) return true; /* nobody needs its values: no kernel */
     out->root = K->n_outer ? staxi_tree_loops(t, K->outer, K->n_outer, body, false) : body;
     if (!out->root) return false;
-    staxi_mark_parallel(t, out);
+    if (!staxi_nest_parallel(&nest, out)) return false;
     const staxi_stage *st = &p->stages[K->first_stage];
     out->work = staxi_ix_const(&p->ix, 1);
     for (int d = 0; d < st->n_domain + st->n_reduce; d++)
@@ -29028,15 +30716,15 @@ static stax_status staxi_trees_build(staxi_trees *t, staxi_schedule *s) {
             (staxi_expr *)staxi_arena_push(&p->arena, p->n_stages * sizeof(staxi_expr), 4);
     bool ok = t->kernels && t->stage_expr[0] && t->stage_expr[1] &&
               staxi_grow(p->a, (void **)&t->nodes, &t->cap_nodes, 1, sizeof *t->nodes);
+    staxi_marks marks;
+    memset(&marks, 0, sizeof marks);
     for (uint32_t o = 0; ok && o + 1 < s->n_kernels; o++) {
-        staxi_marks marks;
         staxi_kernel_tree *next = &t->kernels[t->n_kernels];
-        memset(&marks, 0, sizeof marks);
         memset(next, 0, sizeof *next);
         ok = staxi_tree_kernel(t, s->run_order[o], next, &marks);
         if (next->root) t->n_kernels++;
-        staxi_free(p->a, marks.at, marks.cap * sizeof *marks.at);
     }
+    staxi_free(p->a, marks.at, marks.cap * sizeof *marks.at);
     if (staxi_marks_failed(p) || p->ix.no_memory)
         ok = false;
     else if (p->ix.overflow)
@@ -29217,6 +30905,16 @@ static const char *const staxi_lines_index[] = {
     "#endif",
     "    return p;",
     "}",
+    "#if SX_GNU",
+    "#define sx_prefetch(p) __builtin_prefetch(p)",
+    "#else",
+    "#define sx_prefetch(p) ((void)(p))",
+    "#endif",
+    "#if SX_GNU && defined(__SSE2__)",
+    "#define sx_drain() __builtin_ia32_sfence()",
+    "#else",
+    "#define sx_drain() ((void)0)",
+    "#endif",
     "#if SX_GNU && !defined(__clang__)",
     "#define SX_UNROLL _Pragma(\"GCC unroll 64\")",
     "#elif SX_GNU",
@@ -29897,6 +31595,20 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_loadd(p) ((sxv_f64)*(const sxm_f64 *)(const void *)(p))",
     "#define sx_storef(p, v) (*(sxm_f32 *)(void *)(p) = (sxm_f32)(v))",
     "#define sx_stored(p, v) (*(sxm_f64 *)(void *)(p) = (sxm_f64)(v))",
+    "/* stores past the caches, of whole vectors; sx_drain makes them visible to others */",
+    "#if defined(__clang__)",
+    "#define SXV_STREAM(V, name, p, v) __builtin_nontemporal_store((v), (V *)(void *)(p))",
+    "#elif defined(__AVX512F__) && SX_W == 16",
+    "#define SXV_STREAM(V, name, p, v) __builtin_ia32_mov##name##512((p), (v))",
+    "#elif defined(__AVX__) && SX_W == 8",
+    "#define SXV_STREAM(V, name, p, v) __builtin_ia32_mov##name##256((p), (v))",
+    "#elif defined(__SSE2__) && SX_W == 4",
+    "#define SXV_STREAM(V, name, p, v) __builtin_ia32_mov##name((p), (v))",
+    "#else",
+    "#define SXV_STREAM(V, name, p, v) (*(V *)(void *)(p) = (v))",
+    "#endif",
+    "SX_INLINE void sx_storesf(float *p, sxv_f32 v) { if ((__SIZE_TYPE__)p % (4 * SX_W) == 0) SXV_STREAM(sxv_f32, ntps, p, v); else sx_storef(p, v); }",
+    "SX_INLINE void sx_storesd(double *p, sxv_f64 v) { if ((__SIZE_TYPE__)p % (4 * SX_W) == 0) SXV_STREAM(sxv_f64, ntpd, p, v); else sx_stored(p, v); }",
     "#undef sx_fma32",
     "#undef sx_fma64",
     "#if SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN)",
@@ -30007,6 +31719,8 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_loadb64(p) ((int)*(p))",
     "#define sx_storef(p, v) (*(p) = (v))",
     "#define sx_stored(p, v) (*(p) = (v))",
+    "#define sx_storesf(p, v) (*(p) = (v))",
+    "#define sx_storesd(p, v) (*(p) = (v))",
     "#define sx_storeh(p, v) (*(p) = (uint16_t)(v))",
     "#define sx_storeb(p, v) (*(p) = (uint8_t)(v))",
     "#define sx_storeb64(p, v) (*(p) = (uint8_t)(v))",
@@ -30240,9 +31954,9 @@ static uint64_t staxi_ix_deps(staxi_emit *e, staxi_ix ix) {
     if (!staxi_ix_has_vars(&e->p->ix, ix) && e->p->n_value_leaves == 0) return 0;
     for (int k = 0; k < e->n_loop_vars; k++)
         if (staxi_ix_depends_on(&e->p->ix, ix, e->loop_vars[k])) d |= staxi_loop_bit(k);
-    for (size_t k = 0; k < e->p->n_value_leaves; k++)
-        if (staxi_ix_depends_on(&e->p->ix, ix, e->p->value_leaves[k]))
-            d |= staxi_expr_deps(e, e->p->value_exprs[k]);
+    size_t leaf = staxi_next_leaf(e->p, &ix, 1, 0);
+    for (; leaf < e->p->n_value_leaves; leaf = staxi_next_leaf(e->p, &ix, 1, leaf + 1))
+        d |= staxi_expr_deps(e, e->p->value_exprs[leaf]);
     return d;
 }
 
@@ -30636,10 +32350,9 @@ static void staxi_emit_leaf(staxi_emit *e, staxi_expr x) {
 }
 
 static void staxi_emit_leaves(staxi_emit *e, const staxi_expr_node *n) {
-    for (size_t k = 0; k < e->p->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&e->p->ix, n->ix[d], e->p->value_leaves[k]))
-                staxi_emit_leaf(e, e->p->value_exprs[k]);
+    size_t k = staxi_next_leaf(e->p, n->ix, n->n_ix, 0);
+    for (; k < e->p->n_value_leaves; k = staxi_next_leaf(e->p, n->ix, n->n_ix, k + 1))
+        staxi_emit_leaf(e, e->p->value_exprs[k]);
 }
 
 static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
@@ -30684,10 +32397,9 @@ static void staxi_emit_hoist(staxi_emit *e, staxi_expr x, uint64_t inner) {
         staxi_emit_value(e, x);
         return;
     }
-    for (size_t k = 0; k < e->p->n_value_leaves; k++)
-        for (int d = 0; d < n.n_ix; d++)
-            if (staxi_ix_depends_on(&e->p->ix, n.ix[d], e->p->value_leaves[k]))
-                staxi_emit_hoist(e, e->p->value_exprs[k], inner);
+    size_t leaf = staxi_next_leaf(e->p, n.ix, n.n_ix, 0);
+    for (; leaf < e->p->n_value_leaves; leaf = staxi_next_leaf(e->p, n.ix, n.n_ix, leaf + 1))
+        staxi_emit_hoist(e, e->p->value_exprs[leaf], inner);
     if (n.kind == STAXI_EX_SELECT) return;
     for (int k = 0; k < n.n_args; k++) staxi_emit_hoist(e, n.args[k], inner);
 }
@@ -30765,11 +32477,15 @@ static void staxi_emit_store(staxi_emit *e, const staxi_tree_node *n) {
         !staxi_ix_affine(&e->p->ix, n->at, e->vec, &step, &rest))
         e->failed = true;
     bool varies = step != 0 && !(staxi_ix_is_const(&e->p->ix, step, &c) && c == 0);
+    bool stream = b->stream && varies && c == 1 && !e->partial;
     staxi_putf(e->t, "sx_%s%s%c%s(b%U + ",
                !varies  ? "one"
                : c == 1 ? "store"
                         : "put",
-               varies && e->partial ? "p" : "", s, wide, (uint64_t)n->ref);
+               stream                 ? "s"
+               : varies && e->partial ? "p"
+                                      : "",
+               s, wide, (uint64_t)n->ref);
     staxi_emit_ix(e, n->at);
     if (varies && c != 1) {
         staxi_put(e->t, ", ");
@@ -30814,6 +32530,67 @@ static void staxi_emit_check(staxi_emit *e, const staxi_tree_node *n) {
     staxi_put(e->t, "}\n");
 }
 
+/* Fetches what a loop loads `ahead` iterations later: addresses that walk on evenly with it. */
+static void staxi_emit_prefetch(staxi_emit *e, staxi_expr x, const staxi_loop_axis *loop) {
+    if (!x || !staxi_mark_first(e->p, &e->hoisted, x)) return;
+    const staxi_expr_node n = e->p->exprs[x];
+    staxi_ix_pool *ix = &e->p->ix;
+    staxi_ix step, rest;
+    int64_t c;
+    for (int k = 0; k < n.n_args; k++) staxi_emit_prefetch(e, n.args[k], loop);
+    if (n.kind != STAXI_EX_LOAD) return;
+    staxi_ix flat = staxi_flat_index(e->p, n.ref, n.ix);
+    if (staxi_ix_has_values(ix, flat) || !staxi_ix_affine(ix, flat, loop->var, &step, &rest) ||
+        (staxi_ix_is_const(ix, step, &c) && c == 0))
+        return;
+    flat = staxi_ix_add(ix, flat, staxi_ix_mul(ix, step, staxi_ix_const(ix, loop->ahead)));
+    if (!flat) return;
+    staxi_line(e);
+    staxi_putf(e->t, "sx_prefetch((const char *)b%U + (", (uint64_t)n.ref);
+    staxi_emit_ix(e, flat);
+    staxi_putf(e->t, ") * %d);\n", (int)staxi_dtype_bytes((stax_dtype)n.dtype));
+}
+
+/* One body of a loop, in a scope of its own. */
+static void staxi_emit_body(staxi_emit *e, const staxi_tree_node *n) {
+    size_t scope = staxi_emit_scope_open(e);
+    if (n->axis.ahead && !e->partial) {
+        e->hoisted.now++;
+        for (uint32_t k = n->child; k; k = e->trees->nodes[k].next)
+            staxi_emit_prefetch(e, e->trees->nodes[k].expr[0], &n->axis);
+    }
+    staxi_emit_list(e, n->child);
+    staxi_emit_scope_close(e, scope);
+}
+
+/* As many trips as leave room for all copies of the body; each copy but the last moves on by w. */
+static void staxi_emit_unrolled(staxi_emit *e, const staxi_tree_node *n, const char *w) {
+    uint64_t id = staxi_var_id(e, n->axis.var);
+    staxi_line(e);
+    staxi_putf(e->t, "for (; i%U + %d * %s <= ", id, (int)n->axis.unroll, w);
+    if (n->parallel)
+        staxi_put(e->t, "hi");
+    else
+        staxi_emit_ix(e, n->axis.extent);
+    staxi_putf(e->t, "; i%U += %s) {\n", id, w);
+    e->indent++;
+    for (int k = 0; k < n->axis.unroll; k++) {
+        staxi_line(e);
+        staxi_put(e->t, "{\n");
+        e->indent++;
+        staxi_emit_body(e, n);
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+        if (k + 1 == n->axis.unroll) break;
+        staxi_line(e);
+        staxi_putf(e->t, "i%U += %s;\n", id, w);
+    }
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+}
+
 /* for (var = from; var + step <= to; var += step) { body }, then the rest with `left` lanes */
 static void staxi_emit_vector_loop(staxi_emit *e, const staxi_tree_node *n) {
     const char *w = staxi_lane_count(e);
@@ -30827,6 +32604,7 @@ static void staxi_emit_vector_loop(staxi_emit *e, const staxi_tree_node *n) {
     else
         staxi_put(e->t, "0");
     staxi_put(e->t, ";\n");
+    if (n->axis.unroll > 1) staxi_emit_unrolled(e, n, w);
     for (int tail = 0; tail < 2; tail++) {
         staxi_line(e);
         staxi_putf(e->t, tail ? "if (i%U < " : "for (; i%U + %s <= ", id, tail ? "" : w);
@@ -30849,9 +32627,7 @@ static void staxi_emit_vector_loop(staxi_emit *e, const staxi_tree_node *n) {
             staxi_putf(e->t, " - i%U;\n", id);
         }
         e->partial = tail != 0;
-        size_t scope = staxi_emit_scope_open(e);
-        staxi_emit_list(e, n->child);
-        staxi_emit_scope_close(e, scope);
+        staxi_emit_body(e, n);
         e->partial = false;
         e->indent--;
         staxi_line(e);
@@ -30865,7 +32641,8 @@ static void staxi_emit_loop(staxi_emit *e, const staxi_tree_node *n) {
     uint64_t id = staxi_var_id(e, n->axis.var);
     bool guard = staxi_may_be_empty(e, n->axis.extent); /* what is hoisted must exist         */
     size_t outside = staxi_emit_scope_open(e);
-    bool braces = guard || (n->mark == STAXI_MARK_VECTOR && e->lanes);
+    bool unrolled = n->axis.unroll > 1;
+    bool braces = guard || unrolled || (n->mark == STAXI_MARK_VECTOR && e->lanes);
     if (braces) {
         staxi_line(e);
         if (guard) {
@@ -30880,17 +32657,23 @@ static void staxi_emit_loop(staxi_emit *e, const staxi_tree_node *n) {
     if (n->mark == STAXI_MARK_VECTOR && e->lanes) {
         staxi_emit_vector_loop(e, n);
     } else {
+        if (unrolled) {
+            staxi_line(e);
+            staxi_putf(e->t, "int64_t i%U = %s;\n", id, n->parallel ? "lo" : "0");
+            staxi_emit_unrolled(e, n, "1");
+        }
         staxi_line(e);
-        staxi_putf(e->t, "for (int64_t i%U = %s; i%U < ", id, n->parallel ? "lo" : "0", id);
+        if (unrolled)
+            staxi_putf(e->t, "for (; i%U < ", id);
+        else
+            staxi_putf(e->t, "for (int64_t i%U = %s; i%U < ", id, n->parallel ? "lo" : "0", id);
         if (n->parallel)
             staxi_put(e->t, "hi");
         else
             staxi_emit_ix(e, n->axis.extent);
         staxi_putf(e->t, "; i%U++) {\n", id);
         e->indent++;
-        size_t scope = staxi_emit_scope_open(e);
-        staxi_emit_list(e, n->child);
-        staxi_emit_scope_close(e, scope);
+        staxi_emit_body(e, n);
         e->indent--;
         staxi_line(e);
         staxi_put(e->t, "}\n");
@@ -32487,10 +34270,9 @@ static void staxi_collect_buffers_of(staxi_emit *e, staxi_expr x, uint8_t *used,
     const staxi_expr_node *n = &e->p->exprs[x];
     if (n->kind == STAXI_EX_LOAD) used[n->ref] |= 1;
     for (int k = 0; k < n->n_args; k++) staxi_collect_buffers_of(e, n->args[k], used, marks);
-    for (size_t k = 0; k < e->p->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&e->p->ix, n->ix[d], e->p->value_leaves[k]))
-                staxi_collect_buffers_of(e, e->p->value_exprs[k], used, marks);
+    size_t leaf = staxi_next_leaf(e->p, n->ix, n->n_ix, 0);
+    for (; leaf < e->p->n_value_leaves; leaf = staxi_next_leaf(e->p, n->ix, n->n_ix, leaf + 1))
+        staxi_collect_buffers_of(e, e->p->value_exprs[leaf], used, marks);
 }
 
 static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, staxi_marks *marks) {
@@ -32572,6 +34354,11 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     size_t scope = staxi_emit_scope_open(e);
     staxi_emit_list(e, kt->root);
     staxi_emit_scope_close(e, scope);
+    for (uint32_t b = 1; b < e->p->n_buffers; b++) {
+        if (!(used[b] & 2) || !e->p->buffers[b].stream) continue;
+        staxi_put(e->t, "    sx_drain();\n");
+        break;
+    }
     e->indent = 0;
     staxi_put(e->t, "}\n");
     staxi_free(e->p->a, used, cap);
@@ -35249,6 +37036,8 @@ struct stax_program {
     staxi_schedule schedule;
     staxi_trees trees;
     bool planned; /* stages, schedule and trees are there                        */
+    const stax_schedule *given; /* while it is compiled; NULL: automatic                   */
+    int64_t piece;              /* of the program it is a part of; -1: it is the whole      */
     staxi_object *object;
     staxi_call_fn call; /* NULL: interpreted                                           */
     stax_status status; /* why it is interpreted                                       */
@@ -35268,6 +37057,8 @@ struct stax_program {
 typedef struct staxi_steps staxi_steps;
 static bool staxi_has_regions(const stax_graph *g);
 static stax_status staxi_steps_build(stax_program *p, staxi_text *why);
+static size_t staxi_steps_pieces(const stax_program *p);
+static void staxi_report_schedule(const stax_program *p, staxi_text *t);
 static void staxi_steps_free(stax_program *p);
 static stax_status staxi_leaves_build(stax_program **programs, int n, const stax_compile_options *o,
                                       staxi_text *why);
@@ -35311,11 +37102,10 @@ static bool staxi_loads_only_at(stax_program *p, staxi_expr e, uint32_t in, stax
         return false;
     for (int k = 0; k < n->n_args; k++)
         if (!staxi_loads_only_at(p, n->args[k], in, at, same_kernel, marks)) return false;
-    for (size_t k = 0; k < st->n_value_leaves; k++)
-        for (int d = 0; d < n->n_ix; d++)
-            if (staxi_ix_depends_on(&st->ix, n->ix[d], st->value_leaves[k]) &&
-                !staxi_loads_only_at(p, st->value_exprs[k], in, at, same_kernel, marks))
-                return false;
+    size_t leaf = staxi_next_leaf(st, n->ix, n->n_ix, 0);
+    for (; leaf < st->n_value_leaves; leaf = staxi_next_leaf(st, n->ix, n->n_ix, leaf + 1))
+        if (!staxi_loads_only_at(p, st->value_exprs[leaf], in, at, same_kernel, marks))
+            return false;
     return true;
 }
 
@@ -35353,39 +37143,97 @@ static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in
     return true;
 }
 
+/* Which kernels touch a buffer, from 1: the first that stores there, and all that load from there,
+   the last one first. */
+typedef struct staxi_touches {
+    uint32_t *first_store, *first_load; /* by buffer                                         */
+    staxi_edge *loads;                  /* [0] unused                                        */
+    size_t n, cap;
+    staxi_marks marks;
+} staxi_touches;
+
 /* An output or a state may be exactly the memory of an input when each kernel that reads this input
    runs before the first that writes there, or writes there itself and reads each element just where
    it writes it, and before. */
-static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out) {
-    bool safe = true, written = false;
-    staxi_marks marks;
-    memset(&marks, 0, sizeof marks);
-    for (uint32_t k = 0; k < p->trees.n_kernels && safe; k++) {
-        staxi_ix at = staxi_tree_store_at(&p->trees, p->trees.kernels[k].root, out);
+static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out,
+                                   staxi_touches *touch) {
+    bool safe = true;
+    if (!touch->first_store[out]) return true;
+    for (uint32_t l = touch->first_load[in]; l && safe; l = touch->loads[l].next) {
+        uint32_t k = touch->loads[l].to;
+        if (k < touch->first_store[out]) break; /* the last ones stand first                 */
+        staxi_ix at = staxi_tree_store_at(&p->trees, p->trees.kernels[k - 1].root, out);
         bool stored = at == 0;
-        written = written || at;
-        if (!written) continue;
-        marks.now++;
-        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k].root, in, out, at, &stored, &marks);
+        touch->marks.now++;
+        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k - 1].root, in, out, at, &stored,
+                                        &touch->marks);
     }
-    staxi_free(p->stages.a, marks.at, marks.cap * sizeof *marks.at);
     return safe;
 }
 
+static bool staxi_find_loads(staxi_stages *p, staxi_expr e, uint32_t kernel, staxi_touches *touch) {
+    if (!e || !staxi_mark_first(p, &touch->marks, e)) return true;
+    const staxi_expr_node *n = &p->exprs[e];
+    if (n->kind == STAXI_EX_LOAD && touch->loads[touch->first_load[n->ref]].to != kernel) {
+        if (!staxi_grow(p->a, (void **)&touch->loads, &touch->cap, touch->n + 1,
+                        sizeof *touch->loads))
+            return false;
+        touch->loads[touch->n].to = kernel;
+        touch->loads[touch->n].next = touch->first_load[n->ref];
+        touch->first_load[n->ref] = (uint32_t)touch->n++;
+    }
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_find_loads(p, n->args[k], kernel, touch)) return false;
+    size_t leaf = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, n->ix, n->n_ix, leaf + 1))
+        if (!staxi_find_loads(p, p->value_exprs[leaf], kernel, touch)) return false;
+    return true;
+}
+
+static bool staxi_find_touched(stax_program *p, uint32_t list, uint32_t kernel,
+                               staxi_touches *touch) {
+    for (; list; list = p->trees.nodes[list].next) {
+        const staxi_tree_node *n = &p->trees.nodes[list];
+        if (n->kind == STAXI_TREE_STORE && !touch->first_store[n->ref])
+            touch->first_store[n->ref] = kernel;
+        for (int e = 0; e < 2; e++)
+            if (!staxi_find_loads(&p->stages, n->expr[e], kernel, touch)) return false;
+        if (!staxi_find_touched(p, n->child, kernel, touch) ||
+            !staxi_find_touched(p, n->after, kernel, touch))
+            return false;
+    }
+    return true;
+}
+
 static bool staxi_find_in_place(stax_program *p) {
+    const stax_allocator *a = p->stages.a;
+    size_t n = p->stages.n_buffers;
+    staxi_touches touch;
+    memset(&touch, 0, sizeof touch);
+    touch.n = 1;
+    touch.first_store = (uint32_t *)staxi_arena_push(&p->stages.arena, n * sizeof(uint32_t), 4);
+    touch.first_load = (uint32_t *)staxi_arena_push(&p->stages.arena, n * sizeof(uint32_t), 4);
     p->in_place = (uint8_t *)staxi_arena_push(&p->stages.arena,
                                               p->basis->n_inputs * p->basis->n_outputs + 1, 1);
-    if (!p->in_place) return false;
-    for (uint32_t in = 1; in < p->stages.n_buffers; in++)
-        for (uint32_t out = in + 1; out < p->stages.n_buffers; out++) {
-            const staxi_buffer *a = &p->stages.buffers[in], *b = &p->stages.buffers[out];
-            if (a->scope != STAXI_SCOPE_ARG || b->scope != STAXI_SCOPE_ARG || a->is_output ||
-                !b->is_output)
-                continue;
-            p->in_place[a->slot * p->basis->n_outputs + (b->slot - p->basis->n_inputs)] =
-                staxi_in_place_is_safe(p, in, out);
+    bool ok = p->in_place && touch.first_store && touch.first_load &&
+              staxi_grow(a, (void **)&touch.loads, &touch.cap, 1, sizeof *touch.loads);
+    for (uint32_t k = 0; k < p->trees.n_kernels && ok; k++) {
+        touch.marks.now++;
+        ok = staxi_find_touched(p, p->trees.kernels[k].root, k + 1, &touch);
+    }
+    for (uint32_t in = 1; in < n && ok; in++) {
+        const staxi_buffer *from = &p->stages.buffers[in];
+        if (from->scope != STAXI_SCOPE_ARG || from->is_output) continue;
+        for (uint32_t out = in + 1; out < n; out++) {
+            const staxi_buffer *to = &p->stages.buffers[out];
+            if (to->scope != STAXI_SCOPE_ARG || !to->is_output) continue;
+            p->in_place[from->slot * p->basis->n_outputs + (to->slot - p->basis->n_inputs)] =
+                staxi_in_place_is_safe(p, in, out, &touch);
         }
-    return !staxi_marks_failed(&p->stages);
+    }
+    staxi_free(a, touch.loads, touch.cap * sizeof *touch.loads);
+    staxi_free(a, touch.marks.at, touch.marks.cap * sizeof *touch.marks.at);
+    return ok && !staxi_marks_failed(&p->stages);
 }
 
 /* Fixed shapes, row-major, no params and no states: then a call is checked by comparing bytes. */
@@ -35432,6 +37280,8 @@ static const char staxi_jit_types[] =
 /* Lowers and schedules. */
 static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     stax_status s = STAX_OK;
+    int64_t block = staxi_schedule_find(p->given, p->basis->name, p->piece);
+    const stax_schedule *given = block < 0 ? NULL : p->given;
     uint8_t *choice = (uint8_t *)staxi_arena_push(&p->basis->root->arena, p->basis->n_values, 1);
     if (!choice) return STAX_E_MEMORY;
     p->planned = true;
@@ -35443,12 +37293,19 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
         }
         s = staxi_stages_build(&p->stages, p->ctx, p->basis, choice);
         p->schedule.p = &p->stages;
-        if (s == STAX_OK) s = staxi_schedule_build(&p->schedule, &p->stages, choice);
+        if (s == STAX_OK)
+            s = staxi_schedule_build(&p->schedule, &p->stages, choice, given, (uint32_t)block);
     } while (s == STAX_OK && p->schedule.again);
     if (s == STAX_OK)
         s = staxi_trees_build(&p->trees, &p->schedule);
     else
         p->trees.s = &p->schedule;
+    p->schedule.given = p->given = NULL; /* the caller's: it need not outlive this         */
+    if (s == STAX_E_SCHEDULE) {
+        const staxi_text *t = &p->schedule.refusal;
+        staxi_put(why, t->failed || !t->data ? stax_status_text(s) : t->data);
+        return s;
+    }
     if (s != STAX_OK) {
         staxi_putf(why, "cannot compile this graph: %s",
                    p->stages.why ? p->stages.why : stax_status_text(s));
@@ -35609,10 +37466,36 @@ static stax_program *staxi_program_new(const stax_graph *g) {
     p->basis = basis;
     p->bound = bound;
     p->threads = ctx->options.n_threads > 1 ? ctx->options.n_threads : 1;
+    p->piece = -1;
     p->n_outputs = staxi_plain_outputs(basis);
     staxi_mutex_init(&p->mutex);
     staxi_text_init(&p->source, a);
     return p;
+}
+
+/* Every block of a schedule must be for one of these programs or of their pieces. */
+static stax_status staxi_schedule_fits(const stax_schedule *s, stax_program *const *programs, int n,
+                                       staxi_text *why) {
+    for (size_t b = 0; s && b < s->n_blocks; b++) {
+        const staxi_schedule_block *k = &s->blocks[b];
+        bool found = false;
+        for (int i = 0; i < n && !found; i++) {
+            int64_t most = programs[i]->steps ? (int64_t)staxi_steps_pieces(programs[i]) : 0;
+            const char *name = programs[i]->basis->name ? programs[i]->basis->name : "";
+            found = (!k->name || strcmp(k->name, name) == 0) &&
+                    (programs[i]->steps ? k->piece >= 0 && k->piece < most : k->piece < 0) &&
+                    staxi_schedule_find(s, name, k->piece) == (int64_t)b;
+        }
+        if (found) continue;
+        staxi_putf(why, "%s: error: schedule %s", s->file, k->name ? k->name : "");
+        if (k->piece >= 0) staxi_putf(why, " piece %D", k->piece);
+        staxi_put(why, ": there is no such graph or piece here, or it has another schedule before");
+        if (n == 1 && programs[0]->steps)
+            staxi_putf(why, ": expected piece 0 to %U",
+                       (uint64_t)staxi_steps_pieces(programs[0]) - 1);
+        return STAX_E_SCHEDULE;
+    }
+    return STAX_OK;
 }
 
 STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
@@ -35636,9 +37519,12 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
     if (s == STAX_OK && o.interpret) {
         for (int k = 0; k < n; k++) programs[k]->status = STAX_E_NOT_BUILT;
     } else if (s == STAX_OK) {
-        for (int k = 0; k < n && s == STAX_OK; k++)
+        for (int k = 0; k < n && s == STAX_OK; k++) {
+            programs[k]->given = o.schedule;
             s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
                                                       : staxi_program_plan(programs[k], &why);
+        }
+        if (s == STAX_OK) s = staxi_schedule_fits(o.schedule, programs, n, &why);
         if (s == STAX_OK) s = staxi_leaves_build(programs, n, &o, &why);
         if (s != STAX_OK) {
             stax_context *ctx = programs[0]->ctx;
@@ -35647,7 +37533,7 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
                 programs[k]->status = s;
                 staxi_steps_free(programs[k]);
             }
-            if (s != STAX_E_MEMORY && !o.strict && !ctx->options.strict)
+            if (s != STAX_E_MEMORY && s != STAX_E_SCHEDULE && !o.strict && !ctx->options.strict)
                 s = STAX_OK; /* the interpreter stands in */
         }
     }
@@ -36570,8 +38456,11 @@ static stax_status staxi_steps_build(stax_program *p, staxi_text *why) {
     c.s = p->steps = s;
     c.g = p->basis;
     staxi_cut_root(&c);
-    for (size_t k = 0; k < s->n_pieces && s->status == STAX_OK; k++)
+    for (size_t k = 0; k < s->n_pieces && s->status == STAX_OK; k++) {
+        s->pieces[k]->given = p->given;
+        s->pieces[k]->piece = (int64_t)k;
         s->status = staxi_program_plan(s->pieces[k], why);
+    }
     return s->status;
 }
 
@@ -36643,6 +38532,11 @@ static void staxi_report_steps(const stax_program *p, staxi_text *t, stax_report
         staxi_putn(t, c->data ? c->data : "", c->n);
         return;
     }
+    if (what == STAX_REPORT_SCHEDULE) {
+        for (size_t k = 0; k < p->steps->n_pieces; k++)
+            staxi_report_schedule(p->steps->pieces[k], t);
+        return;
+    }
     if (json)
         staxi_put(t, "{\"steps\": ");
     else
@@ -36650,6 +38544,8 @@ static void staxi_report_steps(const stax_program *p, staxi_text *t, stax_report
     staxi_put_step_list(p, t, 0, json ? 0 : 1, json);
     if (json) staxi_put(t, "}\n");
 }
+
+static size_t staxi_steps_pieces(const stax_program *p) { return p->steps->n_pieces; }
 
 static int staxi_steps_kernels(const stax_program *p) {
     size_t n = 0;
@@ -37099,21 +38995,8 @@ STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tenso
 
 /* ---- texts ---- */
 
-static void staxi_size_name(void *user, staxi_ix_kind kind, uint32_t id, staxi_text *t) {
-    const stax_program *p = (const stax_program *)user;
-    if (kind == STAXI_IX_SYM && id < p->basis->n_symbols)
-        staxi_put(t, p->basis->symbols[id].name);
-    else
-        staxi_putf(t,
-                   kind == STAXI_IX_VAR   ? "i%U"
-                   : kind == STAXI_IX_SYM ? "stride%U"
-                                          : "v%U",
-                   (uint64_t)id);
-}
-
 static void staxi_put_program_ix(staxi_text *t, const stax_program *p, staxi_ix ix) {
-    staxi_ix_print((staxi_ix_pool *)(uintptr_t)&p->stages.ix, ix, t, staxi_size_name,
-                   (void *)(uintptr_t)p, 0);
+    staxi_put_stages_ix(t, (staxi_stages *)(uintptr_t)&p->stages, ix);
 }
 
 static void staxi_put_buffer(staxi_text *t, const stax_program *p, uint32_t b) {
@@ -37229,32 +39112,89 @@ static void staxi_report_stages(const stax_program *p, staxi_text *t) {
     }
 }
 
-/* Where each stage is computed. */
+/* A call of the schedule and, behind it, a comment. */
+static void staxi_put_schedule_line(staxi_text *t, const staxi_directive *c) {
+    staxi_put(t, "  ");
+    staxi_put_directive(t, c);
+}
+
+/* The placement of stage k, or its inlining, with what it computes as a comment. */
+static void staxi_put_placement(staxi_text *t, const stax_program *p, uint32_t k) {
+    static const char *const modes[] = {"map", "row", "column", "check", "call", "scatter"};
+    const staxi_stage *st = &p->stages.stages[k];
+    const staxi_kernel *K = &p->schedule.kernels[st->kernel];
+    size_t at = t->n;
+    staxi_directive c;
+    memset(&c, 0, sizeof c);
+    c.stage = k;
+    c.primitive = (uint8_t)(st->inlined           ? STAXI_CALL_INLINE
+                            : k == K->first_stage ? STAXI_CALL_ROOT
+                                                  : STAXI_CALL_AT);
+    c.target = K->first_stage;
+    c.segment = st->inlined || (k == K->first_stage && !st->segment) ? -1 : (int64_t)st->segment;
+    staxi_put_schedule_line(t, &c);
+    while (t->n < at + 34 && !t->failed) staxi_putc(t, ' ');
+    staxi_putf(t, " # %s %s over ", st->op_name, staxi_stage_verb(st));
+    staxi_put_axes(t, p, st->axes, st->n_domain);
+    if (st->n_reduce) {
+        staxi_put(t, staxi_is_line(st) ? " along " : " reduce ");
+        staxi_put_axes(t, p, st->axes + st->n_domain, st->n_reduce);
+    }
+    if (!st->inlined) {
+        staxi_putf(t, ", %s", modes[K->segments[st->segment].mode]);
+        if (st->buffer)
+            staxi_putf(t, " -> b%U", (uint64_t)st->buffer);
+        else if (st->kind == STAXI_STAGE_MAP)
+            staxi_put(t, staxi_is_register(K, st) ? ", register" : ", inline");
+    }
+    staxi_putc(t, '\n');
+}
+
+static void staxi_put_reorder(staxi_text *t, const stax_program *p, uint32_t k) {
+    const staxi_stage *st = &p->stages.stages[k];
+    int n = st->n_domain + st->n_reduce;
+    bool column = p->schedule.mode[k] == STAXI_MODE_COLUMN;
+    staxi_directive c;
+    memset(&c, 0, sizeof c);
+    c.primitive = STAXI_CALL_REORDER;
+    c.stage = k;
+    c.segment = -1;
+    for (int d = 0; d < n; d++)
+        if (!column || d != st->n_domain - 1)
+            c.axes[c.n_axes++] = 2 * (uint32_t)staxi_ix_number(&p->stages.ix, st->axes[d].var);
+    if (column)
+        c.axes[c.n_axes++] =
+            2 * (uint32_t)staxi_ix_number(&p->stages.ix, st->axes[st->n_domain - 1].var);
+    staxi_put_schedule_line(t, &c);
+    staxi_putc(t, '\n');
+}
+
+/* The complete schedule, in the language that stax_schedule_parse reads. */
 static void staxi_report_schedule(const stax_program *p, staxi_text *t) {
-    static const char *const modes[] = {"map", "row", "column", "check", "scatter"};
     const staxi_schedule *s = &p->schedule;
+    size_t at = 0;
+    staxi_schedule_block b;
+    b.name = p->basis->name;
+    b.piece = p->piece;
+    staxi_put_block_header(t, &b);
+    for (uint32_t k = 1; k < p->stages.n_stages; k++)
+        if (p->stages.stages[k].inlined) staxi_put_placement(t, p, k);
     for (uint32_t o = 0; o + 1 < s->n_kernels; o++) {
         uint32_t K = s->run_order[o];
-        const staxi_kernel *k = &s->kernels[K];
-        staxi_putf(t, "kernel %U: outer ", (uint64_t)o);
-        staxi_put_axes(t, p, k->outer, k->n_outer);
-        staxi_put(t, p->trees.kernels[o].lanes ? " vector\n" : " scalar\n");
-        for (size_t g = 0; g < k->n_segments; g++) {
-            staxi_putf(t, "  segment %U %s ", (uint64_t)g, modes[k->segments[g].mode]);
-            staxi_put_axes(t, p, k->segments[g].loops, k->segments[g].n_loops);
-            staxi_put(t, ":");
-            for (uint32_t j = 1; j < p->stages.n_stages; j++) {
-                const staxi_stage *st = &p->stages.stages[j];
-                if (st->kernel != K || st->segment != g) continue;
-                staxi_putf(t, " s%U(%s)", (uint64_t)j, staxi_stage_verb(st));
-                if (st->buffer)
-                    staxi_putf(t, "->b%U", (uint64_t)st->buffer);
-                else if (st->kind == STAXI_STAGE_MAP)
-                    staxi_put(t, staxi_is_register(k, st) ? " register" : " inline");
-            }
+        const staxi_kernel *kernel = &s->kernels[K];
+        size_t first = at;
+        for (uint32_t k = kernel->first_member; k; k = p->stages.stages[k].next_member)
+            if (p->stages.stages[k].reordered) staxi_put_reorder(t, p, k);
+        staxi_put_placement(t, p, kernel->first_stage);
+        for (uint32_t k = kernel->first_member; k; k = p->stages.stages[k].next_member)
+            if (k != kernel->first_stage) staxi_put_placement(t, p, k);
+        for (; at < s->n_loop_calls && s->loop_calls[at].block == K; at++) {
+            staxi_put_schedule_line(t, &s->loop_calls[at]);
             staxi_putc(t, '\n');
         }
+        if (at == first) staxi_putf(t, "  serial s%U\n", (uint64_t)kernel->first_stage);
     }
+    staxi_put(t, "}\n");
 }
 
 static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const staxi_tree_node *n) {
@@ -37583,6 +39523,38 @@ STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
     }
     staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&p->mutex);
     return staxi_text_give(p->ctx, &t);
+}
+
+STAXDEF stax_schedule *stax_program_schedule(const stax_program *p) {
+    if (!p || (!p->call && !p->steps)) return NULL;
+    char *text = stax_program_report(p, STAX_REPORT_SCHEDULE);
+    stax_schedule *s = text ? stax_schedule_parse(p->ctx, "schedule", text) : NULL;
+    stax_free(p->ctx, text);
+    return s;
+}
+
+STAXDEF char *stax_primitives_text(stax_context *ctx) {
+    staxi_text t;
+    if (!ctx) return NULL;
+    staxi_text_init(&t, &ctx->allocator);
+    for (int k = 0; k < STAXI_CALL_COUNT; k++) {
+        const staxi_primitive_row *row = &staxi_primitive_rows[k];
+        staxi_putf(&t, "%s stage", row->name);
+        if (row->phase == STAXI_PHASE_LATER) {
+            staxi_put(&t, ": not built into this version\n");
+            continue;
+        }
+        if (row->stages == 2) staxi_put(&t, ", stage");
+        if (row->hi)
+            staxi_put(&t, row->hi == 1 ? ", loop" : row->hi == 2 ? ", loop, loop" : ", loop, ...");
+        if (row->attrs)
+            staxi_put(&t, row->attrs & STAXI_TAKES_SEGMENT ? " {segment}"
+                          : row->attrs & STAXI_TAKES_TAIL  ? " {by, tail}"
+                          : row->attrs & STAXI_TAKES_BY    ? " {by}"
+                                                           : " {distance}");
+        staxi_putf(&t, ": %s\n", row->says);
+    }
+    return staxi_text_give(ctx, &t);
 }
 
 /* Spaces up to a column, at least one. */

@@ -2764,8 +2764,12 @@ static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin
 
 STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
                                              const stax_compile_options *options) {
-    (void)options;
     if (!c || !g) return NULL;
+    if (options && options->schedule) {
+        staxi_context_note(c->ctx, STAX_E_NOT_BUILT,
+                           "a schedule for a GPU: this part is not built into this version");
+        return NULL;
+    }
     stax_cuda_program *p = staxi_cuda_program_new(g);
     if (!p) return NULL;
     const stax_allocator *a = &c->ctx->allocator;

@@ -7,7 +7,7 @@
 
        differential [--count=N] [--seed=S] [--batch=N] [--tables=0] [--one] [--small] [--report]
    Before the random graphs come tables: every elementwise op and cast of every dtype on specials.
-   --wide makes long axes (for threads and big blocks), --compiler=NAME, --isa=N (of
+   --wide makes long axes (for --threads=N and big blocks), --compiler=NAME, --isa=N (of
    stax_isa) and --opt=1..3 compile otherwise.
    --one checks the graph of that seed alone and prints it; --small makes it smaller first, and
    --report adds the C of the program.
@@ -37,6 +37,7 @@ typedef enum outcome {
     DIFFERS,
     OUT_OF_BOUNDS,
     INPUT_CHANGED,
+    BAD_SCHEDULE,
     CRASHED
 } outcome;
 static const char *const outcome_names[] = {"fine",
@@ -48,6 +49,7 @@ static const char *const outcome_names[] = {"fine",
                                             "bits differ",
                                             "wrote out of bounds",
                                             "changed an input",
+                                            "the schedule",
                                             "crashed"};
 
 typedef struct verdict {
@@ -63,18 +65,24 @@ typedef struct report {
     int64_t graphs, steps, with_regions, symbolic, same_errors, second_runs, strided, states,
         elements;
     int64_t ops[STEP_KINDS];
+    int64_t extra[32]; /* counters of whoever sets schedule_of */
     verdict verdicts[MAX_BATCH];
 } report;
 
 static struct {
     int64_t count;
     uint64_t seed;
-    int batch, one, show_c, max_shrunk, wide;
+    int batch, one, show_c, max_shrunk, wide, threads;
     const char *compiler;
     stax_isa isa;
     int opt_level;
-} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, NULL, STAX_ISA_DETECT, 1};
+} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, 1, NULL, STAX_ISA_DETECT, 1};
 static report *shared;
+
+/* random_schedules.c is this file with schedules: a text for the graph, which it may name, for
+   free; NULL: automatic. What is wrong goes to the verdict. */
+static char *(*schedule_of)(stax_context *ctx, const recipe *r, stax_graph *g, verdict *v);
+static void (*report_schedules)(void);
 
 /* ---- one graph ----------------------------------------------------------------------------------
  */
@@ -214,9 +222,27 @@ static void count_steps(const recipe *r) {
     }
 }
 
+/* One schedule with the blocks of these graphs; NULL: there is none. */
+static stax_schedule *schedules_join(stax_context *ctx, char **schedules, const int *index, int n) {
+    size_t bytes = 1, at = 0;
+    for (int k = 0; k < n; k++)
+        if (schedules[index[k]]) bytes += strlen(schedules[index[k]]);
+    char *text = bytes > 1 ? (char *)malloc(bytes) : NULL;
+    if (!text) return NULL;
+    for (int k = 0; k < n; k++) {
+        const char *part = schedules[index[k]] ? schedules[index[k]] : "";
+        memcpy(text + at, part, strlen(part));
+        at += strlen(part);
+    }
+    text[at] = 0;
+    stax_schedule *s = stax_schedule_parse(ctx, "schedules", text);
+    free(text);
+    return s;
+}
+
 /* Compiles graphs[lo .. hi) together; on a failure in halves, to find the one. */
-static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs, int *index, int n,
-                        verdict *verdicts) {
+static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs, char **schedules,
+                        int *index, int n, verdict *verdicts) {
     stax_program *programs[MAX_BATCH];
     const stax_graph *list[MAX_BATCH];
     stax_compile_options o;
@@ -224,10 +250,13 @@ static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs,
     o.opt_level = settings.opt_level;
     o.strict = 1;
     if (n == 0) return;
+    stax_schedule *schedule = schedules_join(ctx, schedules, index, n);
+    o.schedule = schedule;
     for (int k = 0; k < n; k++) list[k] = graphs[index[k]];
     if (n == 1) shared->at = recipes[index[0]].seed;
     shared->compiling = 1;
     stax_status s = stax_compile_many(list, n, &o, programs);
+    stax_schedule_free(schedule);
     shared->compiling = 0;
     shared->at = 0;
     if (s == STAX_OK) {
@@ -239,8 +268,8 @@ static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs,
     } else if (n == 1) {
         say(&verdicts[index[0]], NOT_COMPILED, stax_error(ctx));
     } else {
-        check_range(ctx, recipes, graphs, index, n / 2, verdicts);
-        check_range(ctx, recipes, graphs, index + n / 2, n - n / 2, verdicts);
+        check_range(ctx, recipes, graphs, schedules, index, n / 2, verdicts);
+        check_range(ctx, recipes, graphs, schedules, index + n / 2, n - n / 2, verdicts);
     }
 }
 
@@ -248,8 +277,10 @@ static void check_recipes(recipe *recipes, int n, verdict *verdicts, int counted
     stax_options options = stax_options_default();
     options.compiler = settings.compiler;
     options.isa = settings.isa;
+    options.n_threads = settings.threads;
     stax_context *ctx = stax_open(&options);
     stax_graph *graphs[MAX_BATCH];
+    char *schedules[MAX_BATCH];
     int index[MAX_BATCH], ready = 0;
     if (!ctx) return;
     for (int k = 0; k < n; k++) {
@@ -257,6 +288,7 @@ static void check_recipes(recipe *recipes, int n, verdict *verdicts, int counted
         verdict *v = &verdicts[k];
         shared->at = recipes[k].seed;
         v->what = FINE;
+        schedules[k] = NULL;
         graphs[k] = recipe_build(&recipes[k], ctx, &refused);
         if (!graphs[k] || !stax_ok(graphs[k])) {
             say(v, REFUSED, graphs[k] ? stax_graph_error(graphs[k]) : "no memory");
@@ -268,11 +300,15 @@ static void check_recipes(recipe *recipes, int n, verdict *verdicts, int counted
         }
         if (counted) count_steps(&recipes[k]);
         shared->with_regions += recipes[k].has_regions;
-        index[ready++] = k;
+        if (schedule_of) schedules[k] = schedule_of(ctx, &recipes[k], graphs[k], v);
+        if (v->what == FINE) index[ready++] = k;
     }
     shared->at = 0;
-    check_range(ctx, recipes, graphs, index, ready, verdicts);
-    for (int k = 0; k < n; k++) stax_graph_free(graphs[k]);
+    check_range(ctx, recipes, graphs, schedules, index, ready, verdicts);
+    for (int k = 0; k < n; k++) {
+        stax_graph_free(graphs[k]);
+        free(schedules[k]);
+    }
     stax_close(ctx);
 }
 
@@ -472,7 +508,10 @@ static const char *const step_names[STEP_KINDS] = {
     "assign",   "assign_slice",  "cond",         "loop",
     "while"};
 
-int main(int argc, char **argv) {
+#ifndef DIFFERENTIAL_MAIN
+#define DIFFERENTIAL_MAIN main
+#endif
+int DIFFERENTIAL_MAIN(int argc, char **argv) {
     static recipe recipes[MAX_BATCH];
     static verdict verdicts[MAX_BATCH];
     int64_t passed = 0, failed = 0;
@@ -485,6 +524,7 @@ int main(int argc, char **argv) {
     settings.isa = (stax_isa)option(argc, argv, "--isa", 0);
     settings.opt_level = (int)option(argc, argv, "--opt", 1);
     settings.wide = (int)option(argc, argv, "--wide", 0);
+    settings.threads = (int)option(argc, argv, "--threads", 1);
     for (int k = 1; k < argc; k++)
         if (strncmp(argv[k], "--compiler=", 11) == 0) settings.compiler = argv[k] + 11;
     settings.max_shrunk = (int)option(argc, argv, "--shrink", settings.max_shrunk);
@@ -551,6 +591,7 @@ int main(int argc, char **argv) {
         (long long)shared->symbolic, (long long)shared->second_runs, (long long)shared->strided,
         (long long)shared->states, (long long)shared->same_errors);
     printf("%lld graphs with regions\n", (long long)shared->with_regions);
+    if (report_schedules) report_schedules();
     for (int k = 0; k < STEP_KINDS; k++)
         printf("%s%s %lld", k ? ", " : "steps: ", step_names[k], (long long)shared->ops[k]);
     printf("\n%lld passed, %lld failed\n", (long long)passed, (long long)failed);

@@ -93,6 +93,36 @@ static stax_status try_compile(scene *s) {
     return status;
 }
 
+/* By its own printed schedule, with one call more. */
+static stax_status try_schedule(scene *s) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    stax_schedule *schedule = stax_program_schedule(s->program);
+    if (!schedule) return failed(s);
+    stax_status status = stax_schedule_add(schedule, "compute_root s1");
+    o.schedule = schedule;
+    stax_program *p = status == STAX_OK ? stax_compile(s->graph, &o) : NULL;
+    if (status == STAX_OK) status = p ? stax_program_status(p) : failed(s);
+    stax_program_free(p);
+    stax_schedule_free(schedule);
+    return status;
+}
+
+static stax_status try_bad_schedule(scene *s) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    stax_schedule *schedule =
+        stax_schedule_parse(s->ctx, "memory", "schedule { vectorize s1, i99 }");
+    if (!schedule) return failed(s);
+    o.schedule = schedule;
+    stax_program *p = stax_compile(s->graph, &o);
+    stax_status status =
+        p ? stax_program_status(p) : failed(s); /* out of memory it may be interpreted */
+    stax_program_free(p);
+    stax_schedule_free(schedule);
+    return status;
+}
+
 static stax_status try_compile_many(scene *s) {
     const stax_graph *graphs[3];
     stax_program *programs[3] = {NULL, NULL, NULL};
@@ -330,6 +360,8 @@ int main(int argc, char **argv) {
     one_graph("dot", try_dot, 0, 3);
     one_graph("ops_text", try_ops, 0, 0);
     one_graph("compile_many", try_compile_many, 0, 1);
+    for (int k = 0; k < FEED_GRAPHS; k += 5) one_graph("schedule", try_schedule, 1, k);
+    one_graph("bad_schedule", try_bad_schedule, 0, 0);
     one_graph("cache_info", try_cache_info, 0, 0);
     return HARNESS_END();
 }

@@ -21,7 +21,7 @@ static stax_context *ctx;
 /* ---- kernels and buffers without a graph -----------------------------------------------------
    Kernel k makes buffer k of so many bytes and reads those of the kernels it waits for. */
 
-enum { MOST = 16 };
+enum { MOST = 16, BEST = STAXI_PLAN_GIVEN - 1 };
 typedef struct sketch {
     int n; /* kernels 1 .. n */
     uint8_t reads[MOST + 1][MOST + 1];
@@ -121,13 +121,13 @@ static void orders(void) {
         }
         if (!sketch_begin(&k)) return;
         double least = all_orders(&k, 0, 0, -1, 1e18), peaks[STAXI_PLAN_RULES], tried = 1e18;
-        for (int r = 0; r < STAXI_PLAN_RULES; r++) {
+        for (int r = 0; r <= BEST; r++) {
             peaks[r] = peak_by(&k, r);
             CHECK(peaks[r] >= least);
-            if (r + 1 < STAXI_PLAN_RULES && peaks[r] < tried) tried = peaks[r];
+            if (r < BEST && peaks[r] < tried) tried = peaks[r];
         }
-        CHECK(peaks[STAXI_PLAN_RULES - 1] == least);
-        for (int r = 1; r + 1 < STAXI_PLAN_RULES; r++) better[r] += peaks[r] < peaks[0];
+        CHECK(peaks[BEST] == least);
+        for (int r = 1; r < BEST; r++) better[r] += peaks[r] < peaks[0];
         best += least < tried;
         total++;
         sketch_end(&k);
@@ -169,7 +169,7 @@ static void trees(void) {
             if (b < k.n) k.reads[b + 1 + (int)dice_below(&d, k.n - b)][b] = 1;
         }
         if (!sketch_begin(&k)) return;
-        CHECK_INT((int64_t)peak_by(&k, STAXI_PLAN_RULES - 1) / 64, tree_number(&k, k.n));
+        CHECK_INT((int64_t)peak_by(&k, BEST) / 64, tree_number(&k, k.n));
         sketch_end(&k);
     }
 }
@@ -183,7 +183,7 @@ static void exercise_20(void) {
     memcpy(k.bytes, sizes, sizeof sizes);
     k.reads[3][1] = k.reads[4][2] = k.reads[5][3] = k.reads[5][4] = 1;
     if (!sketch_begin(&k)) return;
-    CHECK(peak_by(&k, STAXI_PLAN_RULES - 1) == 6);
+    CHECK(peak_by(&k, BEST) == 6);
     CHECK(peak_by(&k, 0) == 9); /* a, b, c, d */
     CHECK(peak_by(&k, 3) == 6); /* depth first */
     sketch_end(&k);

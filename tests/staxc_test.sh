@@ -202,6 +202,25 @@ expect 0 "each firing of a rule" print --help
 printf 'graph g() {signed_zeros=false} {\n  c = const f32[2] {-0.0, 1.0}\n  b = barrier c\n  y = add b, 0.0\n  return y\n}\n' >zeros.stax
 expect 0 "note: --check: 1 zeros differ in sign, which signed_zeros=false allows" run zeros.stax --check
 for what in --after=lower --after=schedule --emit=loops --emit=plan --emit=c; do expect 0 "." print ex.stax $what; done
+"$staxc" print ex.stax --after=schedule >own.schedule
+"$staxc" print ex.stax --emit=c >own.c
+expect 0 "^schedule ex .$" print ex.stax --after=schedule --schedule=own.schedule
+if cmp -s out own.schedule; then good; else bad "a printed schedule reads back as another one"; fi
+expect 0 "" print ex.stax --emit=c --schedule=own.schedule
+if cmp -s out own.c; then good; else bad "a printed schedule gives other C"; fi
+printf 'graph two(x: f32[30,40]) {\n  y = exp x\n  return y\n}\n' >two.stax
+printf 'schedule two {\n  tile s1, i1, i2 {by=[4,16]}\n  vectorize s1, i2_in\n}\n' >two.schedule
+expect 0 "" run two.stax --check --schedule=two.schedule
+expect 0 "vector i[0-9]+ in 0..min.16, " print two.stax --emit=loops --schedule two.schedule
+expect 0 "^kernel 0: exp$" explain two.stax --schedule=two.schedule
+expect 0 "" export two.stax --name=two --dir=. --schedule=two.schedule
+expect 0 '"kernels": 1' bench two.stax --runs=6 --json --schedule=two.schedule --vs=interpret
+printf 'schedule two {\n  vectorize s1, i1\n}\n' >wrong.schedule
+expect 1 "^wrong.schedule:2:3: error: vectorize s1, i1: lanes run along the innermost loop, which is i2$" run two.stax --schedule=wrong.schedule
+expect 1 "^own.schedule: error: schedule ex: there is no such graph" run two.stax --schedule=own.schedule
+expect 1 "two.stax:1:1: error: syntax: expected schedule, found 'graph'" run two.stax --schedule=two.stax
+expect 1 "no.schedule: cannot read" run two.stax --schedule=no.schedule
+expect 0 "^vectorize stage, loop: " ops --primitives
 expect 1 "not built" print ex.stax --after=grad
 expect 1 "not built|no value" grad ex.stax --of=y --wrt=x
 expect 1 "no input q" grad ex.stax --of=y --wrt=q

@@ -75,10 +75,12 @@ enum {
     X(DIR,     "dir",     "DIR",                  EXPORT,       "folder of PREFIX.c and PREFIX.h (default .)")                          \
     X(WEIGHTS, "weights", "inline|file",          EXPORT,       "params in PREFIX.c (default) or in PREFIX.bin")                        \
     X(STATIC,  "static",  NULL,                   EXPORT,       "all functions static, for inclusion in one file")                      \
+    X(SCHEDULE, "schedule", "FILE",               COMPILE,      "how it is computed, as print --after=schedule shows it (default: automatic)") \
     X(THREADS, "threads", "N",                    COMPILE,      "threads of a call (default 1)")                                        \
     X(ISA,     "isa",     "scalar|sse2|sse42|avx2|avx512|neon", COMPILE, "instruction set (default: the best of this machine)")         \
     X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
     X(PROMOTION, "promotion", NULL,               OPS,          "the dtype of every pair of operands, instead")                         \
+    X(PRIMITIVES, "primitives", NULL,             OPS,          "the primitives of schedules, instead")                                 \
     X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE, "this text")
 /* clang-format on */
 
@@ -116,6 +118,8 @@ typedef struct tool {
     block *blocks; /* all memory of the tool, freed at its end */
     stax_context *ctx;
     stax_cuda *cuda; /* the device of --device=cuda */
+    stax_schedule *schedule;     /* of --schedule, */
+    const stax_graph *scheduled; /* for this graph */
     int threads, runs;
     uint64_t seed;
     stax_isa isa;
@@ -1004,12 +1008,12 @@ static int open_context(tool *t) {
                          "cannot start: no memory, or staxc was built with -ffast-math");
 }
 
-/* The graph of a file; NULL has said what is wrong. */
-static stax_graph *load_graph(tool *t, const char *path) {
+/* The text of a file; NULL has said what is wrong. */
+static const char *load_text(tool *t, const char *path, const char *shown) {
     bytes text;
-    const char *shown = strcmp(path, "-") == 0 ? "<stdin>" : path, *line_start;
+    const char *line_start;
     if (!read_file(t, path, true, &text))
-        return fail(0, "%s: cannot read: %s", shown, strerror(errno)), (stax_graph *)NULL;
+        return fail(0, "%s: cannot read: %s", shown, strerror(errno)), (const char *)NULL;
     size_t n = strlen(text.data);
     if (n != text.n) {
         int line = 1;
@@ -1019,7 +1023,15 @@ static stax_graph *load_graph(tool *t, const char *path) {
                 (int)(text.data + n - line_start) + 1);
         return NULL;
     }
-    stax_graph *g = stax_parse_named(t->ctx, shown, text.data, t->given[OPT_GRAPH]);
+    return text.data;
+}
+
+/* The graph of a file; NULL has said what is wrong. */
+static stax_graph *load_graph(tool *t, const char *path) {
+    const char *shown = strcmp(path, "-") == 0 ? "<stdin>" : path,
+               *text = load_text(t, path, shown);
+    if (!text) return NULL;
+    stax_graph *g = stax_parse_named(t->ctx, shown, text, t->given[OPT_GRAPH]);
     if (g && stax_ok(g)) return g;
     if (g && !*stax_error(t->ctx))
         fprintf(stderr, "%s\n", stax_graph_error(g));
@@ -1034,7 +1046,13 @@ static int start(tool *t, stax_graph **g) {
     int code = open_context(t);
     if (code != DONE) return code;
     *g = load_graph(t, t->file);
-    return *g ? DONE : WRONG_INPUT;
+    if (!*g) return WRONG_INPUT;
+    if (!t->given[OPT_SCHEDULE]) return DONE;
+    const char *text = load_text(t, t->given[OPT_SCHEDULE], t->given[OPT_SCHEDULE]);
+    if (!text) return WRONG_INPUT;
+    t->schedule = stax_schedule_parse(t->ctx, t->given[OPT_SCHEDULE], text);
+    t->scheduled = *g;
+    return t->schedule ? DONE : say_error(t, stax_error_status(t->ctx));
 }
 
 /* ==== compiled code ==============================================================================
@@ -1070,6 +1088,7 @@ static stax_program *compile(const tool *t, const stax_graph *g, bool interpret,
     memset(&o, 0, sizeof o);
     o.interpret = interpret;
     o.strict = strict;
+    if (g == t->scheduled) o.schedule = t->schedule;
     stax_program *p = stax_compile(g, &o);
     if (!p)
         *code = say_error(t, stax_error_status(t->ctx));
@@ -1084,8 +1103,11 @@ static stax_program *compile(const tool *t, const stax_graph *g, bool interpret,
 static int compile_there(const tool *t, const stax_graph *g, bool interpret, bool strict,
                          compiled *c) {
     int code = DONE;
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    if (g == t->scheduled) o.schedule = t->schedule;
     c->cpu = NULL;
-    c->gpu = t->cuda && !interpret ? stax_cuda_compile(t->cuda, g, NULL) : NULL;
+    c->gpu = t->cuda && !interpret ? stax_cuda_compile(t->cuda, g, &o) : NULL;
     if (!t->cuda || interpret)
         c->cpu = compile(t, g, interpret, strict, &code);
     else if (!c->gpu)
@@ -1844,8 +1866,9 @@ static int verb_bench(tool *t) {
 static int verb_ops(tool *t) {
     int code = open_context(t);
     if (code != DONE) return code;
-    return put_text(t,
-                    t->given[OPT_PROMOTION] ? stax_promotion_text(t->ctx) : stax_ops_text(t->ctx));
+    return put_text(t, t->given[OPT_PROMOTION]    ? stax_promotion_text(t->ctx)
+                       : t->given[OPT_PRIMITIVES] ? stax_primitives_text(t->ctx)
+                                                  : stax_ops_text(t->ctx));
 }
 
 static int verb_version(tool *t) {
@@ -2041,6 +2064,7 @@ int main(int argc, char **argv) {
     memset(&t, 0, sizeof t);
     int code = run_tool(&t, argc, argv);
     stax_cuda_close(t.cuda);
+    stax_schedule_free(t.schedule);
     stax_close(t.ctx);
     while (t.blocks) {
         block *next = t.blocks->next;

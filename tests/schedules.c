@@ -1,0 +1,712 @@
+/* The schedule language: text, the calls' meaning in loops, every refusal with its message, the C
+   interface, and how scheduling grows. Programs are planned, not compiled (plan.h), but for a few;
+   random_schedules.c compares bits. */
+#define STAX_IMPLEMENTATION
+#include "stax.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "feed.h"
+#include "harness.h"
+#include "plan.h"
+#include "random.h"
+
+#define CORPUS "tests/corpus/"
+
+static stax_context *ctx;
+
+static stax_graph *graph_of(const char *text) {
+    stax_graph *g = stax_parse(ctx, "graph", text);
+    if (!CHECK(g != NULL)) printf("%s\n%s\n", text, stax_error(ctx));
+    return g;
+}
+
+/* ---- text
+ * ---------------------------------------------------------------------------------------- */
+
+static void reads_as(const char *text, const char *want) {
+    stax_schedule *s = stax_schedule_parse(ctx, "s", text);
+    if (!CHECK(s != NULL)) {
+        printf("%s\n%s\n", text, stax_error(ctx));
+        return;
+    }
+    char *printed = stax_schedule_print(s);
+    CHECK_TEXT(printed, want ? want : text);
+    stax_free(ctx, printed);
+    stax_schedule_free(s);
+}
+
+static void texts(void) {
+    reads_as("schedule {\n}\n", NULL);
+    reads_as(
+        "schedule a {\n"
+        "  compute_inline s3\n"
+        "  reorder s4, i8, i7\n"
+        "  compute_root s1\n"
+        "  compute_root s2 {segment=1}\n"
+        "  compute_at s5, s1 {segment=0}\n"
+        "  compute_at s6, s1\n"
+        "  fuse s1, i1, i2, i3\n"
+        "  split s6, i3 {by=32}\n"
+        "  split s6, i4 {by=32, tail=\"exact\"}\n"
+        "  tile s6, i3_in, i4 {by=[8,16]}\n"
+        "  unroll s6, i4_in {by=4}\n"
+        "  vectorize s1, i4\n"
+        "  parallel s1, i1\n"
+        "  stream s4\n"
+        "  prefetch s4, i9_in {distance=512}\n"
+        "  serial s4\n"
+        "}\n"
+        "schedule a piece 2 {\n"
+        "  serial s1\n"
+        "}\n"
+        "schedule piece 0 {\n"
+        "}\n",
+        NULL);
+    reads_as(
+        "# a comment\n\nschedule a { serial s1; fuse s1,i1,i2 # behind\n\n  split s1, i3 { "
+        "tail=\"guard\", by=8 } }",
+        "schedule a {\n  serial s1\n  fuse s1, i1, i2\n  split s1, i3 {by=8}\n}\n");
+    reads_as("schedule piece {\n}\n", NULL); /* a graph of that name */
+}
+
+typedef struct bad_text {
+    const char *text, *place, *says;
+} bad_text;
+
+static void syntax_errors(void) {
+    static const bad_text bad[] = {
+        {"", "s:1:1:", "expected schedule, found end of file"},
+        {"graph a() {}", "s:1:1:", "expected schedule"},
+        {"schedule a", "s:1:11:", "expected '{'"},
+        {"schedule a {\n  serial s1", "s:2:12:", "found end of file"},
+        {"schedule a { serial s1 } }", "s:1:26:", "expected schedule, found '}'"},
+        {"schedule a piece {", "s:1:18:", "the number of a piece"},
+        {"schedule {\n  sort s1\n}", "s:2:3:", "expected a primitive"},
+        {"schedule {\n  serial\n}", "s:2:9:", "expected a stage"},
+        {"schedule {\n  serial i1\n}", "s:2:10:", "expected a stage"},
+        {"schedule {\n  serial s0\n}", "s:2:10:", "expected a stage"},
+        {"schedule {\n  serial s01\n}", "s:2:10:", "expected a stage"},
+        {"schedule {\n  serial s99999999999\n}", "s:2:10:", "expected a stage"},
+        {"schedule {\n  compute_at s1\n}", "s:2:16:", "expected ','"},
+        {"schedule {\n  vectorize s1\n}", "s:2:15:", "expected ','"},
+        {"schedule {\n  vectorize s1, s2\n}", "s:2:17:", "expected a loop"},
+        {"schedule {\n  vectorize s1, i2, i3\n}", "s:2:19:", "expected the end of the line"},
+        {"schedule {\n  fuse s1, i2\n}", "s:2:14:", "expected ','"},
+        {"schedule {\n  split s1, i2\n}", "s:2:3:", "expected by, like {by=8}"},
+        {"schedule {\n  split s1, i2 {by=1}\n}", "s:2:20:", "expected at least 2, found 1"},
+        {"schedule {\n  split s1, i2 {by=[4,4]}\n}", "s:2:20:", "expected a number"},
+        {"schedule {\n  split s1, i2 {by=4, by=4}\n}", "s:2:23:", "by is given twice"},
+        {"schedule {\n  split s1, i2 {by=4, tail=\"shift\"}\n}",
+         "s:2:28:", "\"guard\" or \"exact\""},
+        {"schedule {\n  prefetch s1, i2\n}", "s:2:3:", "expected distance, like {distance=512}"},
+        {"schedule {\n  prefetch s1, i2 {distance=0}\n}",
+         "s:2:29:", "expected at least 1, found 0"},
+        {"schedule {\n  tile s1, i2, i3 {by=4}\n}", "s:2:23:", "expected '['"},
+        {"schedule {\n  tile s1, i2, i3\n}", "s:2:3:", "expected by, like {by=[8,8]}"},
+        {"schedule {\n  serial s1 {by=4}\n}", "s:2:14:", "it has no attributes"},
+        {"schedule {\n  compute_at s1, s2 {by=4}\n}", "s:2:22:", "expected segment"},
+        {"schedule {\n  compute_at s1, s2 {segment=-1}\n}",
+         "s:2:30:", "expected at least 0, found -1"},
+    };
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        stax_schedule *s = stax_schedule_parse(ctx, "s", bad[k].text);
+        if (!CHECK(s == NULL)) printf("%s\n", bad[k].text);
+        CHECK_INT(stax_error_status(ctx) == STAX_E_SYNTAX ||
+                      stax_error_status(ctx) == STAX_E_NAME ||
+                      stax_error_status(ctx) == STAX_E_ARGUMENT,
+                  1);
+        CHECK_HAS(stax_error(ctx), bad[k].place);
+        CHECK_HAS(stax_error(ctx), bad[k].says);
+        stax_schedule_free(s);
+    }
+}
+
+static void what_is_not_built_is_refused_by_name(void) {
+    static const char *const names[] = {"skew",     "store_at",  "fold",       "ahead",
+                                        "zip",      "pack",      "cache_read", "cache_write",
+                                        "pipeline", "tensorize", "rfactor",    "bind"};
+    char text[80], says[80], *all = stax_primitives_text(ctx);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        snprintf(text, sizeof text, "schedule {\n  %s s1, i1\n}\n", names[k]);
+        snprintf(says, sizeof says, "s:2:3: error: %s: this primitive is not built", names[k]);
+        CHECK(stax_schedule_parse(ctx, "s", text) == NULL);
+        CHECK_INT(stax_error_status(ctx), STAX_E_NOT_BUILT);
+        CHECK_HAS(stax_error(ctx), says);
+        CHECK_HAS(all, names[k]);
+    }
+    CHECK_HAS(all, "split stage, loop {by, tail}: a loop becomes");
+    CHECK_HAS(all, "compute_at stage, stage {segment}: ");
+    stax_free(ctx, all);
+}
+
+static void calls_one_by_one(void) {
+    stax_schedule *s = stax_schedule_new(ctx, "a");
+    CHECK_INT(stax_schedule_add(s, "compute_root s1"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "compute_root s2"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "reorder s2, i1, i2"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "vectorize s1, i4"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "compute_at s1, s2 {segment=1}"),
+              STAX_OK); /* instead of the first */
+    CHECK_INT(stax_schedule_add(s, "compute_inline s2"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "reorder s2, i2, i1"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "vectorise s1, i4"), STAX_E_SYNTAX);
+    CHECK_HAS(stax_error(ctx), "schedule:1:1: error: syntax: expected a primitive");
+    CHECK_INT(stax_schedule_add(s, "serial s1\nserial s2"), STAX_E_SYNTAX);
+    CHECK_INT(stax_schedule_add(s, "skew s1, i1"), STAX_E_NOT_BUILT);
+    CHECK_INT(stax_schedule_add(s, NULL), STAX_E_ARGUMENT);
+    CHECK_INT(stax_schedule_add(NULL, "serial s1"), STAX_E_ARGUMENT);
+    char *text = stax_schedule_print(s);
+    CHECK_TEXT(
+        text,
+        "schedule a {\n  compute_at s1, s2 {segment=1}\n  compute_inline s2\n  reorder s2, i2, i1\n"
+        "  vectorize s1, i4\n}\n");
+    stax_free(ctx, text);
+    stax_schedule_free(s);
+    stax_schedule_free(NULL);
+    CHECK(stax_schedule_print(NULL) == NULL);
+    CHECK(stax_program_schedule(NULL) == NULL);
+}
+
+/* ---- the automatic schedule, printed and applied
+ * --------------------------------------------------- */
+
+static int planned, with_pieces;
+
+/* All graphs of a file: the printed schedule gives the same C, and prints as itself. */
+static void file_round_trip(const char *path) {
+    char *text = NULL;
+    FILE *f = fopen(path, "rb");
+    size_t n_graphs = 0;
+    if (!CHECK(f != NULL)) return;
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    text = (char *)malloc((size_t)n + 1);
+    if (text) text[fread(text, 1, (size_t)n, f)] = 0;
+    fclose(f);
+    stax_graph **graphs = staxi_parse_all(ctx, path, text, &n_graphs);
+    for (size_t k = 0; k < n_graphs; k++) {
+        plan a, b;
+        plan_make(&a, ctx, graphs[k], NULL, 1);
+        if (a.status != STAX_OK) { /* a size that nothing binds, for example: no compiled program */
+            plan_free(&a);
+            continue;
+        }
+        plan_make_text(&b, ctx, graphs[k], a.schedule, 1);
+        if (!CHECK_INT(b.status, STAX_OK)) printf("%s: %s\n", path, stax_error(ctx));
+        CHECK_TEXT(b.schedule, a.schedule);
+        if (!CHECK(a.c && b.c && strcmp(a.c, b.c) == 0))
+            printf("%s: %s: other C\n", path, stax_graph_get_name(graphs[k]));
+        planned++;
+        with_pieces += strstr(a.schedule, " piece ") != NULL;
+        plan_free(&a);
+        plan_free(&b);
+    }
+    staxi_parse_list_free(ctx, graphs, n_graphs);
+    free(text);
+}
+
+static void automatic_schedules_read_back(void) {
+    char line[400], path[500];
+    FILE *f = fopen(CORPUS "list.txt", "r");
+    planned = with_pieces = 0;
+    CHECK(f != NULL);
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        snprintf(path, sizeof path, CORPUS "%s", line);
+        if (strncmp(line, "good/", 5) == 0) file_round_trip(path);
+    }
+    if (f) fclose(f);
+    printf("%d graphs, %d of them in pieces\n", planned, with_pieces);
+    CHECK(planned > 50 && with_pieces > 2);
+}
+
+/* ---- what calls do
+ * --------------------------------------------------------------------------------- */
+
+static const char two_uses[] =
+    "graph g(x: f32[37,50], y: f32[50]) {\n"
+    "  a = add x, y; e = exp a; t = transpose e; u = sqrt t; m = mul e, 2.0\n"
+    "  return u, m\n}\n"; /* s1 e, s2 u, s3 m */
+static const char rows[] =
+    "graph g(x: f32[12,40,7]) {\n"
+    "  m = max x {axes=[2], keepdims=true}; d = sub x, m; e = exp d\n"
+    "  s = sum e {axes=[2]}\n  return s, e\n}\n";
+
+typedef struct meaning {
+    const char *graph, *calls, *loops; /* loops: parts of the trees that must be there, by | */
+} meaning;
+
+static void has_parts(const char *text, const char *parts) {
+    char part[200];
+    while (*parts) {
+        size_t n = strcspn(parts, "|");
+        snprintf(part, sizeof part, "%.*s", (int)n, parts);
+        CHECK_HAS(text, part);
+        parts += n + (parts[n] == '|');
+    }
+}
+
+/* Outputs larger than caches, which nothing reads again. */
+static void large_outputs_are_streamed(void) {
+    plan p;
+    stax_graph *g = graph_of(
+        "graph g(x: f32[4096,4096], y: i32[4096,4096], z: f32[64,64]) {\n"
+        "  a = exp x; b = add y, 1; c = exp z; d = sin x; e = sum d {axes=[1]}; f = cos x; h = sum "
+        "f {axes=[0]}\n"
+        "  return a, b, c, d, e, f, h\n}\n");
+    static const char *const outputs[] = {"exp map over [i9 ", "sin map ", "cos map ", "add map ",
+                                          "exp map over [i13 "};
+    if (!g) return;
+    plan_make(&p, ctx, g, NULL, 1);
+    for (int k = 0; k < 5; k++) { /* a and d; f is read by another kernel, b and c are not for it */
+        char want[40];
+        const char *at = p.schedule;
+        int stage = 0;
+        for (const char *line = at; line;
+             line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+            const char *name = strstr(line, outputs[k]), *end = strchr(line, '\n');
+            if (name && name < end) stage = atoi(strstr(line, " s") + 2);
+        }
+        snprintf(want, sizeof want, "  stream s%d\n", stage);
+        CHECK(stage > 0);
+        if (!CHECK((strstr(p.schedule, want) != NULL) == (k < 2)))
+            printf("%s\n%s\n", outputs[k], p.schedule);
+    }
+    plan_free(&p);
+    stax_graph_free(g);
+}
+
+static void calls_do_what_they_say(void) {
+    static const char plain[] = "graph g(x: f32[30,40]) { y = exp x; return y }\n";
+    static const char turned[] =
+        "graph g(x: f32[30,40]) { t = transpose x; y = exp t; return y }\n";
+    static const char sums[] = "graph g(x: i32[6,8,10]) { y = sum x {axes=[0,2]}; return y }\n";
+    static const char floats[] = "graph g(x: f32[8,10]) { y = sum x {axes=[0]}; return y }\n";
+    static const meaning list[] = {
+        {plain, "", "parallel vector i3 in 0..1200"},
+        {plain, "serial s1", "\n  for i1 in 0..30\n    vector i2 in 0..40"},
+        {plain, "parallel s1, i1", "parallel for i1 in 0..30"},
+        {plain, "fuse s1, i1, i2", "vector i3 in 0..1200"},
+        {plain, "reorder s1, i2, i1\nserial s1", "\n  for i2 in 0..40\n    vector i1 in 0..30"},
+        {plain, "prefetch s1, i2 {distance=100}", "in 0..40"},
+        {plain, "stream s1\nvectorize s1, i2", "vector i2 in 0..40"},
+        {plain, "split s1, i2 {by=8}", "in 0..30|in 0..5|in 0..8"},
+        {plain, "split s1, i2 {by=8, tail=\"exact\"}", "in 0..5|in 0..8"},
+        {plain, "split s1, i2 {by=7}", "in 0..6|in 0..min(7, "},
+        {plain, "fuse s1, i1, i2\nsplit s1, i1 {by=100}\nvectorize s1, i1_in\nparallel s1, i1",
+         "parallel for i4 in 0..12|vector i5 in 0..100"},
+        {plain, "tile s1, i1, i2 {by=[10,8]}\nparallel s1, i1",
+         "parallel for i5 in 0..3|for i3 in 0..5|for i6 in 0..10|vector i4 in 0..8"},
+        {turned, "reorder s1, i2, i1\nvectorize s1, i1\nparallel s1, i2",
+         "parallel for i2 in 0..30|vector i1 in 0..40"},
+        {sums, "reorder s1, i1, i3, i2", "reduce [i3 < 10, i2 < 6]"},
+        {floats, "", "reduce columns [i2 < 8] across [i1 < 10]"},
+        {floats, "reorder s1, i1, i2", "parallel for i1 in 0..10\n    reduce [i2 < 8]"},
+        {two_uses, "", "kernel 0\n  parallel |kernel 1\n"},
+        {two_uses, "compute_inline s1", "exp(add("},
+        {two_uses,
+         "reorder s1, i2, i1\ncompute_root s1\nreorder s3, i6, i5\ncompute_at s2, s1\ncompute_at "
+         "s3, s1",
+         "kernel 0\n  parallel for i2 in 0..50\n    vector i1 in 0..37"},
+        {rows, "compute_at s2, s1 {segment=1}\ncompute_at s3, s1 {segment=1}", "reduce |r1 = max"},
+        {rows, "compute_root s1\ncompute_root s2\ncompute_root s3", "kernel 0|kernel 1|kernel 2"},
+        {rows, "split s1, i1 {by=5}\nvectorize s1, i3\nvectorize s2, i6\nparallel s1, i1",
+         "parallel for |in 0..min(5, "},
+    };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        char text[500];
+        plan p, again;
+        stax_graph *g = graph_of(list[k].graph);
+        if (!g) return;
+        snprintf(text, sizeof text, "schedule g {\n%s\n}\n", list[k].calls);
+        plan_make_text(&p, ctx, g, text, 1);
+        if (!CHECK_INT(p.status, STAX_OK)) printf("%s: %s\n", list[k].calls, stax_error(ctx));
+        if (p.status == STAX_OK) {
+            has_parts(p.loops, list[k].loops);
+            plan_make_text(&again, ctx, g, p.schedule, 1);
+            CHECK_TEXT(again.schedule, p.schedule);
+            CHECK(again.c && p.c && strcmp(again.c, p.c) == 0);
+            plan_free(&again);
+        }
+        plan_free(&p);
+        stax_graph_free(g);
+    }
+}
+
+/* ---- what is refused, and how
+ * ------------------------------------------------------------------------ */
+
+typedef struct refusal {
+    const char *graph, *calls, *says; /* says: parts by | */
+} refusal;
+
+static void refusals(void) {
+    /* exercise 17: a -> c -> b and a -> b, c being a barrier-like reduction of everything */
+    static const char path[] =
+        "graph g(x: f32[8,8]) {\n  a = exp x; s = sum a; b = div a, s; c = mul a, 2.0\n  return b, "
+        "c, s\n}\n";
+    /* exercises 19 and 33: B[i + 1] and B[i - 1] */
+    static const char later[] =
+        "graph g(x: f32[10]) {\n  b = exp x; l = slice b {starts=[1], stops=[10]}; c = pad l "
+        "{low=[0], high=[1], value=0.0}\n"
+        "  d = add c, 1.0\n  return b, d\n}\n";
+    static const char earlier[] =
+        "graph g(x: f32[10]) {\n  b = exp x; l = slice b {starts=[0], stops=[9]}; c = pad l "
+        "{low=[1], high=[0], value=0.0}\n"
+        "  d = add c, 1.0\n  return b, d\n}\n";
+    static const char plain[] = "graph g(x: f32[30,40]) { y = exp x; return y }\n";
+    static const char sized[] = "graph g(x: f32[n]) { y = exp x; return y }\n";
+    static const char sums[] = "graph g(x: f32[6,8,10]) { y = sum x {axes=[0,2]}; return y }\n";
+    static const char most[] =
+        "graph g(x: f32[6,8]) { y = argmax x {axis=0}; z = max x {axes=[0]}; return y, z }\n";
+    static const char index[] =
+        "graph g(x: f32[9], i: i64[5]) { y = gather x, i; z = exp x; return z, y }\n";
+    static const char sorted[] = "graph g(x: f32[6,9]) { y = sort x; z = exp x; return y, z }\n";
+    static const char fenced[] =
+        "graph g(x: f32[9]) { a = exp x; b = barrier a; y = mul b, 2.0; return y, b }\n";
+    static const char state[] =
+        "graph g(inout p: f32[9]) { a = exp p; s = sum a; q = mul a, 2.0; r = add q, 1.0; assign "
+        "p, r; z = add a, s; return z }\n";
+    static const char ints[] = "graph g(x: i32[9,4]) { y = add x, 1; return y }\n";
+    static const refusal list[] = {
+        {plain, "serial s2", "serial s2: there is no stage s2: expected s1 to s1"},
+        {plain, "compute_at s1, s5", "there is no stage s5"},
+        {plain, "compute_root s1\ncompute_inline s1", "edited:2:1: |another one before"},
+        {plain, "reorder s1, i1, i2\nreorder s1, i2, i1", "another one before"},
+        {plain, "compute_inline s1", "it stores an output or a state"},
+        {plain, "compute_at s1, s1", "placed at each other"},
+        {plain, "reorder s1, i1", "expected all loops of the stage: i1 and i2"},
+        {plain, "reorder s1, i1, i1", "i1 is not a loop of the stage, or named twice"},
+        {plain, "reorder s1, i1, i9", "i9 is not a loop of the stage"},
+        {plain, "vectorize s1, i1", "lanes run along the innermost loop, which is i2"},
+        {plain, "vectorize s1, i9", "i9 is not a loop of the stage: its loops are i1 and i2"},
+        {plain, "parallel s1, i2", "only the outermost loop can be cut into slots: i1"},
+        {plain, "split s1, i2 {by=7, tail=\"exact\"}",
+         "i2 is not known to be a multiple of 7: its extent is 40"},
+        {sized, "split s1, i1 {by=8, tail=\"exact\"}", "its extent is n"},
+        {plain, "split s1, i2 {by=8}\nsplit s1, i2 {by=4}", "this has been said before"},
+        {plain, "split s1, i2 {by=8}\ntile s1, i1, i2 {by=[4,4]}", "i2 is split already"},
+        {plain, "tile s1, i2, i1 {by=[4,4]}", "i1 does not stand just inside i2"},
+        {plain, "fuse s1, i2, i1", "i1 does not stand just inside i2"},
+        {plain, "fuse s1, i1, i2\nsplit s1, i2 {by=8}", "i2 is no loop by now: its loops are i1"},
+        {plain, "unroll s1, i2_in {by=4}", "i2_in is no loop by now"},
+        {plain, "unroll s1, i2 {by=9}", "expected at most 8 times"},
+        {plain, "prefetch s1, i1 {distance=8}", "only innermost loops fetch ahead"},
+        {plain, "stream s1", "its kernel is not computed in lanes"},
+        {plain, "stream s1\nstream s1\nvectorize s1, i2", "this has been said before"},
+        {plain, "reorder s1, i2, i1\nstream s1\nvectorize s1, i1",
+         "do not lie one behind the other along the loop"},
+        {two_uses,
+         "compute_root s1\ncompute_root s2\ncompute_at s3, s1\nreorder s2, i4, i3\nstream s2",
+         "its kernel is not computed in lanes"},
+        {rows, "stream s1\nvectorize s1, i3\nvectorize s2, i6",
+         "it stores nothing: its readers compute it, or it is in a register"},
+        {ints, "vectorize s1, i2", "s1 (add) cannot be computed in lanes"},
+        {path, "compute_root s1\ncompute_root s2\ncompute_at s3, s1",
+         "s3 (div) cannot be in the kernel of s1 (exp): a path would leave the kernel and come "
+         "back: s3 reads s2, which needs what the kernel computes"},
+        {later, "compute_at s2, s1",
+         "it reads another iteration's result: s2 in iteration [i2] reads what s1 computes in "
+         "iteration [i2 + 1]: distance (-1), a later one"},
+        {earlier, "compute_at s2, s1",
+         "s2 in iteration [i2] reads what s1 computes in iteration [i2 - 1]: distance (1), an "
+         "earlier one, whose result is not kept"},
+        {two_uses, "compute_at s2, s1",
+         "it reads another iteration's result|s2 in iteration [i3, i4] reads what s1 computes in "
+         "iteration [i4, i3]"},
+        {sums, "reorder s1, i1, i3, i2",
+         "the reduction runs in its order: of (i2, i3) iteration (0, 1) comes before (1, 0), and "
+         "would come behind it"},
+        {sums, "split s1, i2 {by=4}", "a reduction's loops keep its order"},
+        {most, "reorder s1, i2, i1", "across columns this reduction is not built"},
+        {sums, "reorder s1, i2, i1, i3", "between reduced loops no kept one"},
+        {index, "compute_inline s1", "only a stage without a reduction, scan or sort can be"},
+        {index, "split s1, i1 {by=2}", "these loops run in their order"},
+        {index, "compute_root s3\ncompute_root s1\ncompute_root s2",
+         "the check s1 can run now, and must not come later"},
+        {sorted, "reorder s1, i2, i1", "only loops of maps, reductions and scans can be reordered"},
+        {index, "compute_at s3, s1",
+         "s3 (gather) cannot be in the kernel of s1 (gather): it runs alone"},
+        {fenced, "compute_inline s1", "it stores an output or a state|it is a barrier"},
+        {fenced, "compute_at s2, s1", "a barrier stands between them"},
+        {state, "compute_inline s1", "it reads a state that may have changed when its readers run"},
+        {rows, "compute_inline s1", "only a stage without a reduction, scan or sort can be"},
+        {rows, "compute_at s2, s1 {segment=0}",
+         "s2 reads what all iterations of s1 in segment 0 give: expected segment 1 or a later one"},
+        {rows, "compute_at s2, s1 {segment=4}", "the kernel has 1 segments by now"},
+        {rows, "tile s1, i1, i3 {by=[4,4]}", "i1 and i3 are not in the same loop nest"},
+        {rows, "vectorize s1, i3",
+         "all loop nests of a kernel are walked in lanes or none|expected vectorize s2, i6"},
+        {rows, "vectorize s1, i1", "lanes run along an innermost loop"},
+        {rows, "compute_root s3\ncompute_root s1\ncompute_root s2",
+         "s3 reads s2, whose kernel comes later"},
+        {two_uses, "compute_inline s1\nserial s1", "the stage is inlined: it has no loops"},
+        {two_uses, "compute_inline s1\ncompute_at s2, s1", "s1 is inlined: it has no kernel"},
+        {two_uses, "compute_at s2, s3\ncompute_at s3, s2", "s2 and s3 are placed at each other"},
+    };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        char text[500];
+        const char *says = list[k].says;
+        plan p;
+        stax_graph *g = graph_of(list[k].graph);
+        if (!g) return;
+        snprintf(text, sizeof text, "schedule g {\n%s\n}\n", list[k].calls);
+        plan_make_text(&p, ctx, g, text, 0);
+        if (!CHECK_INT(p.status, STAX_E_SCHEDULE))
+            printf("%s%s\n%s\n", list[k].graph, list[k].calls,
+                   p.schedule ? p.schedule : stax_error(ctx));
+        CHECK_HAS(stax_error(ctx), "edited:");
+        CHECK_HAS(stax_error(ctx), ": error: ");
+        bool any = false; /* of two parts that are reasons, one */
+        while (*says && !any) {
+            char part[300];
+            size_t n = strcspn(says, "|");
+            snprintf(part, sizeof part, "%.*s", (int)n, says);
+            any = strstr(stax_error(ctx), part) != NULL;
+            says += n + (says[n] == '|');
+        }
+        if (!CHECK(any))
+            printf("%s\n    expected %s\n    found %s\n", list[k].calls, list[k].says,
+                   stax_error(ctx));
+        plan_free(&p);
+        stax_graph_free(g);
+    }
+}
+
+static void blocks_are_for_their_graphs(void) {
+    static const char steps[] =
+        "graph g(x: f32[4], n: i64[]) { y = loop n, x { body(i, a) { b = mul a, 2.0; return b } }; "
+        "return y }\n";
+    plan p;
+    stax_graph *g = graph_of("graph g(x: f32[4]) { y = exp x; return y }\n"), *h = graph_of(steps);
+    if (!g || !h) return;
+    plan_make_text(&p, ctx, g, "schedule other { serial s1 }", 0);
+    CHECK_INT(p.status, STAX_E_SCHEDULE);
+    CHECK_HAS(stax_error(ctx), "edited: error: schedule other: there is no such graph");
+    plan_free(&p);
+    plan_make_text(&p, ctx, g, "schedule g piece 0 { serial s1 }", 0);
+    CHECK_INT(p.status, STAX_E_SCHEDULE);
+    plan_make_text(&p, ctx, g, "schedule g { serial s1 }\nschedule { serial s1 }", 0);
+    CHECK_INT(p.status, STAX_E_SCHEDULE);
+    plan_make_text(&p, ctx, h, "schedule g piece 7 { serial s1 }", 0);
+    CHECK_INT(p.status, STAX_E_SCHEDULE);
+    CHECK_HAS(stax_error(ctx), "schedule g piece 7: there is no such graph or piece here");
+    plan_make_text(&p, ctx, h, "schedule g piece 0 { serial s1 }", 0);
+    CHECK_INT(p.status, STAX_OK);
+    CHECK_HAS(p.schedule, "schedule g piece 0 {\n  compute_root s1");
+    CHECK_HAS(p.schedule, "  serial s1\n");
+    plan_free(&p);
+    stax_graph_free(g);
+    stax_graph_free(h);
+}
+
+/* ---- compiled
+ * ------------------------------------------------------------------------------------ */
+
+static void programs_obey(void) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    static feed a, b;
+    stax_graph *g = graph_of(two_uses);
+    if (!g) return;
+    stax_schedule *s = stax_schedule_new(ctx, NULL);
+    CHECK_INT(stax_schedule_add(s, "compute_inline s1"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "tile s2, i3, i4 {by=[4,8]}"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "unroll s2, i4_in {by=3}"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "vectorize s2, i4_in"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "prefetch s2, i4_in {distance=64}"), STAX_OK);
+    CHECK_INT(stax_schedule_add(s, "stream s2"), STAX_OK);
+    o.schedule = s;
+    stax_program *p = stax_compile(g, &o);
+    stax_schedule_free(s); /* it is only read while compiling */
+    if (!CHECK(p != NULL)) {
+        printf("%s\n", stax_error(ctx));
+        return;
+    }
+    CHECK_INT(stax_program_status(p), STAX_OK);
+    CHECK(feed_make(&a, g, 5, 1) && feed_make(&b, g, 5, 1));
+    CHECK_INT(stax_interpret(g, a.all, a.outputs), STAX_OK);
+    CHECK_INT(stax_run(p, b.slots, b.outputs), STAX_OK);
+    CHECK(feed_equal(&a, &b));
+    char *report = stax_program_report(p, STAX_REPORT_SCHEDULE);
+    CHECK_HAS(report, "  compute_inline s1 ");
+    CHECK_HAS(report, "  tile s2, i3, i4 {by=[4,8]}\n");
+    stax_free(ctx, report);
+    report = stax_program_report(p, STAX_REPORT_C);
+    CHECK_HAS(report, "        sx_prefetch((const char *)b1 + (");
+    CHECK_HAS(report, "sx_storesf(b");
+    CHECK_HAS(report, "    sx_drain();\n}");
+    stax_free(ctx, report);
+    s = stax_program_schedule(p); /* to be edited */
+    CHECK(s != NULL);
+    stax_program_free(p);
+    o.schedule = s;
+    p = stax_compile(g, &o);
+    CHECK(p != NULL);
+    stax_program_free(p);
+    CHECK_INT(stax_schedule_add(s, "vectorize s2, i3"), STAX_OK);
+    CHECK(stax_compile(g, &o) == NULL); /* not interpreted instead, strict or not */
+    CHECK_INT(stax_error_status(ctx), STAX_E_SCHEDULE);
+    CHECK_HAS(stax_error(ctx), "vectorize s2, i3: ");
+    o.interpret = true;
+    p = stax_compile(g, &o);
+    CHECK(p != NULL);
+    CHECK(stax_program_schedule(p) == NULL);
+    stax_program_free(p);
+    stax_schedule_free(s);
+    feed_free(&a);
+    feed_free(&b);
+    stax_graph_free(g);
+}
+
+/* ---- damaged texts
+ * ------------------------------------------------------------------------------- */
+
+static void damaged_texts(void) {
+    stax_graph *g = graph_of(rows);
+    plan first;
+    uint64_t s = RANDOM_SEED;
+    int parsed = 0, legal = 0;
+    static const char letters[] = "si0123456789_,{}=[]\n \"acdefloprtuvz";
+    if (!g) return;
+    plan_make(&first, ctx, g, NULL, 0);
+    size_t n = strlen(first.schedule);
+    char *text = (char *)malloc(n + 1);
+    for (int k = 0; k < 20000 && text; k++) {
+        memcpy(text, first.schedule, n + 1);
+        for (int e = 1 + (int)(draw(&s) % 3); e > 0; e--) {
+            size_t at = (size_t)(draw(&s) % n);
+            text[at] = letters[draw(&s) % (sizeof letters - 1)];
+        }
+        stax_schedule *schedule = stax_schedule_parse(ctx, "damaged", text);
+        if (!schedule) {
+            CHECK_HAS(stax_error(ctx), "damaged:");
+            continue;
+        }
+        plan p;
+        parsed++;
+        plan_make(&p, ctx, g, schedule, 0);
+        CHECK(p.status == STAX_OK || p.status == STAX_E_SCHEDULE);
+        legal += p.status == STAX_OK;
+        plan_free(&p);
+        stax_schedule_free(schedule);
+    }
+    printf("of 20000 damaged texts %d could be read and %d were legal\n", parsed, legal);
+    CHECK(parsed > 1000 && legal > 100);
+    free(text);
+    plan_free(&first);
+    stax_graph_free(g);
+}
+
+/* ---- growth
+ * -------------------------------------------------------------------------------------- */
+
+static double seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+/* Chains of elementwise ops with reductions, gathers and many outputs between them. */
+static stax_graph *large(int n) {
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value x = stax_input(g, "x", STAX_F32, stax_shape2(64, 128)),
+               i = stax_input(g, "i", STAX_I64, stax_shape2(64, 128)), a = x, b = x;
+    for (int k = 0; k < n; k++) {
+        char name[24];
+        switch (k % 8) {
+            case 0:
+                a = stax_exp(a);
+                b = stax_add(b, a);
+                break;
+            case 1:
+                a = stax_mul(a, b);
+                break;
+            case 2:
+                a = stax_sub(a, stax_max(a, stax_axes1(1), true));
+                break;
+            case 3:
+                a = stax_div(a, stax_sum(a, stax_axes1(-1), true));
+                break;
+            case 4:
+                b = stax_add(b, stax_sum(a, stax_axes1(0), true));
+                break;
+            case 5:
+                if (k % 32 == 5) a = stax_take_along_axis(a, i, 1);
+                break;
+            case 6:
+                b = stax_mul(b, stax_tanh(a));
+                break;
+            default:
+                if (k % 64 != 7) break;
+                snprintf(name, sizeof name, "o%d", k);
+                stax_output(g, name, stax_sum(b, stax_axes1(1), false));
+        }
+    }
+    stax_output(g, "b", stax_add(a, b));
+    return g;
+}
+
+/* The least time of three to schedule and build the loops of a graph of n nodes; with `given`, by
+   its own printed schedule. */
+static double schedule_time(int n, int given) {
+    stax_graph *g = large(n);
+    plan first;
+    stax_schedule *s = NULL;
+    double best = 1e9;
+    plan_make(&first, ctx, g, NULL, 0);
+    CHECK_INT(first.status, STAX_OK);
+    if (given) s = stax_schedule_parse(ctx, "own", first.schedule);
+    CHECK((s != NULL) == (given != 0));
+    for (int k = 0; k < 3; k++) {
+        staxi_stages stages;
+        staxi_schedule schedule;
+        staxi_trees trees;
+        stax_graph *basis = stax_rewritten(g);
+        uint8_t *choice = (uint8_t *)calloc(basis->n_values, 1);
+        CHECK_INT(staxi_stages_build(&stages, ctx, basis, choice), STAX_OK);
+        double t = seconds();
+        CHECK_INT(staxi_schedule_build(&schedule, &stages, choice, s, 0), STAX_OK);
+        CHECK_INT(staxi_trees_build(&trees, &schedule), STAX_OK);
+        t = seconds() - t;
+        if (t < best) best = t;
+        staxi_trees_free(&trees);
+        staxi_schedule_free(&schedule);
+        staxi_stages_free(&stages);
+        free(choice);
+        stax_graph_free(basis);
+    }
+    stax_schedule_free(s);
+    plan_free(&first);
+    stax_graph_free(g);
+    return best;
+}
+
+/* Eight times the nodes: a quadratic scheduler takes 64 times as long. */
+static void time_grows_with_the_graph(void) {
+    for (int given = 0; given < 2; given++) {
+        double small = schedule_time(1000, given), big = schedule_time(8000, given);
+        printf("%s: 1000 nodes %.1f ms, 8000 nodes %.1f ms\n",
+               given ? "printed schedule" : "automatic", small * 1e3, big * 1e3);
+        CHECK(big < small * 8 * 3 + 0.02);
+    }
+}
+
+int main(int argc, char **argv) {
+    HARNESS_BEGIN(argc, argv);
+    ctx = stax_open(NULL);
+    if (!ctx) return 1;
+    RUN(texts);
+    RUN(syntax_errors);
+    RUN(what_is_not_built_is_refused_by_name);
+    RUN(calls_one_by_one);
+    RUN(automatic_schedules_read_back);
+    RUN(calls_do_what_they_say);
+    RUN(large_outputs_are_streamed);
+    RUN(refusals);
+    RUN(blocks_are_for_their_graphs);
+    RUN(programs_obey);
+    RUN(damaged_texts);
+    RUN(time_grows_with_the_graph);
+    stax_close(ctx);
+    return HARNESS_END();
+}
