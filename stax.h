@@ -50,10 +50,11 @@
        STAX_NO_LOCATIONS   messages carry no caller's file and line
 
    CONTENTS      search for the tag:
-       public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>query
+       public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>measure
+                  >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>interpreter
-                  >>rewrite >>queries >>stages >>schedule >>loops >>prelude >>emit >>toolchain
+                  >>statistics >>rewrite >>queries >>stages >>schedule >>loops >>prelude >>emit >>toolchain
                   >>program >>steps >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
@@ -1313,6 +1314,48 @@ STAXDEF stax_status stax_cache_info(stax_context *ctx, stax_cache_figures *out);
 /* Removes every object, kept source and note of the cache, and no other file. Loaded programs stay
    valid. */
 STAXDEF stax_status stax_cache_clear(stax_context *ctx);
+
+/* ======================================================================================= >>measure
+   MEASUREMENT  (section 13) statistics of readings, figures of the machine, and what the models
+   predict from them. Bytes and operations of a program: stax_program_figures, and
+   stax_program_kernel for one kernel. Nothing here measures unless its name says so. */
+
+/* n readings of one quantity. The interval runs from the j-th least to the j-th largest reading and
+   holds the true median with probability `coverage`, whatever the distribution (P 13.2; 15
+   readings: ranks 4 and 12, 96.5 %), if all were read under the same conditions: keep rounds
+   apart. */
+typedef struct stax_sample {
+    int n;
+    double median, low, high;
+    double least;                          /* of times: what the machine can do (P 13.1)           */
+    double coverage;
+} stax_sample;
+
+/* The probability that the true median lies between the j-th and the k-th least of n readings:
+   sum of C(n, i) / 2^n over i = j .. k - 1 (P 13.2). 1 <= j < k <= n <= 1000, else 0. */
+STAXDEF double stax_interval_coverage(int n, int j, int k);
+/* The largest j whose interval j .. n + 1 - j covers that much; 1 when none does. */
+STAXDEF int stax_interval_rank(int n, double coverage);
+/* For at least 95 %. The readings are put in order. n >= 1, else all zero. */
+STAXDEF stax_sample stax_sample_of(double *readings, int n);
+/* Which of two was faster: 1 or 2, 0: these readings do not tell. `differences` has a sample for each
+   round, of time 2 minus time 1 in pairs read one after the other. Decided when each round's
+   interval lies on the same side of zero, and the rounds differ by less than the effect itself. */
+STAXDEF int stax_faster(const stax_sample *differences, int n_rounds);
+
+/* The standard deviation of the rounding error of a float sum, in units of u, by T 13.1 with
+   rounding errors uniform in [-u, u]: n independent terms of this mean and deviation. For the modes
+   of stax_sum_error_bound; the 16 and 1024 partial sums are merged as a tree, as in C 13.1. */
+STAXDEF double stax_sum_error_deviation(int64_t n, stax_sum_mode mode, double mean, double deviation);
+
+/* Elements moved between memory and a fast memory of s elements by an m x n x k product: at least
+   (T 9.1: m n k / (2 sqrt(3 s)) - s, and every operand and result once), */
+STAXDEF double stax_io_lower_bound(double m, double n, double k, double s);
+/* and in tiles of tm x tn results, each reading its tm rows and tn columns (exercise 25). */
+STAXDEF double stax_io_tiled(double m, double n, double k, double tm, double tn);
+/* The largest power of two t with t*t + 2*t*depth <= s: t x t results and `depth` of their operands
+   fit in s elements. 1 when nothing does. */
+STAXDEF int64_t stax_io_tile(double s, int64_t depth);
 
 /* ======================================================================================= >>query
    QUERIES  what a graph is made of, for programs that did not build it: what goes in, what comes
@@ -21599,6 +21642,136 @@ STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode) {
         return count;
     }
     return (double)(n / width + (n % width != 0) - 1) + (double)(width - 1);
+}
+
+/* ======================================================================================= >>statistics
+   STATISTICS  readings, rounding errors and traffic as numbers (the first part of >>measure).
+   In:  numbers.   Out: numbers. Nothing is allocated, nothing is measured. */
+
+STAXDEF double stax_interval_coverage(int n, int j, int k) {
+    double ways = 1.0, sum = 0.0; /* C(n, i): a double holds it up to n = 1000 */
+    if (j < 1 || k <= j || n < k || n > 1000) return 0.0;
+    for (int i = 0; i < k; i++) {
+        if (i >= j) sum += ways;
+        ways = ways * (double)(n - i) / (double)(i + 1); /* exact while it fits 53 bits */
+    }
+    for (int i = 0; i < n; i++) sum *= 0.5;
+    return sum;
+}
+
+STAXDEF int stax_interval_rank(int n, double coverage) {
+    int j = 1;
+    while (j + 1 < n - j && stax_interval_coverage(n, j + 1, n - j) >= coverage) j++;
+    return j;
+}
+
+static int staxi_reading_order(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+STAXDEF stax_sample stax_sample_of(double *readings, int n) {
+    stax_sample s;
+    memset(&s, 0, sizeof s);
+    if (n < 1) return s;
+    qsort(readings, (size_t)n, sizeof *readings, staxi_reading_order);
+    const int j = stax_interval_rank(n, 0.95);
+    s.n = n;
+    s.median = (readings[(n - 1) / 2] + readings[n / 2]) / 2.0;
+    s.low = readings[j - 1];
+    s.high = readings[n - j];
+    s.least = readings[0];
+    s.coverage = stax_interval_coverage(n, j, n + 1 - j);
+    return s;
+}
+
+STAXDEF int stax_faster(const stax_sample *differences, int n_rounds) {
+    bool first = n_rounds > 0, second = first;
+    double lo = 0.0, hi = 0.0;
+    for (int r = 0; r < n_rounds; r++) {
+        const stax_sample *d = &differences[r];
+        const bool sure = d->coverage >= 0.95;
+        first = first && sure && d->low > 0.0;
+        second = second && sure && d->high < 0.0;
+        if (r == 0 || d->median < lo) lo = d->median;
+        if (r == 0 || d->median > hi) hi = d->median;
+    }
+    if (first && lo > hi - lo) return 1;
+    return second && -hi > hi - lo ? 2 : 0;
+}
+
+/* ---- rounding errors: each addition contributes the second moment of its result (T 13.1) ---- */
+
+typedef struct staxi_terms {
+    double mean, variance;
+} staxi_terms;
+
+/* Of a sum of m terms. */
+static double staxi_second_moment(const staxi_terms *t, double m) {
+    return m * m * t->mean * t->mean + m * t->variance;
+}
+
+/* One after the other: results of 2 g, 3 g, ... n g terms. */
+static double staxi_chain_moments(const staxi_terms *t, double n, double g) {
+    if (n < 2.0) return 0.0;
+    const double squares = n * (n + 1.0) * (2.0 * n + 1.0) / 6.0 - 1.0,
+                 sum = n * (n + 1.0) / 2.0 - 1.0;
+    return squares * g * g * t->mean * t->mean + sum * g * t->variance;
+}
+
+/* In pairs: n / 2 results of 2 g terms, n / 4 of 4 g, ... */
+static double staxi_tree_moments(const staxi_terms *t, double n, double g) {
+    double sum = 0.0;
+    for (; n >= 2.0; n /= 2.0, g *= 2.0) sum += n / 2.0 * staxi_second_moment(t, 2.0 * g);
+    return sum;
+}
+
+static double staxi_lanes_moments(const staxi_terms *t, double n, double lanes, double g) {
+    if (n <= lanes) return staxi_tree_moments(t, n, g);
+    return lanes * staxi_chain_moments(t, n / lanes, g) +
+           staxi_tree_moments(t, lanes, g * n / lanes);
+}
+
+STAXDEF double stax_sum_error_deviation(int64_t n, stax_sum_mode mode, double mean,
+                                        double deviation) {
+    staxi_terms t;
+    double sum = 0.0;
+    t.mean = mean;
+    t.variance = deviation * deviation;
+    if (n <= 1) return 0.0;
+    if (mode == STAX_SUM_SEQUENTIAL) sum = staxi_chain_moments(&t, (double)n, 1.0);
+    if (mode == STAX_SUM_TREE) sum = staxi_tree_moments(&t, (double)n, 1.0);
+    if (mode == STAX_SUM_16) sum = staxi_lanes_moments(&t, (double)n, 16.0, 1.0);
+    if (mode == STAX_SUM_1024) sum = staxi_lanes_moments(&t, (double)n, 1024.0, 1.0);
+    if (mode == STAX_SUM_STAX) { /* blocks in 64 lanes; their sums are the terms of the next level */
+        double left = (double)n, g = 1.0;
+        for (; left > 1.0; left /= (double)STAXI_BLOCK, g *= (double)STAXI_BLOCK) {
+            const double block = left < (double)STAXI_BLOCK ? left : (double)STAXI_BLOCK;
+            sum += left / block * staxi_lanes_moments(&t, block, 64.0, g);
+        }
+    }
+    return staxi_sqrt64(sum / 3.0);
+}
+
+/* ---- traffic of a product ---- */
+
+STAXDEF double stax_io_lower_bound(double m, double n, double k, double s) {
+    const double once = m * k + k * n + m * n,
+                 moved = s > 0.0 ? m * n * k / (2.0 * staxi_sqrt64(3.0 * s)) - s : once;
+    return moved > once ? moved : once;
+}
+
+STAXDEF double stax_io_tiled(double m, double n, double k, double tm, double tn) {
+    if (tm > m) tm = m;
+    if (tn > n) tn = n;
+    if (!(tm > 0.0 && tn > 0.0)) return 0.0;
+    return m * n * k * (1.0 / tm + 1.0 / tn) + m * n;
+}
+
+STAXDEF int64_t stax_io_tile(double s, int64_t depth) {
+    double t = 1.0;
+    while (2.0 * t * (2.0 * t) + 4.0 * t * (double)depth <= s && t < 1e9) t *= 2.0;
+    return (int64_t)t;
 }
 
 /* ======================================================================================= >>rewrite
