@@ -8,7 +8,7 @@
    found a difference.
 
    CONTENTS   the command line, memory and messages, files, .npy files, numbers as text, tensors of
-   a graph, compiled code, running, the verbs: run, print, grad, explain, bench, export, ops,
+   a graph, compiled code, running, the verbs: run, print, grad, explain, export, probe, bench, ops,
    version, cache. */
 
 #if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
@@ -42,9 +42,10 @@ enum {
     OPS = 64,
     VERSION = 128,
     CACHE = 256,
-    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT, /* verbs that read a graph */
-    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT,      /* verbs that may compile it */
-    DEVICE = RUN | EXPLAIN | BENCH | EXPORT                /* verbs that know of devices */
+    PROBE = 512,
+    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT,    /* verbs that read a graph */
+    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | PROBE, /* verbs that may compile */
+    DEVICE = RUN | EXPLAIN | BENCH | EXPORT                   /* verbs that know of devices */
 };
 
 /* value: NULL for a flag; lower-case words with | between them are all that is allowed. */
@@ -58,7 +59,7 @@ enum {
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
-    X(SIZE,    "size",    "n=64,m=3",             RUN|BENCH|EXPORT, "size symbols; else from the files, else 16 clipped to the range")  \
+    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
     X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan, c and cuda are of the finished program")        \
@@ -68,7 +69,7 @@ enum {
     X(MODE,    "mode",    "reverse|forward",      GRAD,         "how (default reverse)")                                                \
     X(RUNS,    "runs",    "15",                   BENCH,        "readings; the interval holds the true median with 95 %")               \
     X(VS,      "vs",      "interpret|op-by-op|FILE2", BENCH,    "measure a second contender in turn, and the ratio of the two")         \
-    X(JSON,    "json",    NULL,                   EXPLAIN|BENCH,"one JSON object")                                                      \
+    X(JSON,    "json",    NULL,                   EXPLAIN|BENCH|PROBE, "one JSON object")                                                      \
     X(NAME,    "name",    "PREFIX",               EXPORT,       "files and functions begin with it (required)")                         \
     X(DIR,     "dir",     "DIR",                  EXPORT,       "folder of PREFIX.c and PREFIX.h (default .)")                          \
     X(WEIGHTS, "weights", "inline|file",          EXPORT,       "params in PREFIX.c (default) or in PREFIX.bin")                        \
@@ -77,7 +78,7 @@ enum {
     X(ISA,     "isa",     "scalar|sse2|sse42|avx2|avx512|neon", COMPILE, "instruction set (default: the best of this machine)")         \
     X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
     X(PROMOTION, "promotion", NULL,               OPS,          "the dtype of every pair of operands, instead")                         \
-    X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE, "this text")
+    X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE|PROBE, "this text")
 /* clang-format on */
 
 #define OPTION_ENUM(id, name, value, verbs, help) OPT_##id,
@@ -843,6 +844,21 @@ static void solve_sizes(job *j) {
     }
 }
 
+/* Are the sizes that are known within the ranges of their symbols? */
+static int check_sizes(const job *j) {
+    for (int k = 0; k < j->n_symbols; k++) {
+        stax_symbol_info s;
+        stax_graph_symbol(j->g, k, &s);
+        if (j->symbols[k] < 0 || (j->symbols[k] >= s.lo && j->symbols[k] <= s.hi)) continue;
+        if (s.hi == INT64_MAX)
+            return fail(WRONG_INPUT, "size %s: expected at least %lld, found %lld", s.name,
+                        (long long)s.lo, (long long)j->symbols[k]);
+        return fail(WRONG_INPUT, "size %s: expected %lld..%lld, found %lld", s.name,
+                    (long long)s.lo, (long long)s.hi, (long long)j->symbols[k]);
+    }
+    return DONE;
+}
+
 static int settle_sizes(const tool *t, job *j) {
     int code = read_sizes(t, j);
     if (code != DONE) return code;
@@ -854,14 +870,8 @@ static int settle_sizes(const tool *t, job *j) {
             j->symbols[k] = s.lo > 16 ? s.lo : s.hi < 16 ? s.hi : 16;
             solve_sizes(j);
         }
-        if (j->symbols[k] >= s.lo && j->symbols[k] <= s.hi) continue;
-        if (s.hi == INT64_MAX)
-            return fail(WRONG_INPUT, "size %s: expected at least %lld, found %lld", s.name,
-                        (long long)s.lo, (long long)j->symbols[k]);
-        return fail(WRONG_INPUT, "size %s: expected %lld..%lld, found %lld", s.name,
-                    (long long)s.lo, (long long)s.hi, (long long)j->symbols[k]);
     }
-    return DONE;
+    return check_sizes(j);
 }
 
 /* A tensor from a file: the graph's dtype and shape, in the layout that the graph declares. */
@@ -1245,11 +1255,14 @@ static int put_text(const tool *t, char *text) {
 }
 
 /* What the library says about the compiled program. Without a C compiler there is still a plan. */
-static int put_report(const tool *t, const stax_graph *g, stax_report what, bool strict) {
-    int code = DONE;
+static int put_report(tool *t, stax_graph *g, stax_report what, bool strict) {
+    job *j = new_job(t, g);
+    int code = read_sizes(t, j);
+    if (code == DONE) code = check_sizes(j);
+    if (code != DONE) return code;
     stax_program *p = compile(t, g, false, strict, &code);
     if (!p) return code;
-    char *text = stax_program_report(p, what);
+    char *text = stax_program_report_at(p, what, j->symbols);
     if (text && !*text)
         code =
             fail(WRONG_INPUT, "there is nothing to show: %s", stax_status_text(STAX_E_NOT_BUILT));
@@ -1427,6 +1440,90 @@ static int verb_export(tool *t) {
     if (code == DONE) code = export_graph(t, g);
     stax_graph_free(g);
     return code;
+}
+
+/* ==== probe ===================================================================================
+   Measuring the machine takes a second or two for a number of threads; nothing does it unasked but
+   the first bench, which says so. */
+
+static const char *isa_name(stax_isa isa) {
+    static const char *const names[] = {"detect", "scalar", "sse2", "sse42",
+                                        "avx2",   "avx512", "neon"};
+    return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : "?";
+}
+
+static void json_string(const char *s) {
+    putchar('"');
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            printf("\\%c", *s);
+        else if ((unsigned char)*s < 32)
+            printf("\\u%04x", (unsigned char)*s);
+        else
+            putchar(*s);
+    }
+    putchar('"');
+}
+
+static stax_status measure_machine(const tool *t, int threads, stax_machine *m) {
+    fprintf(stderr,
+            "staxc: note: measuring what this machine can do with %d thread%s: a second or two, "
+            "once; staxc cache --clear forgets it\n",
+            threads, threads == 1 ? "" : "s");
+    return stax_machine_probe(t->ctx, threads, m);
+}
+
+static void print_machine(const stax_machine *m) {
+    printf("%s, %s, %d thread%s%s\n", m->cpu, isa_name(m->isa), m->threads,
+           m->threads == 1 ? "" : "s", m->is_measured ? "" : " (assumed, not measured)");
+    printf("  %-8s %12s %10s %10s %10s\n", "level", "KiB", "read GB/s", "write", "copy");
+    for (int k = 0; k < m->n_levels; k++) {
+        const stax_machine_level *l = &m->levels[k];
+        printf("  %-8s %12.0f %10.1f %10.1f %10.1f%s\n", l->name, l->bytes / 1024.0, l->read * 1e-9,
+               l->write * 1e-9, l->copy * 1e-9, l->is_shared ? "  shared" : "");
+    }
+    printf("  peak %.1f GFLOP/s (f32)\n", m->flops * 1e-9);
+}
+
+static void json_machine(const stax_machine *m) {
+    printf("{\"cpu\": ");
+    json_string(m->cpu);
+    printf(", \"isa\": \"%s\", \"threads\": %d, \"measured\": %s, \"flops\": %.6g, \"levels\": [",
+           isa_name(m->isa), m->threads, m->is_measured ? "true" : "false", m->flops);
+    for (int k = 0; k < m->n_levels; k++) {
+        const stax_machine_level *l = &m->levels[k];
+        printf(
+            "%s{\"name\": \"%s\", \"bytes\": %.0f, \"shared\": %s, \"read\": %.6g, \"write\": "
+            "%.6g, "
+            "\"copy\": %.6g}",
+            k ? ", " : "", l->name, l->bytes, l->is_shared ? "true" : "false", l->read, l->write,
+            l->copy);
+    }
+    printf("]}");
+}
+
+/* Without --threads: 1, 2, 4, ... and as many as there are cores. */
+static int verb_probe(tool *t) {
+    int cores = t->threads, n = t->given[OPT_THREADS] ? t->threads : 1, shown = 0, code;
+    if (!t->given[OPT_THREADS]) t->threads = -1; /* one a core */
+    code = open_context(t);
+    if (code != DONE) return code;
+    if (!t->given[OPT_THREADS]) cores = stax_context_threads(t->ctx);
+    if (t->given[OPT_JSON]) printf("[");
+    for (;; n = 2 * n < cores ? 2 * n : cores) {
+        stax_machine m;
+        stax_status s = measure_machine(t, n, &m);
+        if (s != STAX_OK) return say_error(t, s);
+        if (t->given[OPT_JSON]) {
+            printf("%s", shown++ ? ", " : "");
+            json_machine(&m);
+        } else {
+            print_machine(&m);
+        }
+        if (n >= cores) break;
+    }
+    if (t->given[OPT_JSON]) printf("]\n");
+    return DONE;
 }
 
 /* ==== bench ======================================================================================
@@ -1617,13 +1714,12 @@ static void put_word(tool *t, text *x, const char *s) { put(t, x, s, strlen(s));
 
 /* Views cost nothing op by op either; constants and markers are no work. */
 static bool is_work(const char *op) {
-    static const char *const none[] = {"const",   "reshape",    "permute",      "transpose",
-                                       "expand",  "squeeze",    "unsqueeze",    "slice",
-                                       "barrier", "checkpoint", "stop_gradient"};
+    char name[64];
     size_t n = strspn(op, "abcdefghijklmnopqrstuvwxyz_0123456789");
-    for (size_t k = 0; k < sizeof none / sizeof none[0]; k++)
-        if (strlen(none[k]) == n && strncmp(op, none[k], n) == 0) return false;
-    return true;
+    if (n >= sizeof name) return true;
+    memcpy(name, op, n);
+    name[n] = 0;
+    return stax_op_is_work(name);
 }
 
 /* "a: f32[n], b" becomes "a_raw: f32[n], b_raw", and *after gets "a = barrier a_raw" lines. */
@@ -1700,25 +1796,6 @@ static int second_contender(tool *t, contender *c) {
 }
 
 /* ---- results ---- */
-
-static const char *isa_name(stax_isa isa) {
-    static const char *const names[] = {"detect", "scalar", "sse2", "sse42",
-                                        "avx2",   "avx512", "neon"};
-    return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : "?";
-}
-
-static void json_string(const char *s) {
-    putchar('"');
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            printf("\\%c", *s);
-        else if ((unsigned char)*s < 32)
-            printf("\\u%04x", (unsigned char)*s);
-        else
-            putchar(*s);
-    }
-    putchar('"');
-}
 
 /* What the kernels are compiled for: of a device that is the end of its name. */
 static const char *isa_of(const tool *t, const contender *c) {
@@ -1854,6 +1931,7 @@ static const verb_row verbs[] = {
     {"export",  EXPORT,  verb_export,  "writes PREFIX.c and PREFIX.h that need nothing of stax", "staxc export net.stax --name=net --dir=out --in w=w.npy"},
     {"ops",     OPS,     verb_ops,     "lists every op with its attributes, dtypes and meaning", "staxc ops"},
     {"version", VERSION, verb_version, "prints the version", "staxc version"},
+    {"probe",   PROBE,   verb_probe,   "measures what this machine can do and keeps the figures", "staxc probe --threads=2"},
     {"cache",   CACHE,   verb_cache,   "says where compiled kernels are kept, or removes them", "staxc cache --clear"}};
 /* clang-format on */
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
