@@ -1124,6 +1124,7 @@ typedef struct stax_compile_options {
     bool strict;                           /* as in stax_options; either one makes it strict       */
     int opt_level;                         /* of the C compiler, 1..3; 0: chosen                   */
     bool keep_source;                      /* keep the .c file in the cache folder                 */
+    bool by_kernel;                        /* stax_program_profile can time its kernels            */
 } stax_compile_options;
 
 /* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. When the
@@ -1422,6 +1423,15 @@ typedef struct stax_kernel_info {
     int threads;                           /* small kernels stay on one                            */
 } stax_kernel_info;
 STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor *inputs, stax_kernel_info *out);
+
+/* Runs a program once, kernel by kernel, reading a clock in between: adds the time of kernel k to ns[k]
+   and how often it ran to calls[k] (of a graph with regions that depends on the data). The program
+   must have been compiled with by_kernel: its kernels are those of any other program, in the same
+   order on the same memory, but its entry runs just one of them when asked; what entering costs, some
+   tens of nanoseconds, is in each time. The clock counts nanoseconds; NULL: the library's own, which
+   counts microseconds. STAX_E_ARGUMENT without by_kernel, else as stax_run. */
+STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs,
+                                         double (*clock_ns)(void), double *ns, int64_t *calls);
 
 /* ======================================================================================= >>query
    QUERIES  what a graph is made of, for programs that did not build it: what goes in, what comes
@@ -28722,6 +28732,7 @@ typedef struct staxi_emit {
     uint8_t sorts;                                        /* wanted: 1 narrow pairs, 2 wide ones */
     bool failed, no_memory;
     int program; /* number of the program within the unit                       */
+    bool by_kernel; /* the entry can run one kernel alone: see staxi_enter_code       */
 } staxi_emit;
 
 static void staxi_line(staxi_emit *e) {
@@ -31179,6 +31190,9 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
         const staxi_kernel_tree *kt = &e->trees->kernels[k];
         bool check = s->mode[s->kernels[kt->kernel].first_stage] == STAXI_MODE_CHECK;
+        if (e->by_kernel)
+            staxi_putf(t, "    if (sizes[%U] == 0 || sizes[%U] == %U) {\n", (uint64_t)e->p->n_sizes,
+                       (uint64_t)e->p->n_sizes, (uint64_t)k + 1);
         staxi_line(e);
         if (!kt->extent) {
             staxi_putf(t, "sx_kernel_%d_%U(&args, 0, 0);\n", e->program, (uint64_t)k);
@@ -31204,6 +31218,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
             staxi_put(t, ");\n");
         }
         if (check) staxi_put(t, "    if (args.record->check) goto done;\n");
+        if (e->by_kernel) staxi_put(t, "    }\n");
     }
     staxi_put(t,
               "    goto done;\ndone:\n    check = args.record->check;\n    sx_leave(mode);\n    "
@@ -31261,14 +31276,16 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
 }
 
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
-   int8_t and its kin: our own typedefs, or an include. */
+   int8_t and its kin: our own typedefs, or an include. by_kernel: entries run the kernel whose
+   number, counted from 1, stands behind their sizes; all of them if that is 0. */
 static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *const *names, int n,
-                                   const char *types, staxi_text *out) {
+                                   const char *types, bool by_kernel, staxi_text *out) {
     staxi_emit e;
     staxi_text body, before;
     bool vectors = false;
     memset(&e, 0, sizeof e);
     const stax_allocator *a = programs[0]->s->p->a;
+    e.by_kernel = by_kernel;
     staxi_text_init(&body, a);
     staxi_text_init(&before, a);
     for (int k = 0; k < n && !e.failed; k++) {
@@ -33524,7 +33541,15 @@ struct stax_program {
     size_t n_outputs;          /* of the user, without states                                 */
     struct staxi_steps *steps; /* a graph with regions: what the host does, see >>steps       */
     staxi_ix eager; /* bytes op by op, in the pool of the basis graph; 0: not known           */
+    bool by_kernel;
 };
+
+/* Where the times of a call go, kernel by kernel. */
+typedef struct staxi_profile {
+    double (*clock_ns)(void);
+    double *ns;
+    int64_t *calls;
+} staxi_profile;
 
 typedef struct staxi_steps staxi_steps;
 static bool staxi_has_regions(const stax_graph *g);
@@ -33534,7 +33559,7 @@ static stax_status staxi_leaves_build(stax_program **programs, int n, const stax
                                       staxi_text *why);
 static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
                                    const stax_tensor *outputs, const int64_t *sizes,
-                                   staxi_text *why);
+                                   const staxi_profile *profile, staxi_text *why);
 
 static bool staxi_eval_symbol(void *user, staxi_ix_kind kind, uint32_t id, int64_t *value) {
     const int64_t *sizes = (const int64_t *)user;
@@ -33745,13 +33770,14 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     b.opt_level = o->opt_level;
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
-    stax_status s = staxi_emit_unit(trees, names, n, staxi_jit_types, &p[0]->source);
+    stax_status s = staxi_emit_unit(trees, names, n, staxi_jit_types, o->by_kernel, &p[0]->source);
     if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
     else
         staxi_putf(why, "cannot print this program: %s", stax_status_text(s));
     for (int k = 0; k < n && s == STAX_OK; k++) {
+        p[k]->by_kernel = o->by_kernel;
         void *symbol = staxi_object_symbol(p[0]->object, names[k]);
         if (!symbol) {
             staxi_putf(why, "the compiled object has no function %s", names[k]);
@@ -34208,13 +34234,32 @@ static void staxi_exec_init(const stax_program *p, staxi_exec *x, staxi_record *
     x->records = record;
 }
 
+/* Enters the compiled code; `first` is the number of its first kernel in the profile. sizes has
+   room for one more. */
+static int staxi_enter_code(const stax_program *p, const staxi_exec *x, void *const *buffers,
+                            int64_t *sizes, void *workspace, const staxi_profile *profile,
+                            size_t first) {
+    int64_t *only = &sizes[p->stages.n_sizes];
+    int check = 0;
+    *only = 0;
+    if (!profile) return p->call(x, buffers, sizes, workspace);
+    for (uint32_t k = 0; k < p->trees.n_kernels && check == 0; k++) {
+        *only = (int64_t)k + 1;
+        const double begin = profile->clock_ns();
+        check = p->call(x, buffers, sizes, workspace);
+        profile->ns[first + k] += profile->clock_ns() - begin;
+        profile->calls[first + k]++;
+    }
+    return check;
+}
+
 static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
                                      const stax_tensor *outputs, void *workspace, size_t bytes,
-                                     bool own) {
+                                     bool own, const staxi_profile *profile) {
     void *few_buffers[STAXI_FEW_ARGS * 2], **buffers = few_buffers;
     int64_t few_sizes[STAXI_FEW_ARGS * STAX_MAX_RANK], *sizes = few_sizes, need = 0;
     staxi_record record;
-    size_t n_sizes = p->planned ? p->stages.n_sizes : p->basis->n_symbols,
+    size_t n_sizes = p->planned ? p->stages.n_sizes + 1 : p->basis->n_symbols,
            n_args = p->basis->n_inputs * 2 + p->n_outputs, extra = 0;
     if (!p->planned) n_sizes += p->basis->n_inputs * STAX_MAX_RANK; /* strides */
     staxi_text why;
@@ -34228,7 +34273,7 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
     stax_status s = staxi_call_arguments(p, inputs, outputs, buffers, sizes, &why);
     if (s == STAX_OK && p->call) s = staxi_check_in_place(p, inputs, outputs, &why);
     if (s == STAX_OK && !p->call) {
-        s = p->steps ? staxi_run_steps(p, inputs, outputs, sizes, &why)
+        s = p->steps ? staxi_run_steps(p, inputs, outputs, sizes, profile, &why)
                      : staxi_run_interpreted(p, inputs, outputs);
         if (extra) staxi_free(&p->ctx->allocator, buffers, extra);
         staxi_text_free(&why);
@@ -34250,9 +34295,8 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
     if (s == STAX_OK) {
         staxi_exec x;
         staxi_exec_init(p, &x, &record);
-        if (p->call(&x, buffers, sizes, workspace) != 0) {
+        if (staxi_enter_code(p, &x, buffers, sizes, workspace, profile, 0) != 0)
             s = staxi_run_checked(p, &record);
-        }
     } else {
         staxi_context_fail(p->ctx, s, &why);
     }
@@ -34304,13 +34348,26 @@ STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs,
         x.records = &record;
         return p->call(&x, buffers, &sizes, NULL) == 0 ? STAX_OK : staxi_run_checked(p, &record);
     }
-    return staxi_run_program(p, inputs, outputs, NULL, 0, true);
+    return staxi_run_program(p, inputs, outputs, NULL, 0, true, NULL);
+}
+
+static double staxi_clock_double(void) { return (double)staxi_clock_ns(); }
+
+STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inputs,
+                                         const stax_tensor *outputs, double (*clock_ns)(void),
+                                         double *ns, int64_t *calls) {
+    staxi_profile profile;
+    if (!p || !ns || !calls || !p->by_kernel) return STAX_E_ARGUMENT;
+    profile.clock_ns = clock_ns ? clock_ns : staxi_clock_double;
+    profile.ns = ns;
+    profile.calls = calls;
+    return staxi_run_program(p, inputs, outputs, NULL, 0, true, &profile);
 }
 
 STAXDEF stax_status stax_run_with(stax_program *p, const stax_tensor *inputs,
                                   const stax_tensor *outputs, void *workspace, size_t bytes) {
     if (!p) return STAX_E_ARGUMENT;
-    return staxi_run_program(p, inputs, outputs, workspace, bytes, false);
+    return staxi_run_program(p, inputs, outputs, workspace, bytes, false, NULL);
 }
 
 /* The interpreter on the basis graph, with the bound params put in their places. */
@@ -34914,7 +34971,10 @@ static stax_status staxi_leaves_build(stax_program **programs, int n, const stax
     }
     stax_status status = n_leaves ? staxi_programs_build(leaves, (int)n_leaves, o, why) : STAX_OK;
     for (int k = 0; k < n; k++)
-        if (programs[k]->steps && n_leaves) programs[k]->built = leaves[0]->built;
+        if (programs[k]->steps && n_leaves) {
+            programs[k]->built = leaves[0]->built;
+            programs[k]->by_kernel = o->by_kernel;
+        }
     staxi_free(a, (void *)leaves, bytes);
     return status;
 }
@@ -34989,6 +35049,8 @@ typedef struct staxi_runner {
     void **buffers; /* of the piece that is being called                                   */
     void *workspace, *copies;
     int64_t workspace_bytes;
+    const staxi_profile *profile;
+    int64_t *piece_sizes; /* the symbols, with room for staxi_enter_code                   */
     int loops; /* around the present step                                                  */
     bool told; /* the context has the message already                                      */
     staxi_exec exec;
@@ -35059,7 +35121,12 @@ static stax_status staxi_run_piece(staxi_runner *r, const staxi_step *step) {
         r->workspace_bytes = *need;
     }
     for (uint32_t k = 0; k < step->n; k++) r->buffers[k] = r->mem[step->cells[k]];
-    if (piece->call(&r->exec, r->buffers, r->sizes, r->workspace) == 0) return STAX_OK;
+    size_t first = 0; /* kernel of the piece */
+    for (uint32_t k = 0; r->profile && k < step->piece; k++)
+        first += r->s->pieces[k]->trees.n_kernels;
+    if (staxi_enter_code(piece, &r->exec, r->buffers, r->piece_sizes, r->workspace, r->profile,
+                         first) == 0)
+        return STAX_OK;
     r->told = true;
     return staxi_run_checked(piece, &r->record);
 }
@@ -35192,10 +35259,11 @@ static void staxi_run_end(const staxi_runner *r, const stax_tensor *inputs,
 /* Runs the steps on tensors that have been checked. */
 static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
                                    const stax_tensor *outputs, const int64_t *sizes,
-                                   staxi_text *why) {
+                                   const staxi_profile *profile, staxi_text *why) {
     staxi_runner r;
     const staxi_steps *s = p->steps;
-    size_t n = 2 * s->n_cells + s->n_lists + s->n_pieces + s->most_buffers;
+    const size_t n_symbols = p->basis->n_symbols;
+    size_t n = 2 * s->n_cells + s->n_lists + s->n_pieces + s->most_buffers + n_symbols + 1;
     memset(&r, 0, sizeof r);
     r.p = p;
     r.s = s;
@@ -35210,6 +35278,9 @@ static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
     r.mem = (void **)(void *)(r.work + s->n_pieces);
     r.blocks = r.mem + s->n_cells;
     r.buffers = r.blocks + s->n_lists;
+    r.piece_sizes = (int64_t *)(void *)(r.buffers + s->most_buffers);
+    if (n_symbols) memcpy(r.piece_sizes, sizes, n_symbols * sizeof *sizes);
+    r.profile = profile;
     for (size_t k = 0; k < s->n_pieces; k++) r.work[k] = -1;
     stax_status status = staxi_run_begin(&r, inputs, outputs);
     if (status == STAX_OK) status = staxi_run_list(&r, 0);
@@ -36046,13 +36117,15 @@ STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor
     memset(out, 0, sizeof *out);
     if (!p || k < 0 || (!p->call && !p->steps)) return false;
     z.sizes = staxi_figure_sizes(p, inputs, few);
-    for (size_t i = 0; p->steps && i < p->steps->n_pieces; i++) {
-        z.p = p->steps->pieces[i];
-        if (k < (int)z.p->trees.n_kernels) break;
-        k -= (int)z.p->trees.n_kernels;
+    z.p = p->steps ? NULL : p;
+    for (size_t i = 0; p->steps && i < p->steps->n_pieces && !z.p; i++) {
+        const stax_program *piece = p->steps->pieces[i];
+        if (k < (int)piece->trees.n_kernels)
+            z.p = piece;
+        else
+            k -= (int)piece->trees.n_kernels;
     }
-    if (!p->steps) z.p = p;
-    if ((p->steps && !p->steps->n_pieces) || k >= (int)z.p->trees.n_kernels) return false;
+    if (!z.p || k >= (int)z.p->trees.n_kernels) return false;
     const staxi_pool_flags saved = staxi_formulas_begin(z.p);
     bool ok = staxi_kernel_work(&z, (uint32_t)k, &out->work);
     out->threads = staxi_kernel_threads(&z, (uint32_t)k);
@@ -37158,7 +37231,7 @@ static stax_status staxi_export_texts(staxi_exporter *x, staxi_text *why) {
         x->prefix, STAX_VERSION_MAJOR, STAX_VERSION_MINOR, STAX_VERSION_PATCH, x->prefix,
         staxi_export_pragmas);
     stax_status s =
-        types.failed ? STAX_E_MEMORY : staxi_emit_unit(&trees, &name, 1, types.data, &x->c);
+        types.failed ? STAX_E_MEMORY : staxi_emit_unit(&trees, &name, 1, types.data, false, &x->c);
     staxi_text_free(&types);
     if (s != STAX_OK) {
         staxi_put(why, "export: the program cannot be printed");

@@ -243,6 +243,115 @@ static void regions_have_figures(void) {
     stax_program_free(p);
 }
 
+/* ---- kernels one by one ---- */
+
+static double ticks;
+static double tick(void) { return ticks += 1.0; } /* every reading is one later */
+
+static stax_program *timed(const char *text) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.strict = o.by_kernel = true;
+    stax_graph *g = stax_parse(ctx, "timed", text);
+    stax_program *p = g ? stax_compile(g, &o) : NULL;
+    if (!CHECK(p != NULL)) printf("%s\n", stax_error(ctx));
+    stax_graph_free(g);
+    return p;
+}
+
+/* The same bits as in one call, whole or kernel by kernel, with and without size symbols. */
+static void kernels_one_by_one_give_the_same_bits(void) {
+    static const char *const texts[] = {
+        "graph g(x: f32[50,40]) { s = sum x {axes=[0]}; b = barrier s; e = exp b; c = barrier e; y "
+        "= "
+        "mul x, c; return y, s }",
+        "sizes n: 1..100\ngraph g(x: f32[n,40]) { s = sum x {axes=[0]}; b = barrier s; e = exp b; "
+        "c = "
+        "barrier e; y = mul x, c; return y, s }"};
+    for (int k = 0; k < 2; k++) {
+        static float x[2000], y[3][2000], s[3][40];
+        double ns[8] = {0};
+        int64_t calls[8] = {0};
+        stax_program *plain = program(texts[k]), *p = timed(texts[k]);
+        if (!plain || !p) return;
+        for (int i = 0; i < 2000; i++) x[i] = (float)(i % 37) / 100.0f - 0.15f;
+        stax_tensor in = stax_tensor_of(STAX_F32, stax_shape2(50, 40), x), out[3][2];
+        for (int r = 0; r < 3; r++) {
+            out[r][0] = stax_tensor_of(STAX_F32, stax_shape2(50, 40), y[r]);
+            out[r][1] = stax_tensor_of(STAX_F32, stax_shape1(40), s[r]);
+        }
+        CHECK_INT(stax_run(plain, &in, out[0]), STAX_OK);
+        CHECK_INT(stax_run(p, &in, out[1]), STAX_OK);
+        CHECK_INT(stax_program_profile(p, &in, out[2], tick, ns, calls), STAX_OK);
+        for (int r = 1; r < 3; r++) {
+            CHECK_BYTES(y[r], y[0], sizeof y[0]);
+            CHECK_BYTES(s[r], s[0], sizeof s[0]);
+        }
+        stax_figures f;
+        CHECK_INT(stax_program_figures(p, &in, &f), STAX_OK);
+        CHECK(f.kernels > 1);
+        for (int i = 0; i < 8; i++) {
+            CHECK_INT(calls[i], i < f.kernels);
+            CHECK_FLOAT(ns[i], i < f.kernels ? 1.0 : 0.0);
+        }
+        CHECK_INT(stax_program_profile(plain, &in, out[0], tick, ns, calls), STAX_E_ARGUMENT);
+        CHECK_INT(stax_program_profile(p, &in, out[0], NULL, ns, calls), STAX_OK);
+        stax_program_free(plain);
+        stax_program_free(p);
+    }
+}
+
+/* A failing check stops the kernels behind it. */
+static void checks_stop_kernels_too(void) {
+    stax_program *p = timed(
+        "graph g(x: f32[10], i: i64[3]) { y = gather x, i; b = barrier y; z = exp b; return z }");
+    float x[10] = {0}, z[3];
+    int64_t i[3] = {0, 10, 2}, calls[8] = {0};
+    double ns[8];
+    stax_tensor in[2], out = stax_tensor_of(STAX_F32, stax_shape1(3), z);
+    in[0] = stax_tensor_of(STAX_F32, stax_shape1(10), x);
+    in[1] = stax_tensor_of(STAX_I64, stax_shape1(3), i);
+    if (!p) return;
+    CHECK_INT(stax_program_profile(p, in, &out, tick, ns, calls), STAX_E_INDEX);
+    CHECK_HAS(stax_error(ctx), "index 10 is out of range for an axis of size 10");
+    i[1] = 9;
+    CHECK_INT(stax_program_profile(p, in, &out, tick, ns, calls), STAX_OK);
+    stax_program_free(p);
+}
+
+static void regions_count_their_trips(void) {
+    stax_program *p = timed(
+        "sizes m\ngraph g(x: f32[m], n: i64[]) { y = loop n, x { body(i: i64[], a: f32[m]) { b = "
+        "mul a, 2.0; return b } }; z = neg y; return z }");
+    float x[4] = {1, 2, 3, 4}, z[4];
+    int64_t n = 5, calls[8] = {0};
+    double ns[8] = {0};
+    stax_tensor in[2], out = stax_tensor_of(STAX_F32, stax_shape1(4), z);
+    in[0] = stax_tensor_of(STAX_F32, stax_shape1(4), x);
+    in[1] = stax_tensor_of(STAX_I64, stax_shape0(), &n);
+    if (!p) return;
+    CHECK_INT(stax_run(p, in, &out), STAX_OK);
+    CHECK_FLOAT(z[3], -128.0);
+    CHECK_INT(stax_program_profile(p, in, &out, tick, ns, calls), STAX_OK);
+    CHECK_FLOAT(z[3], -128.0);
+    int trips = 0, once = 0, others = 0, kernels = 0;
+    stax_kernel_info info;
+    while (stax_program_kernel(p, kernels, in, &info)) {
+        CHECK_FLOAT(info.work.reads, 16.0);
+        kernels++;
+    }
+    for (int k = 0; k < 8; k++) {
+        trips += calls[k] == 5;
+        once += calls[k] == 1;
+        others += calls[k] != 5 && calls[k] != 1 && calls[k] != 0;
+    }
+    CHECK_INT(kernels, 2);
+    CHECK_INT(trips, 1);
+    CHECK_INT(once, 1);
+    CHECK_INT(others, 0);
+    stax_program_free(p);
+}
+
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
     ctx = stax_open(NULL);
@@ -256,6 +365,9 @@ int main(int argc, char **argv) {
     RUN(roofline);
     RUN(machines_are_known_or_guessed);
     RUN(regions_have_figures);
+    RUN(kernels_one_by_one_give_the_same_bits);
+    RUN(checks_stop_kernels_too);
+    RUN(regions_count_their_trips);
     stax_close(ctx);
     return HARNESS_END();
 }
