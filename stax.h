@@ -35632,7 +35632,7 @@ static void staxi_probe_levels(const staxi_prober *p, stax_machine *m) {
     for (int l = 0; l <= last; l++) {
         stax_machine_level *level = &m->levels[l];
         double stretch = level->bytes / 2.0;
-        if (level->is_shared) {
+        if (level->is_shared && l < last) {
             first = 4.0 * m->levels[l - 1].bytes;
             stretch = first < level->bytes ? first : stretch;
         }
@@ -35649,13 +35649,12 @@ static void staxi_probe_levels(const staxi_prober *p, stax_machine *m) {
 
 static double staxi_larger(double a, double b) { return a > b ? a : b; }
 
-/* Capabilities are the best that was ever seen. */
+/* Capabilities are the best that was ever seen; what a cache holds is what it holds today. */
 static void staxi_machine_best(stax_machine *m, const stax_machine *before) {
     m->flops = staxi_larger(m->flops, before->flops);
     for (int l = 0; l < m->n_levels; l++) {
         stax_machine_level *to = &m->levels[l];
         const stax_machine_level *from = &before->levels[l];
-        to->bytes = staxi_larger(to->bytes, from->bytes);
         to->read = staxi_larger(to->read, from->read);
         to->write = staxi_larger(to->write, from->write);
         to->copy = staxi_larger(to->copy, from->copy);

@@ -222,6 +222,29 @@ static void machines_are_known_or_guessed(void) {
     }
 }
 
+/* What is measured is kept, and measuring again keeps the better figures. */
+static void probing_is_kept(void) {
+    stax_machine measured, known, again;
+    if (!CHECK_INT(stax_machine_probe(ctx, 1, &measured), STAX_OK)) {
+        printf("%s\n", stax_error(ctx));
+        return;
+    }
+    CHECK(measured.is_measured && measured.flops > 1e6);
+    for (int k = 0; k < measured.n_levels; k++) {
+        CHECK(measured.levels[k].read > 1e6 && measured.levels[k].read < 1e14);
+        CHECK(measured.levels[k].write > 1e6 && measured.levels[k].copy > 1e6);
+    }
+    stax_machine_of(ctx, 1, &known);
+    CHECK(known.is_measured);
+    CHECK_BYTES(&known, &measured, sizeof known);
+    CHECK_INT(stax_machine_probe(ctx, 1, &again), STAX_OK);
+    CHECK(again.flops >= measured.flops && again.levels[0].read >= measured.levels[0].read);
+    CHECK_INT(stax_machine_probe(ctx, 1000, &again), STAX_E_ARGUMENT);
+    CHECK_INT(stax_machine_probe(NULL, 1, &again), STAX_E_ARGUMENT);
+    stax_machine_of(NULL, 1, &known); /* no context: guesses */
+    CHECK(!known.is_measured && known.flops > 0.0);
+}
+
 /* ---- regions ---- */
 
 static void regions_have_figures(void) {
@@ -364,6 +387,7 @@ int main(int argc, char **argv) {
     RUN(contractions_have_their_bound);
     RUN(roofline);
     RUN(machines_are_known_or_guessed);
+    RUN(probing_is_kept);
     RUN(regions_have_figures);
     RUN(kernels_one_by_one_give_the_same_bits);
     RUN(checks_stop_kernels_too);

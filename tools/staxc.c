@@ -2071,7 +2071,8 @@ static void text_versus(const tool *t, const contender *c, const versus *v) {
                    : "a round's interval of the differences holds 0, or the rounds differ by more "
                      "than the contenders");
     if (break_even(c) > 0.0)
-        printf("  compiling pays for itself after %.4g calls\n", break_even(c));
+        printf("  compiling (%s) pays for itself after %.0f call%s\n", c[0].plan.origin,
+               ceil(break_even(c)), break_even(c) > 1.0 ? "s" : "");
 }
 
 static void report(tool *t, const contender *c, int n) {
