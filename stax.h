@@ -1182,6 +1182,7 @@ typedef struct stax_figures {
     double eager_bytes;                    /* op by op: every op of your graph reads its operands  */
                                            /* and writes its results; views cost nothing. 0: not   */
                                            /* known (regions). eager_bytes / bytes is rho (P 13.3) */
+    double eager_allocates;                /* of those, what is written: fetched first, as above   */
     size_t workspace_bytes;
     int64_t compile_ns;                    /* time spent in or waiting for the C compiler          */
     const char *origin;                    /* "memory", "disk", "compiled", "interpreted"          */
@@ -33540,7 +33541,7 @@ struct stax_program {
     int64_t constant_bytes;    /* the workspace when no size symbol occurs in it, else -1     */
     size_t n_outputs;          /* of the user, without states                                 */
     struct staxi_steps *steps; /* a graph with regions: what the host does, see >>steps       */
-    staxi_ix eager; /* bytes op by op, in the pool of the basis graph; 0: not known           */
+    staxi_ix eager, eager_writes; /* bytes op by op, in the pool of the basis graph; 0: not known */
     bool by_kernel;
 };
 
@@ -33910,25 +33911,27 @@ static staxi_ix staxi_eager_reads(const stax_graph *g, const staxi_node *n, uint
     return bytes;
 }
 
-/* Bytes that the ops of a graph move one by one (section 1.1), as a formula in the pool of its
-   basis graph. 0: not known, or too large. */
-static staxi_ix staxi_eager_bytes(const stax_graph *g, staxi_ix_pool *pool) {
+/* Bytes that the ops of a graph move one by one (section 1.1), as formulas in the pool of its basis
+   graph. 0: not known, or too large. */
+static void staxi_eager_formulas(stax_program *p, const stax_graph *g) {
+    staxi_ix_pool *pool = &p->basis->root->sizes;
     const bool overflow = pool->overflow;
-    staxi_ix sum = staxi_ix_const(pool, 0);
-    for (size_t k = 1; k < g->n_nodes && sum; k++) {
+    staxi_ix reads = staxi_ix_const(pool, 0), writes = reads;
+    for (size_t k = 1; k < g->n_nodes && reads; k++) {
         const staxi_node *n = &g->nodes[k];
-        if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_REGION) sum = 0;
-        if (!sum || !stax_op_is_work(staxi_op_name((stax_op)n->op))) continue;
+        const int cls = staxi_class_of((stax_op)n->op);
+        if (cls == STAXI_CLASS_REGION) reads = 0;
+        if (!reads || !stax_op_is_work(staxi_op_name((stax_op)n->op))) continue;
         for (uint32_t i = 0; i < n->n_sources; i++)
-            sum = staxi_ix_add(pool, sum, staxi_eager_reads(g, n, i, pool));
-        if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_STATE)
-            sum = staxi_ix_add(pool, sum, staxi_eager_reads(g, n, 1, pool));
-        else
-            for (uint32_t r = 0; r < n->n_results; r++)
-                sum = staxi_ix_add(pool, sum, staxi_value_bytes(g, n->first_value + r, pool));
+            reads = staxi_ix_add(pool, reads, staxi_eager_reads(g, n, i, pool));
+        if (cls == STAXI_CLASS_STATE)
+            writes = staxi_ix_add(pool, writes, staxi_eager_reads(g, n, 1, pool));
+        for (uint32_t r = 0; r < n->n_results && cls != STAXI_CLASS_STATE; r++)
+            writes = staxi_ix_add(pool, writes, staxi_value_bytes(g, n->first_value + r, pool));
     }
-    pool->overflow = overflow; /* no harm: the figure is missing, that is all */
-    return sum;
+    p->eager = staxi_ix_add(pool, reads, writes);
+    p->eager_writes = p->eager ? writes : 0;
+    pool->overflow = overflow; /* no harm: the figures are missing, that is all */
 }
 
 /* A program that is not planned yet. NULL: the context has the reason. */
@@ -33960,7 +33963,7 @@ static stax_program *staxi_program_new(const stax_graph *g) {
     p->bound = bound;
     p->threads = ctx->options.n_threads > 1 ? ctx->options.n_threads : 1;
     p->n_outputs = staxi_plain_outputs(basis);
-    p->eager = staxi_eager_bytes(g, &basis->root->sizes);
+    staxi_eager_formulas(p, g);
     staxi_mutex_init(&p->mutex);
     staxi_text_init(&p->source, a);
     return p;
@@ -35981,8 +35984,11 @@ static staxi_ix staxi_bound_formula(const stax_program *p) {
     return sum;
 }
 
-static staxi_ix staxi_eager_formula(const stax_program *p) {
-    return p->eager ? staxi_ix_copy(staxi_pool_of(p), &p->basis->root->sizes, p->eager) : 0;
+/* A formula of the basis graph's pool as a number; 0: not known. */
+static double staxi_basis_value(const staxi_sizer *z, staxi_ix ix) {
+    const stax_program *p = z->p;
+    return ix ? staxi_sizer_value(z, staxi_ix_copy(staxi_pool_of(p), &p->basis->root->sizes, ix))
+              : 0.0;
 }
 
 static double staxi_bound_bytes(const staxi_sizer *z) {
@@ -36058,7 +36064,8 @@ static stax_status staxi_figures_add(const stax_program *p, const int64_t *sizes
         out->flops += w.flops;
     }
     out->bound_bytes = staxi_bound_bytes(&z);
-    out->eager_bytes = staxi_sizer_value(&z, staxi_eager_formula(p));
+    out->eager_bytes = staxi_basis_value(&z, p->eager);
+    out->eager_allocates = staxi_basis_value(&z, p->eager_writes);
     out->workspace_bytes = (size_t)staxi_workspace_guess(&z);
     return staxi_formulas_end(p, saved) ? s : STAX_E_MEMORY;
 }
@@ -36489,7 +36496,7 @@ typedef struct staxi_explain {
     staxi_sizer z;
     stax_machine one, team; /* figures for one thread, and for those of the program        */
     uint64_t n_kernels, n_fusions, first; /* so far; the first kernel of this piece        */
-    double bytes, allocates, bound, eager, workspace, seconds;
+    double bytes, allocates, bound, eager, eager_allocates, workspace, seconds;
     size_t cap;
     uint8_t *seen; /* by buffer                                                            */
 } staxi_explain;
@@ -36696,7 +36703,8 @@ static void staxi_explain_each(staxi_explain *x, const stax_program *whole, bool
         if (fusions) staxi_explain_fusions(x);
         if (!fusions) {
             if (!whole->steps) x->bound = staxi_bound_bytes(&x->z);
-            if (!whole->steps) x->eager = staxi_sizer_value(&x->z, staxi_eager_formula(p));
+            if (!whole->steps) x->eager = staxi_basis_value(&x->z, p->eager);
+            if (!whole->steps) x->eager_allocates = staxi_basis_value(&x->z, p->eager_writes);
             if (staxi_workspace_guess(&x->z) > x->workspace)
                 x->workspace = staxi_workspace_guess(&x->z);
         }
@@ -36734,13 +36742,15 @@ static void staxi_explain_totals(const staxi_explain *x, const stax_program *p, 
             staxi_put_f64(t, rho);
         else
             staxi_put(t, "null");
-        staxi_putf(t,
-                   ", \"bound_bytes\": %D, \"workspace_bytes\": %D, \"peak_lower_bound\": %D, "
-                   "\"bytes\": %D, \"allocates\": %D, \"eager_bytes\": %D, \"bound_ratio\": %F, "
-                   "\"predicted_ms\": %F, \"machine\": {\"cpu\": ",
-                   staxi_whole(x->bound), staxi_whole(x->workspace), staxi_whole(peak),
-                   staxi_whole(x->bytes), staxi_whole(x->allocates), staxi_whole(x->eager), over,
-                   x->seconds * 1e3);
+        staxi_putf(
+            t,
+            ", \"bound_bytes\": %D, \"workspace_bytes\": %D, \"peak_lower_bound\": %D, "
+            "\"bytes\": %D, \"allocates\": %D, \"eager_bytes\": %D, \"eager_allocates\": %D, "
+            "\"bound_ratio\": %F, "
+            "\"predicted_ms\": %F, \"machine\": {\"cpu\": ",
+            staxi_whole(x->bound), staxi_whole(x->workspace), staxi_whole(peak),
+            staxi_whole(x->bytes), staxi_whole(x->allocates), staxi_whole(x->eager),
+            staxi_whole(x->eager_allocates), over, x->seconds * 1e3);
         staxi_put_json_text(t, x->one.cpu);
         staxi_putf(t, ", \"measured\": %s, \"threads\": %D}",
                    x->team.is_measured ? "true" : "false", p->threads);
@@ -36756,7 +36766,11 @@ static void staxi_explain_totals(const staxi_explain *x, const stax_program *p, 
     if (rho > 0.0) {
         staxi_putf(t, "op by op %D bytes, rho ", staxi_whole(x->eager));
         staxi_put_rounded(t, rho);
-        staxi_putf(t, "; with write-allocate %D bytes\n", staxi_whole(x->bytes + x->allocates));
+        staxi_putf(t, "; with write-allocate %D / %D, rho ",
+                   staxi_whole(x->eager + x->eager_allocates),
+                   staxi_whole(x->bytes + x->allocates));
+        staxi_put_rounded(t, (x->eager + x->eager_allocates) / (x->bytes + x->allocates));
+        staxi_putc(t, '\n');
     }
     staxi_put(t, "predicted ");
     staxi_put_rounded(t, x->seconds * 1e3);

@@ -81,6 +81,12 @@ static void writes_allocate(void) {
     /* a state that is read where it is written has its lines already */
     f = figures("graph g(inout p: f32[1000]) { q = mul p, 0.5; assign p, q }");
     CHECK_FLOAT(f.allocates, 0.0);
+    /* example 1.1: 3 N of its 8 N are written op by op; if a written byte costs 1.5, rho is 9.5 / 2
+     */
+    f = figures(table[0].text);
+    CHECK_FLOAT(f.eager_allocates, 4.0 * (3.0 * table[0].n + table[0].rows));
+    CHECK(fabs((f.eager_bytes + 0.5 * f.eager_allocates) / (f.bytes + 0.5 * f.allocates) - 4.75) <
+          0.01);
 }
 
 static void eager_counts_ops_of_the_user(void) {

@@ -1931,8 +1931,10 @@ static void json_contender(const tool *t, const contender *c) {
         (double)c->plan.workspace_bytes);
     printf(", \"compile_ms\": %.9g, \"call_overhead_ns\": %.9g", (double)c->plan.compile_ns * 1e-6,
            c->overhead_ns);
-    printf(", \"allocates\": %.17g, \"eager_bytes\": %.17g, \"coverage\": %.6g, \"rounds\": [",
-           c->plan.allocates, c->plan.eager_bytes, first->coverage);
+    printf(
+        ", \"allocates\": %.17g, \"eager_bytes\": %.17g, \"eager_allocates\": %.17g, \"coverage\": "
+        "%.6g, \"rounds\": [",
+        c->plan.allocates, c->plan.eager_bytes, c->plan.eager_allocates, first->coverage);
     for (int r = 0; r < t->rounds; r++) json_sample(r ? ", " : "", &c->time[r], 1e-6, "_ms");
     printf("]");
     if (c->n_kernels) json_kernels(c);

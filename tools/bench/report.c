@@ -29,7 +29,8 @@ enum { ROUNDS = 2, MOST_READINGS = 15, CONTENDERS = 3, MOST_SIZES = 17 };
 /* R and C stand for rows and columns. `eager` is the same with a barrier behind every op. */
 typedef struct bench_case {
     const char *name, *text, *eager, *peer;
-    int rows, columns, table;
+    int rows, columns;
+    int table;  /* 1: 13.1, 2: 13.2, 3: none, for the roofline alone */
     double rho; /* expected: of the text, but for exp (there 2: it stores exp), and LayerNorm (-) */
 } bench_case;
 
@@ -80,7 +81,9 @@ static const bench_case cases[] = {
     {"sum of rows", "graph g(x: f32[R,C]) { y = sum x {axes=[-1]}; return y }",
      "graph g(x: f32[R,C]) { y = sum x {axes=[-1]}; return y }", "o_sum", 8192, 2048, 2, 1.0},
     {"amax of rows", "graph g(x: f32[R,C]) { y = max x {axes=[-1]}; return y }",
-     "graph g(x: f32[R,C]) { y = max x {axes=[-1]}; return y }", "o_amax", 8192, 2048, 2, 1.0}};
+     "graph g(x: f32[R,C]) { y = max x {axes=[-1]}; return y }", "o_amax", 8192, 2048, 2, 1.0},
+    {"product of matrices", "graph g(x: f32[C,C], w: f32[C,C]) { y = matmul x, w; return y }",
+     "graph g(x: f32[C,C], w: f32[C,C]) { y = matmul x, w; return y }", NULL, 1024, 1024, 3, 1.0}};
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
 typedef void (*peer_fn)(float **b, long rows, long columns);
@@ -139,12 +142,14 @@ static void progress(const bench *t, const char *what, int done, int all) {
             all);
 }
 
-/* The text of a case with numbers in place of R and C. */
+/* The text of a case with numbers in place of R and C where they are sizes: [R,C]. */
 static void put_sizes(char *out, size_t room, const char *text, const char *rows,
                       const char *columns) {
     size_t n = 0;
-    for (; *text && n + 24 < room; text++) {
-        const bool is_size = (*text == 'R' && text[1] == ',') || (*text == 'C' && text[1] == ']');
+    char before = 0;
+    for (; *text && n + 24 < room; before = *text++) {
+        const bool is_size = (before == '[' || before == ',') && (*text == 'R' || *text == 'C') &&
+                             (text[1] == ',' || text[1] == ']');
         if (is_size)
             n += (size_t)snprintf(out + n, room - n, "%s", *text == 'R' ? rows : columns);
         else
@@ -234,7 +239,8 @@ static bool measure_case(bench *t, int which, int round) {
         !strstr(c->text, "y = sum") && !strstr(c->text, "y = max") && !strstr(c->text, "return s");
     int n = 2;
     snprintf(rows, sizeof rows, "%ld", n_rows);
-    snprintf(columns, sizeof columns, "%d", c->columns);
+    const long n_columns = c->rows == c->columns ? n_rows : c->columns; /* squares stay squares */
+    snprintf(columns, sizeof columns, "%ld", n_columns);
     memset(r, 0, sizeof r);
     r[0].p = build(t, c->text, rows, columns);
     r[1].p = build(t, c->eager, rows, columns);
@@ -243,7 +249,7 @@ static bool measure_case(bench *t, int which, int round) {
         memcpy(&r[2].peer, &symbol, sizeof symbol);
         n += symbol != NULL;
     }
-    for (int k = 0; k < n; k++) set_tensors(&r[k], t->b, n_rows, c->columns, whole);
+    for (int k = 0; k < n; k++) set_tensors(&r[k], t->b, n_rows, n_columns, whole);
     bool ok = r[0].p && r[1].p && stax_program_figures(r[0].p, r[0].in, &to->plan) == STAX_OK;
     stax_kernel_info info;
     to->predicted_ns = 0.0;
@@ -579,7 +585,7 @@ static void put_speed_ups(const bench *t) {
                2.0, 2.0);
     put_line(&c, "c", line, line, 2, "S = rho");
     for (int k = 0; k < N_CASES; k++)
-        for (int i = 0; i < ROUNDS; i++) {
+        for (int i = 0; i < ROUNDS && cases[k].table < 3; i++) {
             char title[160];
             const double s = speed_up(&t->results[k], i);
             snprintf(title, sizeof title, "%s, round %c: rho %.2f, S %.2f", cases[k].name, 'A' + i,
