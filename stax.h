@@ -33871,17 +33871,20 @@ static bool staxi_symbols_are_bound(const stax_graph *g) {
 
 /* ---- op by op ---- */
 
-STAXDEF bool stax_op_is_work(const char *op) {
+static bool staxi_op_is_work(stax_op op) {
     static const stax_op views[] = {STAX_OP_RESHAPE, STAX_OP_PERMUTE, STAX_OP_TRANSPOSE,
                                     STAX_OP_EXPAND,  STAX_OP_SQUEEZE, STAX_OP_UNSQUEEZE,
                                     STAX_OP_SLICE,   STAX_OP_SELECT,  STAX_OP_DIAGONAL};
-    stax_op found = STAX_OP_NONE;
-    for (int k = 1; k < STAX_OP_COUNT && op; k++)
-        if (strcmp(staxi_op_name((stax_op)k), op) == 0) found = (stax_op)k;
+    const int cls = staxi_class_of(op);
     for (size_t k = 0; k < sizeof views / sizeof views[0]; k++)
-        if (found == views[k]) return false;
-    return found != STAX_OP_NONE && staxi_op_info(found)->cls != STAXI_CLASS_SOURCE &&
-           staxi_op_info(found)->cls != STAXI_CLASS_MARKER;
+        if (op == views[k]) return false;
+    return op != STAX_OP_NONE && cls != STAXI_CLASS_SOURCE && cls != STAXI_CLASS_MARKER;
+}
+
+STAXDEF bool stax_op_is_work(const char *op) {
+    for (int k = 1; k < STAX_OP_COUNT && op; k++)
+        if (strcmp(staxi_op_name((stax_op)k), op) == 0) return staxi_op_is_work((stax_op)k);
+    return false;
 }
 
 /* Bytes of a value of g; the formula is in another pool. */
@@ -33921,7 +33924,7 @@ static void staxi_eager_formulas(stax_program *p, const stax_graph *g) {
         const staxi_node *n = &g->nodes[k];
         const int cls = staxi_class_of((stax_op)n->op);
         if (cls == STAXI_CLASS_REGION) reads = 0;
-        if (!reads || !stax_op_is_work(staxi_op_name((stax_op)n->op))) continue;
+        if (!reads || !staxi_op_is_work((stax_op)n->op)) continue;
         for (uint32_t i = 0; i < n->n_sources; i++)
             reads = staxi_ix_add(pool, reads, staxi_eager_reads(g, n, i, pool));
         if (cls == STAXI_CLASS_STATE)
@@ -36501,14 +36504,28 @@ typedef struct staxi_explain {
     uint8_t *seen; /* by buffer                                                            */
 } staxi_explain;
 
-/* A formula over the size symbols, in quotes where it is JSON. */
+/* A formula over the size symbols; ? where it is not known. */
 static void staxi_put_formula(const staxi_explain *x, staxi_ix ix) {
-    if (x->json) staxi_putc(x->t, '"');
     if (ix)
         staxi_put_program_ix(x->t, x->p, ix);
     else
         staxi_putc(x->t, '?');
-    if (x->json) staxi_putc(x->t, '"');
+}
+
+static void staxi_explain_formulas(const staxi_explain *x, const staxi_kernel_formulas *f) {
+    const staxi_ix bytes = staxi_ix_add(staxi_pool_of(x->p), f->reads, f->writes);
+    staxi_text *t = x->t;
+    staxi_put(t, x->json ? ", \"bytes_formula\": \"" : "  bytes = ");
+    staxi_put_formula(x, bytes);
+    staxi_put(t, x->json ? "\", \"allocates_formula\": \"" : "; allocates ");
+    staxi_put_formula(x, f->allocates);
+    staxi_put(t, x->json ? "\", \"flops_formula\": \"" : "; FLOPs = ");
+    staxi_put_formula(x, f->flops);
+    staxi_put(t, x->json ? "\", \"intensity_formula\": \"(" : "; intensity = (");
+    staxi_put_formula(x, f->flops);
+    staxi_put(t, ") / (");
+    staxi_put_formula(x, bytes);
+    staxi_put(t, x->json ? ")\"" : ")\n");
 }
 
 static stax_prediction staxi_explain_predict(const staxi_explain *x, uint32_t tree,
@@ -36642,7 +36659,6 @@ static void staxi_explain_kernel(staxi_explain *x, uint32_t k) {
         t->failed = true;
         return;
     }
-    const staxi_ix bytes = staxi_ix_add(staxi_pool_of(p), f.reads, f.writes);
     staxi_putf(t, json ? "%s{\"name\": \"kernel %U\", \"ops\": \"" : "%skernel %U: ",
                json && x->n_kernels ? ", " : "", x->n_kernels);
     staxi_put_kernel_ops(p, t, K);
@@ -36650,18 +36666,12 @@ static void staxi_explain_kernel(staxi_explain *x, uint32_t k) {
     staxi_put_names(p, t, x->seen, 1, json);
     staxi_put(t, json ? ", \"writes\": " : "; writes ");
     staxi_put_names(p, t, x->seen, 2, json);
-    staxi_putf(t,
-               json ? ", \"bytes\": %D, \"flops\": %D, \"why\": \"%s\", \"bytes_formula\": "
-                    : "\n  %D bytes, %D FLOPs, %s\n",
-               staxi_whole(w.reads + w.writes), staxi_whole(w.flops),
-               p->trees.kernels[k].lanes ? "vectors" : "one element at a time");
-    if (!json) staxi_put(t, "  bytes = ");
-    staxi_put_formula(x, bytes);
-    staxi_put(t, json ? ", \"allocates_formula\": " : "; allocates ");
-    staxi_put_formula(x, f.allocates);
-    staxi_put(t, json ? ", \"flops_formula\": " : "; FLOPs = ");
-    staxi_put_formula(x, f.flops);
-    if (!json) staxi_putc(t, '\n');
+    staxi_putf(
+        t,
+        json ? ", \"bytes\": %D, \"flops\": %D, \"why\": \"%s\"" : "\n  %D bytes, %D FLOPs, %s\n",
+        staxi_whole(w.reads + w.writes), staxi_whole(w.flops),
+        p->trees.kernels[k].lanes ? "vectors" : "one element at a time");
+    staxi_explain_formulas(x, &f);
     staxi_explain_prediction(x, k, &w);
     staxi_explain_contractions(x, K);
     if (json) staxi_putc(t, '}');

@@ -123,6 +123,7 @@ static void formulas_give_the_figures(void) {
         CHECK_HAS(json, "\"bytes_formula\": \"n*16388\"");
         CHECK_HAS(json, "\"allocates_formula\": \"n*4\"");
         CHECK_HAS(json, "\"flops_formula\": \"n*8192\"");
+        CHECK_HAS(json, "\"intensity_formula\": \"(n*8192) / (n*16388)\"");
         CHECK_HAS(json, bytes);
         CHECK_HAS(json, flops);
         stax_free(ctx, json);

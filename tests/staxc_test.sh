@@ -198,7 +198,7 @@ cat >model.stax <<'END'
 sizes n: 1..65536
 graph model(x: f32[n,2048], w: f32[n,2048]) { a = add x, w; b = relu a; c = mul b, 2.0; y = sum c {axes=[-1]}; return y }
 END
-expect 0 "^  bytes = n\*16388; allocates n\*4; FLOPs = n\*8192$" explain model.stax
+expect 0 "^  bytes = n\*16388; allocates n\*4; FLOPs = n\*8192; intensity = \(n\*8192\) / \(n\*16388\)$" explain model.stax
 expect 0 "^op by op 536903680 bytes, rho 4\.0; with write-allocate 738263040 / 134283264, rho 5\.5$" explain model.stax --size n=8192
 expect 0 "^at n = 8192$" explain model.stax --size n=8192
 expect 0 "predicted .* bound by .* \(1 thread\)" explain model.stax
