@@ -1882,6 +1882,10 @@ static double share_of_roof(const kernel_time *k) {
     return k->ns.median > 0.0 ? k->predicted.seconds * 1e9 / k->ns.median : 0.0;
 }
 
+static double intensity(const stax_work *w) {
+    return w->reads + w->writes > 0.0 ? w->flops / (w->reads + w->writes) : 0.0;
+}
+
 static const char *nearness(const kernel_time *k) {
     return share_of_roof(k) < 0.7 ? "neither" : k->predicted.is_peak ? "peak" : "bandwidth";
 }
@@ -1900,11 +1904,12 @@ static void json_kernels(const contender *c) {
             (long long)x->calls, x->info.threads, w->reads + w->writes, w->allocates, w->flops,
             x->ns.median * 1e-6, x->ns.low * 1e-6, x->ns.high * 1e-6, x->ns.least * 1e-6);
         printf(
-            ", \"predicted_ms\": %.9g, \"bound\": \"%s\", \"level\": %d, \"share\": %.4g, "
+            ", \"predicted_ms\": %.9g, \"bound\": \"%s\", \"level\": %d, \"intensity\": %.9g, "
+            "\"share\": %.4g, "
             "\"near\": "
             "\"%s\"}",
             x->predicted.seconds * 1e3, x->predicted.is_peak ? "peak" : "bandwidth",
-            x->predicted.level + 1, share_of_roof(x), nearness(x));
+            x->predicted.level + 1, intensity(w), share_of_roof(x), nearness(x));
     }
     printf("]");
 }
@@ -1955,12 +1960,14 @@ static void text_kernels(const contender *c) {
         }
         if (x->calls != 1) printf(", %lld times", (long long)x->calls);
         printf(
-            ": %.4g ms, predicted %.4g; %.3g GB/s, %.3g with write-allocate, of %.3g; %.3g GFLOP/s "
+            ": %.4g ms, predicted %.4g; %.3g FLOP/byte; %.3g GB/s, %.3g with write-allocate, of "
+            "%.3g; %.3g GFLOP/s "
             "of "
             "%.3g: ",
-            x->ns.median * 1e-6, x->predicted.seconds * 1e3, (w->reads + w->writes) / ns,
-            (w->reads + w->writes + w->allocates) / ns, x->predicted.bytes_per_second * 1e-9,
-            w->flops / ns, x->predicted.flops_per_second * 1e-9);
+            x->ns.median * 1e-6, x->predicted.seconds * 1e3, intensity(w),
+            (w->reads + w->writes) / ns, (w->reads + w->writes + w->allocates) / ns,
+            x->predicted.bytes_per_second * 1e-9, w->flops / ns,
+            x->predicted.flops_per_second * 1e-9);
         if (strcmp(nearness(x), "neither") == 0)
             printf("%.0f %% of its roof (%s)\n", 100.0 * share_of_roof(x),
                    x->predicted.is_peak ? "peak" : "bandwidth");
