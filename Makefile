@@ -3,6 +3,7 @@
 #   make demo      builds the tool and the examples, reads digits and filters a photograph
 #   make test      builds and runs all tests; the last line says "N passed, N failed"
 #   make staxc     the command-line tool
+#   make bench     measures this machine and what section 13 is about, two minutes: tools/bench/report.html
 #   make cross     exported programs on other architectures under emulators (Debian: installs what it needs
 #                  if it may); make test CROSS=1 does both, SANITIZE=1 the sanitizers too
 #   make fuzz      fuzzers (tests/fuzz), make long: long tests (tests/long); see README.md
@@ -116,6 +117,22 @@ $(B)/fuzz/%: tests/fuzz/%.c tools/staxc.c $(B)/stax.o $(TEST_HEADERS)
 $(B)/long/%: tests/long/%.c $(B)/stax.o $(TEST_HEADERS)
 	$(BUILD_TEST)
 
+# THREADS=N: threads of a call, else one a core. PEERS: op-by-op C loops to measure beside, where they are.
+PEERS = ../shared/peers
+$(B)/bench/%: tools/bench/%.c $(B)/stax.o $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -I. $(DONE) $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
+
+bench: $(B)/bench/report
+	@mkdir -p $(B)/cache
+	@peers=; \
+	if [ ! -f $(PEERS)/seed.c ]; then echo "bench: there are no C loops to measure beside: no $(PEERS)/seed.c"; \
+	elif $(CC) -O3 -march=native -fopenmp -fno-math-errno -DSHARED -shared -fPIC $(PEERS)/seed.c \
+	    -o $(B)/bench/libseed.so -lm; then peers=--peers=$(B)/bench/libseed.so; \
+	else echo "bench: the C loops of $(PEERS)/seed.c do not compile here"; fi; \
+	OMP_PROC_BIND=true STAX_CACHE_DIR=$(B)/cache $(if $(THREADS),OMP_NUM_THREADS=$(THREADS)) \
+	    $(B)/bench/report --out=tools/bench/report.html $$peers $(THREADS:%=--threads=%)
+
 format:
 	@if clang-format --version; then \
 	    clang-format -i stax.h stax_cuda.h tests/*.[ch] tools/*.c examples/*.c; \
@@ -124,4 +141,4 @@ format:
 clean:
 	rm -rf $(B) staxc staxc.exe
 
-.PHONY: all demo examples test test-programs cross fuzz long format clean
+.PHONY: all demo examples test test-programs cross fuzz long bench format clean

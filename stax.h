@@ -50,11 +50,12 @@
        STAX_NO_LOCATIONS   messages carry no caller's file and line
 
    CONTENTS      search for the tag:
-       public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>query
+       public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>measure
+                  >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>interpreter
-                  >>rewrite >>queries >>stages >>language >>schedule >>plan >>loops >>prelude
-                  >>emit >>toolchain >>program >>steps >>export
+                  >>statistics >>rewrite >>queries >>stages >>language >>schedule >>plan >>loops
+                  >>prelude >>emit >>toolchain >>program >>steps >>machine >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1136,6 +1137,7 @@ STAXDEF void stax_close(stax_context *ctx); /* after its graphs and programs are
 STAXDEF const char *stax_error(const stax_context *ctx);
 STAXDEF const char *stax_status_text(stax_status status);
 STAXDEF stax_status stax_error_status(const stax_context *ctx);
+STAXDEF int stax_context_threads(const stax_context *ctx); /* of its programs: 1 or more           */
 
 /* How a graph is computed: calls of primitives, see >>language. One thread at a time. */
 typedef struct stax_schedule stax_schedule;
@@ -1146,6 +1148,7 @@ typedef struct stax_compile_options {
     int opt_level;                         /* of the C compiler, 1..3; 0: chosen                   */
     bool keep_source;                      /* keep the .c file in the cache folder                 */
     const stax_schedule *schedule; /* NULL: automatic. Only read while compiling           */
+    bool by_kernel;                        /* stax_program_profile can time its kernels            */
 } stax_compile_options;
 
 /* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. When the
@@ -1198,6 +1201,8 @@ typedef enum stax_report {
     STAX_REPORT_PLAN_SVG
 } stax_report;
 STAXDEF char *stax_program_report(const stax_program *p, stax_report what);
+/* The same with a number for each size symbol, in order; negative: 1024 within its range. */
+STAXDEF char *stax_program_report_at(const stax_program *p, stax_report what, const int64_t *symbols);
 
 /* Schedules as text, as STAX_REPORT_SCHEDULE prints them. A call that is not legal for the graph is
    STAX_E_SCHEDULE when the graph is compiled, strict or not; the message names the call and the
@@ -1224,6 +1229,12 @@ STAXDEF char *stax_primitives_text(stax_context *ctx);
 typedef struct stax_figures {
     int kernels;
     double bytes, bound_bytes, flops;      /* read + written by the kernels; inputs + outputs      */
+    double allocates;                      /* of the bytes written, those that a cache fetches     */
+                                           /* first (write-allocate): not counted in `bytes`       */
+    double eager_bytes;                    /* op by op: every op of your graph reads its operands  */
+                                           /* and writes its results; views cost nothing. 0: not   */
+                                           /* known (regions). eager_bytes / bytes is rho (P 13.3) */
+    double eager_allocates;                /* of those, what is written: fetched first, as above   */
     size_t workspace_bytes;
     int64_t compile_ns;                    /* time spent in or waiting for the C compiler          */
     const char *origin;                    /* "memory", "disk", "compiled", "interpreted"          */
@@ -1231,6 +1242,8 @@ typedef struct stax_figures {
     stax_isa isa;
 } stax_figures;
 STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs, stax_figures *out);
+/* Does an op move data when each op runs on its own? Not inputs, constants, views and markers. */
+STAXDEF bool stax_op_is_work(const char *op);
 
 typedef struct stax_export_options {
     bool weights_in_file;                  /* PREFIX.bin, in this machine's byte order, instead of
@@ -1367,6 +1380,113 @@ STAXDEF stax_status stax_cache_info(stax_context *ctx, stax_cache_figures *out);
 /* Removes every object, kept source and note of the cache, and no other file. Loaded programs stay
    valid. */
 STAXDEF stax_status stax_cache_clear(stax_context *ctx);
+
+/* ======================================================================================= >>measure
+   MEASUREMENT  (section 13) statistics of readings, figures of the machine, and what the models
+   predict from them. Bytes and operations of a program: stax_program_figures, and
+   stax_program_kernel for one kernel. Nothing here measures unless its name says so. */
+
+/* n readings of one quantity. The interval runs from the j-th least to the j-th largest reading and
+   holds the true median with probability `coverage`, whatever the distribution (P 13.2; 15
+   readings: ranks 4 and 12, 96.5 %), if all were read under the same conditions: keep rounds
+   apart. */
+typedef struct stax_sample {
+    int n;
+    double median, low, high;
+    double least;                          /* of times: what the machine can do (P 13.1)           */
+    double coverage;
+} stax_sample;
+
+/* The probability that the true median lies between the j-th and the k-th least of n readings:
+   sum of C(n, i) / 2^n over i = j .. k - 1 (P 13.2). 1 <= j < k <= n <= 1000, else 0. */
+STAXDEF double stax_interval_coverage(int n, int j, int k);
+/* The largest j whose interval j .. n + 1 - j covers that much; 1 when none does. */
+STAXDEF int stax_interval_rank(int n, double coverage);
+/* For at least 95 %. The readings are put in order. n >= 1, else all zero. */
+STAXDEF stax_sample stax_sample_of(double *readings, int n);
+/* Which of two was faster: 1 or 2, 0: these readings do not tell. `differences` has a sample for each
+   round, of time 2 minus time 1 in pairs read one after the other. Decided when each round's
+   interval lies on the same side of zero, and the rounds differ by less than the effect itself. */
+STAXDEF int stax_faster(const stax_sample *differences, int n_rounds);
+
+/* The standard deviation of the rounding error of a float sum, in units of u, by T 13.1 with
+   rounding errors uniform in [-u, u]: n independent terms of this mean and deviation. For the modes
+   of stax_sum_error_bound; the 16 and 1024 partial sums are merged as a tree, as in C 13.1. */
+STAXDEF double stax_sum_error_deviation(int64_t n, stax_sum_mode mode, double mean, double deviation);
+
+/* Elements moved between memory and a fast memory of s elements by an m x n x k product: at least
+   (T 9.1: m n k / (2 sqrt(3 s)) - s, and every operand and result once), */
+STAXDEF double stax_io_lower_bound(double m, double n, double k, double s);
+/* and in tiles of tm x tn results, each reading its tm rows and tn columns (exercise 25). */
+STAXDEF double stax_io_tiled(double m, double n, double k, double tm, double tn);
+/* The largest power of two t with t*t + 2*t*depth <= s: t x t results and `depth` of their operands
+   fit in s elements. 1 when nothing does. */
+STAXDEF int64_t stax_io_tile(double s, int64_t depth);
+
+/* ---- the machine ---- */
+
+/* Bytes a second, all threads together. Of `copy` both directions count. */
+typedef struct stax_machine_level {
+    char name[8];                          /* "L1", "L2", "L3", "memory"                           */
+    double bytes;                          /* capacity; of one core unless is_shared; memory: 0    */
+    bool is_shared;
+    double read, write, copy;
+} stax_machine_level;
+
+enum { STAX_MACHINE_LEVELS = 4 };
+typedef struct stax_machine {
+    char cpu[64];
+    stax_isa isa;
+    int threads;                           /* that these figures are for                           */
+    bool is_measured;                      /* else they are typical of such a machine, no more     */
+    int n_levels;                          /* from the first cache on; the last is memory          */
+    stax_machine_level levels[STAX_MACHINE_LEVELS];
+    double flops;                          /* f32 operations a second, a fused one counts as two   */
+} stax_machine;
+
+/* What is known about this machine: what stax_machine_probe left in the cache folder, or guesses
+   beside what the processor says about itself. */
+STAXDEF void stax_machine_of(stax_context *ctx, int threads, stax_machine *out);
+/* Measures it for up to 64 threads of our own: a second or two, and up to 512 MiB of memory. What it
+   finds is kept in the cache folder; measuring again keeps the better figures (stax_cache_clear
+   forgets them). STAX_E_COMPILER, STAX_E_CACHE, STAX_E_MEMORY; STAX_E_NOT_BUILT with STAX_NO_JIT. */
+STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_machine *out);
+
+/* Work of a kernel or a call, in bytes and operations. */
+typedef struct stax_work {
+    double reads, writes;
+    double allocates;                      /* bytes fetched because they are written (see figures) */
+    double flops;
+    double working_set;                    /* bytes that calls in a row go through                 */
+} stax_work;
+
+/* The roofline: the longer of bytes / bandwidth and operations / peak. The bandwidth is that of
+   reading from the first level that holds the working set; bytes count with write-allocate. */
+typedef struct stax_prediction {
+    double seconds;
+    double bytes_per_second, flops_per_second; /* the two roofs                                    */
+    int level;                             /* of the machine                                       */
+    bool is_peak;                          /* bound by operations, not by bytes                    */
+} stax_prediction;
+STAXDEF stax_prediction stax_predict(const stax_machine *m, const stax_work *work);
+
+/* Kernel k of a compiled program, in running order (of a graph with regions: of all its pieces), for
+   these inputs (NULL: as in stax_program_figures). False: there is no kernel k. */
+typedef struct stax_kernel_info {
+    char ops[96];                          /* "max, exp, sum, div", cut if longer                  */
+    stax_work work;
+    int threads;                           /* small kernels stay on one                            */
+} stax_kernel_info;
+STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor *inputs, stax_kernel_info *out);
+
+/* Runs a program once, kernel by kernel, reading a clock in between: adds the time of kernel k to ns[k]
+   and how often it ran to calls[k] (of a graph with regions that depends on the data). The program
+   must have been compiled with by_kernel: its kernels are those of any other program, in the same
+   order on the same memory, but its entry runs just one of them when asked; what entering costs, some
+   tens of nanoseconds, is in each time. The clock counts nanoseconds; NULL: the library's own, which
+   counts microseconds. STAX_E_ARGUMENT without by_kernel, else as stax_run. */
+STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs,
+                                         double (*clock_ns)(void), double *ns, int64_t *calls);
 
 /* ======================================================================================= >>query
    QUERIES  what a graph is made of, for programs that did not build it: what goes in, what comes
@@ -2790,13 +2910,17 @@ enum {
 };
 
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
-static void staxi_cpuid(uint32_t leaf, uint32_t r[4]) { /* eax ebx ecx edx, sub-leaf 0 */
+static void staxi_cpuid_at(uint32_t leaf, uint32_t sub, uint32_t r[4]) { /* eax ebx ecx edx */
 #if defined(_MSC_VER) && !defined(__clang__)
-    __cpuidex((int *)r, (int)leaf, 0);
+    __cpuidex((int *)r, (int)leaf, (int)sub);
 #else
-    __asm__ volatile("cpuid" : "=a"(r[0]), "=b"(r[1]), "=c"(r[2]), "=d"(r[3]) : "0"(leaf), "2"(0));
+    __asm__ volatile("cpuid"
+                     : "=a"(r[0]), "=b"(r[1]), "=c"(r[2]), "=d"(r[3])
+                     : "0"(leaf), "2"(sub));
 #endif
 }
+
+static void staxi_cpuid(uint32_t leaf, uint32_t r[4]) { staxi_cpuid_at(leaf, 0, r); }
 
 /* Which registers the operating system saves: 2 SSE, 4 AVX, 0xe0 AVX-512. Needs OSXSAVE. */
 static uint32_t staxi_xcr0(void) {
@@ -22488,6 +22612,137 @@ STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode) {
     return (double)(n / width + (n % width != 0) - 1) + (double)(width - 1);
 }
 
+/* =======================================================================================
+   >>statistics STATISTICS  readings, rounding errors and traffic as numbers (the first part of
+   >>measure). In:  numbers.   Out: numbers. Nothing is allocated, nothing is measured. */
+
+STAXDEF double stax_interval_coverage(int n, int j, int k) {
+    double ways = 1.0, sum = 0.0; /* C(n, i): a double holds it up to n = 1000 */
+    if (j < 1 || k <= j || n < k || n > 1000) return 0.0;
+    for (int i = 0; i < k; i++) {
+        if (i >= j) sum += ways;
+        ways = ways * (double)(n - i) / (double)(i + 1); /* exact while it fits 53 bits */
+    }
+    for (int i = 0; i < n; i++) sum *= 0.5;
+    return sum;
+}
+
+STAXDEF int stax_interval_rank(int n, double coverage) {
+    int j = 1;
+    while (j + 1 < n - j && stax_interval_coverage(n, j + 1, n - j) >= coverage) j++;
+    return j;
+}
+
+static int staxi_reading_order(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+STAXDEF stax_sample stax_sample_of(double *readings, int n) {
+    stax_sample s;
+    memset(&s, 0, sizeof s);
+    if (n < 1) return s;
+    qsort(readings, (size_t)n, sizeof *readings, staxi_reading_order);
+    const int j = stax_interval_rank(n, 0.95);
+    s.n = n;
+    s.median = (readings[(n - 1) / 2] + readings[n / 2]) / 2.0;
+    s.low = readings[j - 1];
+    s.high = readings[n - j];
+    s.least = readings[0];
+    s.coverage = stax_interval_coverage(n, j, n + 1 - j);
+    return s;
+}
+
+STAXDEF int stax_faster(const stax_sample *differences, int n_rounds) {
+    bool first = n_rounds > 0, second = first;
+    double lo = 0.0, hi = 0.0;
+    for (int r = 0; r < n_rounds; r++) {
+        const stax_sample *d = &differences[r];
+        const bool sure = d->coverage >= 0.95;
+        first = first && sure && d->low > 0.0;
+        second = second && sure && d->high < 0.0;
+        if (r == 0 || d->median < lo) lo = d->median;
+        if (r == 0 || d->median > hi) hi = d->median;
+    }
+    if (first && lo > hi - lo) return 1;
+    return second && -hi > hi - lo ? 2 : 0;
+}
+
+/* ---- rounding errors: each addition contributes the second moment of its result (T 13.1) ---- */
+
+typedef struct staxi_terms {
+    double mean, variance;
+} staxi_terms;
+
+/* Of a sum of m terms. */
+static double staxi_second_moment(const staxi_terms *t, double m) {
+    return m * m * t->mean * t->mean + m * t->variance;
+}
+
+/* One after the other: results of 2 g, 3 g, ... n g terms. */
+static double staxi_chain_moments(const staxi_terms *t, double n, double g) {
+    if (n < 2.0) return 0.0;
+    const double squares = n * (n + 1.0) * (2.0 * n + 1.0) / 6.0 - 1.0,
+                 sum = n * (n + 1.0) / 2.0 - 1.0;
+    return squares * g * g * t->mean * t->mean + sum * g * t->variance;
+}
+
+/* In pairs: n / 2 results of 2 g terms, n / 4 of 4 g, ... */
+static double staxi_tree_moments(const staxi_terms *t, double n, double g) {
+    double sum = 0.0;
+    for (; n >= 2.0; n /= 2.0, g *= 2.0) sum += n / 2.0 * staxi_second_moment(t, 2.0 * g);
+    return sum;
+}
+
+static double staxi_lanes_moments(const staxi_terms *t, double n, double lanes, double g) {
+    if (n <= lanes) return staxi_tree_moments(t, n, g);
+    return lanes * staxi_chain_moments(t, n / lanes, g) +
+           staxi_tree_moments(t, lanes, g * n / lanes);
+}
+
+STAXDEF double stax_sum_error_deviation(int64_t n, stax_sum_mode mode, double mean,
+                                        double deviation) {
+    staxi_terms t;
+    double sum = 0.0;
+    t.mean = mean;
+    t.variance = deviation * deviation;
+    if (n <= 1) return 0.0;
+    if (mode == STAX_SUM_SEQUENTIAL) sum = staxi_chain_moments(&t, (double)n, 1.0);
+    if (mode == STAX_SUM_TREE) sum = staxi_tree_moments(&t, (double)n, 1.0);
+    if (mode == STAX_SUM_16) sum = staxi_lanes_moments(&t, (double)n, 16.0, 1.0);
+    if (mode == STAX_SUM_1024) sum = staxi_lanes_moments(&t, (double)n, 1024.0, 1.0);
+    if (mode ==
+        STAX_SUM_STAX) { /* blocks in 64 lanes; their sums are the terms of the next level */
+        double left = (double)n, g = 1.0;
+        for (; left > 1.0; left /= (double)STAXI_BLOCK, g *= (double)STAXI_BLOCK) {
+            const double block = left < (double)STAXI_BLOCK ? left : (double)STAXI_BLOCK;
+            sum += left / block * staxi_lanes_moments(&t, block, 64.0, g);
+        }
+    }
+    return staxi_sqrt64(sum / 3.0);
+}
+
+/* ---- traffic of a product ---- */
+
+STAXDEF double stax_io_lower_bound(double m, double n, double k, double s) {
+    const double once = m * k + k * n + m * n,
+                 moved = s > 0.0 ? m * n * k / (2.0 * staxi_sqrt64(3.0 * s)) - s : once;
+    return moved > once ? moved : once;
+}
+
+STAXDEF double stax_io_tiled(double m, double n, double k, double tm, double tn) {
+    if (tm > m) tm = m;
+    if (tn > n) tn = n;
+    if (!(tm > 0.0 && tn > 0.0)) return 0.0;
+    return m * n * k * (1.0 / tm + 1.0 / tn) + m * n;
+}
+
+STAXDEF int64_t stax_io_tile(double s, int64_t depth) {
+    double t = 1.0;
+    while (2.0 * t * (2.0 * t) + 4.0 * t * (double)depth <= s && t < 1e9) t *= 2.0;
+    return (int64_t)t;
+}
+
 /* ======================================================================================= >>rewrite
    REWRITING  a graph made simpler: rules as rows, a driver that applies them to a fixed point,
    value numbering, dead code.
@@ -31813,6 +32068,7 @@ typedef struct staxi_emit {
     uint8_t sorts;                                        /* wanted: 1 narrow pairs, 2 wide ones */
     bool failed, no_memory;
     int program; /* number of the program within the unit                       */
+    bool by_kernel; /* the entry can run one kernel alone: see staxi_enter_code       */
 } staxi_emit;
 
 static void staxi_line(staxi_emit *e) {
@@ -34708,6 +34964,9 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
         const staxi_kernel_tree *kt = &e->trees->kernels[k];
         bool check = s->mode[s->kernels[kt->kernel].first_stage] == STAXI_MODE_CHECK;
+        if (e->by_kernel)
+            staxi_putf(t, "    if (sizes[%U] == 0 || sizes[%U] == %U) {\n", (uint64_t)e->p->n_sizes,
+                       (uint64_t)e->p->n_sizes, (uint64_t)k + 1);
         staxi_line(e);
         if (!kt->extent) {
             staxi_putf(t, "sx_kernel_%d_%U(&args, 0, 0);\n", e->program, (uint64_t)k);
@@ -34733,6 +34992,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
             staxi_put(t, ");\n");
         }
         if (check) staxi_put(t, "    if (args.record->check) goto done;\n");
+        if (e->by_kernel) staxi_put(t, "    }\n");
     }
     staxi_put(t,
               "    goto done;\ndone:\n    check = args.record->check;\n    sx_leave(mode);\n    "
@@ -34793,13 +35053,15 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
 }
 
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
-   int8_t and its kin: our own typedefs, or an include. */
+   int8_t and its kin: our own typedefs, or an include. by_kernel: entries run the kernel whose
+   number, counted from 1, stands behind their sizes; all of them if that is 0. */
 static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *const *names, int n,
-                                   const char *types, staxi_text *out) {
+                                   const char *types, bool by_kernel, staxi_text *out) {
     staxi_emit e;
     staxi_text body, before;
     bool vectors = false;
     memset(&e, 0, sizeof e);
+    e.by_kernel = by_kernel;
     staxi_text_init(&body, out->a);
     staxi_text_init(&before, out->a);
     for (int k = 0; k < n && !e.failed; k++) {
@@ -36346,7 +36608,7 @@ static bool staxi_is_cache_name(const char *name) {
     if (n < 65 || !staxi_is_hex(name, 64)) return false;
     end = name + 64;
     return strcmp(end, STAXI_OBJECT_SUFFIX) == 0 || strcmp(end, ".probe") == 0 ||
-           strcmp(end, ".test") == 0 || strcmp(end, ".lock") == 0;
+           strcmp(end, ".test") == 0 || strcmp(end, ".lock") == 0 || strcmp(end, ".machine") == 0;
 }
 
 static void staxi_cache_visit(const char *name, void *arg) {
@@ -36899,6 +37161,10 @@ STAXDEF stax_status stax_error_status(const stax_context *ctx) {
     return s;
 }
 
+STAXDEF int stax_context_threads(const stax_context *ctx) {
+    return ctx->options.n_threads > 1 ? ctx->options.n_threads : 1;
+}
+
 STAXDEF stax_options stax_options_default(void) {
     stax_options o;
     memset(&o, 0, sizeof o);
@@ -37052,7 +37318,16 @@ struct stax_program {
     int64_t constant_bytes;    /* the workspace when no size symbol occurs in it, else -1     */
     size_t n_outputs;          /* of the user, without states                                 */
     struct staxi_steps *steps; /* a graph with regions: what the host does, see >>steps       */
+    staxi_ix eager, eager_writes; /* bytes op by op, in the pool of the basis graph; 0: not known */
+    bool by_kernel;
 };
+
+/* Where the times of a call go, kernel by kernel. */
+typedef struct staxi_profile {
+    double (*clock_ns)(void);
+    double *ns;
+    int64_t *calls;
+} staxi_profile;
 
 typedef struct staxi_steps staxi_steps;
 static bool staxi_has_regions(const stax_graph *g);
@@ -37064,7 +37339,7 @@ static stax_status staxi_leaves_build(stax_program **programs, int n, const stax
                                       staxi_text *why);
 static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
                                    const stax_tensor *outputs, const int64_t *sizes,
-                                   staxi_text *why);
+                                   const staxi_profile *profile, staxi_text *why);
 
 static bool staxi_eval_symbol(void *user, staxi_ix_kind kind, uint32_t id, int64_t *value) {
     const int64_t *sizes = (const int64_t *)user;
@@ -37341,13 +37616,14 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     b.opt_level = o->opt_level;
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
-    stax_status s = staxi_emit_unit(trees, names, n, staxi_jit_types, &p[0]->source);
+    stax_status s = staxi_emit_unit(trees, names, n, staxi_jit_types, o->by_kernel, &p[0]->source);
     if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
     else
         staxi_putf(why, "cannot print this program: %s", stax_status_text(s));
     for (int k = 0; k < n && s == STAX_OK; k++) {
+        p[k]->by_kernel = o->by_kernel;
         void *symbol = staxi_object_symbol(p[0]->object, names[k]);
         if (!symbol) {
             staxi_putf(why, "the compiled object has no function %s", names[k]);
@@ -37438,6 +37714,74 @@ static bool staxi_symbols_are_bound(const stax_graph *g) {
     return true;
 }
 
+/* ---- op by op ---- */
+
+static bool staxi_op_is_work(stax_op op) {
+    static const stax_op views[] = {STAX_OP_RESHAPE, STAX_OP_PERMUTE, STAX_OP_TRANSPOSE,
+                                    STAX_OP_EXPAND,  STAX_OP_SQUEEZE, STAX_OP_UNSQUEEZE,
+                                    STAX_OP_SLICE,   STAX_OP_SELECT,  STAX_OP_DIAGONAL};
+    const int cls = staxi_class_of(op);
+    for (size_t k = 0; k < sizeof views / sizeof views[0]; k++)
+        if (op == views[k]) return false;
+    return op != STAX_OP_NONE && cls != STAXI_CLASS_SOURCE && cls != STAXI_CLASS_MARKER;
+}
+
+STAXDEF bool stax_op_is_work(const char *op) {
+    for (int k = 1; k < STAX_OP_COUNT && op; k++)
+        if (strcmp(staxi_op_name((stax_op)k), op) == 0) return staxi_op_is_work((stax_op)k);
+    return false;
+}
+
+/* Bytes of a value of g; the formula is in another pool. */
+static staxi_ix staxi_value_bytes(const stax_graph *g, uint32_t value, staxi_ix_pool *pool) {
+    const staxi_type *t = &g->values[value].type;
+    staxi_ix bytes = staxi_ix_const(pool, (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype));
+    for (int d = 0; d < t->rank; d++)
+        bytes = staxi_ix_mul(pool, bytes, staxi_ix_copy(pool, &g->root->sizes, t->dims[d]));
+    return bytes;
+}
+
+/* What an op reads of its operand k when it runs alone: the tensor behind what only repeats it. An
+   index op picks as many elements as it gives, an assignment reads nothing of its target. */
+static staxi_ix staxi_eager_reads(const stax_graph *g, const staxi_node *n, uint32_t k,
+                                  staxi_ix_pool *pool) {
+    const int cls = staxi_class_of((stax_op)n->op);
+    uint32_t v = n->sources[k];
+    for (uint32_t i = 0; i < k; i++)
+        if (n->sources[i] == v) return staxi_ix_const(pool, 0); /* x * x reads x once */
+    while (g->nodes[g->values[v].node].op == STAX_OP_EXPAND)
+        v = g->nodes[g->values[v].node].sources[0];
+    staxi_ix bytes = staxi_value_bytes(g, v, pool);
+    if (cls == STAXI_CLASS_INDEX && k == 0)
+        bytes = staxi_ix_min(pool, bytes, staxi_value_bytes(g, n->first_value, pool));
+    if (staxi_value_literal(g, v) || (cls == STAXI_CLASS_STATE && k != 1))
+        return staxi_ix_const(pool, 0);
+    return bytes;
+}
+
+/* Bytes that the ops of a graph move one by one (section 1.1), as formulas in the pool of its basis
+   graph. 0: not known, or too large. */
+static void staxi_eager_formulas(stax_program *p, const stax_graph *g) {
+    staxi_ix_pool *pool = &p->basis->root->sizes;
+    const bool overflow = pool->overflow;
+    staxi_ix reads = staxi_ix_const(pool, 0), writes = reads;
+    for (size_t k = 1; k < g->n_nodes && reads; k++) {
+        const staxi_node *n = &g->nodes[k];
+        const int cls = staxi_class_of((stax_op)n->op);
+        if (cls == STAXI_CLASS_REGION) reads = 0;
+        if (!reads || !staxi_op_is_work((stax_op)n->op)) continue;
+        for (uint32_t i = 0; i < n->n_sources; i++)
+            reads = staxi_ix_add(pool, reads, staxi_eager_reads(g, n, i, pool));
+        if (cls == STAXI_CLASS_STATE)
+            writes = staxi_ix_add(pool, writes, staxi_eager_reads(g, n, 1, pool));
+        for (uint32_t r = 0; r < n->n_results && cls != STAXI_CLASS_STATE; r++)
+            writes = staxi_ix_add(pool, writes, staxi_value_bytes(g, n->first_value + r, pool));
+    }
+    p->eager = staxi_ix_add(pool, reads, writes);
+    p->eager_writes = p->eager ? writes : 0;
+    pool->overflow = overflow; /* no harm: the figures are missing, that is all */
+}
+
 /* A program that is not planned yet. NULL: the context has the reason. */
 static stax_program *staxi_program_new(const stax_graph *g) {
     stax_context *ctx = g->root->ctx;
@@ -37468,6 +37812,7 @@ static stax_program *staxi_program_new(const stax_graph *g) {
     p->threads = ctx->options.n_threads > 1 ? ctx->options.n_threads : 1;
     p->piece = -1;
     p->n_outputs = staxi_plain_outputs(basis);
+    staxi_eager_formulas(p, g);
     staxi_mutex_init(&p->mutex);
     staxi_text_init(&p->source, a);
     return p;
@@ -37575,14 +37920,12 @@ static void staxi_team_work(void *arg) {
 enum { STAXI_MAX_THREADS = 64 };
 
 /* Started for one kernel and joined at its end: no thread outlives a call. */
-static void staxi_parallel_for(void *user, int64_t n, void (*body)(void *arg, int64_t i),
-                               void *arg) {
-    const stax_context *ctx = (const stax_context *)user;
+static void staxi_team_run(int want, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
     staxi_thread threads[STAXI_MAX_THREADS];
     staxi_team_member m;
     volatile int64_t next = 0;
-    int started = 0, want = ctx->options.n_threads < STAXI_MAX_THREADS ? ctx->options.n_threads
-                                                                       : STAXI_MAX_THREADS;
+    int started = 0;
+    if (want > STAXI_MAX_THREADS) want = STAXI_MAX_THREADS;
     m.body = body;
     m.arg = arg;
     m.next = &next;
@@ -37591,6 +37934,11 @@ static void staxi_parallel_for(void *user, int64_t n, void (*body)(void *arg, in
         if (staxi_thread_start(&threads[started], staxi_team_work, &m)) started++;
     staxi_team_work(&m);
     for (int k = 0; k < started; k++) staxi_thread_join(&threads[k]);
+}
+
+static void staxi_parallel_for(void *user, int64_t n, void (*body)(void *arg, int64_t i),
+                               void *arg) {
+    staxi_team_run(((const stax_context *)user)->options.n_threads, n, body, arg);
 }
 
 /* ---- running ---- */
@@ -37766,13 +38114,32 @@ static void staxi_exec_init(const stax_program *p, staxi_exec *x, staxi_record *
     x->records = record;
 }
 
+/* Enters the compiled code; `first` is the number of its first kernel in the profile. sizes has
+   room for one more. */
+static int staxi_enter_code(const stax_program *p, const staxi_exec *x, void *const *buffers,
+                            int64_t *sizes, void *workspace, const staxi_profile *profile,
+                            size_t first) {
+    int64_t *only = &sizes[p->stages.n_sizes];
+    int check = 0;
+    *only = 0;
+    if (!profile) return p->call(x, buffers, sizes, workspace);
+    for (uint32_t k = 0; k < p->trees.n_kernels && check == 0; k++) {
+        *only = (int64_t)k + 1;
+        const double begin = profile->clock_ns();
+        check = p->call(x, buffers, sizes, workspace);
+        profile->ns[first + k] += profile->clock_ns() - begin;
+        profile->calls[first + k]++;
+    }
+    return check;
+}
+
 static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
                                      const stax_tensor *outputs, void *workspace, size_t bytes,
-                                     bool own) {
+                                     bool own, const staxi_profile *profile) {
     void *few_buffers[STAXI_FEW_ARGS * 2], **buffers = few_buffers;
     int64_t few_sizes[STAXI_FEW_ARGS * STAX_MAX_RANK], *sizes = few_sizes, need = 0;
     staxi_record record;
-    size_t n_sizes = p->planned ? p->stages.n_sizes : p->basis->n_symbols,
+    size_t n_sizes = p->planned ? p->stages.n_sizes + 1 : p->basis->n_symbols,
            n_args = p->basis->n_inputs * 2 + p->n_outputs, extra = 0;
     if (!p->planned) n_sizes += p->basis->n_inputs * STAX_MAX_RANK; /* strides */
     staxi_text why;
@@ -37786,7 +38153,7 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
     stax_status s = staxi_call_arguments(p, inputs, outputs, buffers, sizes, &why);
     if (s == STAX_OK && p->call) s = staxi_check_in_place(p, inputs, outputs, &why);
     if (s == STAX_OK && !p->call) {
-        s = p->steps ? staxi_run_steps(p, inputs, outputs, sizes, &why)
+        s = p->steps ? staxi_run_steps(p, inputs, outputs, sizes, profile, &why)
                      : staxi_run_interpreted(p, inputs, outputs);
         if (extra) staxi_free(&p->ctx->allocator, buffers, extra);
         staxi_text_free(&why);
@@ -37808,9 +38175,8 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
     if (s == STAX_OK) {
         staxi_exec x;
         staxi_exec_init(p, &x, &record);
-        if (p->call(&x, buffers, sizes, workspace) != 0) {
+        if (staxi_enter_code(p, &x, buffers, sizes, workspace, profile, 0) != 0)
             s = staxi_run_checked(p, &record);
-        }
     } else {
         staxi_context_fail(p->ctx, s, &why);
     }
@@ -37862,13 +38228,26 @@ STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs,
         x.records = &record;
         return p->call(&x, buffers, &sizes, NULL) == 0 ? STAX_OK : staxi_run_checked(p, &record);
     }
-    return staxi_run_program(p, inputs, outputs, NULL, 0, true);
+    return staxi_run_program(p, inputs, outputs, NULL, 0, true, NULL);
+}
+
+static double staxi_clock_double(void) { return (double)staxi_clock_ns(); }
+
+STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inputs,
+                                         const stax_tensor *outputs, double (*clock_ns)(void),
+                                         double *ns, int64_t *calls) {
+    staxi_profile profile;
+    if (!p || !ns || !calls || !p->by_kernel) return STAX_E_ARGUMENT;
+    profile.clock_ns = clock_ns ? clock_ns : staxi_clock_double;
+    profile.ns = ns;
+    profile.calls = calls;
+    return staxi_run_program(p, inputs, outputs, NULL, 0, true, &profile);
 }
 
 STAXDEF stax_status stax_run_with(stax_program *p, const stax_tensor *inputs,
                                   const stax_tensor *outputs, void *workspace, size_t bytes) {
     if (!p) return STAX_E_ARGUMENT;
-    return staxi_run_program(p, inputs, outputs, workspace, bytes, false);
+    return staxi_run_program(p, inputs, outputs, workspace, bytes, false, NULL);
 }
 
 /* The interpreter on the basis graph, with the bound params put in their places. */
@@ -38480,7 +38859,10 @@ static stax_status staxi_leaves_build(stax_program **programs, int n, const stax
     }
     stax_status status = n_leaves ? staxi_programs_build(leaves, (int)n_leaves, o, why) : STAX_OK;
     for (int k = 0; k < n; k++)
-        if (programs[k]->steps && n_leaves) programs[k]->built = leaves[0]->built;
+        if (programs[k]->steps && n_leaves) {
+            programs[k]->built = leaves[0]->built;
+            programs[k]->by_kernel = o->by_kernel;
+        }
     staxi_free(a, (void *)leaves, bytes);
     return status;
 }
@@ -38538,7 +38920,7 @@ static void staxi_report_steps(const stax_program *p, staxi_text *t, stax_report
         return;
     }
     if (json)
-        staxi_put(t, "{\"steps\": ");
+        staxi_put(t, ", \"steps\": ");
     else
         staxi_putf(t, "steps of the host over %U compiled pieces:\n", (uint64_t)p->steps->n_pieces);
     staxi_put_step_list(p, t, 0, json ? 0 : 1, json);
@@ -38546,12 +38928,6 @@ static void staxi_report_steps(const stax_program *p, staxi_text *t, stax_report
 }
 
 static size_t staxi_steps_pieces(const stax_program *p) { return p->steps->n_pieces; }
-
-static int staxi_steps_kernels(const stax_program *p) {
-    size_t n = 0;
-    for (size_t k = 0; k < p->steps->n_pieces; k++) n += p->steps->pieces[k]->trees.n_kernels;
-    return (int)n;
-}
 
 /* ---- running ---- */
 
@@ -38568,6 +38944,8 @@ typedef struct staxi_runner {
     void **buffers; /* of the piece that is being called                                   */
     void *workspace, *copies;
     int64_t workspace_bytes;
+    const staxi_profile *profile;
+    int64_t *piece_sizes; /* the symbols, with room for staxi_enter_code                   */
     int loops; /* around the present step                                                  */
     bool told; /* the context has the message already                                      */
     staxi_exec exec;
@@ -38638,7 +39016,12 @@ static stax_status staxi_run_piece(staxi_runner *r, const staxi_step *step) {
         r->workspace_bytes = *need;
     }
     for (uint32_t k = 0; k < step->n; k++) r->buffers[k] = r->mem[step->cells[k]];
-    if (piece->call(&r->exec, r->buffers, r->sizes, r->workspace) == 0) return STAX_OK;
+    size_t first = 0; /* kernel of the piece */
+    for (uint32_t k = 0; r->profile && k < step->piece; k++)
+        first += r->s->pieces[k]->trees.n_kernels;
+    if (staxi_enter_code(piece, &r->exec, r->buffers, r->piece_sizes, r->workspace, r->profile,
+                         first) == 0)
+        return STAX_OK;
     r->told = true;
     return staxi_run_checked(piece, &r->record);
 }
@@ -38771,10 +39154,11 @@ static void staxi_run_end(const staxi_runner *r, const stax_tensor *inputs,
 /* Runs the steps on tensors that have been checked. */
 static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
                                    const stax_tensor *outputs, const int64_t *sizes,
-                                   staxi_text *why) {
+                                   const staxi_profile *profile, staxi_text *why) {
     staxi_runner r;
     const staxi_steps *s = p->steps;
-    size_t n = 2 * s->n_cells + s->n_lists + s->n_pieces + s->most_buffers;
+    const size_t n_symbols = p->basis->n_symbols;
+    size_t n = 2 * s->n_cells + s->n_lists + s->n_pieces + s->most_buffers + n_symbols + 1;
     memset(&r, 0, sizeof r);
     r.p = p;
     r.s = s;
@@ -38789,6 +39173,9 @@ static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
     r.mem = (void **)(void *)(r.work + s->n_pieces);
     r.blocks = r.mem + s->n_cells;
     r.buffers = r.blocks + s->n_lists;
+    r.piece_sizes = (int64_t *)(void *)(r.buffers + s->most_buffers);
+    if (n_symbols) memcpy(r.piece_sizes, sizes, n_symbols * sizeof *sizes);
+    r.profile = profile;
     for (size_t k = 0; k < s->n_pieces; k++) r.work[k] = -1;
     stax_status status = staxi_run_begin(&r, inputs, outputs);
     if (status == STAX_OK) status = staxi_run_list(&r, 0);
@@ -38801,21 +39188,504 @@ static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
     return status;
 }
 
+/* ======================================================================================= >>machine
+   MACHINE  what this machine can do, and what that says about a kernel (section 13.1, D 1.3).
+   In:  a context.   Out: cache sizes, bandwidths and the peak; predictions from them.
+   Why: bytes become time only by a bandwidth. Nothing is measured unless stax_machine_probe is
+   called; what it found stays in the cache folder, one file for a number of threads. */
+
+/* What machines of the last years have at least, for one thread at 3 GHz. */
+static void staxi_machine_guess(stax_machine *m) {
+    static const double rates[STAX_MACHINE_LEVELS] = {64e9, 32e9, 16e9, 8e9};
+    static const double sizes[STAX_MACHINE_LEVELS] = {32768, 1048576, 8388608, 0};
+    const int lanes = m->isa == STAX_ISA_AVX512 ? 16
+                      : m->isa == STAX_ISA_AVX2 ? 8
+                      : m->isa == STAX_ISA_NEON ? 4
+                      : m->isa >= STAX_ISA_SSE2 ? 4
+                                                : 1;
+    const char *const names[STAX_MACHINE_LEVELS] = {"L1", "L2", "L3", "memory"};
+    m->n_levels = STAX_MACHINE_LEVELS;
+    for (int l = 0; l < m->n_levels; l++) {
+        stax_machine_level *level = &m->levels[l];
+        memcpy(level->name, names[l], strlen(names[l]) + 1);
+        level->bytes = sizes[l];
+        level->is_shared = l >= 2;
+        /* more threads help private caches, less what they share */
+        const double threads = !level->is_shared || m->threads < 4 ? (double)m->threads : 4.0;
+        level->read = rates[l] * threads;
+        level->write = level->read / 2.0;
+        level->copy = level->read * 2.0 / 3.0;
+    }
+    m->flops = 3e9 * 2.0 * (double)lanes * (double)m->threads;
+}
+
+/* ---- asking the processor ---- */
+
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
+static bool staxi_cpu_name(char *out, size_t room) {
+    uint32_t r[12];
+    char text[49];
+    size_t n = 0;
+    staxi_cpuid(0x80000000u, r);
+    if (r[0] < 0x80000004u) return false;
+    for (uint32_t k = 0; k < 3; k++) staxi_cpuid(0x80000002u + k, r + 4 * k);
+    memcpy(text, r, 48);
+    text[48] = 0;
+    for (const char *c = text; *c && n + 1 < room; c++) /* one space between words */
+        if (*c > ' ' ? *c <= '~' : n > 0 && out[n - 1] != ' ') out[n++] = *c > ' ' ? *c : ' ';
+    while (n > 0 && out[n - 1] == ' ') n--;
+    out[n] = 0;
+    return n > 0;
+}
+
+/* Data cache of a level. Intel's leaf 4 and AMD's 0x8000001d are of one form. */
+static bool staxi_cpu_cache(int level, double *bytes, bool *is_shared) {
+    uint32_t r[4];
+    staxi_cpuid(0x80000000u, r);
+    const uint32_t highest = r[0];
+    staxi_cpuid(0, r);
+    const bool is_amd = r[1] == 0x68747541u, is_hygon = r[1] == 0x6f677948u; /* Auth, Hygo */
+    const uint32_t leaf = is_amd || is_hygon ? 0x8000001du : 4u;
+    if (leaf > highest && leaf > r[0]) return false;
+    for (uint32_t k = 0; k < 16; k++) {
+        staxi_cpuid_at(leaf, k, r);
+        if ((r[0] & 31) == 0) break;
+        if ((r[0] & 31) == 2 || (int)(r[0] >> 5 & 7) != level) continue; /* 2: instructions */
+        *bytes = (double)((r[1] >> 22) + 1) * (double)((r[1] >> 12 & 1023) + 1) *
+                 (double)((r[1] & 4095) + 1) * ((double)r[2] + 1.0);
+        *is_shared = level > 2;
+        return *bytes > 0.0;
+    }
+    return false;
+}
+#else
+static bool staxi_system_text(const char *path, char *out, size_t room) {
+    staxi_text t;
+    size_t n = 0;
+    staxi_text_init(&t, NULL);
+#if !defined(STAX_NO_STDIO)
+    if (staxi_file_read(path, &t) && !t.failed)
+        while (n < t.n && n + 1 < room && t.data[n] > ' ' && t.data[n] <= '~') n++;
+#else
+    (void)path;
+    (void)room;
+#endif
+    if (n) memcpy(out, t.data, n);
+    out[n] = 0;
+    staxi_text_free(&t);
+    return n > 0;
+}
+
+static bool staxi_cpu_name(char *out, size_t room) {
+    return staxi_system_text("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", out,
+                             room);
+}
+
+/* As Linux shows it: "48K". */
+static bool staxi_cpu_cache(int level, double *bytes, bool *is_shared) {
+    char path[64], text[32];
+    for (uint64_t k = 0; k < 8; k++) {
+        staxi_format(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%U/level", k);
+        if (!staxi_system_text(path, text, sizeof text)) break;
+        if (text[0] != '0' + level) continue;
+        staxi_format(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%U/type", k);
+        if (staxi_system_text(path, text, sizeof text) && text[0] == 'I') continue;
+        staxi_format(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%U/size", k);
+        size_t used = 0;
+        if (!staxi_system_text(path, text, sizeof text)) break;
+        if (!staxi_read_f64(text, strspn(text, "0123456789"), bytes, &used)) break;
+        *bytes *= text[used] == 'K' ? 1024.0 : text[used] == 'M' ? 1048576.0 : 1.0;
+        *is_shared = level > 2;
+        return *bytes > 0.0;
+    }
+    return false;
+}
+#endif
+
+/* Sizes that the processor tells, in place of guesses. */
+static void staxi_machine_ask(stax_machine *m) {
+    if (!staxi_cpu_name(m->cpu, sizeof m->cpu)) memcpy(m->cpu, "unknown", 8);
+    for (int l = 0; l + 1 < m->n_levels; l++) {
+        double bytes = 0.0;
+        bool is_shared = false;
+        if (staxi_cpu_cache(l + 1, &bytes, &is_shared)) {
+            m->levels[l].bytes = bytes;
+            m->levels[l].is_shared = is_shared;
+        } else if (l > 0 && m->levels[l].bytes <= m->levels[l - 1].bytes) {
+            m->levels[l].bytes = 4.0 * m->levels[l - 1].bytes;
+        }
+    }
+}
+
+/* ---- what was measured before ---- */
+
+#if defined(STAXI_TOOLCHAIN)
+/* The file's name says what the figures depend on. */
+static void staxi_machine_file(const stax_machine *m, char name[STAXI_CACHE_NAME]) {
+    char hex[65];
+    staxi_text t;
+    staxi_text_init(&t, NULL);
+    staxi_putf(&t, "machine 1 %s, isa %d, %d threads", m->cpu, (int)m->isa, m->threads);
+    staxi_hash_hex(t.data ? t.data : "", t.failed ? 0 : t.n, hex);
+    staxi_text_free(&t);
+    staxi_cache_name(hex, ".machine", name);
+}
+
+static bool staxi_machine_number(const staxi_text *t, size_t *at, double *out) {
+    size_t used = 0;
+    if (!staxi_read_f64(t->data + *at, t->n - *at, out, &used) || !(*out >= 0.0)) return false;
+    *at += used;
+    while (*at < t->n && (t->data[*at] == ' ' || t->data[*at] == '\n')) ++*at;
+    return true;
+}
+
+static bool staxi_machine_recall(stax_context *ctx, stax_machine *m) {
+    char name[STAXI_CACHE_NAME];
+    staxi_text t;
+    size_t at = 0;
+    stax_machine read = *m;
+    staxi_machine_file(m, name);
+    staxi_text_init(&t, &ctx->allocator);
+    staxi_mutex_lock(&ctx->toolchain.setup);
+    bool ok = staxi_folder_ready(&ctx->toolchain, &t) == STAX_OK;
+    staxi_mutex_unlock(&ctx->toolchain.setup);
+    t.n = 0;
+    ok = ok && staxi_cache_read(&ctx->toolchain, name, &t) &&
+         staxi_machine_number(&t, &at, &read.flops);
+    for (int l = 0; l < m->n_levels && ok; l++) {
+        stax_machine_level *to = &read.levels[l];
+        ok = staxi_machine_number(&t, &at, &to->bytes) &&
+             staxi_machine_number(&t, &at, &to->read) &&
+             staxi_machine_number(&t, &at, &to->write) && staxi_machine_number(&t, &at, &to->copy);
+    }
+    staxi_text_free(&t);
+    if (!ok) return false;
+    *m = read;
+    return m->is_measured = true;
+}
+
+static stax_status staxi_machine_keep(stax_context *ctx, const stax_machine *m, staxi_text *why) {
+    char name[STAXI_CACHE_NAME];
+    staxi_text t;
+    staxi_machine_file(m, name);
+    staxi_text_init(&t, &ctx->allocator);
+    staxi_putf(&t, "%F\n", m->flops);
+    for (int l = 0; l < m->n_levels; l++)
+        staxi_putf(&t, "%F %F %F %F\n", m->levels[l].bytes, m->levels[l].read, m->levels[l].write,
+                   m->levels[l].copy);
+    staxi_seal(&t, name);
+    stax_status s = staxi_cache_publish(&ctx->toolchain, name, &t, NULL, why);
+    staxi_text_free(&t);
+    return s;
+}
+
+/* ---- measuring ----
+   Kernels in the vocabulary of all others: each slot goes through stretches of its own, `repeat`
+   times. Reading adds up, copying adds a number so that no compiler makes a memmove of it. */
+
+/* clang-format off */
+static const char *const staxi_lines_probe[] = {
+    "SX_FUNCTION void sx_probe_read(const sx_args *sx, int64_t lo, int64_t hi) {",
+    "    const int64_t n = sx->sizes[1], repeat = sx->sizes[2];",
+    "    for (int64_t slot = lo; slot < hi; slot++) {",
+    "        sx_f32 a = sx_k32(0.0f), b = a, c = a, d = a, e = a, f = a, g = a, h = a;",
+    "        for (int64_t r = 0; r < repeat; r++) {",
+    "            const float *x = (const float *)sx_hide((unsigned char *)sx->buffers[0]) + slot * n;",
+    "            for (int64_t i = 0; i + 8 * SX_W <= n; i += 8 * SX_W) {",
+    "                a = a + sx_loadf(x + i); b = b + sx_loadf(x + i + SX_W);",
+    "                c = c + sx_loadf(x + i + 2 * SX_W); d = d + sx_loadf(x + i + 3 * SX_W);",
+    "                e = e + sx_loadf(x + i + 4 * SX_W); f = f + sx_loadf(x + i + 5 * SX_W);",
+    "                g = g + sx_loadf(x + i + 6 * SX_W); h = h + sx_loadf(x + i + 7 * SX_W);",
+    "            }",
+    "        }",
+    "        sx_storef((float *)sx->buffers[2] + slot * 64, ((a + b) + (c + d)) + ((e + f) + (g + h)));",
+    "    }",
+    "}",
+    "SX_FUNCTION void sx_probe_write(const sx_args *sx, int64_t lo, int64_t hi) {",
+    "    const int64_t n = sx->sizes[1], repeat = sx->sizes[2];",
+    "    for (int64_t slot = lo; slot < hi; slot++) {",
+    "        sx_f32 a = sx_k32(0.0f);",
+    "        for (int64_t r = 0; r < repeat; r++) {",
+    "            float *y = (float *)sx_hide((unsigned char *)sx->buffers[1]) + slot * n;",
+    "            a = a + sx_k32(1.0f);",
+    "            for (int64_t i = 0; i + 4 * SX_W <= n; i += 4 * SX_W) {",
+    "                sx_storef(y + i, a); sx_storef(y + i + SX_W, a);",
+    "                sx_storef(y + i + 2 * SX_W, a); sx_storef(y + i + 3 * SX_W, a);",
+    "            }",
+    "        }",
+    "    }",
+    "}",
+    "SX_FUNCTION void sx_probe_copy(const sx_args *sx, int64_t lo, int64_t hi) {",
+    "    const int64_t n = sx->sizes[1], repeat = sx->sizes[2];",
+    "    const sx_f32 one = sx_k32(1.0f);",
+    "    for (int64_t slot = lo; slot < hi; slot++)",
+    "        for (int64_t r = 0; r < repeat; r++) {",
+    "            const float *x = (const float *)sx_hide((unsigned char *)sx->buffers[0]) + slot * n;",
+    "            float *y = (float *)sx_hide((unsigned char *)sx->buffers[1]) + slot * n;",
+    "            for (int64_t i = 0; i + 2 * SX_W <= n; i += 2 * SX_W) {",
+    "                const sx_f32 a = sx_loadf(x + i) + one, b = sx_loadf(x + i + SX_W) + one;",
+    "                sx_storef(y + i, a); sx_storef(y + i + SX_W, b);",
+    "            }",
+    "        }",
+    "}",
+    "#if defined(__FMA__) || defined(__aarch64__)",
+    "#define SX_PEAK(v) v = sx_fma32(v, x, y)",
+    "#else",
+    "#define SX_PEAK(v) v = v * x + y",
+    "#endif",
+    "SX_FUNCTION void sx_probe_peak(const sx_args *sx, int64_t lo, int64_t hi) {",
+    "    const int64_t repeat = sx->sizes[2];",
+    "    for (int64_t slot = lo; slot < hi; slot++) {",
+    "        const float *from = (const float *)sx->buffers[0];",
+    "        const sx_f32 x = sx_loadf(from), y = sx_loadf(from + SX_W);",
+    "        sx_f32 a = x, b = a, c = a, d = a, e = a, f = a, g = a, h = a, i = a, j = a, k = a, l = a;",
+    "        for (int64_t r = 0; r < repeat; r++) {",
+    "            SX_PEAK(a); SX_PEAK(b); SX_PEAK(c); SX_PEAK(d); SX_PEAK(e); SX_PEAK(f);",
+    "            SX_PEAK(g); SX_PEAK(h); SX_PEAK(i); SX_PEAK(j); SX_PEAK(k); SX_PEAK(l);",
+    "        }",
+    "        sx_storef((float *)sx->buffers[2] + slot * 64, ((a + b) + (c + d)) + ((e + f) + (g + h)) + ((i + j) + (k + l)));",
+    "    }",
+    "}",
+    "SX_EXPORT int stax_probe(const sx_exec *x, void *const *buffers, const int64_t *sizes, void *workspace) {",
+    "    const sx_mode mode = sx_enter();",
+    "    sx_record own;",
+    "    sx_args args;",
+    "    args.buffers = buffers;",
+    "    args.sizes = sizes;",
+    "    args.workspace = args.row = (unsigned char *)workspace;",
+    "    args.record = &own;",
+    "    sx_run(x, &args, sizes[0] == 0 ? sx_probe_read : sizes[0] == 1 ? sx_probe_write : sizes[0] == 2 ? sx_probe_copy : sx_probe_peak, x->slots, 1, 0);",
+    "    sx_leave(mode);",
+    "    return SX_W;",
+    "}",
+    NULL};
+/* clang-format on */
+
+typedef struct staxi_prober {
+    staxi_exec x;
+    staxi_call_fn call;
+    void *buffers[3];
+    size_t bytes; /* of each of the first two                                              */
+    int threads, lanes;
+} staxi_prober;
+
+static void staxi_probe_for(void *user, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
+    staxi_team_run(((const staxi_prober *)user)->threads, n, body, arg);
+}
+
+static int64_t staxi_probe_least(const staxi_prober *p, const int64_t *sizes, int readings) {
+    int64_t least = INT64_MAX;
+    for (int r = 0; r < readings; r++) {
+        const int64_t begin = staxi_clock_ns();
+        p->call(&p->x, p->buffers, sizes, NULL);
+        const int64_t ns = staxi_clock_ns() - begin;
+        if (ns < least) least = ns > 0 ? ns : 1;
+    }
+    return least;
+}
+
+/* The least of 7 readings, in seconds for one repetition: what the machine can do (P 13.1). A
+   reading takes 2 ms or more, also where starting threads takes long. kind: 0 read, 1 write, 2
+   copy, 3 operations; n: floats of each slot. */
+static double staxi_probe_time(const staxi_prober *p, int kind, int64_t n) {
+    int64_t sizes[3];
+    sizes[0] = kind;
+    sizes[1] = n;
+    sizes[2] = 1;
+    while (staxi_probe_least(p, sizes, 3) < 2000000 && sizes[2] < (int64_t)1 << 40) sizes[2] *= 2;
+    return (double)staxi_probe_least(p, sizes, 7) * 1e-9 / (double)sizes[2];
+}
+
+/* Bytes a second, all slots together, of stretches of `bytes` in each slot. */
+static double staxi_probe_rate(const staxi_prober *p, int kind, double bytes) {
+    const int64_t unit = 8 * p->lanes;
+    int64_t n = (int64_t)bytes / 4 / unit * unit;
+    if (n < unit) n = unit;
+    if ((size_t)n * 4 * (size_t)p->threads > p->bytes)
+        n = (int64_t)(p->bytes / 4 / (size_t)p->threads) / unit * unit;
+    const double moved = 4.0 * (double)n * (double)p->threads * (kind == 2 ? 2.0 : 1.0);
+    return moved / staxi_probe_time(p, kind, n);
+}
+
+/* How much the last cache really holds for us: a virtual machine may show that of a whole socket.
+   The largest stretch that is read faster than the mean of what the cache and memory do. */
+static double staxi_probe_capacity(const staxi_prober *p, const stax_machine_level *cache,
+                                   double from, double of_memory) {
+    const double limit = staxi_sqrt64(cache->read * of_memory);
+    double held = from;
+    for (double bytes = 2.0 * from; bytes <= cache->bytes && bytes <= (double)p->bytes / 2.0;
+         bytes *= 2.0) {
+        if (staxi_probe_rate(p, 0, bytes / (double)p->threads) < limit) return held;
+        held = bytes;
+    }
+    return cache->bytes;
+}
+
+static void staxi_probe_levels(const staxi_prober *p, stax_machine *m) {
+    const int last = m->n_levels - 1;
+    double first = 0.0; /* of the shared cache */
+    for (int l = 0; l <= last; l++) {
+        stax_machine_level *level = &m->levels[l];
+        double stretch = level->bytes / 2.0;
+        if (level->is_shared && l < last) {
+            first = 4.0 * m->levels[l - 1].bytes;
+            stretch = first < level->bytes ? first : stretch;
+        }
+        if (l == last) stretch = (double)p->bytes;
+        if (level->is_shared || l == last) stretch /= (double)p->threads;
+        level->read = staxi_probe_rate(p, 0, stretch);
+        level->write = staxi_probe_rate(p, 1, stretch);
+        level->copy = staxi_probe_rate(p, 2, l == last ? stretch : stretch / 2.0);
+    }
+    if (last > 0 && m->levels[last - 1].is_shared)
+        m->levels[last - 1].bytes =
+            staxi_probe_capacity(p, &m->levels[last - 1], first, m->levels[last].read);
+}
+
+static double staxi_larger(double a, double b) { return a > b ? a : b; }
+
+/* Capabilities are the best that was ever seen; what a cache holds is what it holds today. */
+static void staxi_machine_best(stax_machine *m, const stax_machine *before) {
+    m->flops = staxi_larger(m->flops, before->flops);
+    for (int l = 0; l < m->n_levels; l++) {
+        stax_machine_level *to = &m->levels[l];
+        const stax_machine_level *from = &before->levels[l];
+        to->read = staxi_larger(to->read, from->read);
+        to->write = staxi_larger(to->write, from->write);
+        to->copy = staxi_larger(to->copy, from->copy);
+    }
+}
+
+static stax_status staxi_probe_text(stax_context *ctx, staxi_text *out) {
+    staxi_emit e;
+    staxi_text body, types;
+    memset(&e, 0, sizeof e);
+    staxi_text_init(&body, &ctx->allocator);
+    staxi_text_init(&types, &ctx->allocator);
+    staxi_putf(&types,
+               "%s#if defined(__FMA__) || defined(__aarch64__)\n#define SX_USES_FMA 1\n#endif\n",
+               staxi_jit_types);
+    staxi_put_prelude(&e, &body, true, types.data && !types.failed ? types.data : "", out);
+    staxi_put_lines(out, staxi_lines_probe);
+    const bool failed = types.failed || out->failed;
+    staxi_text_free(&body);
+    staxi_text_free(&types);
+    return failed ? STAX_E_MEMORY : STAX_OK;
+}
+
+/* Twice the last cache, between 64 and 256 MiB; less where there is not so much. */
+static bool staxi_probe_memory(staxi_prober *p, const stax_machine *m) {
+    const double wanted = 2.0 * m->levels[m->n_levels - 2].bytes;
+    p->bytes = wanted > 256e6 ? (size_t)256 << 20 : (size_t)64 << 20;
+    for (; p->bytes >= (size_t)1 << 20; p->bytes /= 2) {
+        p->buffers[0] = staxi_pages_get(2 * p->bytes);
+        if (p->buffers[0]) break;
+    }
+    if (!p->buffers[0]) return false;
+    p->buffers[1] = (char *)p->buffers[0] + p->bytes;
+    for (size_t k = 0; k < 2 * p->bytes; k += 4096) ((char *)p->buffers[0])[k] = 0;
+    return true;
+}
+
+STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_machine *out) {
+    staxi_prober p;
+    staxi_text source, why;
+    staxi_object *object = NULL;
+    float results[STAXI_MAX_THREADS * 64];
+    if (!ctx || !out || threads > STAXI_MAX_THREADS) return STAX_E_ARGUMENT;
+    stax_machine_of(ctx, threads, out);
+    stax_machine before = *out;
+    staxi_text_init(&source, &ctx->allocator);
+    staxi_text_init(&why, &ctx->allocator);
+    memset(&p, 0, sizeof p);
+    stax_status s = staxi_probe_text(ctx, &source);
+    if (s == STAX_OK)
+        s = staxi_toolchain_build(&ctx->toolchain, source.data, source.n, NULL, &object, &why);
+    void *symbol = s == STAX_OK ? staxi_object_symbol(object, "stax_probe") : NULL;
+    if (s == STAX_OK && !symbol) s = STAX_E_COMPILER;
+    if (s == STAX_OK && !staxi_probe_memory(&p, out)) s = STAX_E_MEMORY;
+    if (s == STAX_OK) {
+        memcpy(&p.call, &symbol, sizeof symbol);
+        p.threads = out->threads;
+        p.buffers[2] = results;
+        p.x.parallel_for = p.threads > 1 ? staxi_probe_for : NULL;
+        p.x.user = &p;
+        p.x.slots = p.threads;
+        int64_t sizes[3] = {3, 0, 1};
+        p.lanes = p.call(&p.x, p.buffers, sizes, NULL);
+        out->flops = 12.0 * 2.0 * (double)p.lanes * (double)p.threads / staxi_probe_time(&p, 3, 0);
+        staxi_probe_levels(&p, out);
+        if (before.is_measured) staxi_machine_best(out, &before);
+        out->is_measured = true;
+        s = staxi_machine_keep(ctx, out, &why);
+    }
+    staxi_pages_release(p.buffers[0], 2 * p.bytes);
+    if (object) staxi_object_release(object);
+    if (s != STAX_OK) staxi_context_fail(ctx, s, &why);
+    staxi_text_free(&source);
+    staxi_text_free(&why);
+    return s;
+}
+#else
+static bool staxi_machine_recall(stax_context *ctx, stax_machine *m) {
+    (void)ctx;
+    (void)m;
+    return false;
+}
+
+STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_machine *out) {
+    if (!ctx || !out) return STAX_E_ARGUMENT;
+    stax_machine_of(ctx, threads, out);
+    return STAX_E_NOT_BUILT;
+}
+#endif
+
+STAXDEF void stax_machine_of(stax_context *ctx, int threads, stax_machine *out) {
+    int isa = 0;
+    memset(out, 0, sizeof *out);
+    out->threads = threads > 1 ? threads : 1;
+    if (ctx && staxi_toolchain_target(&ctx->toolchain, &isa, NULL) == STAX_OK)
+        out->isa = (stax_isa)(isa + 1);
+    staxi_machine_guess(out);
+    staxi_machine_ask(out);
+    if (ctx) (void)staxi_machine_recall(ctx, out);
+}
+
+STAXDEF stax_prediction stax_predict(const stax_machine *m, const stax_work *w) {
+    stax_prediction r;
+    const double bytes = w->reads + w->writes + w->allocates;
+    memset(&r, 0, sizeof r);
+    for (; r.level + 1 < m->n_levels; r.level++) {
+        const stax_machine_level *l = &m->levels[r.level];
+        if (w->working_set <= l->bytes * (l->is_shared ? 1.0 : (double)m->threads)) break;
+    }
+    r.bytes_per_second = m->levels[r.level].read;
+    r.flops_per_second = m->flops;
+    const double moving = r.bytes_per_second > 0.0 ? bytes / r.bytes_per_second : 0.0,
+                 computing = r.flops_per_second > 0.0 ? w->flops / r.flops_per_second : 0.0;
+    r.is_peak = computing > moving;
+    r.seconds = r.is_peak ? computing : moving;
+    return r;
+}
+
 /* ======================================================================================= >>export
    REPORTS AND EXPORT  what a program is, as text; and the program as C that needs nothing of ours.
    In:  a program.   Out: texts; PREFIX.c and PREFIX.h. */
 
 /* ---- sizes as numbers, for figures ---- */
 
+enum { STAXI_FEW_SIZES = 64 };
+
 typedef struct staxi_sizer {
     const stax_program *p;
-    const int64_t *sizes; /* NULL: symbols count as 1024 within their range */
+    const int64_t *sizes; /* STAXI_FEW_SIZES of them, or NULL; what is negative or missing counts
+                             as 1024 within its range */
 } staxi_sizer;
 
 static bool staxi_sizer_leaf(void *user, staxi_ix_kind kind, uint32_t id, int64_t *value) {
     const staxi_sizer *z = (const staxi_sizer *)user;
     if (kind != STAXI_IX_SYM) return false;
-    if (z->sizes) {
+    if (z->sizes && id < STAXI_FEW_SIZES && z->sizes[id] >= 0) {
         *value = z->sizes[id];
         return true;
     }
@@ -38841,24 +39711,11 @@ static double staxi_buffer_bytes(const staxi_sizer *z, uint32_t buffer) {
     return n;
 }
 
-typedef struct staxi_kernel_figures {
-    double reads, writes, flops;
-} staxi_kernel_figures;
-
 /* Bytes of one element of a dtype for each of the first n axes' iterations. */
 static double staxi_stage_bytes(const staxi_sizer *z, const staxi_stage *st, int n, int dtype) {
     double bytes = (double)staxi_dtype_bytes((stax_dtype)dtype);
     for (int d = 0; d < n; d++) bytes *= staxi_sizer_value(z, st->axes[d].extent);
     return bytes;
-}
-
-/* A buffer counts once in a kernel, with at most one element for each iteration of a stage. */
-static void staxi_touch(const staxi_sizer *z, double *touched, uint32_t buffer, double iterations) {
-    double n =
-        iterations * (double)staxi_dtype_bytes((stax_dtype)z->p->stages.buffers[buffer].dtype);
-    double all = staxi_buffer_bytes(z, buffer);
-    if (n > all) n = all;
-    if (n > touched[buffer]) touched[buffer] = n;
 }
 
 /* Which buffers a kernel touches: bit 0 reads, bit 1 writes. What lies in a row's scratch stays in
@@ -38879,52 +39736,178 @@ static void staxi_kernel_buffers(const stax_program *p, uint32_t kernel, uint8_t
     }
 }
 
-static bool staxi_kernel_figure(const staxi_sizer *z, uint32_t kernel, staxi_kernel_figures *out) {
-    const stax_program *p = z->p;
+/* Formulas are built in the program's pool, which its mutex guards. Building one again finds it. */
+static staxi_ix_pool *staxi_pool_of(const stax_program *p) {
+    return (staxi_ix_pool *)(uintptr_t)&p->stages.ix;
+}
+
+typedef struct staxi_pool_flags {
+    bool overflow, no_memory;
+} staxi_pool_flags;
+
+/* Takes the mutex. What goes wrong with a figure is no harm to the program: begin and end keep it
+   from the pool. */
+static staxi_pool_flags staxi_formulas_begin(const stax_program *p) {
+    staxi_pool_flags saved;
+    staxi_mutex_lock((staxi_mutex *)(uintptr_t)&p->mutex);
+    saved.overflow = p->stages.ix.overflow;
+    saved.no_memory = p->stages.ix.no_memory;
+    return saved;
+}
+
+/* False: memory ran out meanwhile. */
+static bool staxi_formulas_end(const stax_program *p, staxi_pool_flags saved) {
+    staxi_ix_pool *pool = staxi_pool_of(p);
+    const bool ok = !pool->no_memory || saved.no_memory;
+    pool->overflow = saved.overflow;
+    pool->no_memory = saved.no_memory;
+    staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&p->mutex);
+    return ok;
+}
+
+/* Bytes and operations of a kernel as formulas in the size symbols. */
+typedef struct staxi_kernel_formulas {
+    staxi_ix reads, writes; /* bytes                                                       */
+    staxi_ix allocates;     /* of those written: what is not read in this kernel anyway    */
+    staxi_ix flops;
+} staxi_kernel_formulas;
+
+static staxi_ix staxi_buffer_formula(const stax_program *p, uint32_t buffer) {
+    const staxi_buffer *b = &p->stages.buffers[buffer];
+    staxi_ix_pool *pool = staxi_pool_of(p);
+    staxi_ix n = staxi_ix_const(pool, (int64_t)staxi_dtype_bytes((stax_dtype)b->dtype));
+    for (int d = 0; d < b->rank; d++) n = staxi_ix_mul(pool, n, b->dims[d]);
+    return n;
+}
+
+/* Is a <= b where every size is at least 1? */
+static bool staxi_formula_le(const stax_program *p, staxi_ix a, staxi_ix b) {
+    staxi_ix_pool *pool = staxi_pool_of(p);
+    staxi_ix from[STAXI_FEW_SIZES], to[STAXI_FEW_SIZES];
+    int n = 0;
+    for (size_t k = 0; k < p->basis->n_symbols && k < STAXI_FEW_SIZES; k++) {
+        if (p->basis->symbols[k].lo > 0) continue;
+        from[n] = staxi_ix_sym(pool, (uint32_t)k);
+        to[n] = staxi_ix_add(pool, from[n], staxi_ix_const(pool, 1));
+        n++;
+    }
+    return staxi_ix_proves_le(pool, staxi_ix_substitute(pool, a, from, to, n),
+                              staxi_ix_substitute(pool, b, from, to, n));
+}
+
+/* A buffer counts once in a kernel, with at most one element for each iteration of a stage.
+   iterations 0: all of it. */
+static void staxi_touch(const stax_program *p, staxi_ix *touched, uint32_t buffer,
+                        staxi_ix iterations) {
+    staxi_ix_pool *pool = staxi_pool_of(p);
+    staxi_ix n = staxi_buffer_formula(p, buffer);
+    const int64_t size = (int64_t)staxi_dtype_bytes((stax_dtype)p->stages.buffers[buffer].dtype);
+    staxi_ix most = iterations ? staxi_ix_mul(pool, iterations, staxi_ix_const(pool, size)) : n;
+    if (staxi_formula_le(p, most, n))
+        n = most;
+    else if (!staxi_formula_le(p, n, most))
+        n = staxi_ix_min(pool, n, most);
+    touched[buffer] = touched[buffer] ? staxi_ix_max(pool, touched[buffer], n) : n;
+}
+
+/* What one stage touches and computes. */
+static void staxi_stage_formula(const stax_program *p, uint32_t stage, staxi_ix *read,
+                                staxi_ix *written, staxi_ix *flops) {
     const staxi_schedule *s = &p->schedule;
-    size_t n = p->stages.n_buffers, bytes = 2 * n * sizeof(double);
-    double *read = (double *)staxi_alloc(p->stages.a, bytes), *written = read + n;
-    memset(out, 0, sizeof *out);
+    const staxi_stage *st = &p->stages.stages[stage];
+    staxi_ix_pool *pool = staxi_pool_of(p);
+    staxi_ix elements = staxi_ix_const(pool, 1), domain = elements;
+    for (int d = 0; d < st->n_domain + st->n_reduce; d++) {
+        elements = staxi_ix_mul(pool, elements, st->axes[d].extent);
+        if (d + 1 == st->n_domain) domain = elements;
+    }
+    if (staxi_is_line(st)) domain = elements; /* a result for each */
+    const staxi_ix all = elements;
+    if (st->kind == STAXI_STAGE_CALL) elements = domain = 0; /* whole tensors */
+    if (st->buffer && p->stages.buffers[st->buffer].scope != STAXI_SCOPE_ROW)
+        staxi_touch(p, written, st->buffer, domain);
+    for (uint32_t l = s->first_load[stage]; l < s->first_load[stage + 1]; l++)
+        staxi_touch(p, read, s->loads[l].ref, elements);
+    for (uint32_t u = s->first_use[stage]; u < s->first_use[stage + 1]; u++) {
+        const staxi_stage *w = &p->stages.stages[s->uses[u].ref];
+        if (w->kernel != st->kernel) staxi_touch(p, read, w->buffer, elements);
+    }
+    if (st->kind == STAXI_STAGE_CALL) return; /* nobody knows */
+    int64_t cost = s->cost[stage];
+    if (st->kind == STAXI_STAGE_SCAN) cost += 2;
+    if (st->kind == STAXI_STAGE_REDUCE && !st->lead) cost += st->expr[1] ? 2 : 1;
+    *flops = staxi_ix_add(pool, *flops, staxi_ix_mul(pool, all, staxi_ix_const(pool, cost)));
+}
+
+/* A buffer, or the state behind it, is read by the kernel that writes it. */
+static bool staxi_reads_too(const stax_program *p, const staxi_ix *read, uint32_t buffer) {
+    for (uint32_t w = 1; w < p->stages.n_writes; w++)
+        if (p->stages.writes[w].output == buffer && read[p->stages.writes[w].input]) return true;
+    return read[buffer] != 0;
+}
+
+static bool staxi_kernel_formula(const stax_program *p, uint32_t kernel,
+                                 staxi_kernel_formulas *out) {
+    staxi_ix_pool *pool = staxi_pool_of(p);
+    size_t n = p->stages.n_buffers, bytes = 2 * n * sizeof(staxi_ix);
+    staxi_ix *read = (staxi_ix *)staxi_alloc(p->stages.a, bytes), *written = read + n;
+    out->reads = out->writes = out->allocates = out->flops = staxi_ix_const(pool, 0);
     if (!read) return false;
     memset(read, 0, bytes);
-    for (uint32_t k = 1; k < p->stages.n_stages; k++) {
-        const staxi_stage *st = &p->stages.stages[k];
-        if (st->kernel != kernel) continue;
-        double elements = 1, domain = 1;
-        for (int d = 0; d < st->n_domain + st->n_reduce; d++) {
-            elements *= staxi_sizer_value(z, st->axes[d].extent);
-            if (d + 1 == st->n_domain) domain = elements;
-        }
-        if (st->kind == STAXI_STAGE_CALL) elements = domain = 1e300; /* whole tensors */
-        if (staxi_is_line(st)) domain = elements; /* a result for each */
-        if (st->buffer && p->stages.buffers[st->buffer].scope != STAXI_SCOPE_ROW)
-            staxi_touch(z, written, st->buffer, domain);
-        for (uint32_t l = s->first_load[k]; l < s->first_load[k + 1]; l++)
-            staxi_touch(z, read, s->loads[l].ref, elements);
-        for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
-            const staxi_stage *w = &p->stages.stages[s->uses[u].ref];
-            if (w->kernel != kernel) staxi_touch(z, read, w->buffer, elements);
-        }
-        if (st->kind == STAXI_STAGE_CALL) continue; /* nobody knows */
-        out->flops +=
-            elements * (p->schedule.cost[k] + (st->kind == STAXI_STAGE_SCAN ? 2
-                                               : st->kind == STAXI_STAGE_REDUCE && !st->lead
-                                                   ? (st->expr[1] ? 2 : 1)
-                                                   : 0));
-    }
-    for (size_t b = 1; b < n; b++) {
-        out->reads += read[b];
-        out->writes += written[b];
+    for (uint32_t k = 1; k < p->stages.n_stages; k++)
+        if (p->stages.stages[k].kernel == kernel)
+            staxi_stage_formula(p, k, read, written, &out->flops);
+    for (uint32_t b = 1; b < n; b++) {
+        if (read[b]) out->reads = staxi_ix_add(pool, out->reads, read[b]);
+        if (written[b]) out->writes = staxi_ix_add(pool, out->writes, written[b]);
+        if (written[b] && !staxi_reads_too(p, read, b))
+            out->allocates = staxi_ix_add(pool, out->allocates, written[b]);
     }
     staxi_free(p->stages.a, read, bytes);
     return true;
 }
 
+static staxi_ix staxi_bound_formula(const stax_program *p) {
+    staxi_ix_pool *pool = staxi_pool_of(p);
+    staxi_ix sum = staxi_ix_const(pool, 0);
+    for (uint32_t b = 1; b < p->stages.n_buffers; b++)
+        if (p->stages.buffers[b].scope == STAXI_SCOPE_ARG)
+            sum = staxi_ix_add(pool, sum, staxi_buffer_formula(p, b));
+    return sum;
+}
+
+/* A formula of the basis graph's pool as a number; 0: not known. */
+static double staxi_basis_value(const staxi_sizer *z, staxi_ix ix) {
+    const stax_program *p = z->p;
+    return ix ? staxi_sizer_value(z, staxi_ix_copy(staxi_pool_of(p), &p->basis->root->sizes, ix))
+              : 0.0;
+}
+
 static double staxi_bound_bytes(const staxi_sizer *z) {
-    double bound = 0;
-    for (uint32_t b = 1; b < z->p->stages.n_buffers; b++)
-        if (z->p->stages.buffers[b].scope == STAXI_SCOPE_ARG) bound += staxi_buffer_bytes(z, b);
-    return bound;
+    return staxi_sizer_value(z, staxi_bound_formula(z->p));
+}
+
+/* Bytes that calls in a row go through. */
+static double staxi_working_set(const staxi_sizer *z) {
+    return staxi_bound_bytes(z) + staxi_sizer_value(z, z->p->schedule.workspace);
+}
+
+static bool staxi_kernel_work(const staxi_sizer *z, uint32_t tree, stax_work *out) {
+    staxi_kernel_formulas f;
+    memset(out, 0, sizeof *out);
+    if (!staxi_kernel_formula(z->p, z->p->trees.kernels[tree].kernel, &f)) return false;
+    out->reads = staxi_sizer_value(z, f.reads);
+    out->writes = staxi_sizer_value(z, f.writes);
+    out->allocates = staxi_sizer_value(z, f.allocates);
+    out->flops = staxi_sizer_value(z, f.flops);
+    out->working_set = staxi_working_set(z);
+    return true;
+}
+
+static int staxi_kernel_threads(const staxi_sizer *z, uint32_t tree) {
+    const staxi_kernel_tree *t = &z->p->trees.kernels[tree];
+    const bool parallel = t->extent && staxi_sizer_value(z, t->work) >= (double)STAXI_PARALLEL_WORK;
+    return parallel ? (int)z->p->threads : 1;
 }
 
 static double staxi_workspace_guess(const staxi_sizer *z) {
@@ -38933,9 +39916,10 @@ static double staxi_workspace_guess(const staxi_sizer *z) {
 }
 
 /* Sizes of the symbols from input tensors; entries stay -1 where they cannot be found. */
-static void staxi_solve_inputs(const stax_program *p, const stax_tensor *inputs, int64_t *sizes) {
+static void staxi_solve_inputs(const stax_program *p, const stax_tensor *inputs, int64_t *sizes,
+                               size_t n_sizes) {
     const stax_graph *g = p->basis;
-    for (size_t k = 0; k < p->stages.n_sizes; k++) sizes[k] = k < g->n_symbols ? -1 : 1;
+    for (size_t k = 0; k < n_sizes; k++) sizes[k] = k < g->n_symbols ? -1 : 1;
     for (size_t round = 0; round <= g->n_symbols; round++)
         for (size_t k = 0, slot = 0; k < g->n_inputs; k++) {
             const staxi_type *type = &g->values[g->inputs[k].value].type;
@@ -38946,32 +39930,111 @@ static void staxi_solve_inputs(const stax_program *p, const stax_tensor *inputs,
         }
 }
 
-enum { STAXI_FEW_SIZES = 64 };
+/* Sizes for a sizer; NULL: the defaults. `few` has room for STAXI_FEW_SIZES. */
+static const int64_t *staxi_figure_sizes(const stax_program *p, const stax_tensor *inputs,
+                                         int64_t *few) {
+    const size_t n = p->planned ? p->stages.n_sizes : p->basis->n_symbols;
+    if (!inputs || n > STAXI_FEW_SIZES) return NULL;
+    staxi_solve_inputs(p, inputs, few, n);
+    return few;
+}
+
+/* Adds the kernels of a planned program to *out. */
+static stax_status staxi_figures_add(const stax_program *p, const int64_t *sizes,
+                                     stax_figures *out) {
+    staxi_sizer z;
+    stax_status s = STAX_OK;
+    z.p = p;
+    z.sizes = sizes;
+    const staxi_pool_flags saved = staxi_formulas_begin(p);
+    out->kernels += (int)p->trees.n_kernels;
+    for (uint32_t k = 0; k < p->trees.n_kernels && s == STAX_OK; k++) {
+        stax_work w;
+        if (!staxi_kernel_work(&z, k, &w)) s = STAX_E_MEMORY;
+        out->bytes += w.reads + w.writes;
+        out->allocates += w.allocates;
+        out->flops += w.flops;
+    }
+    out->bound_bytes = staxi_bound_bytes(&z);
+    out->eager_bytes = staxi_basis_value(&z, p->eager);
+    out->eager_allocates = staxi_basis_value(&z, p->eager_writes);
+    out->workspace_bytes = (size_t)staxi_workspace_guess(&z);
+    return staxi_formulas_end(p, saved) ? s : STAX_E_MEMORY;
+}
 
 /* Bytes and operations of a planned program, wherever its kernels run. */
 static stax_status staxi_plan_figures(const stax_program *p, const stax_tensor *inputs,
                                       stax_figures *out) {
-    staxi_sizer z;
     int64_t few[STAXI_FEW_SIZES];
+    return staxi_figures_add(p, staxi_figure_sizes(p, inputs, few), out);
+}
+
+/* Each piece of a graph with regions counts once: how often it runs depends on the data. */
+static stax_status staxi_steps_figures(const stax_program *p, const stax_tensor *inputs,
+                                       stax_figures *out) {
+    int64_t few[STAXI_FEW_SIZES];
+    const int64_t *sizes = staxi_figure_sizes(p, inputs, few);
     stax_status s = STAX_OK;
-    z.p = p;
-    z.sizes = NULL;
-    if (inputs && p->planned && p->stages.n_sizes <= STAXI_FEW_SIZES) {
-        staxi_solve_inputs(p, inputs, few);
-        z.sizes = few;
+    size_t workspace = 0;
+    for (size_t k = 0; k < p->steps->n_pieces && s == STAX_OK; k++) {
+        s = staxi_figures_add(p->steps->pieces[k], sizes, out);
+        if (out->workspace_bytes > workspace) workspace = out->workspace_bytes;
     }
-    staxi_mutex_lock((staxi_mutex *)(uintptr_t)&p->mutex);
-    out->kernels = (int)p->trees.n_kernels;
-    for (uint32_t k = 0; k < p->trees.n_kernels && s == STAX_OK; k++) {
-        staxi_kernel_figures f;
-        if (!staxi_kernel_figure(&z, p->trees.kernels[k].kernel, &f)) s = STAX_E_MEMORY;
-        out->bytes += f.reads + f.writes;
-        out->flops += f.flops;
+    out->bound_bytes = out->eager_bytes = 0.0;
+    for (size_t k = 0; k < p->basis->n_inputs + p->n_outputs && sizes; k++) {
+        const uint32_t v = k < p->basis->n_inputs ? p->basis->inputs[k].value
+                                                  : p->basis->outputs[k - p->basis->n_inputs].value;
+        const staxi_type *t = &p->basis->values[v].type;
+        double bytes = (double)staxi_dtype_bytes((stax_dtype)t->dtype);
+        for (int d = 0; d < t->rank; d++) {
+            int64_t n = 0;
+            if (!staxi_size_eval(&p->basis->sizes, t->dims[d], sizes, &n)) n = 0;
+            bytes *= (double)n;
+        }
+        out->bound_bytes += bytes;
     }
-    out->bound_bytes = staxi_bound_bytes(&z);
-    out->workspace_bytes = (size_t)staxi_workspace_guess(&z);
-    staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&p->mutex);
+    out->workspace_bytes = workspace;
     return s;
+}
+
+static void staxi_put_kernel_ops(const stax_program *p, staxi_text *t, uint32_t kernel) {
+    bool first = true;
+    for (uint32_t k = 1; k < p->stages.n_stages; k++) {
+        if (p->stages.stages[k].kernel != kernel) continue;
+        if (!first) staxi_put(t, ", ");
+        first = false;
+        staxi_put(t, p->stages.stages[k].op_name);
+    }
+}
+
+STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor *inputs,
+                                 stax_kernel_info *out) {
+    int64_t few[STAXI_FEW_SIZES];
+    staxi_sizer z;
+    staxi_text ops;
+    memset(out, 0, sizeof *out);
+    if (!p || k < 0 || (!p->call && !p->steps)) return false;
+    z.sizes = staxi_figure_sizes(p, inputs, few);
+    z.p = p->steps ? NULL : p;
+    for (size_t i = 0; p->steps && i < p->steps->n_pieces && !z.p; i++) {
+        const stax_program *piece = p->steps->pieces[i];
+        if (k < (int)piece->trees.n_kernels)
+            z.p = piece;
+        else
+            k -= (int)piece->trees.n_kernels;
+    }
+    if (!z.p || k >= (int)z.p->trees.n_kernels) return false;
+    const staxi_pool_flags saved = staxi_formulas_begin(z.p);
+    bool ok = staxi_kernel_work(&z, (uint32_t)k, &out->work);
+    out->threads = staxi_kernel_threads(&z, (uint32_t)k);
+    staxi_text_init(&ops, z.p->stages.a);
+    staxi_put_kernel_ops(z.p, &ops, z.p->trees.kernels[k].kernel);
+    if (ops.data && !ops.failed) {
+        const size_t n = ops.n < sizeof out->ops - 1 ? ops.n : sizeof out->ops - 1;
+        memcpy(out->ops, ops.data, n);
+    }
+    staxi_text_free(&ops);
+    return staxi_formulas_end(z.p, saved) && ok;
 }
 
 static const char *staxi_origin_name(staxi_build_origin origin) {
@@ -38987,9 +40050,9 @@ STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tenso
     out->compile_ns = p->built.spent_ns;
     out->threads = (int)p->threads;
     int isa = 0;
-    if (p->call && staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
+    if ((p->call || p->steps) && staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
         out->isa = (stax_isa)(isa + 1);
-    if (p->steps) out->kernels = staxi_steps_kernels(p);
+    if (p->steps) return staxi_steps_figures(p, inputs, out);
     return p->call ? staxi_plan_figures(p, inputs, out) : STAX_OK;
 }
 
@@ -39412,85 +40475,371 @@ static void staxi_put_names(const stax_program *p, staxi_text *t, const uint8_t 
     if (json) staxi_putc(t, ']');
 }
 
-static void staxi_put_kernel_ops(const stax_program *p, staxi_text *t, uint32_t kernel) {
-    bool first = true;
-    for (uint32_t k = 1; k < p->stages.n_stages; k++) {
-        if (p->stages.stages[k].kernel != kernel) continue;
-        if (!first) staxi_put(t, ", ");
-        first = false;
-        staxi_put(t, p->stages.stages[k].op_name);
+/* ---- explain ---- */
+
+/* A count as an integer; the largest one stands for all beyond it. */
+static int64_t staxi_whole(double x) { return x < 9.2e18 ? (int64_t)x : INT64_MAX; }
+
+/* Three significant digits. */
+static void staxi_put_rounded(staxi_text *t, double x) {
+    double scale = 1.0;
+    if (!(x > 0.0 && x < 1e18)) {
+        staxi_put(t, "0");
+        return;
     }
+    while (x * scale < 100.0 && scale < 1e15) scale *= 10.0;
+    if (scale == 1.0) {
+        staxi_put_i64(t, (int64_t)(x + 0.5));
+        return;
+    }
+    const double whole = (double)(int64_t)(x * scale + 0.5);
+    if (scale == 1000.0 || whole < 1e15) staxi_put_f64(t, whole / scale);
 }
 
-static void staxi_report_explain(const stax_program *p, staxi_text *t, bool json) {
+/* One report. For a program with regions p is one piece after the other. */
+typedef struct staxi_explain {
+    staxi_text *t;
+    bool json;
+    const stax_program *p;
     staxi_sizer z;
-    double total = 0;
-    size_t cap = 0;
-    uint8_t *seen = NULL;
-    z.p = p;
-    z.sizes = NULL;
-    if (!staxi_grow(p->stages.a, (void **)&seen, &cap, p->stages.n_buffers, 1)) {
+    stax_machine one, team; /* figures for one thread, and for those of the program        */
+    uint64_t n_kernels, n_fusions, first; /* so far; the first kernel of this piece        */
+    double bytes, allocates, bound, eager, eager_allocates, workspace, seconds;
+    size_t cap;
+    uint8_t *seen; /* by buffer                                                            */
+} staxi_explain;
+
+/* A formula over the size symbols; ? where it is not known. */
+static void staxi_put_formula(const staxi_explain *x, staxi_ix ix) {
+    if (ix)
+        staxi_put_program_ix(x->t, x->p, ix);
+    else
+        staxi_putc(x->t, '?');
+}
+
+static void staxi_explain_formulas(const staxi_explain *x, const staxi_kernel_formulas *f) {
+    const staxi_ix bytes = staxi_ix_add(staxi_pool_of(x->p), f->reads, f->writes);
+    staxi_text *t = x->t;
+    staxi_put(t, x->json ? ", \"bytes_formula\": \"" : "  bytes = ");
+    staxi_put_formula(x, bytes);
+    staxi_put(t, x->json ? "\", \"allocates_formula\": \"" : "; allocates ");
+    staxi_put_formula(x, f->allocates);
+    staxi_put(t, x->json ? "\", \"flops_formula\": \"" : "; FLOPs = ");
+    staxi_put_formula(x, f->flops);
+    staxi_put(t, x->json ? "\", \"intensity_formula\": \"(" : "; intensity = (");
+    staxi_put_formula(x, f->flops);
+    staxi_put(t, ") / (");
+    staxi_put_formula(x, bytes);
+    staxi_put(t, x->json ? ")\"" : ")\n");
+}
+
+static stax_prediction staxi_explain_predict(const staxi_explain *x, uint32_t tree,
+                                             const stax_work *w) {
+    const int threads = staxi_kernel_threads(&x->z, tree);
+    return stax_predict(threads > 1 ? &x->team : &x->one, w);
+}
+
+/* Which of its axes an expression depends on, as bits. */
+static uint32_t staxi_expr_axes(staxi_stages *p, const staxi_stage *st, staxi_expr e,
+                                staxi_marks *marks) {
+    uint32_t bits = 0;
+    if (!e || !staxi_mark_first(p, marks, e)) return 0;
+    const staxi_expr_node *n = &p->exprs[e];
+    for (int k = 0; k < n->n_ix; k++)
+        for (int d = 0; d < st->n_domain + st->n_reduce; d++)
+            if (staxi_ix_depends_on(&p->ix, n->ix[k], st->axes[d].var)) bits |= 1u << d;
+    for (int k = 0; k < n->n_args; k++) bits |= staxi_expr_axes(p, st, n->args[k], marks);
+    return bits;
+}
+
+/* A contraction as products: `batch` times m x n x k. */
+typedef struct staxi_product_sizes {
+    double batch, m, n, k;
+} staxi_product_sizes;
+
+static bool staxi_product_of(const staxi_explain *x, const staxi_stage *st,
+                             staxi_product_sizes *out) {
+    staxi_stages *p = (staxi_stages *)(uintptr_t)&x->p->stages;
+    staxi_marks marks;
+    uint32_t bits[2];
+    memset(&marks, 0, sizeof marks);
+    out->batch = out->m = out->n = out->k = 1.0;
+    if (st->kind != STAXI_STAGE_REDUCE || st->combine != STAXI_COMBINE_FMA) return false;
+    for (int e = 0; e < 2; e++) {
+        marks.now++;
+        bits[e] = staxi_expr_axes(p, st, st->expr[e], &marks);
+    }
+    staxi_free(p->a, marks.at, marks.cap * sizeof *marks.at);
+    for (int d = 0; d < st->n_domain + st->n_reduce; d++) {
+        const bool a = bits[0] >> d & 1, b = bits[1] >> d & 1;
+        double *to = d >= st->n_domain ? &out->k : a && b ? &out->batch : b ? &out->n : &out->m;
+        *to *= staxi_sizer_value(&x->z, st->axes[d].extent);
+    }
+    return !staxi_marks_failed(p);
+}
+
+/* The least traffic of the kernel's contractions between each cache and what lies behind it, and
+   that of square tiles which fit it (T 9.1, exercise 25). */
+static void staxi_explain_contractions(const staxi_explain *x, uint32_t kernel) {
+    enum { DEPTH = 32 };
+    staxi_text *t = x->t;
+    int shown = 0;
+    if (x->json) staxi_put(t, ", \"contractions\": [");
+    for (uint32_t k = 1; k < x->p->stages.n_stages; k++) {
+        const staxi_stage *st = &x->p->stages.stages[k];
+        staxi_product_sizes s;
+        if (st->kernel != kernel || !staxi_product_of(x, st, &s)) continue;
+        const double size = (double)staxi_dtype_bytes((stax_dtype)st->dtype);
+        if (x->json)
+            staxi_putf(t, "%s{\"m\": %D, \"n\": %D, \"k\": %D, \"batch\": %D, \"levels\": [",
+                       shown++ ? ", " : "", staxi_whole(s.m), staxi_whole(s.n), staxi_whole(s.k),
+                       staxi_whole(s.batch));
+        else
+            staxi_putf(t, "  %D contraction%s of %D x %D x %D (m n k):\n", staxi_whole(s.batch),
+                       s.batch > 1.0 ? "s" : "", staxi_whole(s.m), staxi_whole(s.n),
+                       staxi_whole(s.k));
+        for (int l = 0; l + 1 < x->one.n_levels; l++) {
+            const stax_machine_level *level = &x->one.levels[l];
+            const double fast = level->bytes / size;
+            const int64_t tile = stax_io_tile(fast, DEPTH);
+            const double least = s.batch * size * stax_io_lower_bound(s.m, s.n, s.k, fast),
+                         tiled = s.batch * size *
+                                 stax_io_tiled(s.m, s.n, s.k, (double)tile, (double)tile);
+            staxi_putf(t,
+                       x->json ? "%s{\"level\": \"%s\", \"bound_bytes\": %D, \"tile\": %D, "
+                                 "\"tile_bytes\": %D}"
+                               : "%s    into %s at least %D bytes (T 9.1); in tiles of %D that fit "
+                                 "it, %D",
+                       x->json && l ? ", " : "", level->name, staxi_whole(least), tile,
+                       staxi_whole(tiled));
+            if (x->json) continue;
+            staxi_put(t, ", ");
+            staxi_put_rounded(t, least > 0.0 ? tiled / least : 0.0);
+            staxi_put(t, " times that\n");
+        }
+        if (x->json) staxi_put(t, "]}");
+    }
+    if (x->json) staxi_putc(t, ']');
+}
+
+static void staxi_explain_prediction(const staxi_explain *x, uint32_t tree, const stax_work *w) {
+    const stax_prediction r = staxi_explain_predict(x, tree, w);
+    const int threads = staxi_kernel_threads(&x->z, tree);
+    const double traffic = w->reads + w->writes + w->allocates;
+    const char *level = x->one.levels[r.level].name;
+    if (x->json) {
+        staxi_putf(x->t,
+                   ", \"predicted_ms\": %F, \"bound\": \"%s\", \"level\": \"%s\", "
+                   "\"threads\": %d, \"allocates\": %D, \"intensity\": %F",
+                   r.seconds * 1e3, r.is_peak ? "peak" : "bandwidth", level, threads,
+                   staxi_whole(w->allocates),
+                   w->reads + w->writes > 0.0 ? w->flops / (w->reads + w->writes) : 0.0);
+        return;
+    }
+    staxi_put(x->t, "  intensity ");
+    staxi_put_rounded(x->t, w->flops > 0.0 ? w->flops / (w->reads + w->writes) : 0.0);
+    staxi_put(x->t, " FLOP/byte, ");
+    staxi_put_rounded(x->t, w->flops > 0.0 ? w->flops / traffic : 0.0);
+    staxi_put(x->t, " with write-allocate; predicted ");
+    staxi_put_rounded(x->t, r.seconds * 1e3);
+    staxi_put(x->t, " ms, bound by ");
+    staxi_put_rounded(x->t, (r.is_peak ? r.flops_per_second : r.bytes_per_second) * 1e-9);
+    if (r.is_peak)
+        staxi_put(x->t, " GFLOP/s");
+    else
+        staxi_putf(x->t, " GB/s of %s", level);
+    staxi_putf(x->t, " (%d thread%s)\n", threads, threads == 1 ? "" : "s");
+}
+
+static void staxi_explain_kernel(staxi_explain *x, uint32_t k) {
+    const stax_program *p = x->p;
+    staxi_text *t = x->t;
+    const uint32_t K = p->trees.kernels[k].kernel;
+    const bool json = x->json;
+    staxi_kernel_formulas f;
+    stax_work w;
+    memset(x->seen, 0, p->stages.n_buffers);
+    staxi_kernel_buffers(p, K, x->seen);
+    if (!staxi_kernel_work(&x->z, k, &w) || !staxi_kernel_formula(p, K, &f)) {
         t->failed = true;
         return;
     }
-    if (json) staxi_put(t, "{\"kernels\": [");
-    for (uint32_t k = 0; k < p->trees.n_kernels; k++) {
-        staxi_kernel_figures f;
-        uint32_t K = p->trees.kernels[k].kernel;
-        const char *how = p->trees.kernels[k].lanes ? "vectors" : "one element at a time";
-        memset(seen, 0, p->stages.n_buffers);
-        staxi_kernel_buffers(p, K, seen);
-        if (!staxi_kernel_figure(&z, K, &f)) t->failed = true;
-        total += f.reads + f.writes;
-        if (json)
-            staxi_putf(t, "%s{\"name\": \"kernel %U\", \"ops\": \"", k ? ", " : "", (uint64_t)k);
-        else
-            staxi_putf(t, "kernel %U: ", (uint64_t)k);
-        staxi_put_kernel_ops(p, t, K);
-        staxi_put(t, json ? "\", \"reads\": " : "\n  reads ");
-        staxi_put_names(p, t, seen, 1, json);
-        staxi_put(t, json ? ", \"writes\": " : "; writes ");
-        staxi_put_names(p, t, seen, 2, json);
-        staxi_putf(t,
-                   json ? ", \"bytes\": %U, \"flops\": %U, \"predicted_ms\": null, \"why\": \"%s\"}"
-                        : "\n  %U bytes, %U FLOPs, %s\n",
-                   (uint64_t)(f.reads + f.writes), (uint64_t)f.flops, how);
-    }
-    staxi_free(p->stages.a, seen, cap);
-    if (json) staxi_put(t, "], \"fusions\": [");
+    staxi_putf(t, json ? "%s{\"name\": \"kernel %U\", \"ops\": \"" : "%skernel %U: ",
+               json && x->n_kernels ? ", " : "", x->n_kernels);
+    staxi_put_kernel_ops(p, t, K);
+    staxi_put(t, json ? "\", \"reads\": " : "\n  reads ");
+    staxi_put_names(p, t, x->seen, 1, json);
+    staxi_put(t, json ? ", \"writes\": " : "; writes ");
+    staxi_put_names(p, t, x->seen, 2, json);
+    staxi_putf(
+        t,
+        json ? ", \"bytes\": %D, \"flops\": %D, \"why\": \"%s\"" : "\n  %D bytes, %D FLOPs, %s\n",
+        staxi_whole(w.reads + w.writes), staxi_whole(w.flops),
+        p->trees.kernels[k].lanes ? "vectors" : "one element at a time");
+    staxi_explain_formulas(x, &f);
+    staxi_explain_prediction(x, k, &w);
+    staxi_explain_contractions(x, K);
+    if (json) staxi_putc(t, '}');
+    x->bytes += w.reads + w.writes;
+    x->allocates += w.allocates;
+    x->seconds += staxi_explain_predict(x, k, &w).seconds;
+    x->n_kernels++;
+}
+
+static void staxi_explain_fusions(staxi_explain *x) {
+    const stax_program *p = x->p;
     for (size_t k = 0; k < p->schedule.n_fusions; k++) {
         const staxi_fusion *f = &p->schedule.fusions[k];
-        uint64_t kernel = (uint64_t)p->schedule.kernels[f->kernel].order - 1;
-        if (json)
-            staxi_putf(t, "%s{\"a\": \"s%U\", \"b\": \"kernel %U\", \"done\": %s, \"why\": \"%s\"}",
-                       k ? ", " : "", (uint64_t)f->stage, kernel, f->done ? "true" : "false",
-                       f->why);
+        uint64_t kernel = x->first + (uint64_t)p->schedule.kernels[f->kernel].order - 1;
+        if (x->json)
+            staxi_putf(x->t,
+                       "%s{\"a\": \"s%U\", \"b\": \"kernel %U\", \"done\": %s, \"why\": \"%s\"}",
+                       x->n_fusions ? ", " : "", (uint64_t)f->stage, kernel,
+                       f->done ? "true" : "false", f->why);
         else
-            staxi_putf(t, "%s: s%U (%s) with kernel %U: %s\n", f->done ? "fused" : "not fused",
+            staxi_putf(x->t, "%s: s%U (%s) with kernel %U: %s\n", f->done ? "fused" : "not fused",
                        (uint64_t)f->stage, p->stages.stages[f->stage].op_name, kernel, f->why);
+        x->n_fusions++;
     }
-    double bound = staxi_bound_bytes(&z), rho = bound > 0 ? total / bound : 1.0;
-    if (json)
-        staxi_putf(t,
-                   "], \"rho\": %F, \"bound_bytes\": %U, \"workspace_bytes\": %U, "
-                   "\"peak_lower_bound\": %U}\n",
-                   rho, (uint64_t)bound, (uint64_t)staxi_workspace_guess(&z),
-                   (uint64_t)staxi_sizer_value(&z, p->schedule.workspace));
+}
+
+/* The kernels, or the fusions, of the program or of all its pieces. */
+static void staxi_explain_each(staxi_explain *x, const stax_program *whole, bool fusions) {
+    const size_t n = whole->steps ? whole->steps->n_pieces : 1;
+    x->first = 0;
+    for (size_t k = 0; k < n && !x->t->failed; k++) {
+        const stax_program *p = whole->steps ? whole->steps->pieces[k] : whole;
+        const staxi_pool_flags saved = staxi_formulas_begin(p);
+        x->p = x->z.p = p;
+        if (!staxi_grow(p->stages.a, (void **)&x->seen, &x->cap, p->stages.n_buffers, 1))
+            x->t->failed = true;
+        for (uint32_t i = 0; i < p->trees.n_kernels && !fusions && !x->t->failed; i++)
+            staxi_explain_kernel(x, i);
+        if (fusions) staxi_explain_fusions(x);
+        if (!fusions) {
+            if (!whole->steps) x->bound = staxi_bound_bytes(&x->z);
+            if (!whole->steps) x->eager = staxi_basis_value(&x->z, p->eager);
+            if (!whole->steps) x->eager_allocates = staxi_basis_value(&x->z, p->eager_writes);
+            if (staxi_workspace_guess(&x->z) > x->workspace)
+                x->workspace = staxi_workspace_guess(&x->z);
+        }
+        x->first += p->trees.n_kernels;
+        if (!staxi_formulas_end(p, saved)) x->t->failed = true;
+    }
+}
+
+/* The sizes that symbols count as: "at n = 1024, m = 16". */
+static void staxi_explain_sizes(const staxi_explain *x, const stax_program *p) {
+    const stax_graph *g = p->basis;
+    if (x->json) staxi_put(x->t, ", \"sizes\": {");
+    for (size_t k = 0; k < g->n_symbols; k++) {
+        int64_t value = 0;
+        staxi_sizer_leaf((void *)(uintptr_t)&x->z, STAXI_IX_SYM, (uint32_t)k, &value);
+        staxi_putf(x->t, x->json ? "%s\"%s\": %D" : "%s%s = %D",
+                   k         ? ", "
+                   : x->json ? ""
+                             : "at ",
+                   g->symbols[k].name, value);
+    }
+    if (x->json)
+        staxi_putc(x->t, '}');
+    else if (g->n_symbols)
+        staxi_putc(x->t, '\n');
+}
+
+static void staxi_explain_totals(const staxi_explain *x, const stax_program *p, double peak) {
+    staxi_text *t = x->t;
+    const double rho = x->eager > 0.0 && x->bytes > 0.0 ? x->eager / x->bytes : 0.0,
+                 over = x->bound > 0.0 ? x->bytes / x->bound : 1.0;
+    if (x->json) {
+        staxi_put(t, "], \"rho\": ");
+        if (rho > 0.0)
+            staxi_put_f64(t, rho);
+        else
+            staxi_put(t, "null");
+        staxi_putf(
+            t,
+            ", \"bound_bytes\": %D, \"workspace_bytes\": %D, \"peak_lower_bound\": %D, "
+            "\"bytes\": %D, \"allocates\": %D, \"eager_bytes\": %D, \"eager_allocates\": %D, "
+            "\"bound_ratio\": %F, "
+            "\"predicted_ms\": %F, \"machine\": {\"cpu\": ",
+            staxi_whole(x->bound), staxi_whole(x->workspace), staxi_whole(peak),
+            staxi_whole(x->bytes), staxi_whole(x->allocates), staxi_whole(x->eager),
+            staxi_whole(x->eager_allocates), over, x->seconds * 1e3);
+        staxi_put_json_text(t, x->one.cpu);
+        staxi_putf(t, ", \"measured\": %s, \"threads\": %D}",
+                   x->team.is_measured ? "true" : "false", p->threads);
+        staxi_explain_sizes(x, p);
+        if (!p->steps) staxi_put(t, "}\n");
+        return;
+    }
+    if (!p->steps)
+        staxi_putf(t, "bytes %D, bound (inputs + outputs) %D, ratio %F\n", staxi_whole(x->bytes),
+                   staxi_whole(x->bound), over);
     else
-        staxi_putf(t, "bytes %U, bound (inputs + outputs) %U, ratio %F\n", (uint64_t)total,
-                   (uint64_t)bound, rho);
+        staxi_putf(t, "bytes %D when each piece runs once\n", staxi_whole(x->bytes));
+    if (rho > 0.0) {
+        staxi_putf(t, "op by op %D bytes, rho ", staxi_whole(x->eager));
+        staxi_put_rounded(t, rho);
+        staxi_putf(t, "; with write-allocate %D / %D, rho ",
+                   staxi_whole(x->eager + x->eager_allocates),
+                   staxi_whole(x->bytes + x->allocates));
+        staxi_put_rounded(t, (x->eager + x->eager_allocates) / (x->bytes + x->allocates));
+        staxi_putc(t, '\n');
+    }
+    staxi_put(t, "predicted ");
+    staxi_put_rounded(t, x->seconds * 1e3);
+    staxi_putf(t, " ms in all, by %s figures of this machine%s\n",
+               x->team.is_measured ? "measured" : "assumed",
+               x->team.is_measured ? "" : " (staxc probe measures them)");
+    staxi_explain_sizes(x, p);
+}
+
+static void staxi_report_explain(const stax_program *p, staxi_text *t, bool json,
+                                 const int64_t *sizes) {
+    staxi_explain x;
+    memset(&x, 0, sizeof x);
+    x.t = t;
+    x.json = json;
+    x.z.sizes = sizes;
+    stax_machine_of(p->ctx, 1, &x.one);
+    stax_machine_of(p->ctx, (int)p->threads, &x.team);
+    if (json) staxi_put(t, "{\"kernels\": [");
+    staxi_explain_each(&x, p, false);
+    if (json) staxi_put(t, "], \"fusions\": [");
+    staxi_explain_each(&x, p, true);
+    staxi_free(&p->ctx->allocator, x.seen, x.cap);
+    x.z.p = p;
+    staxi_explain_totals(&x, p, p->steps ? 0.0 : staxi_sizer_value(&x.z, p->schedule.workspace));
 }
 
 STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
+    return stax_program_report_at(p, what, NULL);
+}
+
+STAXDEF char *stax_program_report_at(const stax_program *p, stax_report what,
+                                     const int64_t *symbols) {
+    const bool json = what == STAX_REPORT_EXPLAIN_JSON,
+               explains = what == STAX_REPORT_EXPLAIN || json;
+    int64_t sizes[STAXI_FEW_SIZES];
     if (!p) return NULL;
     staxi_text t;
     staxi_text_init(&t, &p->ctx->allocator);
-    if (p->steps) {
-        staxi_report_steps(p, &t, what);
+    if (!p->call && !p->steps) {
+        staxi_putf(&t, "interpreted: %s\n", stax_status_text(p->status));
         return staxi_text_give(p->ctx, &t);
     }
-    if (!p->call) {
-        staxi_putf(&t, "interpreted: %s\n", stax_status_text(p->status));
+    if (p->basis->n_symbols > STAXI_FEW_SIZES) symbols = NULL;
+    for (size_t k = 0; symbols && k < STAXI_FEW_SIZES; k++)
+        sizes[k] = k < p->basis->n_symbols ? symbols[k] : 1;
+    if (explains && p->steps && !json) staxi_report_steps(p, &t, what);
+    if (explains) {
+        staxi_report_explain(p, &t, json, symbols ? sizes : NULL);
+        if (p->steps && json) staxi_report_steps(p, &t, what);
+        return staxi_text_give(p->ctx, &t);
+    }
+    if (p->steps) {
+        staxi_report_steps(p, &t, what);
         return staxi_text_give(p->ctx, &t);
     }
     staxi_mutex_lock(
@@ -39511,14 +40860,11 @@ STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
                 staxi_report_tree(p, &t, p->trees.kernels[k].root, 1);
             }
             break;
-        case STAX_REPORT_PLAN:
-            staxi_report_plan(p, &t);
-            break;
         case STAX_REPORT_PLAN_SVG:
             staxi_report_plan_svg(p, &t);
             break;
         default:
-            staxi_report_explain(p, &t, what == STAX_REPORT_EXPLAIN_JSON);
+            staxi_report_plan(p, &t);
             break;
     }
     staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&p->mutex);
@@ -40319,7 +41665,7 @@ static stax_status staxi_export_kernels(staxi_exporter *x, const char *types) {
         names[k] = text;
         staxi_format(text, NAME, p->steps ? "sx_piece_%U" : "sx_entry", (uint64_t)k);
     }
-    stax_status s = staxi_emit_unit(trees, names, (int)n, types, &x->c);
+    stax_status s = staxi_emit_unit(trees, names, (int)n, types, false, &x->c);
     staxi_free(a, (void *)trees, bytes);
     return s;
 }

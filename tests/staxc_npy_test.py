@@ -261,7 +261,13 @@ def json_reports():
         check(0 < r["min_ms"] <= r["low_ms"] <= r["median_ms"] <= r["high_ms"], f"bench figures: {r}")
         check(r["kernels"] == 1 and r["bytes"] >= 65536 and r["flops"] > 0 and r["call_overhead_ns"] > 0, f"bench figures: {r}")
         check(("vs" in r) == bool(vs) and (not vs or (fields <= set(r["vs"]) and r["ratio_low"] <= r["ratio"] <= r["ratio_high"])), f"bench vs: {r}")
+        more = {"allocates", "eager_bytes", "coverage", "rounds", "kernel_times"}
+        check(more <= set(r) and len(r["rounds"]) == 2 and r["coverage"] > 0.95, f"bench fields: {more - set(r)}")
+        timed = {"name", "ops", "calls", "bytes", "flops", "median_ms", "predicted_ms", "bound", "near"}
+        check(len(r["kernel_times"]) == 1 and timed <= set(r["kernel_times"][0]), f"bench kernels: {r['kernel_times']}")
+        check(not vs or {"faster", "ratio_rounds", "break_even_calls"} <= set(r), f"bench vs: {list(r)}")
         if vs == "op-by-op":
+            check(abs(r["rho"] * r["beta_ratio"] * r["median_ms"] / r["vs"]["median_ms"] - 1) < 1e-6, f"P 13.3: {r}")
             check(r["vs"]["kernels"] > 1, f"op-by-op is fused: {r['vs']}")
     code, out, err = staxc("explain", graph, "--json")
     check(code == 0, f"explain --json: exit {code}: {err}")
@@ -270,6 +276,15 @@ def json_reports():
         check({"kernels", "fusions", "rho", "bound_bytes", "workspace_bytes", "peak_lower_bound"} <= set(r), f"explain fields: {list(r)}")
         check(all({"name", "ops", "reads", "writes", "bytes", "flops", "predicted_ms", "why"} <= set(k) for k in r["kernels"]), f"explain kernels: {r['kernels']}")
         check(all({"a", "b", "done", "why"} <= set(k) for k in r["fusions"]), f"explain fusions: {r['fusions']}")
+        check({"bytes_formula", "flops_formula", "allocates", "intensity", "bound", "contractions"} <= set(r["kernels"][0]), f"explain kernels: {r['kernels']}")
+        check({"bytes", "eager_bytes", "bound_ratio", "predicted_ms", "machine", "sizes"} <= set(r), f"explain fields: {list(r)}")
+    loop = file("loop.stax", "graph g(x: f32[4]) { n = const i64[] {3}; y = loop n, x { body(i: i64[], a: f32[4]) { b = exp a; return b } }; return y }")
+    code, out, err = staxc("explain", loop, "--json")
+    r = json.loads(out) if code == 0 else {}
+    check({"kernels", "fusions", "rho", "bound_bytes", "workspace_bytes", "peak_lower_bound", "steps"} <= set(r), f"explain of regions: exit {code}: {err} {list(r)}")
+    code, out, err = staxc("probe", "--threads=1", "--json")
+    r = json.loads(out) if code == 0 else []
+    check(len(r) == 1 and r[0]["measured"] and r[0]["levels"][-1]["name"] == "memory", f"probe: exit {code}: {err} {r}")
 
 
 dtypes_and_layouts()

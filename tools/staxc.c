@@ -8,7 +8,7 @@
    found a difference.
 
    CONTENTS   the command line, memory and messages, files, .npy files, numbers as text, tensors of
-   a graph, compiled code, running, the verbs: run, print, grad, explain, bench, export, ops,
+   a graph, compiled code, running, the verbs: run, print, grad, explain, export, probe, bench, ops,
    version, cache. */
 
 #if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
@@ -42,9 +42,10 @@ enum {
     OPS = 64,
     VERSION = 128,
     CACHE = 256,
-    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT, /* verbs that read a graph */
-    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT,      /* verbs that may compile it */
-    DEVICE = RUN | EXPLAIN | BENCH | EXPORT                /* verbs that know of devices */
+    PROBE = 512,
+    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT,    /* verbs that read a graph */
+    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | PROBE, /* verbs that may compile */
+    DEVICE = RUN | EXPLAIN | BENCH | EXPORT                   /* verbs that know of devices */
 };
 
 /* value: NULL for a flag; lower-case words with | between them are all that is allowed. */
@@ -58,7 +59,7 @@ enum {
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
-    X(SIZE,    "size",    "n=64,m=3",             RUN|BENCH|EXPORT, "size symbols; else from the files, else 16 clipped to the range")  \
+    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
     X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
@@ -68,9 +69,10 @@ enum {
     X(WRT,     "wrt",     "NAME,NAME",            GRAD,         "the inputs it is taken by")                                            \
     X(ORDER,   "order",   "1|2",                  GRAD,         "first or second derivative (default 1)")                               \
     X(MODE,    "mode",    "reverse|forward",      GRAD,         "how (default reverse)")                                                \
-    X(RUNS,    "runs",    "15",                   BENCH,        "readings; the interval holds the true median with 95 %")               \
+    X(RUNS,    "runs",    "15",                   BENCH,        "readings of a round; the interval holds the true median with 95 %")    \
+    X(ROUNDS,  "rounds",  "2",                    BENCH,        "rounds, kept apart: machines change from one minute to the next (default 2)") \
     X(VS,      "vs",      "interpret|op-by-op|FILE2", BENCH,    "measure a second contender in turn, and the ratio of the two")         \
-    X(JSON,    "json",    NULL,                   EXPLAIN|BENCH,"one JSON object")                                                      \
+    X(JSON,    "json",    NULL,                   EXPLAIN|BENCH|PROBE, "one JSON object")                                                      \
     X(NAME,    "name",    "PREFIX",               EXPORT,       "files and functions begin with it (required)")                         \
     X(DIR,     "dir",     "DIR",                  EXPORT,       "folder of PREFIX.c and PREFIX.h (default .)")                          \
     X(WEIGHTS, "weights", "inline|file",          EXPORT,       "params in PREFIX.c (default) or in PREFIX.bin")                        \
@@ -81,7 +83,7 @@ enum {
     X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
     X(PROMOTION, "promotion", NULL,               OPS,          "the dtype of every pair of operands, instead")                         \
     X(PRIMITIVES, "primitives", NULL,             OPS,          "the primitives of schedules, instead")                                 \
-    X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE, "this text")
+    X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE|PROBE, "this text")
 /* clang-format on */
 
 #define OPTION_ENUM(id, name, value, verbs, help) OPT_##id,
@@ -120,7 +122,7 @@ typedef struct tool {
     stax_cuda *cuda; /* the device of --device=cuda */
     stax_schedule *schedule;     /* of --schedule, */
     const stax_graph *scheduled; /* for this graph */
-    int threads, runs;
+    int threads, runs, rounds;
     uint64_t seed;
     stax_isa isa;
 } tool;
@@ -849,6 +851,21 @@ static void solve_sizes(job *j) {
     }
 }
 
+/* Are the sizes that are known within the ranges of their symbols? */
+static int check_sizes(const job *j) {
+    for (int k = 0; k < j->n_symbols; k++) {
+        stax_symbol_info s;
+        stax_graph_symbol(j->g, k, &s);
+        if (j->symbols[k] < 0 || (j->symbols[k] >= s.lo && j->symbols[k] <= s.hi)) continue;
+        if (s.hi == INT64_MAX)
+            return fail(WRONG_INPUT, "size %s: expected at least %lld, found %lld", s.name,
+                        (long long)s.lo, (long long)j->symbols[k]);
+        return fail(WRONG_INPUT, "size %s: expected %lld..%lld, found %lld", s.name,
+                    (long long)s.lo, (long long)s.hi, (long long)j->symbols[k]);
+    }
+    return DONE;
+}
+
 static int settle_sizes(const tool *t, job *j) {
     int code = read_sizes(t, j);
     if (code != DONE) return code;
@@ -860,14 +877,8 @@ static int settle_sizes(const tool *t, job *j) {
             j->symbols[k] = s.lo > 16 ? s.lo : s.hi < 16 ? s.hi : 16;
             solve_sizes(j);
         }
-        if (j->symbols[k] >= s.lo && j->symbols[k] <= s.hi) continue;
-        if (s.hi == INT64_MAX)
-            return fail(WRONG_INPUT, "size %s: expected at least %lld, found %lld", s.name,
-                        (long long)s.lo, (long long)j->symbols[k]);
-        return fail(WRONG_INPUT, "size %s: expected %lld..%lld, found %lld", s.name,
-                    (long long)s.lo, (long long)s.hi, (long long)j->symbols[k]);
     }
-    return DONE;
+    return check_sizes(j);
 }
 
 /* A tensor from a file: the graph's dtype and shape, in the layout that the graph declares. */
@@ -1082,21 +1093,27 @@ static int no_cuda(const tool *t, const char *instead) {
 }
 
 /* A program of the CPU; NULL has said what is wrong, and *code is the exit status. */
+static stax_program *compile_with(const tool *t, const stax_graph *g, const stax_compile_options *o,
+                                  int *code) {
+    stax_compile_options own = *o;
+    if (g == t->scheduled) own.schedule = t->schedule;
+    stax_program *p = stax_compile(g, &own);
+    if (!p)
+        *code = say_error(t, stax_error_status(t->ctx));
+    else if (!o->interpret && stax_program_status(p) != STAX_OK)
+        fprintf(
+            stderr, "staxc: note: interpreted, not compiled: %s\n",
+            *stax_error(t->ctx) ? stax_error(t->ctx) : stax_status_text(stax_program_status(p)));
+    return p;
+}
+
 static stax_program *compile(const tool *t, const stax_graph *g, bool interpret, bool strict,
                              int *code) {
     stax_compile_options o;
     memset(&o, 0, sizeof o);
     o.interpret = interpret;
     o.strict = strict;
-    if (g == t->scheduled) o.schedule = t->schedule;
-    stax_program *p = stax_compile(g, &o);
-    if (!p)
-        *code = say_error(t, stax_error_status(t->ctx));
-    else if (!interpret && stax_program_status(p) != STAX_OK)
-        fprintf(
-            stderr, "staxc: note: interpreted, not compiled: %s\n",
-            *stax_error(t->ctx) ? stax_error(t->ctx) : stax_status_text(stax_program_status(p)));
-    return p;
+    return compile_with(t, g, &o, code);
 }
 
 /* The same where the command line says. */
@@ -1269,11 +1286,14 @@ static int put_text(const tool *t, char *text) {
 }
 
 /* What the library says about the compiled program. Without a C compiler there is still a plan. */
-static int put_report(const tool *t, const stax_graph *g, stax_report what, bool strict) {
-    int code = DONE;
+static int put_report(tool *t, stax_graph *g, stax_report what, bool strict) {
+    job *j = new_job(t, g);
+    int code = read_sizes(t, j);
+    if (code == DONE) code = check_sizes(j);
+    if (code != DONE) return code;
     stax_program *p = compile(t, g, false, strict, &code);
     if (!p) return code;
-    char *text = stax_program_report(p, what);
+    char *text = stax_program_report_at(p, what, j->symbols);
     if (text && !*text)
         code =
             fail(WRONG_INPUT, "there is nothing to show: %s", stax_status_text(STAX_E_NOT_BUILT));
@@ -1475,15 +1495,106 @@ static int verb_export(tool *t) {
     return code;
 }
 
-/* ==== bench ======================================================================================
-   Readings of two contenders alternate, so that what drifts in the machine meets both. The
-   reported value is the median; the interval runs from the j-th least to the j-th largest
-   reading and holds the true median with 95 % whatever the distribution (15 readings: ranks 4
-   and 12). */
+/* ==== probe ===================================================================================
+   Measuring the machine takes a second or two for a number of threads; nothing does it unasked but
+   the first bench, which says so. */
 
-typedef struct figures {
-    double median, low, high, least;
-} figures;
+static const char *isa_name(stax_isa isa) {
+    static const char *const names[] = {"detect", "scalar", "sse2", "sse42",
+                                        "avx2",   "avx512", "neon"};
+    return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : "?";
+}
+
+static void json_string(const char *s) {
+    putchar('"');
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            printf("\\%c", *s);
+        else if ((unsigned char)*s < 32)
+            printf("\\u%04x", (unsigned char)*s);
+        else
+            putchar(*s);
+    }
+    putchar('"');
+}
+
+static stax_status measure_machine(const tool *t, int threads, stax_machine *m) {
+    fprintf(stderr,
+            "staxc: note: measuring what this machine can do with %d thread%s: a second or two, "
+            "once; staxc cache --clear forgets it\n",
+            threads, threads == 1 ? "" : "s");
+    return stax_machine_probe(t->ctx, threads, m);
+}
+
+static void print_machine(const stax_machine *m) {
+    printf("%s, %s, %d thread%s%s\n", m->cpu, isa_name(m->isa), m->threads,
+           m->threads == 1 ? "" : "s", m->is_measured ? "" : " (assumed, not measured)");
+    printf("  %-8s %12s %10s %10s %10s\n", "level", "KiB", "read GB/s", "write", "copy");
+    for (int k = 0; k < m->n_levels; k++) {
+        const stax_machine_level *l = &m->levels[k];
+        printf("  %-8s %12.0f %10.1f %10.1f %10.1f%s\n", l->name, l->bytes / 1024.0, l->read * 1e-9,
+               l->write * 1e-9, l->copy * 1e-9, l->is_shared ? "  shared" : "");
+    }
+    printf("  peak %.1f GFLOP/s (f32)\n", m->flops * 1e-9);
+}
+
+static void json_machine(const stax_machine *m) {
+    printf("{\"cpu\": ");
+    json_string(m->cpu);
+    printf(", \"isa\": \"%s\", \"threads\": %d, \"measured\": %s, \"flops\": %.6g, \"levels\": [",
+           isa_name(m->isa), m->threads, m->is_measured ? "true" : "false", m->flops);
+    for (int k = 0; k < m->n_levels; k++) {
+        const stax_machine_level *l = &m->levels[k];
+        printf(
+            "%s{\"name\": \"%s\", \"bytes\": %.0f, \"shared\": %s, \"read\": %.6g, \"write\": "
+            "%.6g, "
+            "\"copy\": %.6g}",
+            k ? ", " : "", l->name, l->bytes, l->is_shared ? "true" : "false", l->read, l->write,
+            l->copy);
+    }
+    printf("]}");
+}
+
+/* Without --threads: 1, 2, 4, ... and as many as there are cores. */
+static int verb_probe(tool *t) {
+    int cores = t->threads, n = t->given[OPT_THREADS] ? t->threads : 1, shown = 0, code;
+    if (!t->given[OPT_THREADS]) t->threads = -1; /* one a core */
+    code = open_context(t);
+    if (code != DONE) return code;
+    if (!t->given[OPT_THREADS]) cores = stax_context_threads(t->ctx);
+    if (t->given[OPT_JSON]) printf("[");
+    for (;; n = 2 * n < cores ? 2 * n : cores) {
+        stax_machine m;
+        stax_status s = measure_machine(t, n, &m);
+        if (s != STAX_OK) return say_error(t, s);
+        if (t->given[OPT_JSON]) {
+            printf("%s", shown++ ? ", " : "");
+            json_machine(&m);
+        } else {
+            print_machine(&m);
+        }
+        if (n >= cores) break;
+    }
+    if (t->given[OPT_JSON]) printf("]\n");
+    return DONE;
+}
+
+/* ==== bench ======================================================================================
+   Readings of two contenders alternate, so that what drifts in the machine meets both. The reported
+   value is the median; the interval holds the true median with 95 % whatever the distribution (15
+   readings: ranks 4 and 12). Rounds are kept apart: their difference says how far the machine
+   itself moves. The kernels are then timed one by one, in a program of the same kernels, and stand
+   beside what the roofline predicts from their bytes and operations. */
+
+enum { MOST_ROUNDS = 100 };
+
+/* One kernel: its readings, and what was predicted. */
+typedef struct kernel_time {
+    stax_kernel_info info;
+    int64_t calls;  /* in a call of the program                                             */
+    stax_sample ns; /* of one run of the kernel                                            */
+    stax_prediction predicted;
+} kernel_time;
 
 typedef struct contender {
     const char *name;
@@ -1493,10 +1604,12 @@ typedef struct contender {
     compiled p;
     bool interpret;
     int64_t calls; /* of one reading: short calls are repeated */
-    double *ns;    /* a call, by reading */
-    figures time;
+    double *ns;    /* a call, by round and reading */
+    stax_sample time[MOST_ROUNDS];
     stax_figures plan;
     double overhead_ns; /* of a call that computes nothing to speak of */
+    kernel_time *kernels;
+    int n_kernels;
 } contender;
 
 static double clock_ns(void) {
@@ -1507,37 +1620,6 @@ static double clock_ns(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
 #endif
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The largest rank j with at least 95 % between the j-th least and j-th largest of n readings. */
-static int interval_rank(int n) {
-    double pmf = ldexp(1.0, -n), below = pmf; /* P[X = 0], P[X < j] of heads in n tosses */
-    int j = 1;
-    while (j < n / 2) {
-        pmf *= (double)(n - j + 1) / (double)j;
-        if (2.0 * (below + pmf) > 0.05) break;
-        below += pmf;
-        j++;
-    }
-    return j;
-}
-
-static figures figures_of(tool *t, const double *readings, int n) {
-    double *sorted = (double *)take_array(t, n, sizeof *sorted);
-    int j = interval_rank(n);
-    figures f;
-    memcpy(sorted, readings, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_size);
-    f.median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
-    f.low = sorted[j - 1];
-    f.high = sorted[n - j];
-    f.least = sorted[0];
-    return f;
 }
 
 /* A reading ends when the device has done all that was queued. */
@@ -1603,7 +1685,7 @@ static double call_overhead(tool *t, int n_inputs, bool interpret) {
     from_device(t, e.slots, n_inputs);
     from_device(t, e.out, 1);
     stax_graph_free(g);
-    return figures_of(t, ns, READINGS).least;
+    return stax_sample_of(ns, READINGS).least;
 }
 
 static int prepare(tool *t, contender *c) {
@@ -1613,7 +1695,7 @@ static int prepare(tool *t, contender *c) {
     /* strict: never measure what was not asked for */
     code = compile_there(t, c->g, c->interpret, true, &c->p);
     if (code != DONE) return code;
-    c->ns = (double *)take_array(t, t->runs, sizeof *c->ns);
+    c->ns = (double *)take_array(t, t->runs * t->rounds, sizeof *c->ns);
     stax_status s = bind_params(c->j, &c->p);
     double ns = 0.0;
     if (s == STAX_OK && c->p.gpu) s = to_device(t, c->e.slots, c->e.n_slots);
@@ -1629,16 +1711,98 @@ static int prepare(tool *t, contender *c) {
     return DONE;
 }
 
+/* Readings of round r: sorting them is the caller's end of them. */
+static double *readings_of(const tool *t, const contender *c, int r) {
+    return c->ns + (ptrdiff_t)r * t->runs;
+}
+
+/* A sample of a copy of n readings. */
+static stax_sample sample_copy(tool *t, const double *readings, int n) {
+    double *copy = (double *)take_array(t, n, sizeof *copy);
+    memcpy(copy, readings, (size_t)n * sizeof *copy);
+    return stax_sample_of(copy, n);
+}
+
 static int measure(tool *t, contender *c, int n) {
-    for (int r = 0; r < t->runs; r++) {
-        for (int k = 0; k < n; k++) {
-            contender *now = &c[r % 2 ? n - 1 - k : k];
-            stax_status s = time_calls(t, &now->p, &now->e, now->calls, &now->ns[r]);
-            if (s != STAX_OK) return say_error(t, s);
+    for (int round = 0; round < t->rounds; round++) {
+        for (int r = 0; r < t->runs; r++) {
+            for (int k = 0; k < n; k++) {
+                contender *now = &c[r % 2 ? n - 1 - k : k];
+                stax_status s =
+                    time_calls(t, &now->p, &now->e, now->calls, &readings_of(t, now, round)[r]);
+                if (s != STAX_OK) return say_error(t, s);
+            }
         }
+        for (int k = 0; k < n; k++)
+            c[k].time[round] = sample_copy(t, readings_of(t, &c[k], round), t->runs);
     }
-    for (int k = 0; k < n; k++) c[k].time = figures_of(t, c[k].ns, t->runs);
     return DONE;
+}
+
+/* ---- kernels ---- */
+
+/* Figures of the machine; the first time they are measured. */
+static void machine_figures(const tool *t, int threads, stax_machine *m) {
+    stax_machine_of(t->ctx, threads, m);
+    if (!m->is_measured && measure_machine(t, threads, m) != STAX_OK) {
+        fprintf(stderr, "staxc: note: that failed, so the figures are assumed: %s\n",
+                stax_error(t->ctx));
+        stax_machine_of(t->ctx, threads, m);
+    }
+}
+
+/* Bytes and operations of a call, by how often each kernel ran. */
+static void count_work(contender *c) {
+    c->plan.bytes = c->plan.allocates = c->plan.flops = 0.0;
+    for (int k = 0; k < c->n_kernels; k++) {
+        const stax_work *w = &c->kernels[k].info.work;
+        const double calls = (double)c->kernels[k].calls;
+        c->plan.bytes += calls * (w->reads + w->writes);
+        c->plan.allocates += calls * w->allocates;
+        c->plan.flops += calls * w->flops;
+    }
+}
+
+/* Times the kernels of a program of the CPU, t->runs times each. */
+static int profile(tool *t, contender *c) {
+    stax_compile_options o;
+    stax_machine one, team;
+    int code = DONE, n = 0;
+    stax_kernel_info info;
+    if (c->p.gpu || c->interpret) return DONE;
+    memset(&o, 0, sizeof o);
+    o.strict = o.by_kernel = true;
+    compiled p = {compile_with(t, c->g, &o, &code), NULL};
+    if (!p.cpu) return code;
+    while (stax_program_kernel(p.cpu, n, c->e.slots, &info)) n++;
+    c->n_kernels = n;
+    c->kernels = (kernel_time *)take_array(t, n, sizeof *c->kernels);
+    double *ns = (double *)take_array(t, n * t->runs, sizeof *ns),
+           *sum = (double *)take_array(t, n, sizeof *sum);
+    int64_t *calls = (int64_t *)take_array(t, n, sizeof *calls);
+    stax_status s = bind_params(c->j, &p);
+    for (int r = -2; r < t->runs && s == STAX_OK; r++) { /* two warm-ups */
+        for (int k = 0; k < n; k++) sum[k] = 0.0, calls[k] = 0;
+        s = stax_program_profile(p.cpu, c->e.slots, c->e.out, clock_ns, sum, calls);
+        for (int k = 0; k < n && r >= 0; k++)
+            ns[k * t->runs + r] = calls[k] ? sum[k] / (double)calls[k] : 0.0;
+    }
+    if (s == STAX_OK) {
+        machine_figures(t, 1, &one);
+        if (t->threads > 1) machine_figures(t, t->threads, &team);
+        for (int k = 0; k < n; k++) {
+            kernel_time *to = &c->kernels[k];
+            stax_program_kernel(p.cpu, k, c->e.slots, &to->info);
+            to->calls = calls[k];
+            to->ns = stax_sample_of(ns + k * t->runs, t->runs);
+            to->predicted = stax_predict(to->info.threads > 1 ? &team : &one, &to->info.work);
+        }
+        count_work(c);
+    } else {
+        code = say_error(t, s);
+    }
+    compiled_free(&p);
+    return code;
 }
 
 /* ---- op by op: a barrier behind every op that computes, written into the graph's own text ---- */
@@ -1663,13 +1827,12 @@ static void put_word(tool *t, text *x, const char *s) { put(t, x, s, strlen(s));
 
 /* Views cost nothing op by op either; constants and markers are no work. */
 static bool is_work(const char *op) {
-    static const char *const none[] = {"const",   "reshape",    "permute",      "transpose",
-                                       "expand",  "squeeze",    "unsqueeze",    "slice",
-                                       "barrier", "checkpoint", "stop_gradient"};
+    char name[64];
     size_t n = strspn(op, "abcdefghijklmnopqrstuvwxyz_0123456789");
-    for (size_t k = 0; k < sizeof none / sizeof none[0]; k++)
-        if (strlen(none[k]) == n && strncmp(op, none[k], n) == 0) return false;
-    return true;
+    if (n >= sizeof name) return true;
+    memcpy(name, op, n);
+    name[n] = 0;
+    return stax_op_is_work(name);
 }
 
 /* "a: f32[n], b" becomes "a_raw: f32[n], b_raw", and *after gets "a = barrier a_raw" lines. */
@@ -1747,25 +1910,6 @@ static int second_contender(tool *t, contender *c) {
 
 /* ---- results ---- */
 
-static const char *isa_name(stax_isa isa) {
-    static const char *const names[] = {"detect", "scalar", "sse2", "sse42",
-                                        "avx2",   "avx512", "neon"};
-    return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : "?";
-}
-
-static void json_string(const char *s) {
-    putchar('"');
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            printf("\\%c", *s);
-        else if ((unsigned char)*s < 32)
-            printf("\\u%04x", (unsigned char)*s);
-        else
-            putchar(*s);
-    }
-    putchar('"');
-}
-
 /* What the kernels are compiled for: of a device that is the end of its name. */
 static const char *isa_of(const tool *t, const contender *c) {
     const char *name = c->p.gpu ? stax_cuda_name(t->cuda) : NULL, *comma = NULL;
@@ -1773,13 +1917,64 @@ static const char *isa_of(const tool *t, const contender *c) {
     return comma ? comma + 1 : isa_name(c->plan.isa);
 }
 
+static double least_ns(const tool *t, const contender *c) {
+    double least = c->time[0].least;
+    for (int r = 1; r < t->rounds; r++)
+        if (c->time[r].least < least) least = c->time[r].least;
+    return least;
+}
+
+/* How near to the roof: the share of the predicted in the measured time. */
+static double share_of_roof(const kernel_time *k) {
+    return k->ns.median > 0.0 ? k->predicted.seconds * 1e9 / k->ns.median : 0.0;
+}
+
+static double intensity(const stax_work *w) {
+    return w->reads + w->writes > 0.0 ? w->flops / (w->reads + w->writes) : 0.0;
+}
+
+static const char *nearness(const kernel_time *k) {
+    return share_of_roof(k) < 0.7 ? "neither" : k->predicted.is_peak ? "peak" : "bandwidth";
+}
+
+static void json_kernels(const contender *c) {
+    printf(", \"kernel_times\": [");
+    for (int k = 0; k < c->n_kernels; k++) {
+        const kernel_time *x = &c->kernels[k];
+        const stax_work *w = &x->info.work;
+        printf("%s{\"name\": \"kernel %d\", \"ops\": ", k ? ", " : "", k);
+        json_string(x->info.ops);
+        printf(
+            ", \"calls\": %lld, \"threads\": %d, \"bytes\": %.17g, \"allocates\": %.17g, "
+            "\"flops\": "
+            "%.17g, \"median_ms\": %.9g, \"low_ms\": %.9g, \"high_ms\": %.9g, \"min_ms\": %.9g",
+            (long long)x->calls, x->info.threads, w->reads + w->writes, w->allocates, w->flops,
+            x->ns.median * 1e-6, x->ns.low * 1e-6, x->ns.high * 1e-6, x->ns.least * 1e-6);
+        printf(
+            ", \"predicted_ms\": %.9g, \"bound\": \"%s\", \"level\": %d, \"intensity\": %.9g, "
+            "\"share\": %.4g, "
+            "\"near\": "
+            "\"%s\"}",
+            x->predicted.seconds * 1e3, x->predicted.is_peak ? "peak" : "bandwidth",
+            x->predicted.level + 1, intensity(w), share_of_roof(x), nearness(x));
+    }
+    printf("]");
+}
+
+static void json_sample(const char *before, const stax_sample *s, double scale, const char *unit) {
+    printf("%s{\"median%s\": %.9g, \"low%s\": %.9g, \"high%s\": %.9g, \"min%s\": %.9g}", before,
+           unit, s->median * scale, unit, s->low * scale, unit, s->high * scale, unit,
+           s->least * scale);
+}
+
 static void json_contender(const tool *t, const contender *c) {
+    const stax_sample *first = &c->time[0];
     printf("\"name\": ");
     json_string(c->name);
     printf(
         ", \"median_ms\": %.9g, \"low_ms\": %.9g, \"high_ms\": %.9g, \"min_ms\": %.9g, \"runs\": "
         "%d",
-        c->time.median * 1e-6, c->time.low * 1e-6, c->time.high * 1e-6, c->time.least * 1e-6,
+        first->median * 1e-6, first->low * 1e-6, first->high * 1e-6, least_ns(t, c) * 1e-6,
         t->runs);
     printf(
         ", \"threads\": %d, \"isa\": \"%s\", \"kernels\": %d, \"bytes\": %.17g, \"flops\": %.17g, "
@@ -1788,51 +1983,167 @@ static void json_contender(const tool *t, const contender *c) {
         (double)c->plan.workspace_bytes);
     printf(", \"compile_ms\": %.9g, \"call_overhead_ns\": %.9g", (double)c->plan.compile_ns * 1e-6,
            c->overhead_ns);
+    printf(
+        ", \"allocates\": %.17g, \"eager_bytes\": %.17g, \"eager_allocates\": %.17g, \"coverage\": "
+        "%.6g, \"rounds\": [",
+        c->plan.allocates, c->plan.eager_bytes, c->plan.eager_allocates, first->coverage);
+    for (int r = 0; r < t->rounds; r++) json_sample(r ? ", " : "", &c->time[r], 1e-6, "_ms");
+    printf("]");
+    if (c->n_kernels) json_kernels(c);
     if (!c->p.gpu) return;
     printf(", \"device\": ");
     json_string(stax_cuda_name(t->cuda));
 }
 
+static void text_kernels(const contender *c) {
+    for (int k = 0; k < c->n_kernels; k++) {
+        const kernel_time *x = &c->kernels[k];
+        const stax_work *w = &x->info.work;
+        const double ns = x->ns.median > 0.0 ? x->ns.median : 1.0;
+        printf("  kernel %d (%s)", k, x->info.ops);
+        if (x->calls == 0) {
+            printf(": did not run\n");
+            continue;
+        }
+        if (x->calls != 1) printf(", %lld times", (long long)x->calls);
+        printf(
+            ": %.4g ms, predicted %.4g; %.3g FLOP/byte; %.3g GB/s, %.3g with write-allocate, of "
+            "%.3g; %.3g GFLOP/s "
+            "of "
+            "%.3g: ",
+            x->ns.median * 1e-6, x->predicted.seconds * 1e3, intensity(w),
+            (w->reads + w->writes) / ns, (w->reads + w->writes + w->allocates) / ns,
+            x->predicted.bytes_per_second * 1e-9, w->flops / ns,
+            x->predicted.flops_per_second * 1e-9);
+        if (strcmp(nearness(x), "neither") == 0)
+            printf("%.0f %% of its roof (%s)\n", 100.0 * share_of_roof(x),
+                   x->predicted.is_peak ? "peak" : "bandwidth");
+        else
+            printf("near %s (%.0f %%)\n", nearness(x), 100.0 * share_of_roof(x));
+    }
+}
+
+/* In per cent: at least 95, or what fewer than 6 readings cover. */
+static double shown_coverage(const stax_sample *s) {
+    return s->coverage >= 0.95 ? 95.0 : 100.0 * s->coverage;
+}
+
 static void text_contender(const tool *t, const contender *c) {
-    double ns = c->time.median > 0.0 ? c->time.median : 1.0;
-    printf(
-        "%s: %.6g ms a call, 95 %% interval %.6g .. %.6g, least %.6g (%d readings of %lld calls)\n",
-        c->name, c->time.median * 1e-6, c->time.low * 1e-6, c->time.high * 1e-6,
-        c->time.least * 1e-6, t->runs, (long long)c->calls);
+    const double ns = c->time[0].median > 0.0 ? c->time[0].median : 1.0;
+    for (int r = 0; r < t->rounds; r++) {
+        const stax_sample *s = &c->time[r];
+        if (r)
+            printf("  round %d: %.6g ms", r + 1, s->median * 1e-6);
+        else
+            printf("%s: %.6g ms a call", c->name, s->median * 1e-6);
+        printf(", %.0f %% interval %.6g .. %.6g, least %.6g (%d readings of %lld calls)\n",
+               shown_coverage(s), s->low * 1e-6, s->high * 1e-6, s->least * 1e-6, t->runs,
+               (long long)c->calls);
+    }
     if (c->p.gpu) printf("  on %s\n", stax_cuda_name(t->cuda));
     printf(
-        "  %d kernel%s, %d thread%s, %s; %.6g bytes (%.3g GB/s), %.6g flops (%.3g GFLOP/s), "
-        "workspace %.0f bytes\n",
+        "  %d kernel%s, %d thread%s, %s; %.6g bytes (%.3g GB/s), %.6g with write-allocate, %.6g "
+        "flops "
+        "(%.3g GFLOP/s), workspace %.0f bytes\n",
         c->plan.kernels, c->plan.kernels == 1 ? "" : "s", c->plan.threads,
         c->plan.threads == 1 ? "" : "s", isa_of(t, c), c->plan.bytes, c->plan.bytes / ns,
-        c->plan.flops, c->plan.flops / ns, (double)c->plan.workspace_bytes);
+        c->plan.bytes + c->plan.allocates, c->plan.flops, c->plan.flops / ns,
+        (double)c->plan.workspace_bytes);
     printf("  compiling took %.6g ms (%s), a call that does nothing takes %.4g ns\n",
            (double)c->plan.compile_ns * 1e-6, c->plan.origin ? c->plan.origin : "?",
            c->overhead_ns);
+    text_kernels(c);
+}
+
+/* Two contenders: ratios and differences of readings taken one after the other. */
+typedef struct versus {
+    stax_sample ratio[MOST_ROUNDS], difference[MOST_ROUNDS];
+    int faster;       /* 1, 2; 0: these readings do not tell */
+    double rho, beta; /* P 13.3: the medians' ratio is rho * beta; 0: bytes are not known */
+} versus;
+
+static versus compare_times(tool *t, const contender *c) {
+    versus v;
+    double *ratios = (double *)take_array(t, t->runs, sizeof *ratios),
+           *differences = (double *)take_array(t, t->runs, sizeof *differences);
+    memset(&v, 0, sizeof v);
+    for (int round = 0; round < t->rounds; round++) {
+        const double *a = readings_of(t, &c[0], round), *b = readings_of(t, &c[1], round);
+        for (int r = 0; r < t->runs; r++) {
+            ratios[r] = a[r] > 0.0 ? b[r] / a[r] : 0.0;
+            differences[r] = b[r] - a[r];
+        }
+        v.ratio[round] = stax_sample_of(ratios, t->runs);
+        v.difference[round] = stax_sample_of(differences, t->runs);
+    }
+    v.faster = stax_faster(v.difference, t->rounds);
+    const bool op_by_op = strcmp(c[1].name, "op-by-op") == 0;
+    const double other =
+        op_by_op && c[0].plan.eager_bytes > 0.0 ? c[0].plan.eager_bytes : c[1].plan.bytes;
+    if (other > 0.0 && c[0].plan.bytes > 0.0) {
+        v.rho = other / c[0].plan.bytes;
+        v.beta = c[1].time[0].median / (c[0].time[0].median * v.rho);
+    }
+    return v;
+}
+
+/* Calls after which compiling has paid for itself (P 13.4); 0: never. */
+static double break_even(const contender *c) {
+    const double gain = c[1].time[0].median - c[0].time[0].median;
+    return gain > 0.0 ? (double)c[0].plan.compile_ns / gain : 0.0;
+}
+
+static void json_versus(const tool *t, const contender *c, const versus *v) {
+    printf(", \"vs\": {");
+    json_contender(t, &c[1]);
+    printf("}, \"ratio\": %.9g, \"ratio_low\": %.9g, \"ratio_high\": %.9g, \"ratio_rounds\": [",
+           v->ratio[0].median, v->ratio[0].low, v->ratio[0].high);
+    for (int r = 0; r < t->rounds; r++) json_sample(r ? ", " : "", &v->ratio[r], 1.0, "");
+    printf("], \"faster\": ");
+    if (v->faster)
+        json_string(c[v->faster - 1].name);
+    else
+        printf("null");
+    if (v->rho > 0.0) printf(", \"rho\": %.9g, \"beta_ratio\": %.9g", v->rho, v->beta);
+    printf(", \"break_even_calls\": %.9g", break_even(c));
+}
+
+static void text_versus(const tool *t, const contender *c, const versus *v) {
+    for (int r = 0; r < t->rounds; r++)
+        printf("%s %s takes %.4g times as long, %.0f %% interval %.4g .. %.4g\n",
+               r ? "  next round:" : "ratio:", c[1].name, v->ratio[r].median,
+               shown_coverage(&v->ratio[r]), v->ratio[r].low, v->ratio[r].high);
+    if (v->rho > 0.0)
+        printf(
+            "  medians: %.4g = rho %.3g (bytes %.6g / %.6g) * %.3g (bandwidths %.3g / %.3g GB/s)\n",
+            v->rho * v->beta, v->rho, v->rho * c[0].plan.bytes, c[0].plan.bytes, v->beta,
+            c[0].plan.bytes / c[0].time[0].median, v->rho * c[0].plan.bytes / c[1].time[0].median);
+    if (v->faster)
+        printf("  decided: %s is faster\n", c[v->faster - 1].name);
+    else
+        printf("  not decided: %s\n",
+               v->difference[0].coverage < 0.95
+                   ? "fewer than 6 readings say nothing with 95 %"
+                   : "a round's interval of the differences holds 0, or the rounds differ by more "
+                     "than the contenders");
+    if (break_even(c) > 0.0)
+        printf("  compiling (%s) pays for itself after %.0f call%s\n", c[0].plan.origin,
+               ceil(break_even(c)), break_even(c) > 1.0 ? "s" : "");
 }
 
 static void report(tool *t, const contender *c, int n) {
-    figures ratio;
-    double *ratios = (double *)take_array(t, t->runs, sizeof *ratios);
-    for (int r = 0; n == 2 && r < t->runs; r++)
-        ratios[r] = c[0].ns[r] > 0.0 ? c[1].ns[r] / c[0].ns[r] : 0.0;
-    ratio = figures_of(t, ratios, t->runs);
+    versus v;
+    memset(&v, 0, sizeof v);
+    if (n == 2) v = compare_times(t, c);
     if (t->given[OPT_JSON]) {
         putchar('{');
         json_contender(t, &c[0]);
-        if (n == 2) {
-            printf(", \"vs\": {");
-            json_contender(t, &c[1]);
-            printf("}, \"ratio\": %.9g, \"ratio_low\": %.9g, \"ratio_high\": %.9g", ratio.median,
-                   ratio.low, ratio.high);
-        }
+        if (n == 2) json_versus(t, c, &v);
         printf("}\n");
         return;
     }
     for (int k = 0; k < n; k++) text_contender(t, &c[k]);
-    if (n == 2)
-        printf("ratio: %s takes %.4g times as long, 95 %% interval %.4g .. %.4g\n", c[1].name,
-               ratio.median, ratio.low, ratio.high);
+    if (n == 2) text_versus(t, c, &v);
 }
 
 static int verb_bench(tool *t) {
@@ -1850,6 +2161,7 @@ static int verb_bench(tool *t) {
     if (code == DONE && n == 2) code = second_contender(t, c);
     if (code == DONE) code = check_ins(t, c[0].j);
     if (code == DONE) code = measure(t, c, n);
+    if (code == DONE) code = profile(t, &c[0]);
     if (code == DONE) report(t, c, n);
     for (int k = 0; k < 2; k++) {
         compiled_free(&c[k].p);
@@ -1901,6 +2213,7 @@ static const verb_row verbs[] = {
     {"export",  EXPORT,  verb_export,  "writes PREFIX.c and PREFIX.h that need nothing of stax", "staxc export net.stax --name=net --dir=out --in w=w.npy"},
     {"ops",     OPS,     verb_ops,     "lists every op with its attributes, dtypes and meaning", "staxc ops"},
     {"version", VERSION, verb_version, "prints the version", "staxc version"},
+    {"probe",   PROBE,   verb_probe,   "measures what this machine can do and keeps the figures", "staxc probe --threads=2"},
     {"cache",   CACHE,   verb_cache,   "says where compiled kernels are kept, or removes them", "staxc cache --clear"}};
 /* clang-format on */
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
@@ -2011,13 +2324,14 @@ static bool read_number(const tool *t, int option, long long lo, long long hi, l
 }
 
 static int read_numbers(tool *t) {
-    long long threads = 1, runs = 15, seed = 0;
+    long long threads = 1, runs = 15, rounds = 2, seed = 0;
     if (!read_number(t, OPT_THREADS, 1, 1024, &threads) ||
-        !read_number(t, OPT_RUNS, 1, 1000, &runs) ||
+        !read_number(t, OPT_RUNS, 1, 1000, &runs) || !read_number(t, OPT_ROUNDS, 1, 100, &rounds) ||
         !read_number(t, OPT_SEED, INT64_MIN, INT64_MAX, &seed))
         return WRONG_USAGE;
     t->threads = (int)threads;
     t->runs = (int)runs;
+    t->rounds = (int)rounds;
     t->seed = (uint64_t)seed;
     for (int k = STAX_ISA_SCALAR; t->given[OPT_ISA] && k <= STAX_ISA_NEON; k++)
         if (strcmp(isa_name((stax_isa)k), t->given[OPT_ISA]) == 0) t->isa = (stax_isa)k;
