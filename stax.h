@@ -24294,6 +24294,10 @@ typedef struct staxi_stage {
     const char *op_name;
     uint32_t kernel, segment; /* the schedule's placement                                  */
     uint32_t n_readers;
+    /* a contraction: whose free axis each domain axis is (a bit for each of expr[0], expr[1]) */
+    uint8_t sides[STAX_MAX_RANK];
+    bool tiled;        /* its results are computed in tiles: see staxi_choose_tiles          */
+    uint32_t packs[2]; /* buffers of the packed operands: of the rows, of the columns        */
 } staxi_stage;
 
 /* One store into the memory of a state: its contents `value` are those of `before` but for the
@@ -25169,6 +25173,14 @@ static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r,
     }
 }
 
+/* Is this contraction computed in tiles, where each element of an operand is computed once or few
+   times? Else as often as it is used. */
+static bool staxi_packs_operands(const staxi_stages *p, const staxi_node *n) {
+    staxi_contraction c;
+    staxi_basis_dot(p->graph, n, &c);
+    return staxi_dtype_is_float(staxi_type_of(p, n->first_value)->dtype) && !c.lanes && !p->unfused;
+}
+
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
@@ -25179,7 +25191,7 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
         uint32_t s = n->sources[k];
         int sc = staxi_class_of((stax_op)n->op);
         bool contract = sc == STAXI_CLASS_CONTRACT;
-        if (contract && r->cost[s] > 0)
+        if (contract && r->cost[s] > (staxi_packs_operands(p, n) ? STAXI_COST_DEAR - 1 : 0))
             r->hard[staxi_below_views(p, r, s)] = 1;
         else if (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k))
             r->hard[s] = 1;
@@ -25362,10 +25374,17 @@ static uint32_t staxi_stage_contract(staxi_stages *p, uint32_t value) {
     }
     s->n_runs = s->n_reduce > 0;
     s->run_axes[0] = s->n_reduce;
-    int d = 0;
-    for (int k = 0; k < c.n_batch; k++, d++) at[0][c.batch[0][k]] = at[1][c.batch[1][k]] = ix[d];
+    int d = 0, axis = 0;
+    for (int k = 0; k < c.n_batch; k++, d++) {
+        at[0][c.batch[0][k]] = at[1][c.batch[1][k]] = ix[d];
+        if (axis < s->n_domain && ix[d] == s->axes[axis].var) s->sides[axis++] = 3;
+    }
     for (int side = 0; side < 2; side++)
-        for (int k = 0; k < c.n_free[side]; k++, d++) at[side][c.free[side][k]] = ix[d];
+        for (int k = 0; k < c.n_free[side]; k++, d++) {
+            at[side][c.free[side][k]] = ix[d];
+            if (axis < s->n_domain && ix[d] == s->axes[axis].var)
+                s->sides[axis++] = (uint8_t)(1 << side);
+        }
     staxi_expr a = staxi_lower(p, n->sources[0], at[0]), b = staxi_lower(p, n->sources[1], at[1]);
     if (!a || !b) return 0;
     s = &p->stages[id];
@@ -26052,6 +26071,92 @@ static double staxi_domain_guess(staxi_stages *p, const staxi_stage *s, int n_ax
     return n;
 }
 
+/* ---- contractions in tiles ---- */
+
+enum {
+    STAXI_TILE_COLUMNS = 64,         /* most columns of a tile, for the room of the last panel    */
+    STAXI_TILE_ROWS = 32,            /* most rows of a tile                                       */
+    STAXI_TILE_PAD = 16,             /* rows are packed in pieces of up to this many              */
+    STAXI_PACK_BYTES = 640 * 1024    /* packed rows that stay in a core's cache                   */
+};
+
+/* Which of the kernel's axes this index of a USE is, counted as the axes of the stage it reads. */
+static int staxi_axis_of_use(const staxi_stages *p, const staxi_stage *w, int position) {
+    for (int d = 0; d < staxi_type_of(p, w->value)->rank; d++)
+        for (int a = 0; a < w->n_domain; a++)
+            if (w->store[d] == w->axes[a].var && position-- == 0) return a;
+    return -1;
+}
+
+/* The axes of `r`, each at the place of the axis of `w` that it is the index of in this USE; false
+   where an index is no axis, or of another extent. */
+static bool staxi_axes_as_read(const staxi_stages *p, const staxi_stage *r, const staxi_stage *w,
+                               const staxi_expr_node *use, staxi_loop_axis *axes) {
+    uint32_t seen = 0;
+    if (r->n_domain != w->n_domain || use->n_ix != w->n_domain) return false;
+    for (int k = 0; k < w->n_domain; k++) {
+        int at = staxi_axis_of_use(p, w, k), from = 0;
+        while (from < r->n_domain && r->axes[from].var != use->ix[k]) from++;
+        if (at < 0 || from == r->n_domain || r->axes[from].extent != w->axes[at].extent)
+            return false;
+        axes[at] = r->axes[from];
+        seen |= 1u << from;
+    }
+    return seen == (1u << r->n_domain) - 1u;
+}
+
+/* The only reader of a stage, when it works element for element, and its USE. */
+static const staxi_stage *staxi_only_reader(const staxi_schedule *s, uint32_t k,
+                                            const staxi_expr_node **use) {
+    const staxi_stage *reader = NULL;
+    for (size_t u = 0; u < s->n_uses; u++) {
+        if (s->uses[u].ref != k) continue;
+        if (reader) return NULL;
+        reader = &s->p->stages[s->uses[u].stage];
+        *use = &s->p->exprs[s->uses[u].expr];
+    }
+    return reader && reader->kind == STAXI_STAGE_MAP ? reader : NULL;
+}
+
+/* A contraction of floats in chains is computed in tiles: the operand that varies along the last
+   axis gives their columns, the other one their rows. Its axes become: those of both operands, of
+   the rows, of the columns. The last axis is that of the only reader, if that knows another order.
+ */
+static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
+    staxi_stages *p = s->p;
+    staxi_stage *st = &p->stages[k];
+    if (st->combine != STAXI_COMBINE_FMA || st->order != STAXI_ORDER_CHAIN || st->n_domain == 0 ||
+        st->n_reduce == 0)
+        return false;
+    const staxi_expr_node *use = NULL;
+    const staxi_stage *reader = staxi_only_reader(s, k, &use);
+    staxi_loop_axis as_read[STAX_MAX_RANK], axes[STAX_MAX_RANK];
+    uint8_t rank[STAX_MAX_RANK], sides[STAX_MAX_RANK];
+    bool other = reader && staxi_axes_as_read(p, reader, st, use, as_read);
+    for (int d = 0; d < st->n_domain; d++) rank[d] = (uint8_t)d;
+    for (int d = 0; d < st->n_domain && other; d++) /* place of each axis in the reader's order */
+        for (int e = 0; e < st->n_domain; e++)
+            if (reader->axes[e].var == as_read[d].var) rank[d] = (uint8_t)e;
+    uint8_t last = 0;
+    for (int d = 0; d < st->n_domain; d++)
+        if (rank[d] == st->n_domain - 1) last = st->sides[d];
+    if (last == 3) return false;
+    int n = 0;
+    for (int group = 0; group < 3; group++)
+        for (int place = 0; place < st->n_domain; place++)
+            for (int d = 0; d < st->n_domain; d++) {
+                uint8_t want = (uint8_t)(group == 0 ? 3 : group == 1 ? 3 - last : last);
+                if (rank[d] != place || st->sides[d] != want) continue;
+                axes[n] = st->axes[d];
+                sides[n++] = want;
+            }
+    memcpy(st->axes, axes, (size_t)n * sizeof *axes);
+    memcpy(st->sides, sides, (size_t)n);
+    st->tiled = true;
+    s->mode[k] = STAXI_MODE_COLUMN;
+    return true;
+}
+
 /* A reduction runs along its rows when the innermost reduced axis is the contiguous one; else
    across its columns, for which the contiguous kept axis is moved to the end of the domain. */
 static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
@@ -26066,6 +26171,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
         st->kind == STAXI_STAGE_SORT)
         return;
     if (st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN) return;
+    if (staxi_choose_tiles(s, k)) return;
     staxi_ix inner = st->axes[st->n_domain + st->n_reduce - 1].var;
     double row = 0, column[STAX_MAX_RANK] = {0}, best = 0;
     int at = -1;
@@ -26351,6 +26457,51 @@ static const char *staxi_cannot_join_lines(staxi_schedule *s, uint32_t k, uint32
     return *shared > 0 ? NULL : "they share no data";
 }
 
+/* The same for the kernel of a contraction in tiles: what reads its results element for element, in
+   whatever order of the axes, is computed where a tile is stored. */
+static const char *staxi_cannot_join_tiles(staxi_schedule *s, uint32_t k, uint32_t kernel,
+                                           double *shared, uint8_t *seen) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    const staxi_kernel *K = &s->kernels[kernel];
+    staxi_loop_axis axes[STAX_MAX_RANK], first[STAX_MAX_RANK];
+    if (st->kind != STAXI_STAGE_MAP || staxi_stage_writes_state(p, k) || K->writes)
+        return "it runs alone";
+    if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
+        return "the kernel would be too long";
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
+        const staxi_stage *w = &p->stages[n->ref];
+        if (w->kernel != kernel) {
+            if (w->kernel && staxi_kernel_reaches(s, kernel, w->kernel, seen))
+                return "a path would leave the kernel and come back";
+            continue;
+        }
+        if (w->fence) return "a barrier stands between them";
+        if (!staxi_axes_as_read(p, st, w, n, axes)) return "it reads another iteration's result";
+        if (*shared > 0 && memcmp(axes, first, (size_t)st->n_domain * sizeof *axes) != 0)
+            return "it reads another iteration's result";
+        memcpy(first, axes, sizeof axes);
+        *shared += staxi_domain_guess(p, st, st->n_domain) *
+                   (double)staxi_dtype_bytes((stax_dtype)w->dtype);
+    }
+    return *shared > 0 ? NULL : "they share no data";
+}
+
+/* A stage that has joined such a kernel gets its order of the axes. */
+static void staxi_join_tiles(staxi_schedule *s, uint32_t k, uint32_t kernel) {
+    staxi_stages *p = s->p;
+    staxi_stage *st = &p->stages[k];
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
+        if (p->stages[n->ref].kernel != kernel) continue;
+        if (staxi_axes_as_read(p, st, &p->stages[n->ref], n, axes))
+            memcpy(st->axes, axes, (size_t)st->n_domain * sizeof *axes);
+        return;
+    }
+}
+
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
 static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t kernel, double *shared,
                                      uint8_t *seen) {
@@ -26362,6 +26513,7 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     *shared = 0;
     bool writes = staxi_stage_writes_state(p, k);
     if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared, seen);
+    if (first->tiled) return staxi_cannot_join_tiles(s, k, kernel, shared, seen);
     if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
         staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN)
         return "it runs alone";
@@ -26484,6 +26636,7 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k, uint8_t *seen) {
         K->has_reduce = true;
         K->n_outer = s->p->stages[k].n_domain;
     }
+    if (s->p->stages[K->first_stage].tiled) staxi_join_tiles(s, k, best);
     s->p->stages[k].kernel = best;
     return staxi_note_fusion(s, k, best, true, "they share data and a domain");
 }
@@ -26530,7 +26683,9 @@ static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     staxi_kernel *K = &s->kernels[st->kernel];
     int outer = K->n_outer;
     size_t at = 0;
-    if (staxi_is_line(&p->stages[K->first_stage]) && k != K->first_stage) return true;
+    if ((staxi_is_line(&p->stages[K->first_stage]) || p->stages[K->first_stage].tiled) &&
+        k != K->first_stage)
+        return true;
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
         const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
         const staxi_stage *w = &p->stages[n->ref];
@@ -26612,6 +26767,58 @@ static bool staxi_store_pairs(staxi_schedule *s, staxi_stage *st) {
     return true;
 }
 
+/* Room for the packed operands of a contraction: rows one block at a time for each slot, columns
+   all together. Tiles differ between processors; this is enough for any of them. */
+static bool staxi_store_pack(staxi_schedule *s, staxi_stage *st, int which, staxi_ix elements) {
+    staxi_stages *p = s->p;
+    staxi_type type = staxi_type_scalar((stax_dtype)st->dtype);
+    staxi_ix size = staxi_ix_const(&p->ix, (int64_t)staxi_dtype_bytes((stax_dtype)st->dtype)),
+             align = staxi_ix_const(&p->ix, STAX_ALIGN);
+    uint32_t b = staxi_buffer_add(p, which ? "columns" : "rows",
+                                  which ? STAXI_SCOPE_ROOT : STAXI_SCOPE_ROW, &type, p->graph);
+    if (!b) return false;
+    staxi_buffer *buf = &p->buffers[b];
+    buf->rank = 1;
+    buf->dims[0] = elements;
+    buf->strides[0] = staxi_ix_const(&p->ix, 1);
+    buf->bytes = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, elements, size),
+                              staxi_ix_const(&p->ix, STAX_ALIGN - 1));
+    buf->bytes = staxi_ix_mul(&p->ix, staxi_ix_floordiv(&p->ix, buf->bytes, align), align);
+    st->packs[which] = b;
+    if (which) return true;
+    buf->offset = s->row_bytes;
+    s->row_bytes = staxi_ix_add(&p->ix, s->row_bytes, buf->bytes);
+    return true;
+}
+
+static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
+    staxi_stages *p = s->p;
+    staxi_stage st = p->stages[k];
+    staxi_ix one = staxi_ix_const(&p->ix, 1), depth = one, n[4];
+    for (int g = 0; g < 4; g++) n[g] = one;
+    if (!st.tiled) return true;
+    uint8_t last = st.sides[st.n_domain - 1];
+    for (int d = 0; d < st.n_reduce; d++)
+        depth = staxi_ix_mul(&p->ix, depth, st.axes[st.n_domain + d].extent);
+    for (int d = 0; d < st.n_domain; d++) {
+        staxi_ix e = st.axes[d].extent;
+        if (d == st.n_domain - 1)
+            e = staxi_ix_add(&p->ix, e, staxi_ix_const(&p->ix, STAXI_TILE_COLUMNS - 1));
+        n[st.sides[d]] = staxi_ix_mul(&p->ix, n[st.sides[d]], e);
+    }
+    staxi_ix columns = staxi_ix_mul(&p->ix, n[3], staxi_ix_mul(&p->ix, n[last], depth));
+    staxi_ix deep = staxi_ix_add(&p->ix, depth, staxi_ix_const(&p->ix, STAXI_TILE_PAD));
+    staxi_ix least = staxi_ix_mul(&p->ix, deep, staxi_ix_const(&p->ix, STAXI_TILE_ROWS));
+    staxi_ix budget = staxi_ix_const(
+        &p->ix, STAXI_PACK_BYTES / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
+    staxi_ix rows = staxi_ix_mul(
+        &p->ix, deep,
+        staxi_ix_mul(&p->ix, n[3 - last], staxi_ix_const(&p->ix, 2)));
+    rows = staxi_ix_max(&p->ix, least, staxi_ix_min(&p->ix, rows, budget));
+    return staxi_store_pack(s, &st, 0, rows) && staxi_store_pack(s, &st, 1, columns) &&
+           (p->stages[k].packs[0] = st.packs[0], p->stages[k].packs[1] = st.packs[1], true);
+}
+
 /* What a scatter updates lies where its result will be. */
 static bool staxi_store_bases(staxi_schedule *s) {
     staxi_stages *p = s->p;
@@ -26631,6 +26838,8 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
     if (st->kind == STAXI_STAGE_SORT && !staxi_store_pairs(s, st)) return false;
+    if (!staxi_store_packs(s, k)) return false;
+    st = &p->stages[k];
     if (st->buffer || st->kind == STAXI_STAGE_CHECK) return true;
     bool leaves_kernel = false, leaves_segment = false;
     for (size_t u = 0; u < s->n_uses; u++) {
@@ -26708,6 +26917,10 @@ static bool staxi_plan_memory(staxi_schedule *s) {
     staxi_stages *p = s->p;
     for (uint32_t k = 1; k < p->n_stages; k++) {
         uint32_t b = p->stages[k].buffer, o = s->kernels[p->stages[k].kernel].order;
+        if (p->stages[k].packs[1]) {
+            staxi_buffer *pack = &p->buffers[p->stages[k].packs[1]];
+            pack->first_use = pack->last_use = o;
+        }
         if (!b) continue;
         if (!p->buffers[b].first_use || o < p->buffers[b].first_use) p->buffers[b].first_use = o;
         if (o > p->buffers[b].last_use) p->buffers[b].last_use = o;
@@ -26836,6 +27049,7 @@ typedef struct staxi_kernel_tree {
     uint8_t lanes;
     staxi_ix extent; /* of the parallel loop, 0: none                      */
     staxi_ix work;   /* elements visited, for the decision to go parallel  */
+    bool tiled;      /* printed in tiles too, see staxi_emit_tiles          */
 } staxi_kernel_tree;
 
 typedef struct staxi_trees {
@@ -26951,7 +27165,8 @@ static bool staxi_stage_into_kernel(staxi_trees *t, uint32_t k) {
             sub.to[sub.n++] = g->column.var;
         }
         int inner = staxi_has_inner(st) ? st->n_domain : K->n_outer;
-        for (int d = 0; d < g->n_loops; d++, sub.n++) {
+        bool after = first->tiled && st != first; /* computed where a tile is stored */
+        for (int d = 0; d < g->n_loops && !after; d++, sub.n++) {
             sub.from[sub.n] = st->axes[inner + d].var;
             sub.to[sub.n] = g->loops[d].var;
         }
@@ -27269,7 +27484,8 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
             t->nodes[n].ref = k;
             t->nodes[n].expr[0] = t->stage_expr[0][k];
         }
-        if (!n && !level && !st->soft && !st->buffer) {
+        bool tiled = p->stages[t->s->kernels[kernel].first_stage].tiled;
+        if (!n && !level && !st->soft && !st->buffer && !tiled) {
             n = staxi_tree_add(t, STAXI_TREE_EVAL);
             if (!n) return false;
             t->nodes[n].ref = k;
@@ -27280,7 +27496,7 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
         staxi_expr e = staxi_has_inner(st) ? staxi_register_of(t, k) : t->stage_expr[0][k];
         n = staxi_tree_store(t, k, e);
         if (!n) return false;
-        staxi_tree_append(t, st->kind == STAXI_STAGE_REDUCE ? after : each, n);
+        staxi_tree_append(t, st->kind == STAXI_STAGE_REDUCE || tiled ? after : each, n);
     }
     return staxi_tree_writes(t, kernel, segment, each);
 }
@@ -28478,6 +28694,7 @@ typedef struct staxi_emit {
     uint8_t sorts;                                        /* wanted: 1 narrow pairs, 2 wide ones */
     bool failed, no_memory;
     int program; /* number of the program within the unit                       */
+    int isa;     /* what tiles are printed for, beside the plain form                 */
 } staxi_emit;
 
 static void staxi_line(staxi_emit *e) {
@@ -30486,6 +30703,777 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list) {
     }
 }
 
+enum { STAXI_PARALLEL_WORK = 65536 }; /* elements below which a kernel stays on one thread */
+
+static void staxi_emit_sizes(staxi_emit *e);
+static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used);
+
+/* ---- contractions in tiles ----
+   A tile of some rows and columns of the result is held in registers while k runs: each step takes a
+   few vectors of the columns' operand and one number for each row. Both operands are packed first, so
+   that the steps of k lie one after the other; packing evaluates the operand's expression. The
+   columns' operand is packed as a whole by a function of its own, in panels of as many columns as a
+   tile has; that of the rows by each slot for a block of tiles, which stays in its cache while all
+   panels pass. Only the size of a tile depends on the processor, and no bit on that. Small operands
+   that lie well are read where they are. */
+
+typedef enum staxi_pack {
+    STAXI_PACK_ACROSS, /* vectors across the rows or columns of a tile                        */
+    STAXI_PACK_ALONG,  /* vectors along k                                                     */
+    STAXI_PACK_SINGLE, /* one element at a time                                               */
+    STAXI_PACK_DIRECT  /* read where it lies                                                  */
+} staxi_pack;
+
+typedef struct staxi_tiles {
+    const staxi_kernel_tree *tree;
+    staxi_tree_node acc;
+    uint32_t kernel, stage;
+    int isa, dtype, width; /* width: lanes of a vector                                        */
+    int rows, vectors;     /* of a tile                                                       */
+    int last_vectors;      /* of the last panel                                               */
+    int step, pad;         /* packed rows: k runs in pieces of `step`, rows lie `pad` apart   */
+    int64_t high;          /* tiles of full height; the others have one row less; -1: unknown */
+    bool even;             /* the last panel is full                                          */
+    staxi_expr operand[2]; /* of the rows, of the columns                                     */
+    uint8_t pack[2];
+    int64_t near_[2], deep[2]; /* DIRECT: elements between rows (or columns), and along k     */
+    staxi_loop_axis axes[3][STAX_MAX_RANK]; /* batches, rows, columns but for the last axis   */
+    int n_axes[3];
+    staxi_loop_axis column, depth;
+} staxi_tiles;
+
+enum { STAXI_OF_BATCHES, STAXI_OF_ROWS, STAXI_OF_COLUMNS };
+
+static const char *staxi_tiles_guard(int isa) {
+    return isa == STAXI_ISA_AVX512 ? "SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN)"
+           : isa == STAXI_ISA_AVX2 ? "SX_W == 8 && defined(__FMA__) && !defined(SX_PLAIN)"
+                                   : "SX_W == 4 && defined(__aarch64__) && !defined(SX_PLAIN)";
+}
+
+static bool staxi_isa_has_tiles(int isa) {
+    return isa == STAXI_ISA_AVX512 || isa == STAXI_ISA_AVX2 || isa == STAXI_ISA_NEON;
+}
+
+/* The product of the extents. */
+static staxi_ix staxi_tiles_count(staxi_emit *e, const staxi_tiles *t, int group) {
+    staxi_ix n = staxi_ix_const(&e->p->ix, 1);
+    for (int d = 0; d < t->n_axes[group]; d++)
+        n = staxi_ix_mul(&e->p->ix, n, t->axes[group][d].extent);
+    return n;
+}
+
+/* Is every load of x next to its neighbour along var, or the same? */
+static bool staxi_expr_is_near(staxi_stages *p, staxi_expr x, staxi_ix var, staxi_marks *marks) {
+    if (!staxi_mark_first(p, marks, x)) return true;
+    const staxi_expr_node *n = &p->exprs[x];
+    int64_t c = 0;
+    if (n->kind == STAXI_EX_LOAD) {
+        c = staxi_stride_along(p, staxi_flat_index(p, n->ref, n->ix), var);
+        return c == 0 || c == 1;
+    }
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_expr_is_near(p, n->args[k], var, marks)) return false;
+    return true;
+}
+
+static bool staxi_tiles_vector(staxi_emit *e, const staxi_tiles *t, int side, staxi_ix var,
+                               bool near_) {
+    int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
+    e->hoisted.now++;
+    bool fits = staxi_expr_in_lanes(e->p, t->operand[side], var, lanes, &e->hoisted);
+    e->hoisted.now++;
+    return fits && (!near_ || staxi_expr_is_near(e->p, t->operand[side], var, &e->hoisted));
+}
+
+/* May the operand be read where it lies? Its elements must be `near_` and `deep` apart. */
+static bool staxi_tiles_direct(staxi_emit *e, staxi_tiles *t, int side, staxi_ix var) {
+    const staxi_expr_node *n = &e->p->exprs[t->operand[side]];
+    if (n->kind != STAXI_EX_LOAD || n->dtype != t->dtype) return false;
+    staxi_ix flat = staxi_flat_index(e->p, n->ref, n->ix);
+    t->near_[side] = var ? staxi_stride_along(e->p, flat, var) : 0;
+    t->deep[side] = staxi_stride_along(e->p, flat, t->depth.var);
+    return t->near_[side] >= 0 && t->deep[side] >= 0;
+}
+
+/* The size of a tile, as near to the processor's registers as the shape allows. */
+static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
+    int64_t rows = 0, columns = 0;
+    bool wide = t->isa == STAXI_ISA_AVX512;
+    t->width = (wide ? 16 : t->isa == STAXI_ISA_AVX2 ? 8 : 4) / (t->dtype == STAX_F64 ? 2 : 1);
+    t->step = t->width;
+    t->vectors = 2;
+    bool known = staxi_ix_is_const(&e->p->ix, t->column.extent, &columns);
+    if (known && columns <= t->width) t->vectors = 1;
+    t->rows = wide ? 28 / t->vectors : t->isa == STAXI_ISA_AVX2 ? 12 / t->vectors : 24 / t->vectors;
+    int64_t panel = (int64_t)t->width * t->vectors, rest = known ? columns % panel : 0;
+    t->even = known && rest == 0;
+    t->last_vectors = known && rest ? (int)((rest + t->width - 1) / t->width) : t->vectors;
+    t->high = -1;
+    if (!staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) || rows < 1)
+        return;
+    int64_t tiles = (rows + t->rows - 1) / t->rows;
+    t->rows = (int)((rows + tiles - 1) / tiles);
+    t->high = rows - tiles * (t->rows - 1);
+}
+
+enum { STAXI_DIRECT_REUSE = 4 }; /* tiles that read an operand which need not be packed */
+
+static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
+    staxi_ix row = t->n_axes[STAXI_OF_ROWS] == 1 ? t->axes[STAXI_OF_ROWS][0].var : 0;
+    int64_t rows = 0, columns = 0, outer = 0;
+    bool known = t->high >= 0 && staxi_ix_is_const(&e->p->ix, t->column.extent, &columns) &&
+                 staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) &&
+                 staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_COLUMNS), &outer);
+    int64_t tiles = known ? (rows + t->rows - 1) / t->rows : 0,
+            panels = known ? (columns + t->width * t->vectors - 1) / (t->width * t->vectors) * outer
+                           : 0;
+    int64_t page = 4096 / (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
+    t->pack[0] = staxi_tiles_vector(e, t, 0, t->depth.var, true) ? STAXI_PACK_ALONG
+                 : row && staxi_tiles_vector(e, t, 0, row, true) ? STAXI_PACK_ACROSS
+                                                                 : STAXI_PACK_SINGLE;
+    t->pack[1] = staxi_tiles_vector(e, t, 1, t->column.var, true)    ? STAXI_PACK_ACROSS
+                 : staxi_tiles_vector(e, t, 1, t->depth.var, true)   ? STAXI_PACK_ALONG
+                 : staxi_tiles_vector(e, t, 1, t->column.var, false) ? STAXI_PACK_ACROSS
+                                                                     : STAXI_PACK_SINGLE;
+    if (known && panels <= STAXI_DIRECT_REUSE && t->n_axes[STAXI_OF_ROWS] < 2 &&
+        staxi_tiles_direct(e, t, 0, row) && t->near_[0] % page != 0)
+        t->pack[0] = STAXI_PACK_DIRECT;
+    if (known && tiles <= STAXI_DIRECT_REUSE && columns % t->width == 0 &&
+        staxi_tiles_direct(e, t, 1, t->column.var) && t->near_[1] == 1)
+        t->pack[1] = STAXI_PACK_DIRECT;
+    t->pad = t->step;
+    if (t->pack[0] == STAXI_PACK_ACROSS) {
+        t->step = 0;
+        t->pad = (t->rows + t->width - 1) / t->width * t->width;
+    }
+}
+
+/* What the tiles of kernel k are; false where it is no contraction in tiles. */
+static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
+    memset(t, 0, sizeof *t);
+    t->tree = &e->trees->kernels[k];
+    const staxi_kernel *K = &e->trees->s->kernels[t->tree->kernel];
+    const staxi_stage *st = &e->p->stages[K->first_stage];
+    uint32_t node = t->tree->root;
+    if (!st->tiled || !staxi_isa_has_tiles(isa)) return false;
+    while (e->trees->nodes[node].kind == STAXI_TREE_LOOP) node = e->trees->nodes[node].child;
+    t->acc = e->trees->nodes[node];
+    if (t->acc.kind != STAXI_TREE_ACC || t->acc.n_runs != 1 ||
+        staxi_is_empty(e, t->acc.runs[0].extent))
+        return false;
+    const staxi_tree_node *fma = &e->trees->nodes[t->acc.child];
+    t->kernel = k;
+    t->stage = K->first_stage;
+    t->isa = isa;
+    t->dtype = st->dtype;
+    t->column = t->acc.axis;
+    t->depth = t->acc.runs[0];
+    int of = staxi_expr_deps(e, fma->expr[0]) & staxi_var_bit(e, t->column.var) ? 0 : 1;
+    t->operand[0] = fma->expr[1 - of];
+    t->operand[1] = fma->expr[of];
+    if (staxi_expr_deps(e, t->operand[0]) & staxi_var_bit(e, t->column.var)) return false;
+    for (int d = 0; d < K->n_outer; d++) {
+        uint64_t bit = staxi_var_bit(e, K->outer[d].var);
+        bool row = staxi_expr_deps(e, t->operand[0]) & bit,
+             column = staxi_expr_deps(e, t->operand[1]) & bit;
+        int group = !column ? STAXI_OF_ROWS : row ? STAXI_OF_BATCHES : STAXI_OF_COLUMNS;
+        t->axes[group][t->n_axes[group]++] = K->outer[d];
+    }
+    staxi_tiles_size(e, t);
+    staxi_tiles_packing(e, t);
+    return true;
+}
+
+/* "const int64_t i5 = row / 7 % 9;": the axes of a group from their common number. */
+static void staxi_emit_axes(staxi_emit *e, const staxi_tiles *t, int group, const char *number) {
+    for (int d = 0; d < t->n_axes[group]; d++) {
+        staxi_ix inner = staxi_ix_const(&e->p->ix, 1);
+        int64_t one = 0;
+        for (int i = d + 1; i < t->n_axes[group]; i++)
+            inner = staxi_ix_mul(&e->p->ix, inner, t->axes[group][i].extent);
+        staxi_line(e);
+        uint64_t id = staxi_var_id(e, t->axes[group][d].var);
+        staxi_putf(e->t, "const int64_t i%U = %s", id, number);
+        if (!staxi_ix_is_const(&e->p->ix, inner, &one) || one != 1) {
+            staxi_put(e->t, " / (");
+            staxi_emit_ix(e, inner);
+            staxi_put(e->t, ")");
+        }
+        if (d > 0) {
+            staxi_put(e->t, " % (");
+            staxi_emit_ix(e, t->axes[group][d].extent);
+            staxi_put(e->t, ")");
+        }
+        staxi_putf(e->t, "; (void)i%U;\n", id);
+    }
+}
+
+static void staxi_emit_open(staxi_emit *e, const char *text) {
+    staxi_line(e);
+    staxi_put(e->t, text);
+    e->indent++;
+}
+
+static void staxi_emit_close(staxi_emit *e) {
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+}
+
+static char staxi_tiles_suffix(const staxi_tiles *t) { return t->dtype == STAX_F64 ? 'd' : 'f'; }
+
+static int staxi_tiles_bits(const staxi_tiles *t) { return t->dtype == STAX_F64 ? 64 : 32; }
+
+/* One value of an operand at the loop variables that are set, stored at `to`: with lanes along `vec`,
+   of which `left` count where it is partial, or one element. */
+static void staxi_emit_packed(staxi_emit *e, const staxi_tiles *t, int side, staxi_ix vec,
+                              bool partial, const char *to) {
+    staxi_expr x = t->operand[side];
+    e->lanes = !vec ? STAXI_LANES_NONE
+               : t->dtype == STAX_F64 ? STAXI_LANES_64
+                                      : STAXI_LANES_32;
+    e->vec = vec;
+    e->partial = partial;
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_value(e, x);
+    staxi_line(e);
+    if (vec)
+        staxi_putf(e->t, "sx_store%c(%s, ", staxi_tiles_suffix(t), to);
+    else
+        staxi_putf(e->t, "*(%s) = ", to);
+    if (vec && partial) staxi_putf(e->t, "sx_keep%d(left, ", staxi_tiles_bits(t));
+    staxi_emit_operand(e, x);
+    if (vec && partial) staxi_putf(e->t, ", sx_k%d(0))", staxi_tiles_bits(t));
+    staxi_put(e->t, vec ? ");\n" : ";\n");
+    staxi_emit_scope_close(e, scope);
+    e->partial = false;
+    e->vec = 0;
+}
+
+/* Row `row` goes to p + r * pad, along k. */
+static void staxi_emit_pack_row(staxi_emit *e, const staxi_tiles *t) {
+    uint64_t id = staxi_var_id(e, t->depth.var);
+    int piece = t->rows * t->step;
+    staxi_line(e);
+    staxi_putf(e->t, "%s *to = p + r * %d;\n", staxi_c_type(t->dtype), t->pad);
+    if (t->pack[0] == STAXI_PACK_SINGLE) {
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++) {\n", id, id, id);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "%s *at = to + i%U / %d * %d + i%U %% %d;\n", staxi_c_type(t->dtype), id,
+                   t->step, piece, id, t->step);
+        staxi_emit_packed(e, t, 0, 0, false, "at");
+        staxi_emit_close(e);
+        return;
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "int64_t i%U = 0;\n", id);
+    for (int tail = 0; tail < 2; tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_putf(e->t, "if (i%U < depth) {\n", id);
+        else
+            staxi_putf(e->t, "for (; i%U + %d <= depth; i%U += %d, to += %d) {\n", id, t->step, id,
+                       t->step, piece);
+        e->indent++;
+        if (tail) {
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t left = depth - i%U;\n", id);
+        }
+        staxi_emit_packed(e, t, 0, t->depth.var, tail != 0, "to");
+        staxi_emit_close(e);
+    }
+}
+
+/* The tiles [from, end) of the block that begins at tile0. */
+static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
+    const char *type = staxi_c_type(t->dtype);
+    uint64_t id = staxi_var_id(e, t->depth.var);
+    staxi_emit_open(e, "for (int64_t tile = tile0 + from; tile < tile0 + end; tile++) {\n");
+    staxi_line(e);
+    staxi_putf(e->t, "%s *p = b%U + (tile - tile0) * room;\n", type,
+               (uint64_t)e->p->stages[t->stage].packs[0]);
+    staxi_line(e);
+    if (t->high >= 0)
+        staxi_putf(e->t,
+                   "const int64_t row0 = tile * %d - (tile > %D ? tile - %D : 0), height = tile < "
+                   "%D ? %d : %d;\n",
+                   t->rows, t->high, t->high, t->high, t->rows, t->rows - 1);
+    else
+        staxi_putf(e->t,
+                   "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
+                   t->rows, t->rows, t->rows);
+    if (t->pack[0] == STAXI_PACK_ACROSS) {
+        uint64_t row = staxi_var_id(e, t->axes[STAXI_OF_ROWS][0].var);
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++, p += %d) {\n", id, id, id,
+                   t->pad);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t r = 0; r < %d; r += %d) {\n", t->pad, t->width);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = row0 + r, many = height - r, ", row);
+        staxi_putf(e->t, "left = many < 0 ? 0 : many < %d ? many : %d;\n", t->width, t->width);
+        staxi_emit_packed(e, t, 0, t->axes[STAXI_OF_ROWS][0].var, true, "p + r");
+        staxi_emit_close(e);
+        staxi_emit_close(e);
+    } else {
+        staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
+        staxi_line(e);
+        staxi_put(e->t, "const int64_t row = row0 + r;\n");
+        staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+        staxi_line(e);
+        staxi_put(e->t, "(void)row;\n");
+        staxi_emit_pack_row(e, t);
+        staxi_emit_close(e);
+        if (t->high < 0) {
+            staxi_line(e);
+            staxi_putf(e->t,
+                       "for (int64_t r = height; r < %d; r++) for (int64_t k = 0; k < depth; k++) "
+                       "p[k / %d * %d + r * %d + k %% %d] = 0;\n",
+                       t->rows, t->step, t->rows * t->step, t->pad, t->step);
+        }
+    }
+    staxi_emit_close(e);
+}
+
+/* Panel `panel` of the columns' operand: its batch, its outer axes, its first column. */
+static void staxi_emit_panel(staxi_emit *e, const staxi_tiles *t) {
+    int columns = t->vectors * t->width;
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t outer = panel / across;\n");
+    staxi_emit_axes(e, t, STAXI_OF_COLUMNS, "outer");
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t column0 = (panel - outer * across) * %d;\n", columns);
+}
+
+/* Sizes, by the names that the functions of a contraction share. */
+static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
+    int columns = t->vectors * t->width;
+    static const char *const names[] = {"batches", "rows", "outers"};
+    for (int g = 0; g < 3; g++) {
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t %s = ", names[g]);
+        staxi_emit_ix(e, staxi_tiles_count(e, t, g));
+        staxi_putf(e->t, "; (void)%s;\n", names[g]);
+    }
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t columns = ");
+    staxi_emit_ix(e, t->column.extent);
+    staxi_put(e->t, ", depth = ");
+    staxi_emit_ix(e, t->depth.extent);
+    staxi_putf(e->t, ", across = (columns + %d) / %d, panels = outers * across;\n", columns - 1,
+               columns);
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t tiles = (rows + %d) / %d; (void)depth; (void)tiles; (void)panels;\n",
+               t->rows - 1, t->rows);
+}
+
+static void staxi_emit_tile_function(staxi_emit *e, const staxi_tiles *t, const char *name) {
+    staxi_putf(e->t, "static void sx_%s_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n", name,
+               e->program, (uint64_t)t->kernel);
+    e->indent = 1;
+    staxi_emit_pointers(e, e->buffer_use);
+    staxi_emit_tile_sizes(e, t);
+}
+
+/* What the vector or element of a panel at column `column0 + c` becomes, at k. */
+static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
+    int columns = t->vectors * t->width;
+    uint64_t id = staxi_var_id(e, t->column.var), k = staxi_var_id(e, t->depth.var);
+    const char *type = staxi_c_type(t->dtype);
+    if (t->pack[1] == STAXI_PACK_ALONG) {
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c++) {\n", columns);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + c;\n", id);
+        staxi_line(e);
+        staxi_putf(e->t, "int64_t i%U = 0;\n", k);
+        staxi_line(e);
+        staxi_putf(e->t, "%s *to = p + c;\n", type);
+        staxi_line(e);
+        staxi_putf(e->t,
+                   "if (i%U >= columns) { for (; i%U < depth; i%U++, to += %d) *to = 0; continue; "
+                   "}\n",
+                   id, k, k, columns);
+        for (int tail = 0; tail < 2; tail++) {
+            staxi_line(e);
+            if (tail)
+                staxi_putf(e->t, "for (; i%U < depth; i%U++, to += %d) {\n", k, k, columns);
+            else
+                staxi_putf(e->t, "for (; i%U + %d <= depth; i%U += %d, to += %d) {\n", k, t->width, k,
+                           t->width, t->width * columns);
+            e->indent++;
+            if (tail) {
+                staxi_emit_packed(e, t, 1, 0, false, "to");
+            } else {
+                staxi_line(e);
+                staxi_putf(e->t, "%s line[%d];\n", type, t->width);
+                staxi_emit_packed(e, t, 1, t->depth.var, false, "line");
+                staxi_line(e);
+                staxi_putf(e->t, "SX_UNROLL for (int l = 0; l < %d; l++) to[l * %d] = line[l];\n",
+                           t->width, columns);
+            }
+            staxi_emit_close(e);
+        }
+        staxi_emit_close(e);
+        return;
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++, p += %d) {\n", k, k, k, columns);
+    e->indent++;
+    staxi_line(e);
+    if (t->pack[1] == STAXI_PACK_SINGLE) {
+        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c++) {\n", columns);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + c;\n", id);
+        staxi_line(e);
+        staxi_putf(e->t, "if (i%U >= columns) { p[c] = 0; continue; }\n", id);
+        staxi_emit_packed(e, t, 1, 0, false, "p + c");
+        staxi_emit_close(e);
+    } else {
+        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + c, many = columns - i%U;\n", id, id);
+        for (int tail = 0; tail < (t->even ? 1 : 2); tail++) {
+            staxi_line(e);
+            if (tail)
+                staxi_putf(e->t, "if (many < %d) {\n", t->width);
+            else
+                staxi_putf(e->t, "if (many >= %d) {\n", t->width);
+            e->indent++;
+            if (tail) {
+                staxi_line(e);
+                staxi_put(e->t, "const int64_t left = many < 0 ? 0 : many;\n");
+            }
+            staxi_emit_packed(e, t, 1, t->column.var, tail != 0, "p + c");
+            staxi_emit_close(e);
+        }
+        staxi_emit_close(e);
+    }
+    staxi_emit_close(e);
+}
+
+/* The function that packs panels [lo, hi) of the columns' operand. */
+static void staxi_emit_pack_columns(staxi_emit *e, const staxi_tiles *t) {
+    staxi_emit_tile_function(e, t, "pack");
+    staxi_emit_open(e, "for (int64_t at = lo; at < hi; at++) {\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t batch = at / panels, panel = at - batch * panels;\n");
+    staxi_emit_axes(e, t, STAXI_OF_BATCHES, "batch");
+    staxi_emit_panel(e, t);
+    staxi_line(e);
+    staxi_putf(e->t, "%s *p = b%U + at * depth * %d;\n", staxi_c_type(t->dtype),
+               (uint64_t)e->p->stages[t->stage].packs[1], t->vectors * t->width);
+    staxi_emit_pack_columns_body(e, t);
+    staxi_emit_close(e);
+    staxi_put(e->t, "}\n\n");
+}
+
+/* c = the tile's chains: a[r] is one number of row r, b some vectors of the columns, k after k. */
+static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
+    int bits = staxi_tiles_bits(t), columns = t->vectors * t->width;
+    bool direct = t->pack[0] == STAXI_PACK_DIRECT;
+    const char *type = staxi_c_type(t->dtype);
+    int64_t row = direct ? t->near_[0] : t->pack[0] == STAXI_PACK_ACROSS ? 1 : t->pad,
+            deep = direct ? t->deep[0] : t->pack[0] == STAXI_PACK_ACROSS ? t->pad : 1;
+    bool pieces = !direct && t->step;
+    bool blocks = staxi_high(e, t->depth.extent) > STAXI_BLOCK;
+    int n = rows * vectors;
+    staxi_putf(e->t,
+               "static void sx_micro_%d_%U_%dx%d(const %s *a, const %s *b, int64_t depth, sx_f%d "
+               "*c) {\n",
+               e->program, (uint64_t)t->kernel, rows, vectors, type, type, bits);
+    e->indent = 1;
+    if (blocks)
+        staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
+    staxi_line(e);
+    staxi_put(e->t, blocks ? "const int64_t end = depth - block < 4096 ? depth - block : 4096;\n"
+                           : "const int64_t end = depth;\n");
+    for (int i = 0; i < n; i++) {
+        staxi_line(e);
+        staxi_putf(e->t, "sx_f%d c%d = sx_k%d(-0.0%s);\n", bits, i, bits, bits == 32 ? "f" : "");
+    }
+    if (pieces) {
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t piece = 0; piece < end; piece += %d, a += %d) {\n", t->step,
+                   t->rows * t->step);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t last = end - piece < %d ? end - piece : %d;\n", t->step,
+                   t->step);
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t k = 0; k < %s; k++) {\n", pieces ? "last" : "end");
+    e->indent++;
+    staxi_line(e);
+    for (int v = 0; v < vectors; v++)
+        staxi_putf(e->t, "const sx_f%d b%d = sx_load%c(b + %d); ", bits, v, staxi_tiles_suffix(t),
+                   v * t->width);
+    staxi_putf(e->t, "b += %D;\n",
+               t->pack[1] == STAXI_PACK_DIRECT ? t->deep[1] : (int64_t)columns);
+    for (int r = 0; r < rows; r++) {
+        staxi_line(e);
+        staxi_putf(e->t, "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);", bits, bits, r * row, deep);
+        for (int v = 0; v < vectors; v++)
+            staxi_putf(e->t, " c%d = sx_fma%d(x, b%d, c%d);", r * vectors + v, bits, v,
+                       r * vectors + v);
+        staxi_put(e->t, " }\n");
+    }
+    staxi_emit_close(e);
+    if (pieces) {
+        staxi_emit_close(e);
+    } else if (blocks) {
+        staxi_line(e);
+        staxi_putf(e->t, "a += 4096 * %D;\n", deep);
+    }
+    for (int pass = blocks ? 0 : 1; pass < 2; pass++) {
+        staxi_line(e);
+        if (blocks) staxi_put(e->t, pass ? "else {" : "if (block > 0) {");
+        for (int i = 0; i < n; i++) {
+            int at = i / vectors * t->vectors + i % vectors;
+            if (pass)
+                staxi_putf(e->t, " c[%d] = c%d;", at, i);
+            else
+                staxi_putf(e->t, " c[%d] = c[%d] + c%d;", at, at, i);
+        }
+        staxi_put(e->t, blocks ? " }\n" : "\n");
+    }
+    if (blocks) staxi_emit_close(e);
+    staxi_put(e->t, "}\n\n");
+}
+
+/* Results of a tile: the columns of its row r. */
+static void staxi_emit_tile_row(staxi_emit *e, const staxi_tiles *t) {
+    int columns = t->vectors * t->width, lanes = t->tree->lanes;
+    uint64_t id = staxi_var_id(e, t->column.var), ref = t->stage;
+    bool empty = staxi_may_be_empty(e, t->depth.extent);
+    lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
+    bool vector = true;
+    for (uint32_t n = t->acc.after; n && vector; n = e->trees->nodes[n].next) {
+        const staxi_tree_node *node = &e->trees->nodes[n];
+        staxi_ix c, rest;
+        e->hoisted.now++;
+        vector = staxi_dtype_in_lanes(e->p->buffers[node->ref].dtype, lanes) &&
+                 staxi_expr_in_lanes(e->p, node->expr[0], t->column.var, lanes, &e->hoisted) &&
+                 staxi_ix_affine(&e->p->ix, node->at, t->column.var, &c, &rest);
+    }
+    e->lanes = vector ? lanes : STAXI_LANES_NONE;
+    e->vec = vector ? t->column.var : 0;
+    for (int tail = 0; tail < (vector && !t->even ? 2 : 1); tail++) {
+        staxi_line(e);
+        if (!vector)
+            staxi_put(e->t, "for (int64_t u = 0; u < across_now; u++) {\n");
+        else if (!tail)
+            staxi_putf(e->t, "for (int64_t u = 0; u < across_now / %d; u++) {\n", t->width);
+        else
+            staxi_putf(e->t, "if (across_now %% %d) {\n", t->width);
+        e->indent++;
+        if (tail) {
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t u = across_now / %d, left = across_now %% %d;\n",
+                       t->width, t->width);
+            e->partial = true;
+        }
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + u * %d;\n", id, vector ? t->width : 1);
+        staxi_line(e);
+        staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
+        if (vector)
+            staxi_putf(e->t, "c[r * %d + u];\n", t->vectors);
+        else
+            staxi_putf(e->t, "((const %s *)(const void *)c)[r * %d + u];\n",
+                       staxi_c_type(t->dtype), columns);
+        if (empty) {
+            staxi_line(e);
+            staxi_putf(e->t, "if (depth < 1) r%U = ", ref);
+            staxi_emit_const(e, t->dtype, 0);
+            staxi_put(e->t, ";\n");
+        }
+        staxi_line(e);
+        staxi_putf(e->t, "(void)i%U;\n", id);
+        size_t scope = staxi_emit_scope_open(e);
+        staxi_emit_list(e, t->acc.after);
+        staxi_emit_scope_close(e, scope);
+        e->partial = false;
+        staxi_emit_close(e);
+    }
+    e->vec = 0;
+}
+
+/* An operand's first element for this tile, where it lies. */
+static void staxi_emit_direct(staxi_emit *e, const staxi_tiles *t, int side, const char *name) {
+    const staxi_expr_node *n = &e->p->exprs[t->operand[side]];
+    staxi_line(e);
+    staxi_putf(e->t, "const %s *%s;\n", staxi_c_type(t->dtype), name);
+    staxi_emit_open(e, "{\n");
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = 0;\n", staxi_var_id(e, t->depth.var));
+    if (side) {
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0;\n", staxi_var_id(e, t->column.var));
+    } else {
+        staxi_emit_axes(e, t, STAXI_OF_ROWS, "row0");
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "%s = b%U + ", name, (uint64_t)n->ref);
+    staxi_emit_ix(e, staxi_flat_index(e->p, n->ref, n->ix));
+    staxi_put(e->t, ";\n");
+    staxi_emit_close(e);
+}
+
+static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
+    int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
+    for (int h = 0; h < heights; h++)
+        for (int v = 0; v < widths; v++) {
+            staxi_line(e);
+            if (h + v) staxi_put(e->t, "else ");
+            if (h + 1 < heights || v + 1 < widths) {
+                staxi_put(e->t, "if (");
+                if (h + 1 < heights) staxi_putf(e->t, "height == %d", t->rows);
+                if (h + 1 < heights && v + 1 < widths) staxi_put(e->t, " && ");
+                if (v + 1 < widths)
+                    staxi_putf(e->t, "across_now == %d", t->vectors * t->width);
+                staxi_put(e->t, ") ");
+            }
+            if (t->rows - h < 1)
+                staxi_put(e->t, ";\n");
+            else
+                staxi_putf(e->t, "sx_micro_%d_%U_%dx%d(a, b, depth, c);\n", e->program,
+                           (uint64_t)t->kernel, t->rows - h, v ? t->last_vectors : t->vectors);
+        }
+}
+
+/* One tile: where its operands are, its chains, its results. */
+static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
+    const char *type = staxi_c_type(t->dtype);
+    staxi_line(e);
+    if (t->high >= 0)
+        staxi_putf(e->t,
+                   "const int64_t row0 = tile * %d - (tile > %D ? tile - %D : 0), height = tile < "
+                   "%D ? %d : %d;\n",
+                   t->rows, t->high, t->high, t->high, t->rows, t->rows - 1);
+    else
+        staxi_putf(e->t,
+                   "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
+                   t->rows, t->rows, t->rows);
+    staxi_line(e);
+    staxi_putf(e->t, "sx_f%d c[%d];\n", staxi_tiles_bits(t), t->rows * t->vectors);
+    if (t->pack[0] == STAXI_PACK_DIRECT) {
+        staxi_emit_direct(e, t, 0, "a");
+    } else {
+        staxi_line(e);
+        staxi_putf(e->t, "const %s *a = b%U + (tile - tile0) * room;\n", type,
+                   (uint64_t)e->p->stages[t->stage].packs[0]);
+    }
+    staxi_emit_micro_call(e, t);
+    staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t row = row0 + r;\n");
+    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+    staxi_line(e);
+    staxi_put(e->t, "(void)row;\n");
+    staxi_emit_tile_row(e, t);
+    staxi_emit_close(e);
+}
+
+/* Tiles [lo, hi), counted batch by batch, then block by block of rows, then panel by panel. */
+static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
+    const char *type = staxi_c_type(t->dtype);
+    const staxi_stage *st = &e->p->stages[t->stage];
+    int columns = t->vectors * t->width;
+    staxi_emit_tile_function(e, t, "tiles");
+    staxi_line(e);
+    if (t->step)
+        staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %d, most = (", t->step - 1,
+                   t->step, t->rows * t->step);
+    else
+        staxi_putf(e->t, "const int64_t room = depth * %d, most = (", t->pad);
+    staxi_emit_ix(e, e->p->buffers[st->packs[0]].dims[0]);
+    staxi_put(e->t, ") / (room > 0 ? room : 1), block = most < tiles ? most : tiles;\n");
+    staxi_emit_open(e, "for (int64_t at = lo; at < hi;) {\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t batch = at / (tiles * panels), here = at - batch * (tiles * panels);\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t tile0 = here / (block * panels) * block, many = tiles - tile0 < block ? tiles - tile0 : block;\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t first = here - tile0 * panels, last = hi - at < many * panels - first ? first + (hi - at) : many * panels;\n");
+    staxi_emit_axes(e, t, STAXI_OF_BATCHES, "batch");
+    if (t->pack[0] != STAXI_PACK_DIRECT) {
+        staxi_line(e);
+        staxi_put(e->t, "const int64_t single = first / many == (last - 1) / many, from = single ? first % many : 0, end = single ? (last - 1) % many + 1 : many;\n");
+        staxi_emit_pack_rows(e, t);
+    }
+    staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = last - past < many ? last - past : many;\n");
+    staxi_emit_panel(e, t);
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t across_now = columns - column0 < %d ? columns - column0 : %d;\n",
+               columns, columns);
+    if (t->pack[1] == STAXI_PACK_DIRECT) {
+        staxi_emit_direct(e, t, 1, "b");
+    } else {
+        staxi_line(e);
+        staxi_putf(e->t, "const %s *b = b%U + (batch * panels + panel) * depth * %d;\n", type,
+                   (uint64_t)st->packs[1], columns);
+    }
+    staxi_emit_open(e, "for (int64_t tile = tile0 + begin; tile < tile0 + stop; tile++) {\n");
+    staxi_emit_tile_body(e, t);
+    staxi_emit_close(e);
+    staxi_emit_close(e);
+    staxi_line(e);
+    staxi_put(e->t, "at += last - first;\n");
+    staxi_emit_close(e);
+    staxi_put(e->t, "}\n");
+}
+
+/* Packs, then computes the tiles. */
+static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
+    staxi_putf(e->t, "\nstatic void sx_contract_%d_%U(const sx_exec *x, const sx_args *sx) {\n",
+               e->program, (uint64_t)t->kernel);
+    e->indent = 1;
+    staxi_emit_sizes(e);
+    staxi_emit_tile_sizes(e, t);
+    for (int pass = t->pack[1] == STAXI_PACK_DIRECT; pass < 2; pass++) {
+        const char *what = pass ? "tiles" : "pack",
+                   *extent = pass ? "batches * tiles * panels" : "batches * panels";
+        staxi_line(e);
+        staxi_put(e->t, "if (x->parallel_for && ");
+        staxi_emit_ix(e, t->tree->work);
+        staxi_putf(e->t, " >= %d) sx_run(x, sx, sx_%s_%d_%U, %s, 1, ", STAXI_PARALLEL_WORK, what,
+                   e->program, (uint64_t)t->kernel, extent);
+        staxi_emit_ix(e, e->trees->s->row_bytes);
+        staxi_put(e->t, ");\n");
+        staxi_line(e);
+        staxi_putf(e->t, "else sx_%s_%d_%U(sx, 0, %s);\n", what, e->program, (uint64_t)t->kernel,
+                   extent);
+    }
+    staxi_put(e->t, "}\n");
+}
+
+/* The functions of kernel k in tiles, in front of its plain form. */
+static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t) {
+    staxi_putf(e->t, "\n#if %s\n", staxi_tiles_guard(t->isa));
+    int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
+    for (int h = 0; h < heights; h++)
+        for (int v = 0; v < widths; v++)
+            if (t->rows - h > 0)
+                staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
+    size_t scope = staxi_emit_scope_open(e);
+    if (t->pack[1] != STAXI_PACK_DIRECT) staxi_emit_pack_columns(e, t);
+    staxi_emit_tile_loops(e, t);
+    staxi_emit_tiles_run(e, t);
+    staxi_emit_scope_close(e, scope);
+    e->indent = 0;
+    e->vec = 0;
+}
+
 /* ---- kernels ---- */
 
 static void staxi_collect_vars(staxi_emit *e, uint32_t list) {
@@ -30523,8 +31511,7 @@ static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, s
     }
 }
 
-/* The pointers that a kernel uses, and the sizes. */
-static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
+static void staxi_emit_sizes(staxi_emit *e) {
     for (uint32_t k = 0; k < e->p->n_sizes; k++) {
         staxi_line(e);
         staxi_putf(e->t, "const int64_t n%U = sx->sizes[%U];", (uint64_t)k, (uint64_t)k);
@@ -30532,6 +31519,11 @@ static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
             staxi_putf(e->t, " /* %s */", e->p->graph->root->symbols[k].name);
         staxi_put(e->t, "\n");
     }
+}
+
+/* The pointers that a kernel uses, and the sizes. */
+static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
+    staxi_emit_sizes(e);
     for (uint32_t b = 1; b < e->p->n_buffers; b++) {
         if (!used[b]) continue;
         const staxi_buffer *buf = &e->p->buffers[b];
@@ -30558,6 +31550,21 @@ static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
     }
 }
 
+/* The loop variables of a kernel, and what depends on them. */
+static void staxi_emit_turn_to(staxi_emit *e, const staxi_kernel_tree *kt) {
+    const staxi_kernel *K = &e->trees->s->kernels[kt->kernel];
+    e->vec = 0;
+    e->n_loop_vars = 0;
+    staxi_collect_vars(e, kt->root);
+    e->outer_bits = 0;
+    for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
+    if (staxi_is_line(&e->p->stages[K->first_stage])) /* a register for each element of a line */
+        e->outer_bits |= staxi_var_bit(e, K->segments[0].loops[0].var);
+    for (int v = 0; v < e->n_loop_vars && e->p->stages[K->first_stage].base; v++)
+        e->outer_bits |= staxi_loop_bit(v); /* what is updated changes all the time */
+    if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
+}
+
 static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     const staxi_kernel_tree *kt = &e->trees->kernels[k];
     size_t cap = 0;
@@ -30568,19 +31575,21 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     if (!staxi_grow(e->p->a, (void **)&used, &cap, e->p->n_buffers, 1))
         return staxi_emit_no_memory(e);
     e->lanes = kt->lanes;
-    e->vec = 0;
-    e->n_loop_vars = 0;
-    staxi_collect_vars(e, kt->root);
     staxi_collect_buffers(e, kt->root, used, &marks);
     e->buffer_use = used;
-    e->outer_bits = 0;
-    const staxi_kernel *K = &e->trees->s->kernels[kt->kernel];
-    for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
-    if (staxi_is_line(&e->p->stages[K->first_stage])) /* a register for each element of a line */
-        e->outer_bits |= staxi_var_bit(e, K->segments[0].loops[0].var);
-    for (int v = 0; v < e->n_loop_vars && e->p->stages[K->first_stage].base; v++)
-        e->outer_bits |= staxi_loop_bit(v); /* what is updated changes all the time */
-    if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
+    staxi_emit_turn_to(e, kt);
+    staxi_tiles tiles;
+    bool tiled = staxi_emit_room(e) && staxi_tiles_of(e, k, e->isa, &tiles);
+    e->trees->kernels[k].tiled = tiled;
+    if (tiled) {
+        for (int side = 0; side < 2; side++)
+            if (tiles.pack[side] != STAXI_PACK_DIRECT)
+                used[e->p->stages[tiles.stage].packs[side]] = 2;
+        staxi_emit_tiles(e, &tiles);
+        for (int side = 0; side < 2; side++) used[e->p->stages[tiles.stage].packs[side]] = 0;
+        staxi_put(e->t, "#else\n");
+        e->lanes = kt->lanes;
+    }
     staxi_putf(e->t, "\nstatic void sx_kernel_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n",
                e->program, (uint64_t)k);
     e->indent = 1;
@@ -30591,6 +31600,7 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     staxi_emit_scope_close(e, scope);
     e->indent = 0;
     staxi_put(e->t, "}\n");
+    if (tiled) staxi_put(e->t, "#endif\n");
     staxi_free(e->p->a, used, cap);
     staxi_free(e->p->a, marks.at, marks.cap * sizeof *marks.at);
     return !e->failed;
@@ -30832,8 +31842,6 @@ static void staxi_put_constants(staxi_emit *e, staxi_text *t) {
     }
 }
 
-enum { STAXI_PARALLEL_WORK = 65536 }; /* elements below which a kernel stays on one thread */
-
 /* Sizes that size symbols may make negative, as n - 5 does. */
 static void staxi_put_size_checks(staxi_emit *e, staxi_text *t) {
     const stax_graph *g = e->p->graph;
@@ -30935,6 +31943,9 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
         const staxi_kernel_tree *kt = &e->trees->kernels[k];
         bool check = s->mode[s->kernels[kt->kernel].first_stage] == STAXI_MODE_CHECK;
+        if (kt->tiled)
+            staxi_putf(t, "#if %s\n    sx_contract_%d_%U(x, &args);\n#else\n",
+                       staxi_tiles_guard(e->isa), e->program, (uint64_t)k);
         staxi_line(e);
         if (!kt->extent) {
             staxi_putf(t, "sx_kernel_%d_%U(&args, 0, 0);\n", e->program, (uint64_t)k);
@@ -30959,6 +31970,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
             staxi_emit_ix(e, kt->extent);
             staxi_put(t, ");\n");
         }
+        if (kt->tiled) staxi_put(t, "#endif\n");
         if (check) staxi_put(t, "    if (args.record->check) goto done;\n");
     }
     staxi_put(t,
@@ -31017,13 +32029,14 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
 }
 
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
-   int8_t and its kin: our own typedefs, or an include. */
+   int8_t and its kin: our own typedefs, or an include; `isa`: what contractions' tiles are for. */
 static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *const *names, int n,
-                                   const char *types, staxi_text *out) {
+                                   int isa, const char *types, staxi_text *out) {
     staxi_emit e;
     staxi_text body, before;
     bool vectors = false;
     memset(&e, 0, sizeof e);
+    e.isa = isa;
     const stax_allocator *a = programs[0]->s->p->a;
     staxi_text_init(&body, a);
     staxi_text_init(&before, a);
@@ -31032,7 +32045,9 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
         staxi_put_constants(&e, &before);
         e.t = &body;
         for (uint32_t i = 0; i < programs[k]->n_kernels && !e.failed; i++) {
-            vectors = vectors || programs[k]->kernels[i].lanes;
+            const staxi_schedule *s = programs[k]->s;
+            vectors = vectors || programs[k]->kernels[i].lanes ||
+                      s->p->stages[s->kernels[programs[k]->kernels[i].kernel].first_stage].tiled;
             if (!staxi_emit_kernel(&e, i)) e.failed = true;
         }
         staxi_put_customs(&e, &before);
@@ -33477,6 +34492,13 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     return STAX_OK;
 }
 
+/* The level that the tiles of contractions are printed for: that of the context's compiler. */
+static int staxi_tiles_isa(stax_program *p) {
+    int isa = STAXI_ISA_SCALAR;
+    (void)staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL);
+    return isa;
+}
+
 /* Prints all planned programs as one unit, compiles it, and gives each its entry. */
 static stax_status staxi_programs_build(stax_program **p, int n, const stax_compile_options *o,
                                         staxi_text *why) {
@@ -33496,7 +34518,8 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     b.opt_level = o->opt_level;
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
-    stax_status s = staxi_emit_unit(trees, names, n, staxi_jit_types, &p[0]->source);
+    int isa = staxi_tiles_isa(p[0]);
+    stax_status s = staxi_emit_unit(trees, names, n, isa, staxi_jit_types, &p[0]->source);
     if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
@@ -35907,7 +36930,9 @@ static stax_status staxi_export_texts(staxi_exporter *x, staxi_text *why) {
         x->prefix, STAX_VERSION_MAJOR, STAX_VERSION_MINOR, STAX_VERSION_PATCH, x->prefix,
         staxi_export_pragmas);
     stax_status s =
-        types.failed ? STAX_E_MEMORY : staxi_emit_unit(&trees, &name, 1, types.data, &x->c);
+        types.failed
+            ? STAX_E_MEMORY
+            : staxi_emit_unit(&trees, &name, 1, staxi_tiles_isa(p), types.data, &x->c);
     staxi_text_free(&types);
     if (s != STAX_OK) {
         staxi_put(why, "export: the program cannot be printed");
