@@ -30731,12 +30731,13 @@ typedef struct staxi_tiles {
     int isa, dtype, width; /* width: lanes of a vector                                        */
     int rows, vectors;     /* of a tile                                                       */
     int last_vectors;      /* of the last panel                                               */
-    int step, pad;         /* packed rows: k runs in pieces of `step`, rows lie `pad` apart   */
+    int step;              /* of k: what the rows' operand is packed and read in              */
+    int64_t row, deep, piece; /* of it: elements between rows, along k, from step to step     */
     int64_t high;          /* tiles of full height; the others have one row less; -1: unknown */
     bool even;             /* the last panel is full                                          */
     staxi_expr operand[2]; /* of the rows, of the columns                                     */
     uint8_t pack[2];
-    int64_t near_[2], deep[2]; /* DIRECT: elements between rows (or columns), and along k     */
+    int64_t column_deep;   /* elements along k of the columns' operand                        */
     staxi_loop_axis axes[3][STAX_MAX_RANK]; /* batches, rows, columns but for the last axis   */
     int n_axes[3];
     staxi_loop_axis column, depth;
@@ -30785,14 +30786,15 @@ static bool staxi_tiles_vector(staxi_emit *e, const staxi_tiles *t, int side, st
     return fits && (!near_ || staxi_expr_is_near(e->p, t->operand[side], var, &e->hoisted));
 }
 
-/* May the operand be read where it lies? Its elements must be `near_` and `deep` apart. */
-static bool staxi_tiles_direct(staxi_emit *e, staxi_tiles *t, int side, staxi_ix var) {
+/* May the operand be read where it lies? Its elements are *near_ apart along var, *deep along k. */
+static bool staxi_tiles_direct(staxi_emit *e, staxi_tiles *t, int side, staxi_ix var,
+                               int64_t *near_, int64_t *deep) {
     const staxi_expr_node *n = &e->p->exprs[t->operand[side]];
     if (n->kind != STAXI_EX_LOAD || n->dtype != t->dtype) return false;
     staxi_ix flat = staxi_flat_index(e->p, n->ref, n->ix);
-    t->near_[side] = var ? staxi_stride_along(e->p, flat, var) : 0;
-    t->deep[side] = staxi_stride_along(e->p, flat, t->depth.var);
-    return t->near_[side] >= 0 && t->deep[side] >= 0;
+    *near_ = var ? staxi_stride_along(e->p, flat, var) : 0;
+    *deep = staxi_stride_along(e->p, flat, t->depth.var);
+    return *near_ >= 0 && *deep >= 0;
 }
 
 /* The size of a tile, as near to the processor's registers as the shape allows. */
@@ -30835,16 +30837,22 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
                  : staxi_tiles_vector(e, t, 1, t->depth.var, true)   ? STAXI_PACK_ALONG
                  : staxi_tiles_vector(e, t, 1, t->column.var, false) ? STAXI_PACK_ACROSS
                                                                      : STAXI_PACK_SINGLE;
+    t->row = t->pack[0] == STAXI_PACK_ACROSS ? 1 : t->step;
+    t->deep = t->pack[0] == STAXI_PACK_ACROSS ? (t->rows + t->width - 1) / t->width * t->width : 1;
+    t->piece = t->pack[0] == STAXI_PACK_ACROSS ? t->step * t->deep : t->rows * t->step;
+    t->column_deep = t->width * t->vectors;
+    int64_t near_, deep;
     if (known && panels <= STAXI_DIRECT_REUSE && t->n_axes[STAXI_OF_ROWS] < 2 &&
-        staxi_tiles_direct(e, t, 0, row) && t->near_[0] % page != 0)
+        staxi_tiles_direct(e, t, 0, row, &near_, &deep) && near_ % page != 0) {
         t->pack[0] = STAXI_PACK_DIRECT;
+        t->row = near_;
+        t->deep = deep;
+        t->piece = deep * t->step;
+    }
     if (known && tiles <= STAXI_DIRECT_REUSE && columns % t->width == 0 &&
-        staxi_tiles_direct(e, t, 1, t->column.var) && t->near_[1] == 1)
+        staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1) {
         t->pack[1] = STAXI_PACK_DIRECT;
-    t->pad = t->step;
-    if (t->pack[0] == STAXI_PACK_ACROSS) {
-        t->step = 0;
-        t->pad = (t->rows + t->width - 1) / t->width * t->width;
+        t->column_deep = deep;
     }
 }
 
@@ -30953,16 +30961,15 @@ static void staxi_emit_packed(staxi_emit *e, const staxi_tiles *t, int side, sta
 /* Row `row` goes to p + r * pad, along k. */
 static void staxi_emit_pack_row(staxi_emit *e, const staxi_tiles *t) {
     uint64_t id = staxi_var_id(e, t->depth.var);
-    int piece = t->rows * t->step;
     staxi_line(e);
-    staxi_putf(e->t, "%s *to = p + r * %d;\n", staxi_c_type(t->dtype), t->pad);
+    staxi_putf(e->t, "%s *to = p + r * %D;\n", staxi_c_type(t->dtype), t->row);
     if (t->pack[0] == STAXI_PACK_SINGLE) {
         staxi_line(e);
         staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++) {\n", id, id, id);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "%s *at = to + i%U / %d * %d + i%U %% %d;\n", staxi_c_type(t->dtype), id,
-                   t->step, piece, id, t->step);
+        staxi_putf(e->t, "%s *at = to + i%U / %d * %D + i%U %% %d;\n", staxi_c_type(t->dtype), id,
+                   t->step, t->piece, id, t->step);
         staxi_emit_packed(e, t, 0, 0, false, "at");
         staxi_emit_close(e);
         return;
@@ -30974,8 +30981,8 @@ static void staxi_emit_pack_row(staxi_emit *e, const staxi_tiles *t) {
         if (tail)
             staxi_putf(e->t, "if (i%U < depth) {\n", id);
         else
-            staxi_putf(e->t, "for (; i%U + %d <= depth; i%U += %d, to += %d) {\n", id, t->step, id,
-                       t->step, piece);
+            staxi_putf(e->t, "for (; i%U + %d <= depth; i%U += %d, to += %D) {\n", id, t->step, id,
+                       t->step, t->piece);
         e->indent++;
         if (tail) {
             staxi_line(e);
@@ -31007,11 +31014,11 @@ static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
     if (t->pack[0] == STAXI_PACK_ACROSS) {
         uint64_t row = staxi_var_id(e, t->axes[STAXI_OF_ROWS][0].var);
         staxi_line(e);
-        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++, p += %d) {\n", id, id, id,
-                   t->pad);
+        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++, p += %D) {\n", id, id, id,
+                   t->deep);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "for (int64_t r = 0; r < %d; r += %d) {\n", t->pad, t->width);
+        staxi_putf(e->t, "for (int64_t r = 0; r < %D; r += %d) {\n", t->deep, t->width);
         e->indent++;
         staxi_line(e);
         staxi_putf(e->t, "const int64_t i%U = row0 + r, many = height - r, ", row);
@@ -31032,8 +31039,8 @@ static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
             staxi_line(e);
             staxi_putf(e->t,
                        "for (int64_t r = height; r < %d; r++) for (int64_t k = 0; k < depth; k++) "
-                       "p[k / %d * %d + r * %d + k %% %d] = 0;\n",
-                       t->rows, t->step, t->rows * t->step, t->pad, t->step);
+                       "p[k / %d * %D + r * %D + k %% %d] = 0;\n",
+                       t->rows, t->step, t->piece, t->row, t->step);
         }
     }
     staxi_emit_close(e);
@@ -31175,20 +31182,42 @@ static void staxi_emit_pack_columns(staxi_emit *e, const staxi_tiles *t) {
     staxi_put(e->t, "}\n\n");
 }
 
-/* c = the tile's chains: a[r] is one number of row r, b some vectors of the columns, k after k. */
+enum { STAXI_TILE_AHEAD = 8, STAXI_TILE_PIECES = 2, STAXI_LINE = 64 }; /* what is fetched early */
+
+/* One step of k: some vectors of the columns, and a number of each row. */
+static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
+    int bits = staxi_tiles_bits(t);
+    staxi_line(e);
+    for (int v = 0; v < vectors; v++)
+        staxi_putf(e->t, "const sx_f%d b%d = sx_load%c(b + %d); ", bits, v, staxi_tiles_suffix(t),
+                   v * t->width);
+    staxi_put(e->t, "\n");
+    staxi_line(e);
+    for (int v = 0; v < vectors; v++)
+        staxi_putf(e->t, "__builtin_prefetch(b + %D); ",
+                   STAXI_TILE_AHEAD * t->column_deep + v * t->width);
+    staxi_putf(e->t, "b += %D;\n", t->column_deep);
+    for (int r = 0; r < rows; r++) {
+        staxi_line(e);
+        staxi_putf(e->t, "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);", bits, bits, r * t->row,
+                   t->deep);
+        for (int v = 0; v < vectors; v++)
+            staxi_putf(e->t, " c%d = sx_fma%d(x, b%d, c%d);", r * vectors + v, bits, v,
+                       r * vectors + v);
+        staxi_put(e->t, " }\n");
+    }
+}
+
+/* c = the tile's chains over all k. On the way it fetches `ahead` lines of the next panel with every
+   piece of k. Blocks of 4096 are added in c. */
 static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
-    int bits = staxi_tiles_bits(t), columns = t->vectors * t->width;
-    bool direct = t->pack[0] == STAXI_PACK_DIRECT;
+    int bits = staxi_tiles_bits(t), n = rows * vectors;
     const char *type = staxi_c_type(t->dtype);
-    int64_t row = direct ? t->near_[0] : t->pack[0] == STAXI_PACK_ACROSS ? 1 : t->pad,
-            deep = direct ? t->deep[0] : t->pack[0] == STAXI_PACK_ACROSS ? t->pad : 1;
-    bool pieces = !direct && t->step;
     bool blocks = staxi_high(e, t->depth.extent) > STAXI_BLOCK;
-    int n = rows * vectors;
     staxi_putf(e->t,
-               "static void sx_micro_%d_%U_%dx%d(const %s *a, const %s *b, int64_t depth, sx_f%d "
-               "*c) {\n",
-               e->program, (uint64_t)t->kernel, rows, vectors, type, type, bits);
+               "static void sx_micro_%d_%U_%dx%d(const %s *a, const %s *b, const %s *next, int64_t "
+               "ahead, int64_t depth, sx_f%d *c) {\n",
+               e->program, (uint64_t)t->kernel, rows, vectors, type, type, type, bits);
     e->indent = 1;
     if (blocks)
         staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
@@ -31199,39 +31228,23 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
         staxi_line(e);
         staxi_putf(e->t, "sx_f%d c%d = sx_k%d(-0.0%s);\n", bits, i, bits, bits == 32 ? "f" : "");
     }
-    if (pieces) {
-        staxi_line(e);
-        staxi_putf(e->t, "for (int64_t piece = 0; piece < end; piece += %d, a += %d) {\n", t->step,
-                   t->rows * t->step);
-        e->indent++;
-        staxi_line(e);
-        staxi_putf(e->t, "const int64_t last = end - piece < %d ? end - piece : %d;\n", t->step,
-                   t->step);
-    }
     staxi_line(e);
-    staxi_putf(e->t, "for (int64_t k = 0; k < %s; k++) {\n", pieces ? "last" : "end");
+    staxi_putf(e->t, "for (int64_t piece = 0; piece < end; piece += %d, a += %D) {\n", t->step,
+               t->piece);
     e->indent++;
     staxi_line(e);
-    for (int v = 0; v < vectors; v++)
-        staxi_putf(e->t, "const sx_f%d b%d = sx_load%c(b + %d); ", bits, v, staxi_tiles_suffix(t),
-                   v * t->width);
-    staxi_putf(e->t, "b += %D;\n",
-               t->pack[1] == STAXI_PACK_DIRECT ? t->deep[1] : (int64_t)columns);
-    for (int r = 0; r < rows; r++) {
-        staxi_line(e);
-        staxi_putf(e->t, "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);", bits, bits, r * row, deep);
-        for (int v = 0; v < vectors; v++)
-            staxi_putf(e->t, " c%d = sx_fma%d(x, b%d, c%d);", r * vectors + v, bits, v,
-                       r * vectors + v);
-        staxi_put(e->t, " }\n");
-    }
+    staxi_putf(e->t, "const int64_t last = end - piece < %d ? end - piece : %d;\n", t->step, t->step);
+    staxi_line(e);
+    if (t->pack[0] == STAXI_PACK_ALONG)
+        for (int r = 0; r < rows; r++)
+            staxi_putf(e->t, "__builtin_prefetch(a + %D); ",
+                       STAXI_TILE_PIECES * t->piece + r * t->row);
+    staxi_putf(e->t, "for (int64_t q = 0; q < ahead; q++, next += %d) __builtin_prefetch(next, 0, 2);\n",
+               STAXI_LINE * 8 / bits);
+    staxi_emit_open(e, "for (int64_t k = 0; k < last; k++) {\n");
+    staxi_emit_micro_step(e, t, rows, vectors);
     staxi_emit_close(e);
-    if (pieces) {
-        staxi_emit_close(e);
-    } else if (blocks) {
-        staxi_line(e);
-        staxi_putf(e->t, "a += 4096 * %D;\n", deep);
-    }
+    staxi_emit_close(e);
     for (int pass = blocks ? 0 : 1; pass < 2; pass++) {
         staxi_line(e);
         if (blocks) staxi_put(e->t, pass ? "else {" : "if (block > 0) {");
@@ -31248,12 +31261,8 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
     staxi_put(e->t, "}\n\n");
 }
 
-/* Results of a tile: the columns of its row r. */
-static void staxi_emit_tile_row(staxi_emit *e, const staxi_tiles *t) {
-    int columns = t->vectors * t->width, lanes = t->tree->lanes;
-    uint64_t id = staxi_var_id(e, t->column.var), ref = t->stage;
-    bool empty = staxi_may_be_empty(e, t->depth.extent);
-    lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
+/* May what happens to the results run in lanes along the columns? */
+static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int lanes) {
     bool vector = true;
     for (uint32_t n = t->acc.after; n && vector; n = e->trees->nodes[n].next) {
         const staxi_tree_node *node = &e->trees->nodes[n];
@@ -31263,47 +31272,95 @@ static void staxi_emit_tile_row(staxi_emit *e, const staxi_tiles *t) {
                  staxi_expr_in_lanes(e->p, node->expr[0], t->column.var, lanes, &e->hoisted) &&
                  staxi_ix_affine(&e->p->ix, node->at, t->column.var, &c, &rest);
     }
+    return vector;
+}
+
+/* Vector or element u of row r of a tile: result and stores. */
+static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
+    uint64_t ref = t->stage;
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = column0 + u * %d;\n", staxi_var_id(e, t->column.var),
+               e->lanes ? t->width : 1);
+    staxi_line(e);
+    staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
+    if (e->lanes)
+        staxi_putf(e->t, "c[r * %d + u];\n", t->vectors);
+    else
+        staxi_putf(e->t, "((const %s *)(const void *)c)[r * %d + u];\n", staxi_c_type(t->dtype),
+                   t->vectors * t->width);
+    if (staxi_may_be_empty(e, t->depth.extent)) {
+        staxi_line(e);
+        staxi_putf(e->t, "if (depth < 1) r%U = ", ref);
+        staxi_emit_const(e, t->dtype, 0);
+        staxi_put(e->t, ";\n");
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "(void)i%U;\n", staxi_var_id(e, t->column.var));
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_list(e, t->acc.after);
+    staxi_emit_scope_close(e, scope);
+}
+
+/* The rows of a tile, one after the other: of a whole one, or of one at the edge. */
+static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole) {
+    int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
+    bool vector = staxi_tiles_end_in_lanes(e, t, lanes);
     e->lanes = vector ? lanes : STAXI_LANES_NONE;
     e->vec = vector ? t->column.var : 0;
-    for (int tail = 0; tail < (vector && !t->even ? 2 : 1); tail++) {
+    staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t row = row0 + r;\n");
+    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+    staxi_line(e);
+    staxi_put(e->t, "(void)row;\n");
+    for (int tail = 0; tail < (vector && !whole ? 2 : 1); tail++) {
         staxi_line(e);
-        if (!vector)
-            staxi_put(e->t, "for (int64_t u = 0; u < across_now; u++) {\n");
-        else if (!tail)
-            staxi_putf(e->t, "for (int64_t u = 0; u < across_now / %d; u++) {\n", t->width);
+        if (tail)
+            staxi_putf(e->t, "if (wide %% %d) {\n", t->width);
+        else if (whole)
+            staxi_putf(e->t, "SX_UNROLL for (int u = 0; u < %d; u++) {\n",
+                       vector ? t->vectors : t->vectors * t->width);
         else
-            staxi_putf(e->t, "if (across_now %% %d) {\n", t->width);
+            staxi_putf(e->t, "for (int u = 0; u < wide / %d; u++) {\n", vector ? t->width : 1);
         e->indent++;
         if (tail) {
             staxi_line(e);
-            staxi_putf(e->t, "const int64_t u = across_now / %d, left = across_now %% %d;\n",
-                       t->width, t->width);
+            staxi_putf(e->t, "const int64_t u = wide / %d, left = wide %% %d;\n", t->width, t->width);
             e->partial = true;
         }
-        staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = column0 + u * %d;\n", id, vector ? t->width : 1);
-        staxi_line(e);
-        staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
-        if (vector)
-            staxi_putf(e->t, "c[r * %d + u];\n", t->vectors);
-        else
-            staxi_putf(e->t, "((const %s *)(const void *)c)[r * %d + u];\n",
-                       staxi_c_type(t->dtype), columns);
-        if (empty) {
-            staxi_line(e);
-            staxi_putf(e->t, "if (depth < 1) r%U = ", ref);
-            staxi_emit_const(e, t->dtype, 0);
-            staxi_put(e->t, ";\n");
-        }
-        staxi_line(e);
-        staxi_putf(e->t, "(void)i%U;\n", id);
-        size_t scope = staxi_emit_scope_open(e);
-        staxi_emit_list(e, t->acc.after);
-        staxi_emit_scope_close(e, scope);
+        staxi_emit_tile_result(e, t);
         e->partial = false;
         staxi_emit_close(e);
     }
+    staxi_emit_close(e);
     e->vec = 0;
+}
+
+/* Fetches the lines that a tile's results will be stored to. */
+static void staxi_emit_tile_fetch(staxi_emit *e, const staxi_tiles *t) {
+    bool any = false;
+    for (uint32_t n = t->acc.after; n; n = e->trees->nodes[n].next)
+        any = any || staxi_stride_along(e->p, e->trees->nodes[n].at, t->column.var) == 1;
+    if (!any) return;
+    staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t row = row0 + r, i%U = column0;\n",
+               staxi_var_id(e, t->column.var));
+    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+    staxi_line(e);
+    staxi_put(e->t, "(void)row;\n");
+    for (uint32_t n = t->acc.after; n; n = e->trees->nodes[n].next) {
+        const staxi_tree_node *node = &e->trees->nodes[n];
+        int bytes = (int)staxi_dtype_bytes((stax_dtype)e->p->buffers[node->ref].dtype);
+        if (staxi_stride_along(e->p, node->at, t->column.var) != 1 || node->expr[1]) continue;
+        for (int at = 0; at < t->vectors * t->width; at += STAXI_LINE / bytes) {
+            staxi_line(e);
+            staxi_putf(e->t, "__builtin_prefetch(b%U + ", (uint64_t)node->ref);
+            staxi_emit_ix(e, node->at);
+            staxi_putf(e->t, " + %d, 1);\n", at);
+        }
+    }
+    staxi_emit_close(e);
 }
 
 /* An operand's first element for this tile, where it lies. */
@@ -31338,13 +31395,13 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
                 if (h + 1 < heights) staxi_putf(e->t, "height == %d", t->rows);
                 if (h + 1 < heights && v + 1 < widths) staxi_put(e->t, " && ");
                 if (v + 1 < widths)
-                    staxi_putf(e->t, "across_now == %d", t->vectors * t->width);
+                    staxi_putf(e->t, "wide == %d", t->vectors * t->width);
                 staxi_put(e->t, ") ");
             }
             if (t->rows - h < 1)
                 staxi_put(e->t, ";\n");
             else
-                staxi_putf(e->t, "sx_micro_%d_%U_%dx%d(a, b, depth, c);\n", e->program,
+                staxi_putf(e->t, "sx_micro_%d_%U_%dx%d(a, b, next, ahead, depth, c);\n", e->program,
                            (uint64_t)t->kernel, t->rows - h, v ? t->last_vectors : t->vectors);
         }
 }
@@ -31371,15 +31428,29 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "const %s *a = b%U + (tile - tile0) * room;\n", type,
                    (uint64_t)e->p->stages[t->stage].packs[0]);
     }
+    if (t->pack[1] == STAXI_PACK_DIRECT) {
+        staxi_line(e);
+        staxi_putf(e->t, "const %s *next = b;\n", type);
+    } else {
+        staxi_line(e);
+        staxi_putf(e->t, "const %s *next = b + depth * %d + (tile - tile0) * ((depth + %d) / %d) * ahead * %d;\n",
+                   type, t->vectors * t->width, t->step - 1, t->step,
+                   STAXI_LINE * 8 / staxi_tiles_bits(t));
+    }
+    staxi_emit_tile_fetch(e, t);
     staxi_emit_micro_call(e, t);
-    staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
-    staxi_line(e);
-    staxi_put(e->t, "const int64_t row = row0 + r;\n");
-    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
-    staxi_line(e);
-    staxi_put(e->t, "(void)row;\n");
-    staxi_emit_tile_row(e, t);
-    staxi_emit_close(e);
+    if (t->even) {
+        staxi_emit_tile_rows(e, t, true);
+    } else {
+        staxi_line(e);
+        staxi_putf(e->t, "if (wide == %d) {\n", t->vectors * t->width);
+        e->indent++;
+        staxi_emit_tile_rows(e, t, true);
+        staxi_emit_close(e);
+        staxi_emit_open(e, "else {\n");
+        staxi_emit_tile_rows(e, t, false);
+        staxi_emit_close(e);
+    }
 }
 
 /* Tiles [lo, hi), counted batch by batch, then block by block of rows, then panel by panel. */
@@ -31389,13 +31460,13 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     int columns = t->vectors * t->width;
     staxi_emit_tile_function(e, t, "tiles");
     staxi_line(e);
-    if (t->step)
-        staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %d, most = (", t->step - 1,
-                   t->step, t->rows * t->step);
-    else
-        staxi_putf(e->t, "const int64_t room = depth * %d, most = (", t->pad);
+    staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %D, most = (", t->step - 1, t->step,
+               t->pack[0] == STAXI_PACK_DIRECT ? 1 : t->piece);
     staxi_emit_ix(e, e->p->buffers[st->packs[0]].dims[0]);
     staxi_put(e->t, ") / (room > 0 ? room : 1), block = most < tiles ? most : tiles;\n");
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t lines = %d; (void)lines; (void)room;\n",
+               (columns * t->step * (int)staxi_dtype_bytes((stax_dtype)t->dtype)) / STAXI_LINE);
     staxi_emit_open(e, "for (int64_t at = lo; at < hi;) {\n");
     staxi_line(e);
     staxi_put(e->t, "const int64_t batch = at / (tiles * panels), here = at - batch * (tiles * panels);\n");
@@ -31411,10 +31482,13 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     }
     staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
     staxi_line(e);
+    staxi_putf(e->t, "const int64_t ahead = %s;\n",
+               t->pack[1] == STAXI_PACK_DIRECT ? "0" : "(lines + many - 1) / many");
+    staxi_line(e);
     staxi_put(e->t, "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = last - past < many ? last - past : many;\n");
     staxi_emit_panel(e, t);
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t across_now = columns - column0 < %d ? columns - column0 : %d;\n",
+    staxi_putf(e->t, "const int64_t wide = columns - column0 < %d ? columns - column0 : %d;\n",
                columns, columns);
     if (t->pack[1] == STAXI_PACK_DIRECT) {
         staxi_emit_direct(e, t, 1, "b");
