@@ -26140,7 +26140,10 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     uint8_t last = 0;
     for (int d = 0; d < st->n_domain; d++)
         if (rank[d] == st->n_domain - 1) last = st->sides[d];
-    if (last == 3) return false;
+    double rows = 1;
+    for (int d = 0; d < st->n_domain; d++)
+        if (st->sides[d] == 3 - last) rows *= staxi_extent_guess(p, st->axes[d].extent);
+    if (last == 3 || rows < 2) return false; /* one row: column after column, as memory is read */
     int n = 0;
     for (int group = 0; group < 3; group++)
         for (int place = 0; place < st->n_domain; place++)
@@ -30288,7 +30291,82 @@ static void staxi_emit_column_begin(staxi_emit *e, const staxi_tree_node *acc, i
     }
 }
 
+enum { STAXI_CHAIN_TILE = 2048, STAXI_CHAIN_STEPS = 8 }; /* columns, and k taken at a time */
+
+/* Some columns of a contraction in chains: a few k at a time, so that as many rows of the operand
+   are read side by side, each over the width of the tile. */
+static void staxi_emit_column_chains(staxi_emit *e, const staxi_tree_node *acc) {
+    const staxi_tree_node a = e->trees->nodes[acc->child];
+    uint64_t id = staxi_var_id(e, acc->runs[0].var), column = staxi_var_id(e, acc->axis.var);
+    const char *w = staxi_lane_count(e);
+    char into[48];
+    staxi_format(into, sizeof into, "a%U[u]", (uint64_t)a.ref);
+    staxi_line(e);
+    staxi_put(e->t, "for (int64_t step = 0; step < ");
+    staxi_emit_ix(e, acc->runs[0].extent);
+    staxi_putf(e->t, "; step += %d) {\n", STAXI_CHAIN_STEPS);
+    e->indent++;
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t rest_k = ");
+    staxi_emit_ix(e, acc->runs[0].extent);
+    staxi_putf(e->t, " - step, steps = rest_k < %d ? rest_k : %d, i%U = step; (void)i%U;\n",
+               STAXI_CHAIN_STEPS, STAXI_CHAIN_STEPS, id, id);
+    staxi_emit_column_blocks(e, acc, id);
+    staxi_ix outer_vec = e->vec;
+    e->vec = acc->axis.var;
+    for (int tail = 0; tail < 3; tail++) { /* whole steps of whole vectors, the others, the edge */
+        if (tail == 2 && !e->lanes) continue;
+        staxi_line(e);
+        if (tail == 0)
+            staxi_putf(e->t, "if (steps == %d) for (int u = 0; u < width / %s; u++) {\n",
+                       STAXI_CHAIN_STEPS, w);
+        else if (tail == 1)
+            staxi_putf(e->t, "else for (int u = 0; u < width / %s; u++) {\n", w);
+        else
+            staxi_putf(e->t, "if (width %% %s) {\n", w);
+        e->indent++;
+        if (tail == 2) {
+            staxi_line(e);
+            staxi_putf(e->t, "const int u = (int)(width / %s);\n", w);
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t left = width %% %s;\n", w);
+        }
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = tile + u * %s; (void)i%U;\n", column, w, column);
+        staxi_line(e);
+        if (tail == 0)
+            staxi_putf(e->t, "SX_UNROLL for (int j = 0; j < %d; j++) {\n", STAXI_CHAIN_STEPS);
+        else
+            staxi_put(e->t, "for (int j = 0; j < steps; j++) {\n");
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = step + j; (void)i%U;\n", id, id);
+        size_t scope = staxi_emit_scope_open(e);
+        e->partial = tail == 2;
+        staxi_emit_value(e, a.expr[0]);
+        staxi_emit_value(e, a.expr[1]);
+        e->partial = false; /* all lanes may be combined: only `left` are stored */
+        staxi_emit_combine(e, &a, into);
+        staxi_emit_scope_close(e, scope);
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    e->vec = outer_vec;
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+}
+
 static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc) {
+    if (acc->n_runs && e->trees->nodes[acc->child].kind == STAXI_TREE_ACCUM &&
+        e->trees->nodes[acc->child].order == STAXI_ORDER_CHAIN) {
+        staxi_emit_column_chains(e, acc);
+        return;
+    }
     uint64_t id = acc->n_runs ? staxi_var_id(e, acc->runs[0].var) : 0;
     staxi_line(e);
     if (acc->n_runs) {
@@ -30343,7 +30421,9 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
         if (staxi_column_levels(e, acc, a) > levels) levels = staxi_column_levels(e, acc, a);
         if (a->order == STAXI_ORDER_CHAIN) chain = true;
     }
-    int tile = chain || levels > 1 ? STAXI_COLUMN_TILE / 4 : STAXI_COLUMN_TILE;
+    int tile = chain        ? STAXI_CHAIN_TILE
+               : levels > 1 ? STAXI_COLUMN_TILE / 4
+                            : STAXI_COLUMN_TILE;
     uint64_t bits =
         staxi_var_bit(e, acc->axis.var) | (acc->n_runs ? staxi_var_bit(e, acc->runs[0].var) : 0);
     if (!staxi_may_be_empty(e, acc->axis.extent) &&
@@ -30797,39 +30877,55 @@ static bool staxi_tiles_direct(staxi_emit *e, staxi_tiles *t, int side, staxi_ix
     return *near_ >= 0 && *deep >= 0;
 }
 
-/* The size of a tile, as near to the processor's registers as the shape allows. */
+/* The size of a tile: as near to the processor's registers as the shape allows. Few columns are one
+   panel, so that the rows' operand is read once. */
 static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
+    static const uint8_t rows_of[3][4] = {{28, 14, 9, 6}, {12, 6, 4, 3}, {24, 12, 8, 6}};
     int64_t rows = 0, columns = 0;
-    bool wide = t->isa == STAXI_ISA_AVX512;
-    t->width = (wide ? 16 : t->isa == STAXI_ISA_AVX2 ? 8 : 4) / (t->dtype == STAX_F64 ? 2 : 1);
-    t->step = t->width;
+    int kind = t->isa == STAXI_ISA_AVX512 ? 0 : t->isa == STAXI_ISA_AVX2 ? 1 : 2;
+    int lanes = kind == 0 ? 16 : kind == 1 ? 8 : 4;
+    t->step = t->width = t->dtype == STAX_F64 ? lanes / 2 : lanes;
     t->vectors = 2;
-    bool known = staxi_ix_is_const(&e->p->ix, t->column.extent, &columns);
-    if (known && columns <= t->width) t->vectors = 1;
-    t->rows = wide ? 28 / t->vectors : t->isa == STAXI_ISA_AVX2 ? 12 / t->vectors : 24 / t->vectors;
+    t->high = -1;
+    bool known = staxi_ix_is_const(&e->p->ix, t->column.extent, &columns),
+         fixed = staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows);
+    if (known && columns <= 4 * t->width)
+        t->vectors = (int)((columns + t->width - 1) / t->width);
+    else if (fixed && rows <= rows_of[kind][3])
+        t->vectors = 4;
+    if (t->vectors < 1) t->vectors = 1;
+    t->rows = rows_of[kind][t->vectors - 1];
     int64_t panel = (int64_t)t->width * t->vectors, rest = known ? columns % panel : 0;
     t->even = known && rest == 0;
     t->last_vectors = known && rest ? (int)((rest + t->width - 1) / t->width) : t->vectors;
-    t->high = -1;
-    if (!staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) || rows < 1)
-        return;
+    if (!fixed || rows < 1) return;
     int64_t tiles = (rows + t->rows - 1) / t->rows;
     t->rows = (int)((rows + tiles - 1) / tiles);
     t->high = rows - tiles * (t->rows - 1);
 }
 
-enum { STAXI_DIRECT_REUSE = 4 }; /* tiles that read an operand which need not be packed */
+/* An operand that is read a few times, or is small, need not be packed; but lines that lie a multiple
+   of the page apart push each other out of the cache. */
+enum { STAXI_DIRECT_REUSE = 4, STAXI_DIRECT_BYTES = 1 << 20, STAXI_DIRECT_WAYS = 8 };
+
+static bool staxi_tiles_need_pack(const staxi_tiles *t, int64_t reuse, int64_t elements,
+                                  int64_t apart, int64_t lines) {
+    int64_t size = (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
+    bool collide = apart * size % 4096 == 0 && apart > 0 && lines > STAXI_DIRECT_WAYS;
+    return reuse > 1 && (collide || elements > STAXI_DIRECT_BYTES / size) &&
+           (collide || reuse > STAXI_DIRECT_REUSE);
+}
 
 static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
     staxi_ix row = t->n_axes[STAXI_OF_ROWS] == 1 ? t->axes[STAXI_OF_ROWS][0].var : 0;
-    int64_t rows = 0, columns = 0, outer = 0;
+    int64_t rows = 0, columns = 0, outer = 0, depth = 0;
     bool known = t->high >= 0 && staxi_ix_is_const(&e->p->ix, t->column.extent, &columns) &&
+                 staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth) &&
                  staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) &&
                  staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_COLUMNS), &outer);
+    int panel = t->width * t->vectors;
     int64_t tiles = known ? (rows + t->rows - 1) / t->rows : 0,
-            panels = known ? (columns + t->width * t->vectors - 1) / (t->width * t->vectors) * outer
-                           : 0;
-    int64_t page = 4096 / (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
+            panels = known ? (columns + panel - 1) / panel * outer : 0;
     t->pack[0] = staxi_tiles_vector(e, t, 0, t->depth.var, true) ? STAXI_PACK_ALONG
                  : row && staxi_tiles_vector(e, t, 0, row, true) ? STAXI_PACK_ACROSS
                                                                  : STAXI_PACK_SINGLE;
@@ -30840,17 +30936,18 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
     t->row = t->pack[0] == STAXI_PACK_ACROSS ? 1 : t->step;
     t->deep = t->pack[0] == STAXI_PACK_ACROSS ? (t->rows + t->width - 1) / t->width * t->width : 1;
     t->piece = t->pack[0] == STAXI_PACK_ACROSS ? t->step * t->deep : t->rows * t->step;
-    t->column_deep = t->width * t->vectors;
+    t->column_deep = panel;
     int64_t near_, deep;
-    if (known && panels <= STAXI_DIRECT_REUSE && t->n_axes[STAXI_OF_ROWS] < 2 &&
-        staxi_tiles_direct(e, t, 0, row, &near_, &deep) && near_ % page != 0) {
+    if (known && t->n_axes[STAXI_OF_ROWS] < 2 && staxi_tiles_direct(e, t, 0, row, &near_, &deep) &&
+        !staxi_tiles_need_pack(t, panels, rows * depth, near_, t->rows)) {
         t->pack[0] = STAXI_PACK_DIRECT;
         t->row = near_;
         t->deep = deep;
         t->piece = deep * t->step;
     }
-    if (known && tiles <= STAXI_DIRECT_REUSE && columns % t->width == 0 &&
-        staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1) {
+    if (known && columns % t->width == 0 &&
+        staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1 &&
+        !staxi_tiles_need_pack(t, tiles, columns * outer * depth, deep, depth)) {
         t->pack[1] = STAXI_PACK_DIRECT;
         t->column_deep = deep;
     }
