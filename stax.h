@@ -30872,6 +30872,7 @@ static bool staxi_tiles_direct(staxi_emit *e, staxi_tiles *t, int side, staxi_ix
     const staxi_expr_node *n = &e->p->exprs[t->operand[side]];
     if (n->kind != STAXI_EX_LOAD || n->dtype != t->dtype) return false;
     staxi_ix flat = staxi_flat_index(e->p, n->ref, n->ix);
+    if (staxi_ix_has_values(&e->p->ix, flat)) return false;
     *near_ = var ? staxi_stride_along(e->p, flat, var) : 0;
     *deep = staxi_stride_along(e->p, flat, t->depth.var);
     return *near_ >= 0 && *deep >= 0;
