@@ -28523,6 +28523,13 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE sxv_f64 sxv_fma64(sxv_f64 a, sxv_f64 b, sxv_f64 c) { for (int i = 0; i < SX_W64; i++) c[i] = SXV_FMA64(a[i], b[i], c[i]); return c; }",
     "#endif",
     "#endif",
+    "#ifdef __clang__ /* lanes of two vectors by their numbers */",
+    "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shufflevector((a), (b), __VA_ARGS__))",
+    "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shufflevector((a), (b), __VA_ARGS__))",
+    "#else",
+    "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shuffle((a), (b), (sxv_i32){__VA_ARGS__}))",
+    "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shuffle((a), (b), (sxv_i64){__VA_ARGS__}))",
+    "#endif",
     "#define sx_lane32(v) sxv_lane32(v)",
     "#define sx_lane64(v) sxv_lane64(v)",
     "SX_INLINE float sxv_lane32(sxv_f32 v) { return v[0]; }",
@@ -31184,47 +31191,75 @@ static void staxi_emit_tile_function(staxi_emit *e, const staxi_tiles *t, const 
     staxi_emit_tile_sizes(e, t);
 }
 
+/* Turns as many vectors as they have lanes: rows become columns. In each stage neighbours, then pairs,
+   then fours... swap halves. */
+static void staxi_emit_transpose(staxi_emit *e, const staxi_tiles *t) {
+    int bits = staxi_tiles_bits(t), n = t->width;
+    staxi_putf(e->t, "static void sx_turn_%d_%U(sx_f%d *r) {\n", e->program, (uint64_t)t->kernel, bits);
+    for (int stage = 1; stage < n; stage *= 2)
+        for (int i = 0; i < n; i++) {
+            if (i & stage) continue;
+            staxi_putf(e->t, "    { const sx_f%d a = r[%d], b = r[%d];", bits, i, i + stage);
+            for (int half = 0; half < 2; half++) {
+                staxi_putf(e->t, " r[%d] = sx_among%d(a, b", half ? i + stage : i, bits);
+                for (int j = 0; j < n; j++)
+                    staxi_putf(e->t, ", %d",
+                               j & stage ? n + (half ? j : j - stage) : half ? j + stage : j);
+                staxi_put(e->t, ");");
+            }
+            staxi_put(e->t, " }\n");
+        }
+    staxi_put(e->t, "}\n\n");
+}
+
+/* A panel of an operand that lies along k: squares of it are turned. */
+static void staxi_emit_pack_turned(staxi_emit *e, const staxi_tiles *t) {
+    int columns = t->vectors * t->width, bits = staxi_tiles_bits(t);
+    uint64_t id = staxi_var_id(e, t->column.var), k = staxi_var_id(e, t->depth.var);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "int64_t i%U = 0;\n", k);
+    for (int tail = 0; tail < 2; tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_putf(e->t, "if (i%U < depth) {\n", k);
+        else
+            staxi_putf(e->t, "for (; i%U + %d <= depth; i%U += %d) {\n", k, t->width, k, t->width);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t left = depth - i%U; (void)left;\n", k);
+        staxi_line(e);
+        staxi_putf(e->t, "sx_f%d line[%d];\n", bits, t->width);
+        staxi_line(e);
+        staxi_putf(e->t, "SX_UNROLL for (int l = 0; l < %d; l++) {\n", t->width);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + c + l;\n", id);
+        if (!t->even) {
+            staxi_line(e);
+            staxi_putf(e->t, "if (i%U >= columns) { line[l] = sx_k%d(0); continue; }\n", id, bits);
+        }
+        staxi_emit_packed(e, t, 1, t->depth.var, tail != 0, "line + l");
+        staxi_emit_close(e);
+        staxi_line(e);
+        staxi_putf(e->t, "sx_turn_%d_%U(line);\n", e->program, (uint64_t)t->kernel);
+        staxi_line(e);
+        staxi_putf(e->t, "%sfor (int l = 0; l < %s; l++) sx_store%c(p + (i%U + l) * %d + c, line[l]);\n",
+                   tail ? "" : "SX_UNROLL ", tail ? "(int)left" : t->width == 16 ? "16" : t->width == 8 ? "8" : t->width == 4 ? "4" : "2",
+                   staxi_tiles_suffix(t), k, columns);
+        staxi_emit_close(e);
+    }
+    staxi_emit_close(e);
+}
+
 /* What the vector or element of a panel at column `column0 + c` becomes, at k. */
 static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
     int columns = t->vectors * t->width;
     uint64_t id = staxi_var_id(e, t->column.var), k = staxi_var_id(e, t->depth.var);
-    const char *type = staxi_c_type(t->dtype);
     if (t->pack[1] == STAXI_PACK_ALONG) {
-        staxi_line(e);
-        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c++) {\n", columns);
-        e->indent++;
-        staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = column0 + c;\n", id);
-        staxi_line(e);
-        staxi_putf(e->t, "int64_t i%U = 0;\n", k);
-        staxi_line(e);
-        staxi_putf(e->t, "%s *to = p + c;\n", type);
-        staxi_line(e);
-        staxi_putf(e->t,
-                   "if (i%U >= columns) { for (; i%U < depth; i%U++, to += %d) *to = 0; continue; "
-                   "}\n",
-                   id, k, k, columns);
-        for (int tail = 0; tail < 2; tail++) {
-            staxi_line(e);
-            if (tail)
-                staxi_putf(e->t, "for (; i%U < depth; i%U++, to += %d) {\n", k, k, columns);
-            else
-                staxi_putf(e->t, "for (; i%U + %d <= depth; i%U += %d, to += %d) {\n", k, t->width, k,
-                           t->width, t->width * columns);
-            e->indent++;
-            if (tail) {
-                staxi_emit_packed(e, t, 1, 0, false, "to");
-            } else {
-                staxi_line(e);
-                staxi_putf(e->t, "%s line[%d];\n", type, t->width);
-                staxi_emit_packed(e, t, 1, t->depth.var, false, "line");
-                staxi_line(e);
-                staxi_putf(e->t, "SX_UNROLL for (int l = 0; l < %d; l++) to[l * %d] = line[l];\n",
-                           t->width, columns);
-            }
-            staxi_emit_close(e);
-        }
-        staxi_emit_close(e);
+        staxi_emit_pack_turned(e, t);
         return;
     }
     staxi_line(e);
@@ -31638,6 +31673,7 @@ static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t) {
             if (t->rows - h > 0)
                 staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
     size_t scope = staxi_emit_scope_open(e);
+    if (t->pack[1] == STAXI_PACK_ALONG) staxi_emit_transpose(e, t);
     if (t->pack[1] != STAXI_PACK_DIRECT) staxi_emit_pack_columns(e, t);
     staxi_emit_tile_loops(e, t);
     staxi_emit_tiles_run(e, t);
