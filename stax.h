@@ -25173,6 +25173,20 @@ static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r,
     }
 }
 
+/* Windows of a padded value read each of its elements several times: it is written out once, so that
+   its borders are looked at once. */
+static void staxi_realize_padding(const staxi_stages *p, staxi_realize *r, uint32_t v) {
+    bool windows = false;
+    for (;;) {
+        const staxi_node *n = staxi_producer(p, v);
+        if (staxi_class_of((stax_op)n->op) != STAXI_CLASS_MOVEMENT || n->n_sources != 1) return;
+        if (r->hard[v] || r->soft[v]) return;
+        windows = windows || n->op == STAX_OP_UNFOLD;
+        if (n->op == STAX_OP_PAD && windows) r->hard[v] = 1;
+        v = n->sources[0];
+    }
+}
+
 /* Is this contraction computed in tiles, where each element of an operand is computed once or few
    times? Else as often as it is used. */
 static bool staxi_packs_operands(const staxi_stages *p, const staxi_node *n) {
@@ -25191,6 +25205,7 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
         uint32_t s = n->sources[k];
         int sc = staxi_class_of((stax_op)n->op);
         bool contract = sc == STAXI_CLASS_CONTRACT;
+        if (contract && staxi_packs_operands(p, n)) staxi_realize_padding(p, r, s);
         if (contract && r->cost[s] > (staxi_packs_operands(p, n) ? STAXI_COST_DEAR - 1 : 0))
             r->hard[staxi_below_views(p, r, s)] = 1;
         else if (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k))
@@ -27343,6 +27358,38 @@ static bool staxi_op_in_lanes(const staxi_stages *p, const staxi_expr_node *n) {
     return f && f->form == STAXI_FORM_VECTOR;
 }
 
+/* Does this part of a guard say where, along vec, a run of lanes begins (+1) or ends (-1)? */
+static int staxi_guard_edge(staxi_ix_pool *ix, staxi_ix part, staxi_ix vec) {
+    staxi_ix c, rest;
+    int64_t step = 0;
+    if (staxi_ix_op(ix, part) != STAXI_IX_GE ||
+        !staxi_ix_affine(ix, staxi_ix_operand(ix, part, 0), vec, &c, &rest) ||
+        !staxi_ix_is_const(ix, c, &step))
+        return 0;
+    return step == 1 || step == -1 ? (int)step : 0;
+}
+
+static uint32_t staxi_guard_parts(const staxi_ix_pool *ix, staxi_ix guard) {
+    return staxi_ix_op(ix, guard) == STAXI_IX_AND ? staxi_ix_arity(ix, guard) : 1;
+}
+
+static staxi_ix staxi_guard_part(const staxi_ix_pool *ix, staxi_ix guard, uint32_t k) {
+    return staxi_ix_op(ix, guard) == STAXI_IX_AND ? staxi_ix_operand(ix, guard, k) : guard;
+}
+
+/* A select whose guard holds in one run of lanes, with a constant elsewhere, as padding is. */
+static bool staxi_select_in_lanes(staxi_stages *p, const staxi_expr_node *n, staxi_ix vec) {
+    if ((n->dtype != STAX_F32 && n->dtype != STAX_F64) ||
+        p->exprs[n->args[1]].kind != STAXI_EX_CONST)
+        return false;
+    for (uint32_t k = 0; k < staxi_guard_parts(&p->ix, n->ix[0]); k++) {
+        staxi_ix part = staxi_guard_part(&p->ix, n->ix[0], k);
+        if (staxi_ix_depends_on(&p->ix, part, vec) && !staxi_guard_edge(&p->ix, part, vec))
+            return false;
+    }
+    return true;
+}
+
 /* vec: the variable that lanes run along (0: none here) */
 static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int lanes,
                                 staxi_marks *marks) {
@@ -27353,8 +27400,10 @@ static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int
         for (int d = 0; d < n->n_ix; d++)
             if (staxi_ix_depends_on(&p->ix, n->ix[d], p->value_leaves[k])) return false;
     if (n->kind == STAXI_EX_INDEX) return false;
-    if (n->kind == STAXI_EX_SELECT && vec && staxi_ix_depends_on(&p->ix, n->ix[0], vec))
+    if (n->kind == STAXI_EX_SELECT && vec && staxi_ix_depends_on(&p->ix, n->ix[0], vec) &&
+        !staxi_select_in_lanes(p, n, vec))
         return false;
+    n = &p->exprs[e];
     if (n->kind == STAXI_EX_OP && !staxi_op_in_lanes(p, n)) return false;
     if (n->kind == STAXI_EX_CANON && n->dtype != STAX_F32 && n->dtype != STAX_F64) return false;
     if (n->kind == STAXI_EX_LOAD && vec) {
@@ -28542,6 +28591,7 @@ static const char *const staxi_lines_memory[] = {
     "#define SX_LANES(suffix, T, V, F, LANES, IN, OUT, RESULT) \\",
     "    SX_INLINE RESULT sx_pick##suffix(const T *p, int64_t step) { union { V v; F e[LANES]; } r; for (int i = 0; i < LANES; i++) r.e[i] = p[i * step]; return IN(r.v); } \\",
     "    SX_INLINE RESULT sx_pickp##suffix(const T *p, int64_t step, int64_t n) { union { V v; F e[LANES]; } r; for (int i = 0; i < LANES; i++) r.e[i] = i < n ? p[i * step] : (F)0; return IN(r.v); } \\",
+    "    SX_INLINE RESULT sx_pickr##suffix(const T *p, int64_t step, int64_t from, int64_t to) { union { V v; F e[LANES]; } r; for (int i = 0; i < LANES; i++) r.e[i] = i >= from && i < to ? p[i * step] : (F)0; return IN(r.v); } \\",
     "    SX_INLINE void sx_put##suffix(T *p, int64_t step, RESULT x) { union { V v; F e[LANES]; } r; r.v = OUT(x); for (int i = 0; i < LANES; i++) p[i * step] = (T)r.e[i]; } \\",
     "    SX_INLINE void sx_putp##suffix(T *p, int64_t step, RESULT x, int64_t n) { union { V v; F e[LANES]; } r; r.v = OUT(x); for (int i = 0; i < LANES; i++) if (i < n) p[i * step] = (T)r.e[i]; }",
     "#define SX_SAME(v) (v)",
@@ -28574,7 +28624,17 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE void sx_storepd(double *p, sxv_f64 v, int64_t n) { __builtin_ia32_storeupd512_mask(p, v, SXV_LEFT64(n)); }",
     "#define sx_keep32(n, a, b) sx_sel32(SXV_LEFT32(n), (a), (b))",
     "#define sx_keep64(n, a, b) sx_sel64(SXV_LEFT64(n), (a), (b))",
+    "#define SXV_RANGE32(f, t) ((sxv_m32)(SXV_LEFT32(t) & ~((1u << (f)) - 1u)))",
+    "#define SXV_RANGE64(f, t) ((sxv_m64)(SXV_LEFT64(t) & ~((1u << (f)) - 1u)))",
+    "#define sx_range32(f, t, a, b) sx_sel32(SXV_RANGE32(f, t), (a), (b))",
+    "#define sx_range64(f, t, a, b) sx_sel64(SXV_RANGE64(f, t), (a), (b))",
+    "#define sx_loadrf(p, f, t) ((sxv_f32)__builtin_ia32_loadups512_mask((p), sx_k32(0.0f), SXV_RANGE32(f, t)))",
+    "#define sx_loadrd(p, f, t) ((sxv_f64)__builtin_ia32_loadupd512_mask((p), sx_k64(0.0), SXV_RANGE64(f, t)))",
     "#else",
+    "#define sx_loadrf(p, f, t) sx_pickrf((p), 1, (f), (t))",
+    "#define sx_loadrd(p, f, t) sx_pickrd((p), 1, (f), (t))",
+    "SX_INLINE sxv_f32 sx_range32(int64_t f, int64_t t, sxv_f32 a, sxv_f32 b) { for (int i = 0; i < SX_W; i++) if (i >= f && i < t) b[i] = a[i]; return b; }",
+    "SX_INLINE sxv_f64 sx_range64(int64_t f, int64_t t, sxv_f64 a, sxv_f64 b) { for (int i = 0; i < SX_W64; i++) if (i >= f && i < t) b[i] = a[i]; return b; }",
     "#define sx_loadpf(p, n) sx_pickpf((p), 1, (n))",
     "#define sx_loadpd(p, n) sx_pickpd((p), 1, (n))",
     "#define sx_storepf(p, v, n) sx_putpf((p), 1, (v), (n))",
@@ -28583,6 +28643,9 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE sxv_f64 sx_keep64(int64_t n, sxv_f64 a, sxv_f64 b) { for (int i = 0; i < SX_W64; i++) if (i < n) b[i] = a[i]; return b; }",
     "#endif",
     "#define sx_loadph(p, n) sx_pickph((p), 1, (n))",
+    "#define sx_loadrh(p, f, t) sx_pickrh((p), 1, (f), (t))",
+    "#define sx_loadrb(p, f, t) sx_pickrb((p), 1, (f), (t))",
+    "#define sx_loadrb64(p, f, t) sx_pickrb64((p), 1, (f), (t))",
     "#define sx_storeph(p, v, n) sx_putph((p), 1, (v), (n))",
     "#define sx_loadpb(p, n) sx_pickpb((p), 1, (n))",
     "#define sx_storepb(p, v, n) sx_putpb((p), 1, (v), (n))",
@@ -28647,6 +28710,18 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_putpb64(p, s, v, n) ((void)(s), (void)(n), *(p) = (uint8_t)(v))",
     "#define sx_keep32(n, a, b) ((void)(n), (a))",
     "#define sx_keep64(n, a, b) ((void)(n), (a))",
+    "#define sx_range32(f, t, a, b) (a)",
+    "#define sx_range64(f, t, a, b) (a)",
+    "#define sx_loadrf(p, f, t) (*(p))",
+    "#define sx_loadrd(p, f, t) (*(p))",
+    "#define sx_loadrh(p, f, t) ((uint32_t)*(p))",
+    "#define sx_loadrb(p, f, t) ((int)*(p))",
+    "#define sx_loadrb64(p, f, t) ((int)*(p))",
+    "#define sx_pickrf(p, s, f, t) (*(p))",
+    "#define sx_pickrd(p, s, f, t) (*(p))",
+    "#define sx_pickrh(p, s, f, t) ((uint32_t)*(p))",
+    "#define sx_pickrb(p, s, f, t) ((int)*(p))",
+    "#define sx_pickrb64(p, s, f, t) ((int)*(p))",
     "#define sx_splatf(p) (*(p))",
     "#define sx_splatd(p) (*(p))",
     "#define sx_splath(p) ((uint32_t)*(p))",
@@ -28687,6 +28762,7 @@ typedef struct staxi_emit {
     int lanes, indent;
     bool partial;            /* inside a tail: loads and stores take `left` lanes           */
     bool ahead;              /* inside a long run: loads also fetch what comes later        */
+    staxi_expr range;        /* inside a select: loads take lanes from..to of this name     */
     staxi_ix vec;            /* the variable that lanes run along, 0: none                  */
     staxi_ix loop_vars[256]; /* of this kernel; bit min(k, 63) of a dependence mask         */
     int n_loop_vars;
@@ -29177,7 +29253,8 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
                !varies ? "splat"
                : near_ ? "load"
                        : "pick",
-               varies && e->partial                        ? "p"
+               varies && e->range                          ? "r"
+               : varies && e->partial                      ? "p"
                : near_ && e->ahead && n->dtype == STAX_F32 ? "a"
                                                            : "",
                s, wide, (uint64_t)n->ref);
@@ -29186,12 +29263,75 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
         staxi_put(e->t, ", ");
         staxi_emit_ix(e, step);
     }
-    if (varies && e->partial) staxi_put(e->t, ", left");
+    if (varies && e->range)
+        staxi_putf(e->t, ", from%U, to%U", (uint64_t)e->range, (uint64_t)e->range);
+    else if (varies && e->partial)
+        staxi_put(e->t, ", left");
     staxi_put(e->t, ")");
+}
+
+/* A select that holds in lanes from..to: the constant, and in those lanes the other arm. Most often
+   it holds in all. */
+static void staxi_emit_range_select(staxi_emit *e, staxi_expr x) {
+    const staxi_expr_node n = e->p->exprs[x];
+    const staxi_expr outer = e->range;
+    const char *w = staxi_lane_count(e), *bits = n.dtype == STAX_F64 ? "64" : "32";
+    staxi_ix_pool *ix = &e->p->ix;
+    uint64_t id = x;
+    staxi_line(e);
+    staxi_putf(e->t, "%s v%U = ", staxi_value_type(e, n.dtype), id);
+    staxi_emit_operand(e, n.args[1]);
+    staxi_put(e->t, ";\n");
+    staxi_line(e);
+    if (outer)
+        staxi_putf(e->t, "int64_t from%U = from%U, to%U = to%U;\n", id, (uint64_t)outer, id,
+                   (uint64_t)outer);
+    else
+        staxi_putf(e->t, "int64_t from%U = 0, to%U = %s;\n", id, id, e->partial ? "left" : w);
+    for (uint32_t k = 0; k < staxi_guard_parts(ix, n.ix[0]); k++) {
+        staxi_ix part = staxi_guard_part(ix, n.ix[0], k);
+        int edge = staxi_ix_depends_on(ix, part, e->vec) ? staxi_guard_edge(ix, part, e->vec) : 0;
+        staxi_line(e);
+        if (edge > 0) staxi_putf(e->t, "from%U = sx_imax(from%U, -(", id, id);
+        if (edge < 0) staxi_putf(e->t, "to%U = sx_imin(to%U, 1 + (", id, id);
+        if (edge == 0) staxi_put(e->t, "if (!(");
+        staxi_emit_ix(e, edge ? staxi_ix_operand(ix, part, 0) : part);
+        staxi_put(e->t, edge ? "));\n" : ")) ");
+        if (edge == 0) staxi_putf(e->t, "to%U = 0;\n", id);
+    }
+    for (int pass = outer || e->partial; pass < 2; pass++) {
+        staxi_line(e);
+        if (pass == 0)
+            staxi_putf(e->t, "if (from%U == 0 && to%U == %s) {\n", id, id, w);
+        else
+            staxi_putf(e->t, "%sif (from%U < to%U) {\n", outer || e->partial ? "" : "else ", id, id);
+        e->indent++;
+        e->range = pass ? x : 0;
+        size_t scope = staxi_emit_scope_open(e);
+        staxi_emit_value(e, n.args[0]);
+        staxi_line(e);
+        staxi_putf(e->t, pass ? "v%U = sx_range%s(from%U, to%U, " : "v%U = ", id, bits, id, id);
+        if (pass == 0) {
+            staxi_emit_operand(e, n.args[0]);
+            staxi_put(e->t, ";\n");
+        } else {
+            staxi_emit_operand(e, n.args[0]);
+            staxi_putf(e->t, ", v%U);\n", id);
+        }
+        staxi_emit_scope_close(e, scope);
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    e->range = outer;
 }
 
 static void staxi_emit_select(staxi_emit *e, staxi_expr x) {
     const staxi_expr_node n = e->p->exprs[x];
+    if (e->lanes && e->vec && staxi_ix_depends_on(&e->p->ix, n.ix[0], e->vec)) {
+        staxi_emit_range_select(e, x);
+        return;
+    }
     staxi_line(e);
     staxi_putf(e->t, "%s v%U;\n", staxi_value_type(e, n.dtype), (uint64_t)x);
     for (int arm = 0; arm < 2; arm++) {
