@@ -6586,6 +6586,7 @@ typedef bool (*staxi_ix_leaf_fn)(void *user, staxi_ix_kind kind, uint32_t id, in
 typedef void (*staxi_ix_name_fn)(void *user, staxi_ix_kind kind, uint32_t id, staxi_text *t);
 
 static staxi_ix staxi_ix_mod(staxi_ix_pool *p, staxi_ix a, staxi_ix n);
+static staxi_ix staxi_ix_floordiv(staxi_ix_pool *p, staxi_ix a, staxi_ix n);
 static staxi_ix staxi_ix_not(staxi_ix_pool *p, staxi_ix a);
 
 static void staxi_ix_pool_init(staxi_ix_pool *p, const stax_allocator *a) {
@@ -7075,7 +7076,10 @@ static bool staxi_ix_recombine_at(staxi_ix_pool *p, const staxi_ix_poly *s, stax
         staxi_ix_term pair[2] = {{0, 0}, {0, 0}};
         pair[0].m = x;
         pair[1].m = n;
-        d = staxi_ix_find(p, staxi_ix_hash(STAXI_IX_DIV, 0, pair, 2), STAXI_IX_DIV, 0, pair, 2);
+        if (staxi_ix_op(p, x) == STAXI_IX_DIV) /* a quotient of a quotient is written as one */
+            d = staxi_ix_floordiv(p, x, n);
+        else
+            d = staxi_ix_find(p, staxi_ix_hash(STAXI_IX_DIV, 0, pair, 2), STAXI_IX_DIV, 0, pair, 2);
         if (d == 0) return false;
     } else if (!staxi_ix_merge(p, '/', other, staxi_ix_term_at(p, n, 0).m, &other)) {
         return false;
@@ -26785,15 +26789,17 @@ static bool staxi_store_pairs(staxi_schedule *s, staxi_stage *st) {
     return true;
 }
 
-/* Room for the packed operands of a contraction: rows one block at a time for each slot, columns
-   all together. Tiles differ between processors; this is enough for any of them. */
-static bool staxi_store_pack(staxi_schedule *s, staxi_stage *st, int which, staxi_ix elements) {
+/* Room for the packed operands of a contraction: rows one block at a time for each slot; columns all
+   together, or where all rows are one block, one panel at a time. Tiles differ between processors;
+   this is enough for any of them. */
+static bool staxi_store_pack(staxi_schedule *s, staxi_stage *st, int which, bool slot,
+                             staxi_ix elements) {
     staxi_stages *p = s->p;
     staxi_type type = staxi_type_scalar((stax_dtype)st->dtype);
     staxi_ix size = staxi_ix_const(&p->ix, (int64_t)staxi_dtype_bytes((stax_dtype)st->dtype)),
              align = staxi_ix_const(&p->ix, STAX_ALIGN);
     uint32_t b = staxi_buffer_add(p, which ? "columns" : "rows",
-                                  which ? STAXI_SCOPE_ROOT : STAXI_SCOPE_ROW, &type, p->graph);
+                                  slot ? STAXI_SCOPE_ROW : STAXI_SCOPE_ROOT, &type, p->graph);
     if (!b) return false;
     staxi_buffer *buf = &p->buffers[b];
     buf->rank = 1;
@@ -26803,7 +26809,7 @@ static bool staxi_store_pack(staxi_schedule *s, staxi_stage *st, int which, stax
                               staxi_ix_const(&p->ix, STAX_ALIGN - 1));
     buf->bytes = staxi_ix_mul(&p->ix, staxi_ix_floordiv(&p->ix, buf->bytes, align), align);
     st->packs[which] = b;
-    if (which) return true;
+    if (!slot) return true;
     buf->offset = s->row_bytes;
     s->row_bytes = staxi_ix_add(&p->ix, s->row_bytes, buf->bytes);
     return true;
@@ -26832,9 +26838,13 @@ static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
     staxi_ix rows = staxi_ix_mul(
         &p->ix, deep,
         staxi_ix_mul(&p->ix, n[3 - last], staxi_ix_const(&p->ix, 2)));
+    bool slot = staxi_ix_is_true(p, staxi_ix_le(&p->ix, rows, budget));
+    if (slot) columns = staxi_ix_mul(&p->ix, deep, staxi_ix_const(&p->ix, STAXI_TILE_COLUMNS));
     rows = staxi_ix_max(&p->ix, least, staxi_ix_min(&p->ix, rows, budget));
-    return staxi_store_pack(s, &st, 0, rows) && staxi_store_pack(s, &st, 1, columns) &&
-           (p->stages[k].packs[0] = st.packs[0], p->stages[k].packs[1] = st.packs[1], true);
+    if (!staxi_store_pack(s, &st, 0, true, rows) || !staxi_store_pack(s, &st, 1, slot, columns))
+        return false;
+    memcpy(p->stages[k].packs, st.packs, sizeof st.packs);
+    return true;
 }
 
 /* What a scatter updates lies where its result will be. */
@@ -26935,7 +26945,8 @@ static bool staxi_plan_memory(staxi_schedule *s) {
     staxi_stages *p = s->p;
     for (uint32_t k = 1; k < p->n_stages; k++) {
         uint32_t b = p->stages[k].buffer, o = s->kernels[p->stages[k].kernel].order;
-        if (p->stages[k].packs[1]) {
+        if (p->stages[k].packs[1] &&
+            p->buffers[p->stages[k].packs[1]].scope == STAXI_SCOPE_ROOT) {
             staxi_buffer *pack = &p->buffers[p->stages[k].packs[1]];
             pack->first_use = pack->last_use = o;
         }
@@ -30962,6 +30973,7 @@ typedef struct staxi_tiles {
     int64_t row, deep, piece; /* of it: elements between rows, along k, from step to step     */
     int64_t high;          /* tiles of full height; the others have one row less; -1: unknown */
     bool even;             /* the last panel is full                                          */
+    bool slot;             /* each slot packs its panels one by one                           */
     staxi_expr operand[2]; /* of the rows, of the columns                                     */
     uint8_t pack[2];
     int64_t column_deep;   /* elements along k of the columns' operand                        */
@@ -31134,6 +31146,8 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     }
     staxi_tiles_size(e, t);
     staxi_tiles_packing(e, t);
+    t->slot = t->pack[1] != STAXI_PACK_DIRECT &&
+              e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
     return true;
 }
 
@@ -31701,7 +31715,7 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "const %s *a = b%U + (tile - tile0) * room;\n", type,
                    (uint64_t)e->p->stages[t->stage].packs[0]);
     }
-    if (t->pack[1] == STAXI_PACK_DIRECT) {
+    if (t->pack[1] == STAXI_PACK_DIRECT || t->slot) {
         staxi_line(e);
         staxi_putf(e->t, "const %s *next = b;\n", type);
     } else {
@@ -31733,12 +31747,17 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     int columns = t->vectors * t->width;
     staxi_emit_tile_function(e, t, "tiles");
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %D, most = (", t->step - 1, t->step,
-               t->pack[0] == STAXI_PACK_DIRECT ? 1 : t->piece);
-    staxi_emit_ix(e, e->p->buffers[st->packs[0]].dims[0]);
-    staxi_put(e->t, ") / (room > 0 ? room : 1), block = most < tiles ? most : tiles;\n");
+    if (t->pack[0] == STAXI_PACK_DIRECT) {
+        staxi_put(e->t, "const int64_t block = tiles;\n");
+    } else {
+        staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %D, most = (", t->step - 1,
+                   t->step, t->piece);
+        staxi_emit_ix(e, e->p->buffers[st->packs[0]].dims[0]);
+        staxi_put(e->t,
+                  ") / (room > 0 ? room : 1), block = most < tiles ? most : tiles;\n");
+    }
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t lines = %d; (void)lines; (void)room;\n",
+    staxi_putf(e->t, "const int64_t lines = %d; (void)lines;\n",
                (columns * t->step * (int)staxi_dtype_bytes((stax_dtype)t->dtype)) / STAXI_LINE);
     staxi_emit_open(e, "for (int64_t at = lo; at < hi;) {\n");
     staxi_line(e);
@@ -31756,7 +31775,7 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
     staxi_line(e);
     staxi_putf(e->t, "const int64_t ahead = %s;\n",
-               t->pack[1] == STAXI_PACK_DIRECT ? "0" : "(lines + many - 1) / many");
+               t->pack[1] == STAXI_PACK_DIRECT || t->slot ? "0" : "(lines + many - 1) / many");
     staxi_line(e);
     staxi_put(e->t, "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = last - past < many ? last - past : many;\n");
     staxi_emit_panel(e, t);
@@ -31765,6 +31784,14 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
                columns, columns);
     if (t->pack[1] == STAXI_PACK_DIRECT) {
         staxi_emit_direct(e, t, 1, "b");
+    } else if (t->slot) {
+        staxi_line(e);
+        staxi_putf(e->t, "const %s *b = b%U;\n", type, (uint64_t)st->packs[1]);
+        staxi_emit_open(e, "{\n");
+        staxi_line(e);
+        staxi_putf(e->t, "%s *p = b%U;\n", type, (uint64_t)st->packs[1]);
+        staxi_emit_pack_columns_body(e, t);
+        staxi_emit_close(e);
     } else {
         staxi_line(e);
         staxi_putf(e->t, "const %s *b = b%U + (batch * panels + panel) * depth * %d;\n", type,
@@ -31787,7 +31814,7 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
     e->indent = 1;
     staxi_emit_sizes(e);
     staxi_emit_tile_sizes(e, t);
-    for (int pass = t->pack[1] == STAXI_PACK_DIRECT; pass < 2; pass++) {
+    for (int pass = t->pack[1] == STAXI_PACK_DIRECT || t->slot; pass < 2; pass++) {
         const char *what = pass ? "tiles" : "pack",
                    *extent = pass ? "batches * tiles * panels" : "batches * panels";
         staxi_line(e);
@@ -31814,7 +31841,7 @@ static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t) {
                 staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
     size_t scope = staxi_emit_scope_open(e);
     if (t->pack[1] == STAXI_PACK_ALONG) staxi_emit_transpose(e, t);
-    if (t->pack[1] != STAXI_PACK_DIRECT) staxi_emit_pack_columns(e, t);
+    if (t->pack[1] != STAXI_PACK_DIRECT && !t->slot) staxi_emit_pack_columns(e, t);
     staxi_emit_tile_loops(e, t);
     staxi_emit_tiles_run(e, t);
     staxi_emit_scope_close(e, scope);
