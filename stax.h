@@ -25986,6 +25986,8 @@ typedef struct staxi_schedule {
     size_t n_fusions, cap_fusions; /* decisions, for explain       */
     uint32_t *run_order;           /* kernels in order             */
     staxi_ix workspace, row_bytes; /* ROOT part; bytes of one slot */
+    staxi_ix shared_bytes, slot_bytes; /* the same with room for packed operands, which all
+                                          contractions of a CPU use one after the other */
 } staxi_schedule;
 
 /* ---- reading the expressions of the stages ---- */
@@ -26809,9 +26811,6 @@ static bool staxi_store_pack(staxi_schedule *s, staxi_stage *st, int which, bool
                               staxi_ix_const(&p->ix, STAX_ALIGN - 1));
     buf->bytes = staxi_ix_mul(&p->ix, staxi_ix_floordiv(&p->ix, buf->bytes, align), align);
     st->packs[which] = b;
-    if (!slot) return true;
-    buf->offset = s->row_bytes;
-    s->row_bytes = staxi_ix_add(&p->ix, s->row_bytes, buf->bytes);
     return true;
 }
 
@@ -26945,11 +26944,6 @@ static bool staxi_plan_memory(staxi_schedule *s) {
     staxi_stages *p = s->p;
     for (uint32_t k = 1; k < p->n_stages; k++) {
         uint32_t b = p->stages[k].buffer, o = s->kernels[p->stages[k].kernel].order;
-        if (p->stages[k].packs[1] &&
-            p->buffers[p->stages[k].packs[1]].scope == STAXI_SCOPE_ROOT) {
-            staxi_buffer *pack = &p->buffers[p->stages[k].packs[1]];
-            pack->first_use = pack->last_use = o;
-        }
         if (!b) continue;
         if (!p->buffers[b].first_use || o < p->buffers[b].first_use) p->buffers[b].first_use = o;
         if (o > p->buffers[b].last_use) p->buffers[b].last_use = o;
@@ -26991,6 +26985,30 @@ static bool staxi_plan_memory(staxi_schedule *s) {
     return s->workspace != 0 && s->row_bytes != 0;
 }
 
+/* Packed operands: behind what kernels share, and behind what a slot has. */
+static bool staxi_plan_packs(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    s->shared_bytes = s->workspace;
+    s->slot_bytes = s->row_bytes;
+    for (uint32_t k = 1; k < p->n_stages; k++) {
+        if (!p->stages[k].tiled) continue;
+        staxi_buffer *rows = &p->buffers[p->stages[k].packs[0]],
+                     *columns = &p->buffers[p->stages[k].packs[1]];
+        rows->first_use = rows->last_use = columns->first_use = columns->last_use =
+            s->kernels[p->stages[k].kernel].order;
+        rows->offset = s->row_bytes;
+        staxi_ix slot = staxi_ix_add(&p->ix, s->row_bytes, rows->bytes), shared = s->workspace;
+        columns->offset = columns->scope == STAXI_SCOPE_ROW ? slot : shared;
+        if (columns->scope == STAXI_SCOPE_ROW)
+            slot = staxi_ix_add(&p->ix, slot, columns->bytes);
+        else
+            shared = staxi_ix_add(&p->ix, shared, columns->bytes);
+        s->slot_bytes = staxi_ix_max(&p->ix, s->slot_bytes, slot);
+        s->shared_bytes = staxi_ix_max(&p->ix, s->shared_bytes, shared);
+    }
+    return s->shared_bytes != 0 && s->slot_bytes != 0;
+}
+
 static void staxi_schedule_free(staxi_schedule *s) {
     const stax_allocator *a = s->p->a;
     for (size_t k = 1; k < s->n_kernels; k++)
@@ -27022,7 +27040,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
     ok = ok && staxi_store_bases(s);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_store_stage(s, k);
-    ok = ok && staxi_order_kernels(s) && staxi_plan_memory(s);
+    ok = ok && staxi_order_kernels(s) && staxi_plan_memory(s) && staxi_plan_packs(s);
     return ok ? p->status : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
 }
 
@@ -31822,7 +31840,7 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
         staxi_emit_ix(e, t->tree->work);
         staxi_putf(e->t, " >= %d) sx_run(x, sx, sx_%s_%d_%U, %s, 1, ", STAXI_PARALLEL_WORK, what,
                    e->program, (uint64_t)t->kernel, extent);
-        staxi_emit_ix(e, e->trees->s->row_bytes);
+        staxi_emit_ix(e, e->trees->s->slot_bytes);
         staxi_put(e->t, ");\n");
         staxi_line(e);
         staxi_putf(e->t, "else sx_%s_%d_%U(sx, 0, %s);\n", what, e->program, (uint64_t)t->kernel,
@@ -32306,7 +32324,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     staxi_put(t,
               "    args.buffers = buffers;\n    args.sizes = sizes;\n    args.workspace = "
               "(unsigned char *)workspace;\n    args.row = args.workspace + ");
-    staxi_emit_ix(e, s->workspace);
+    staxi_emit_ix(e, s->shared_bytes);
     staxi_put(t,
               ";\n    args.record = x->records ? x->records : &own;\n    own.check = own.position "
               "= own.found = own.limit = 0;\n");
@@ -32340,7 +32358,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
                                e->trees->nodes[kt->root].kind == STAXI_TREE_SCAN
                            ? 256
                            : 1);
-            staxi_emit_ix(e, s->row_bytes);
+            staxi_emit_ix(e, s->slot_bytes);
             staxi_putf(t, ");\n    else sx_kernel_%d_%U(&args, 0, ", e->program, (uint64_t)k);
             staxi_emit_ix(e, kt->extent);
             staxi_put(t, ");\n");
@@ -34692,9 +34710,9 @@ static bool staxi_program_bytes(const stax_program *p, const int64_t *sizes, int
     int64_t root, row;
     /* evaluation uses scratch of the pool: one at a time */
     staxi_mutex_lock((staxi_mutex *)(uintptr_t)&p->mutex);
-    bool ok = staxi_ix_eval(pool, p->schedule.workspace, staxi_eval_symbol,
+    bool ok = staxi_ix_eval(pool, p->schedule.shared_bytes, staxi_eval_symbol,
                             (void *)(uintptr_t)sizes, &root) &&
-              staxi_ix_eval(pool, p->schedule.row_bytes, staxi_eval_symbol,
+              staxi_ix_eval(pool, p->schedule.slot_bytes, staxi_eval_symbol,
                             (void *)(uintptr_t)sizes, &row);
     staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&p->mutex);
     return ok && staxi_checked_mul(row, p->threads, &row) && staxi_checked_add(root, row, out);
@@ -34860,8 +34878,8 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     if (!staxi_find_expected(p)) return STAX_E_MEMORY;
     int64_t root, row, total;
     p->constant_bytes = -1;
-    if (staxi_ix_is_const(&p->stages.ix, p->schedule.workspace, &root) &&
-        staxi_ix_is_const(&p->stages.ix, p->schedule.row_bytes, &row) &&
+    if (staxi_ix_is_const(&p->stages.ix, p->schedule.shared_bytes, &root) &&
+        staxi_ix_is_const(&p->stages.ix, p->schedule.slot_bytes, &row) &&
         staxi_checked_mul(row, p->threads, &row) && staxi_checked_add(root, row, &total))
         p->constant_bytes = total;
     return STAX_OK;
@@ -36436,8 +36454,8 @@ static double staxi_bound_bytes(const staxi_sizer *z) {
 }
 
 static double staxi_workspace_guess(const staxi_sizer *z) {
-    return staxi_sizer_value(z, z->p->schedule.workspace) +
-           (double)z->p->threads * staxi_sizer_value(z, z->p->schedule.row_bytes);
+    return staxi_sizer_value(z, z->p->schedule.shared_bytes) +
+           (double)z->p->threads * staxi_sizer_value(z, z->p->schedule.slot_bytes);
 }
 
 /* Sizes of the symbols from input tensors; entries stay -1 where they cannot be found. */
@@ -36768,9 +36786,9 @@ static void staxi_report_plan(const stax_program *p, staxi_text *t) {
         staxi_putc(t, '\n');
     }
     staxi_put(t, "workspace: ");
-    staxi_put_program_ix(t, p, p->schedule.workspace);
+    staxi_put_program_ix(t, p, p->schedule.shared_bytes);
     staxi_put(t, " bytes + ");
-    staxi_put_program_ix(t, p, p->schedule.row_bytes);
+    staxi_put_program_ix(t, p, p->schedule.slot_bytes);
     staxi_putf(t, " a slot (%D)\n", p->threads);
     staxi_report_writes(&z, t);
 }
@@ -36867,7 +36885,7 @@ static void staxi_report_explain(const stax_program *p, staxi_text *t, bool json
                    "], \"rho\": %F, \"bound_bytes\": %U, \"workspace_bytes\": %U, "
                    "\"peak_lower_bound\": %U}\n",
                    rho, (uint64_t)bound, (uint64_t)staxi_workspace_guess(&z),
-                   (uint64_t)staxi_sizer_value(&z, p->schedule.workspace));
+                   (uint64_t)staxi_sizer_value(&z, p->schedule.shared_bytes));
     else
         staxi_putf(t, "bytes %U, bound (inputs + outputs) %U, ratio %F\n", (uint64_t)total,
                    (uint64_t)bound, rho);
@@ -37222,9 +37240,9 @@ static void staxi_export_entry(staxi_exporter *x) {
     for (size_t k = 0; k < g->n_symbols; k++) staxi_putf(t, "    (void)n%U;\n", (uint64_t)k);
     staxi_ix_pool *pool = (staxi_ix_pool *)(uintptr_t)&x->p->stages.ix;
     staxi_put(t, "    return (size_t)(");
-    staxi_ix_print(pool, x->p->schedule.workspace, t, staxi_leaf_name, NULL, 1);
+    staxi_ix_print(pool, x->p->schedule.shared_bytes, t, staxi_leaf_name, NULL, 1);
     staxi_putf(t, ") + %D * (size_t)(", x->p->threads);
-    staxi_ix_print(pool, x->p->schedule.row_bytes, t, staxi_leaf_name, NULL, 1);
+    staxi_ix_print(pool, x->p->schedule.slot_bytes, t, staxi_leaf_name, NULL, 1);
     staxi_put(t, ");\n}\n");
 }
 
