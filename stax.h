@@ -25191,12 +25191,19 @@ static void staxi_realize_padding(const staxi_stages *p, staxi_realize *r, uint3
     }
 }
 
+/* The dtypes that tiles accumulate in. */
+static bool staxi_tiles_accumulate(int dtype) {
+    return dtype == STAX_F32 || dtype == STAX_F64 || dtype == STAX_I32 || dtype == STAX_U32 ||
+           dtype == STAX_I64 || dtype == STAX_U64;
+}
+
 /* Is this contraction computed in tiles, where each element of an operand is computed once or few
    times? Else as often as it is used. */
 static bool staxi_packs_operands(const staxi_stages *p, const staxi_node *n) {
     staxi_contraction c;
     staxi_basis_dot(p->graph, n, &c);
-    return staxi_dtype_is_float(staxi_type_of(p, n->first_value)->dtype) && !c.lanes && !p->unfused;
+    return staxi_tiles_accumulate(staxi_type_of(p, n->first_value)->dtype) && !c.lanes &&
+           !p->unfused;
 }
 
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
@@ -26139,15 +26146,15 @@ static const staxi_stage *staxi_only_reader(const staxi_schedule *s, uint32_t k,
     return reader && reader->kind == STAXI_STAGE_MAP ? reader : NULL;
 }
 
-/* A contraction of floats in chains is computed in tiles: the operand that varies along the last
+/* A contraction of integers, or of floats in chains, is computed in tiles: the operand that varies along the last
    axis gives their columns, the other one their rows. Its axes become: those of both operands, of
    the rows, of the columns. The last axis is that of the only reader, if that knows another order.
  */
 static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
-    if (st->combine != STAXI_COMBINE_FMA || st->order != STAXI_ORDER_CHAIN || st->n_domain == 0 ||
-        st->n_reduce == 0)
+    if (st->combine != STAXI_COMBINE_FMA || st->order == STAXI_ORDER_LANES || st->n_domain == 0 ||
+        st->n_reduce == 0 || !staxi_tiles_accumulate(st->dtype))
         return false;
     const staxi_expr_node *use = NULL;
     const staxi_stage *reader = staxi_only_reader(s, k, &use);
@@ -26539,7 +26546,7 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared, seen);
     if (first->tiled) return staxi_cannot_join_tiles(s, k, kernel, shared, seen);
     if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
-        staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN)
+        staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN || st->tiled)
         return "it runs alone";
     if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
         return "a state is written, and reductions read ahead";
@@ -31002,6 +31009,17 @@ typedef struct staxi_tiles {
 
 enum { STAXI_OF_BATCHES, STAXI_OF_ROWS, STAXI_OF_COLUMNS };
 
+static int staxi_tiles_bits(const staxi_tiles *t) {
+    return 8 * (int)staxi_dtype_bytes((stax_dtype)t->dtype);
+}
+
+static char staxi_tiles_suffix(const staxi_tiles *t) { return staxi_tiles_bits(t) == 64 ? 'd' : 'f'; }
+
+/* What a tile's numbers are in vectors: 'f', or 'u' for integers, which wrap. */
+static char staxi_tiles_class(const staxi_tiles *t) {
+    return staxi_dtype_is_float(t->dtype) ? 'f' : 'u';
+}
+
 static const char *staxi_tiles_guard(int isa) {
     return isa == STAXI_ISA_AVX512 ? "SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN)"
            : isa == STAXI_ISA_AVX2 ? "SX_W == 8 && defined(__FMA__) && !defined(SX_PLAIN)"
@@ -31062,7 +31080,7 @@ static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
     int64_t rows = 0, columns = 0;
     int kind = t->isa == STAXI_ISA_AVX512 ? 0 : t->isa == STAXI_ISA_AVX2 ? 1 : 2;
     int lanes = kind == 0 ? 16 : kind == 1 ? 8 : 4;
-    t->step = t->width = t->dtype == STAX_F64 ? lanes / 2 : lanes;
+    t->step = t->width = staxi_tiles_bits(t) == 64 ? lanes / 2 : lanes;
     t->vectors = 2;
     t->high = -1;
     bool known = staxi_ix_is_const(&e->p->ix, t->column.extent, &columns),
@@ -31205,9 +31223,7 @@ static void staxi_emit_close(staxi_emit *e) {
     staxi_put(e->t, "}\n");
 }
 
-static char staxi_tiles_suffix(const staxi_tiles *t) { return t->dtype == STAX_F64 ? 'd' : 'f'; }
 
-static int staxi_tiles_bits(const staxi_tiles *t) { return t->dtype == STAX_F64 ? 64 : 32; }
 
 /* One value of an operand at the loop variables that are set, stored at `to`: with lanes along `vec`,
    of which `left` count where it is partial, or one element. */
@@ -31491,10 +31507,11 @@ enum { STAXI_TILE_AHEAD = 8, STAXI_TILE_PIECES = 2, STAXI_LINE = 64 }; /* what i
 
 /* One step of k: some vectors of the columns, and a number of each row. */
 static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
-    int bits = staxi_tiles_bits(t);
+    int bits = staxi_tiles_bits(t), class_ = staxi_tiles_class(t);
     staxi_line(e);
     for (int v = 0; v < vectors; v++)
-        staxi_putf(e->t, "const sx_f%d b%d = sx_load%c(b + %d); ", bits, v, staxi_tiles_suffix(t),
+        staxi_putf(e->t, "const sx_%c%d b%d = (sx_%c%d)sx_load%c((const %s *)b + %d); ", class_, bits,
+                   v, class_, bits, staxi_tiles_suffix(t), bits == 64 ? "double" : "float",
                    v * t->width);
     staxi_put(e->t, "\n");
     staxi_line(e);
@@ -31504,11 +31521,16 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
     staxi_putf(e->t, "b += %D;\n", t->column_deep);
     for (int r = 0; r < rows; r++) {
         staxi_line(e);
-        staxi_putf(e->t, "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);", bits, bits, r * t->row,
-                   t->deep);
-        for (int v = 0; v < vectors; v++)
-            staxi_putf(e->t, " c%d = sx_fma%d(x, b%d, c%d);", r * vectors + v, bits, v,
-                       r * vectors + v);
+        staxi_putf(e->t, class_ == 'f' ? "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);"
+                                       : "{ const sx_u%d x = sx_ku%d(a[%D + k * %D]);",
+                   bits, bits, r * t->row, t->deep);
+        for (int v = 0; v < vectors; v++) {
+            int c = r * vectors + v;
+            if (class_ == 'f')
+                staxi_putf(e->t, " c%d = sx_fma%d(x, b%d, c%d);", c, bits, v, c);
+            else
+                staxi_putf(e->t, " c%d += x * b%d;", c, v);
+        }
         staxi_put(e->t, " }\n");
     }
 }
@@ -31518,11 +31540,12 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
 static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     int bits = staxi_tiles_bits(t), n = rows * vectors;
     const char *type = staxi_c_type(t->dtype);
-    bool blocks = staxi_high(e, t->depth.extent) > STAXI_BLOCK;
+    int class_ = staxi_tiles_class(t);
+    bool blocks = class_ == 'f' && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
     staxi_putf(e->t,
                "static void sx_micro_%d_%U_%dx%d(const %s *a, const %s *b, const %s *next, int64_t "
-               "ahead, int64_t depth, sx_f%d *c) {\n",
-               e->program, (uint64_t)t->kernel, rows, vectors, type, type, type, bits);
+               "ahead, int64_t depth, sx_%c%d *c) {\n",
+               e->program, (uint64_t)t->kernel, rows, vectors, type, type, type, class_, bits);
     e->indent = 1;
     if (blocks)
         staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
@@ -31531,7 +31554,10 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
                            : "const int64_t end = depth;\n");
     for (int i = 0; i < n; i++) {
         staxi_line(e);
-        staxi_putf(e->t, "sx_f%d c%d = sx_k%d(-0.0%s);\n", bits, i, bits, bits == 32 ? "f" : "");
+        if (class_ == 'f')
+            staxi_putf(e->t, "sx_f%d c%d = sx_k%d(-0.0%s);\n", bits, i, bits, bits == 32 ? "f" : "");
+        else
+            staxi_putf(e->t, "sx_u%d c%d = sx_ku%d(0u);\n", bits, i, bits);
     }
     staxi_line(e);
     staxi_putf(e->t, "for (int64_t piece = 0; piece < end; piece += %d, a += %D) {\n", t->step,
@@ -31623,7 +31649,8 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
         if (tail)
             staxi_putf(e->t, "if (wide %% %d) {\n", t->width);
         else if (whole)
-            staxi_putf(e->t, "SX_UNROLL for (int u = 0; u < %d; u++) {\n",
+            staxi_putf(e->t, vector ? "SX_UNROLL for (int u = 0; u < %d; u++) {\n"
+                                    : "for (int u = 0; u < %d; u++) {\n",
                        vector ? t->vectors : t->vectors * t->width);
         else
             staxi_putf(e->t, "for (int u = 0; u < wide / %d; u++) {\n", vector ? t->width : 1);
@@ -31725,7 +31752,8 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
                    "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
                    t->rows, t->rows, t->rows);
     staxi_line(e);
-    staxi_putf(e->t, "sx_f%d c[%d];\n", staxi_tiles_bits(t), t->rows * t->vectors);
+    staxi_putf(e->t, "sx_%c%d c[%d];\n", staxi_tiles_class(t), staxi_tiles_bits(t),
+               t->rows * t->vectors);
     if (t->pack[0] == STAXI_PACK_DIRECT) {
         staxi_emit_direct(e, t, 0, "a");
     } else {

@@ -65,6 +65,12 @@ static const char *const graphs[] = {
     "graph s5(a: f32[20,40], b: f32[40,24], w: f32[24,18]) { c = matmul a, b; d = relu c; e = matmul d, w; f = add e, 1.0; return f }",
     "graph u1(a: f32[20,40], b: f32[40,24]) {contraction=\"unfused\"} { c = matmul a, b; return c }",
     "graph i1(a: i8[20,40], b: i8[40,24]) { c = matmul a, b {dtype=i32}; return c }",
+    "graph i2(a: u8[29,33], w: i8[37,33], s: f32[37]) {\n"
+    "  c = linear a, w {dtype=i32}; d = cast c {dtype=f32}; e = mul d, s; return e, c\n}",
+    "graph i3(a: i64[5,4100], b: i64[4100,9]) { c = matmul a, b; return c }",
+    "graph i4(a: u32[2,16,16], b: u32[2,16,64]) { c = matmul a, b; d = bitwise_not c; return d }",
+    "graph i5(a: i16[20,40], b: i16[40,24]) { c = matmul a, b; return c }",
+    "graph i6(x: i8[1,3,9,9], w: i8[5,3,3,3]) { y = conv x, w {padding=\"same\", dtype=i32}; return y }",
     /* convolutions */
     "graph c1(x: f32[2,3,9,11], param w: f32[8,3,3,3], b: f32[8]) { y = conv x, w, b {padding=\"same\"}; z = relu y; return z }",
     "graph c2(x: f32[1,4,10,10], w: f32[6,2,3,2]) { y = conv x, w {stride=[2,1], padding=[[1,0],[0,2]], dilation=[1,2], groups=2}; return y }",
