@@ -25177,8 +25177,8 @@ static uint32_t staxi_below_views(const staxi_stages *p, const staxi_realize *r,
     }
 }
 
-/* Windows of a padded value read each of its elements several times: it is written out once, so that
-   its borders are looked at once. */
+/* Windows of a padded value read each of its elements several times: it is written out once, so
+   that its borders are looked at once. */
 static void staxi_realize_padding(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     bool windows = false;
     for (;;) {
@@ -26102,10 +26102,11 @@ static double staxi_domain_guess(staxi_stages *p, const staxi_stage *s, int n_ax
 /* ---- contractions in tiles ---- */
 
 enum {
-    STAXI_TILE_COLUMNS = 64,         /* most columns of a tile, for the room of the last panel    */
-    STAXI_TILE_ROWS = 32,            /* most rows of a tile                                       */
-    STAXI_TILE_PAD = 16,             /* rows are packed in pieces of up to this many              */
-    STAXI_PACK_BYTES = 640 * 1024    /* packed rows that stay in a core's cache                   */
+    STAXI_TILE_COLUMNS = 64,      /* most columns of a tile, for the room of the last panel    */
+    STAXI_TILE_ROWS = 32,         /* most rows of a tile                                       */
+    STAXI_TILE_PAD = 16,          /* rows are packed in pieces of up to this many              */
+    STAXI_TILE_WORK = 1024,       /* products that are not worth the code                      */
+    STAXI_PACK_BYTES = 640 * 1024 /* packed rows that stay in a core's cache                   */
 };
 
 /* Which of the kernel's axes this index of a USE is, counted as the axes of the stage it reads. */
@@ -26146,9 +26147,10 @@ static const staxi_stage *staxi_only_reader(const staxi_schedule *s, uint32_t k,
     return reader && reader->kind == STAXI_STAGE_MAP ? reader : NULL;
 }
 
-/* A contraction of integers, or of floats in chains, is computed in tiles: the operand that varies along the last
-   axis gives their columns, the other one their rows. Its axes become: those of both operands, of
-   the rows, of the columns. The last axis is that of the only reader, if that knows another order.
+/* A contraction of integers, or of floats in chains, is computed in tiles: the operand that varies
+   along the last axis gives their columns, the other one their rows. Its axes become: those of both
+   operands, of the rows, of the columns. The last axis is that of the only reader, if that knows
+   another order.
  */
 static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
@@ -26172,6 +26174,7 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     for (int d = 0; d < st->n_domain; d++)
         if (st->sides[d] == 3 - last) rows *= staxi_extent_guess(p, st->axes[d].extent);
     if (last == 3 || rows < 2) return false; /* one row: column after column, as memory is read */
+    if (staxi_domain_guess(p, st, st->n_domain + st->n_reduce) < STAXI_TILE_WORK) return false;
     int n = 0;
     for (int group = 0; group < 3; group++)
         for (int place = 0; place < st->n_domain; place++)
@@ -26798,9 +26801,9 @@ static bool staxi_store_pairs(staxi_schedule *s, staxi_stage *st) {
     return true;
 }
 
-/* Room for the packed operands of a contraction: rows one block at a time for each slot; columns all
-   together, or where all rows are one block, one panel at a time. Tiles differ between processors;
-   this is enough for any of them. */
+/* Room for the packed operands of a contraction: rows one block at a time for each slot; columns
+   all together, or where all rows are one block, one panel at a time. Tiles differ between
+   processors; this is enough for any of them. */
 static bool staxi_store_pack(staxi_schedule *s, staxi_stage *st, int which, bool slot,
                              staxi_ix elements) {
     staxi_stages *p = s->p;
@@ -26839,11 +26842,10 @@ static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
     staxi_ix columns = staxi_ix_mul(&p->ix, n[3], staxi_ix_mul(&p->ix, n[last], depth));
     staxi_ix deep = staxi_ix_add(&p->ix, depth, staxi_ix_const(&p->ix, STAXI_TILE_PAD));
     staxi_ix least = staxi_ix_mul(&p->ix, deep, staxi_ix_const(&p->ix, STAXI_TILE_ROWS));
-    staxi_ix budget = staxi_ix_const(
-        &p->ix, STAXI_PACK_BYTES / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
-    staxi_ix rows = staxi_ix_mul(
-        &p->ix, deep,
-        staxi_ix_mul(&p->ix, n[3 - last], staxi_ix_const(&p->ix, 2)));
+    staxi_ix budget =
+        staxi_ix_const(&p->ix, STAXI_PACK_BYTES / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
+    staxi_ix rows =
+        staxi_ix_mul(&p->ix, deep, staxi_ix_mul(&p->ix, n[3 - last], staxi_ix_const(&p->ix, 2)));
     bool slot = staxi_ix_is_true(p, staxi_ix_le(&p->ix, rows, budget));
     if (slot) columns = staxi_ix_mul(&p->ix, deep, staxi_ix_const(&p->ix, STAXI_TILE_COLUMNS));
     rows = staxi_ix_max(&p->ix, least, staxi_ix_min(&p->ix, rows, budget));
@@ -29340,7 +29342,8 @@ static void staxi_emit_range_select(staxi_emit *e, staxi_expr x) {
         if (pass == 0)
             staxi_putf(e->t, "if (from%U == 0 && to%U == %s) {\n", id, id, w);
         else
-            staxi_putf(e->t, "%sif (from%U < to%U) {\n", outer || e->partial ? "" : "else ", id, id);
+            staxi_putf(e->t, "%sif (from%U < to%U) {\n", outer || e->partial ? "" : "else ", id,
+                       id);
         e->indent++;
         e->range = pass ? x : 0;
         size_t scope = staxi_emit_scope_open(e);
@@ -30604,9 +30607,7 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
         if (staxi_column_levels(e, acc, a) > levels) levels = staxi_column_levels(e, acc, a);
         if (a->order == STAXI_ORDER_CHAIN) chain = true;
     }
-    int tile = chain        ? STAXI_CHAIN_TILE
-               : levels > 1 ? STAXI_COLUMN_TILE / 4
-                            : STAXI_COLUMN_TILE;
+    int tile = chain ? STAXI_CHAIN_TILE : levels > 1 ? STAXI_COLUMN_TILE / 4 : STAXI_COLUMN_TILE;
     uint64_t bits =
         staxi_var_bit(e, acc->axis.var) | (acc->n_runs ? staxi_var_bit(e, acc->runs[0].var) : 0);
     if (!staxi_may_be_empty(e, acc->axis.extent) &&
@@ -30972,13 +30973,13 @@ static void staxi_emit_sizes(staxi_emit *e);
 static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used);
 
 /* ---- contractions in tiles ----
-   A tile of some rows and columns of the result is held in registers while k runs: each step takes a
-   few vectors of the columns' operand and one number for each row. Both operands are packed first, so
-   that the steps of k lie one after the other; packing evaluates the operand's expression. The
-   columns' operand is packed as a whole by a function of its own, in panels of as many columns as a
-   tile has; that of the rows by each slot for a block of tiles, which stays in its cache while all
-   panels pass. Only the size of a tile depends on the processor, and no bit on that. Small operands
-   that lie well are read where they are. */
+   A tile of some rows and columns of the result is held in registers while k runs: each step takes
+   a few vectors of the columns' operand and one number for each row. Both operands are packed
+   first, so that the steps of k lie one after the other; packing evaluates the operand's
+   expression. The columns' operand is packed as a whole by a function of its own, in panels of as
+   many columns as a tile has; that of the rows by each slot for a block of tiles, which stays in
+   its cache while all panels pass. Only the size of a tile depends on the processor, and no bit on
+   that. Small operands that lie well are read where they are. */
 
 typedef enum staxi_pack {
     STAXI_PACK_ACROSS, /* vectors across the rows or columns of a tile                        */
@@ -30991,17 +30992,17 @@ typedef struct staxi_tiles {
     const staxi_kernel_tree *tree;
     staxi_tree_node acc;
     uint32_t kernel, stage;
-    int isa, dtype, width; /* width: lanes of a vector                                        */
-    int rows, vectors;     /* of a tile                                                       */
-    int last_vectors;      /* of the last panel                                               */
-    int step;              /* of k: what the rows' operand is packed and read in              */
+    int isa, dtype, width;    /* width: lanes of a vector                                        */
+    int rows, vectors;        /* of a tile                                                       */
+    int last_vectors;         /* of the last panel                                               */
+    int step;                 /* of k: what the rows' operand is packed and read in              */
     int64_t row, deep, piece; /* of it: elements between rows, along k, from step to step     */
-    int64_t high;          /* tiles of full height; the others have one row less; -1: unknown */
-    bool even;             /* the last panel is full                                          */
-    bool slot;             /* each slot packs its panels one by one                           */
-    staxi_expr operand[2]; /* of the rows, of the columns                                     */
+    int64_t high;             /* tiles of full height; the others have one row less; -1: unknown */
+    bool even;                /* the last panel is full                                          */
+    bool slot;                /* each slot packs its panels one by one                           */
+    staxi_expr operand[2];    /* of the rows, of the columns                                     */
     uint8_t pack[2];
-    int64_t column_deep;   /* elements along k of the columns' operand                        */
+    int64_t column_deep; /* elements along k of the columns' operand                        */
     staxi_loop_axis axes[3][STAX_MAX_RANK]; /* batches, rows, columns but for the last axis   */
     int n_axes[3];
     staxi_loop_axis column, depth;
@@ -31013,7 +31014,9 @@ static int staxi_tiles_bits(const staxi_tiles *t) {
     return 8 * (int)staxi_dtype_bytes((stax_dtype)t->dtype);
 }
 
-static char staxi_tiles_suffix(const staxi_tiles *t) { return staxi_tiles_bits(t) == 64 ? 'd' : 'f'; }
+static char staxi_tiles_suffix(const staxi_tiles *t) {
+    return staxi_tiles_bits(t) == 64 ? 'd' : 'f';
+}
 
 /* What a tile's numbers are in vectors: 'f', or 'u' for integers, which wrap. */
 static char staxi_tiles_class(const staxi_tiles *t) {
@@ -31100,8 +31103,8 @@ static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
     t->high = rows - tiles * (t->rows - 1);
 }
 
-/* An operand that is read a few times, or is small, need not be packed; but lines that lie a multiple
-   of the page apart push each other out of the cache. */
+/* An operand that is read a few times, or is small, need not be packed; but lines that lie a
+   multiple of the page apart push each other out of the cache. */
 enum { STAXI_DIRECT_REUSE = 4, STAXI_DIRECT_BYTES = 1 << 20, STAXI_DIRECT_WAYS = 8 };
 
 static bool staxi_tiles_need_pack(const staxi_tiles *t, int64_t reuse, int64_t elements,
@@ -31182,8 +31185,8 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     }
     staxi_tiles_size(e, t);
     staxi_tiles_packing(e, t);
-    t->slot = t->pack[1] != STAXI_PACK_DIRECT &&
-              e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
+    t->slot =
+        t->pack[1] != STAXI_PACK_DIRECT && e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
     return true;
 }
 
@@ -31223,16 +31226,12 @@ static void staxi_emit_close(staxi_emit *e) {
     staxi_put(e->t, "}\n");
 }
 
-
-
-/* One value of an operand at the loop variables that are set, stored at `to`: with lanes along `vec`,
-   of which `left` count where it is partial, or one element. */
+/* One value of an operand at the loop variables that are set, stored at `to`: with lanes along
+   `vec`, of which `left` count where it is partial, or one element. */
 static void staxi_emit_packed(staxi_emit *e, const staxi_tiles *t, int side, staxi_ix vec,
                               bool partial, const char *to) {
     staxi_expr x = t->operand[side];
-    e->lanes = !vec ? STAXI_LANES_NONE
-               : t->dtype == STAX_F64 ? STAXI_LANES_64
-                                      : STAXI_LANES_32;
+    e->lanes = !vec ? STAXI_LANES_NONE : t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
     e->vec = vec;
     e->partial = partial;
     size_t scope = staxi_emit_scope_open(e);
@@ -31301,9 +31300,9 @@ static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
                    "%D ? %d : %d;\n",
                    t->rows, t->high, t->high, t->high, t->rows, t->rows - 1);
     else
-        staxi_putf(e->t,
-                   "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
-                   t->rows, t->rows, t->rows);
+        staxi_putf(
+            e->t, "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
+            t->rows, t->rows, t->rows);
     if (t->pack[0] == STAXI_PACK_ACROSS) {
         uint64_t row = staxi_var_id(e, t->axes[STAXI_OF_ROWS][0].var);
         staxi_line(e);
@@ -31367,7 +31366,8 @@ static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
     staxi_putf(e->t, ", across = (columns + %d) / %d, panels = outers * across;\n", columns - 1,
                columns);
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t tiles = (rows + %d) / %d; (void)depth; (void)tiles; (void)panels;\n",
+    staxi_putf(e->t,
+               "const int64_t tiles = (rows + %d) / %d; (void)depth; (void)tiles; (void)panels;\n",
                t->rows - 1, t->rows);
 }
 
@@ -31379,11 +31379,12 @@ static void staxi_emit_tile_function(staxi_emit *e, const staxi_tiles *t, const 
     staxi_emit_tile_sizes(e, t);
 }
 
-/* Turns as many vectors as they have lanes: rows become columns. In each stage neighbours, then pairs,
-   then fours... swap halves. */
+/* Turns as many vectors as they have lanes: rows become columns. In each stage neighbours, then
+   pairs, then fours... swap halves. */
 static void staxi_emit_transpose(staxi_emit *e, const staxi_tiles *t) {
     int bits = staxi_tiles_bits(t), n = t->width;
-    staxi_putf(e->t, "static void sx_turn_%d_%U(sx_f%d *r) {\n", e->program, (uint64_t)t->kernel, bits);
+    staxi_putf(e->t, "static void sx_turn_%d_%U(sx_f%d *r) {\n", e->program, (uint64_t)t->kernel,
+               bits);
     for (int stage = 1; stage < n; stage *= 2)
         for (int i = 0; i < n; i++) {
             if (i & stage) continue;
@@ -31392,7 +31393,9 @@ static void staxi_emit_transpose(staxi_emit *e, const staxi_tiles *t) {
                 staxi_putf(e->t, " r[%d] = sx_among%d(a, b", half ? i + stage : i, bits);
                 for (int j = 0; j < n; j++)
                     staxi_putf(e->t, ", %d",
-                               j & stage ? n + (half ? j : j - stage) : half ? j + stage : j);
+                               j & stage ? n + (half ? j : j - stage)
+                               : half    ? j + stage
+                                         : j);
                 staxi_put(e->t, ");");
             }
             staxi_put(e->t, " }\n");
@@ -31434,8 +31437,14 @@ static void staxi_emit_pack_turned(staxi_emit *e, const staxi_tiles *t) {
         staxi_line(e);
         staxi_putf(e->t, "sx_turn_%d_%U(line);\n", e->program, (uint64_t)t->kernel);
         staxi_line(e);
-        staxi_putf(e->t, "%sfor (int l = 0; l < %s; l++) sx_store%c(p + (i%U + l) * %d + c, line[l]);\n",
-                   tail ? "" : "SX_UNROLL ", tail ? "(int)left" : t->width == 16 ? "16" : t->width == 8 ? "8" : t->width == 4 ? "4" : "2",
+        staxi_putf(e->t,
+                   "%sfor (int l = 0; l < %s; l++) sx_store%c(p + (i%U + l) * %d + c, line[l]);\n",
+                   tail ? "" : "SX_UNROLL ",
+                   tail             ? "(int)left"
+                   : t->width == 16 ? "16"
+                   : t->width == 8  ? "8"
+                   : t->width == 4  ? "4"
+                                    : "2",
                    staxi_tiles_suffix(t), k, columns);
         staxi_emit_close(e);
     }
@@ -31510,8 +31519,8 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
     int bits = staxi_tiles_bits(t), class_ = staxi_tiles_class(t);
     staxi_line(e);
     for (int v = 0; v < vectors; v++)
-        staxi_putf(e->t, "const sx_%c%d b%d = (sx_%c%d)sx_load%c((const %s *)b + %d); ", class_, bits,
-                   v, class_, bits, staxi_tiles_suffix(t), bits == 64 ? "double" : "float",
+        staxi_putf(e->t, "const sx_%c%d b%d = (sx_%c%d)sx_load%c((const %s *)b + %d); ", class_,
+                   bits, v, class_, bits, staxi_tiles_suffix(t), bits == 64 ? "double" : "float",
                    v * t->width);
     staxi_put(e->t, "\n");
     staxi_line(e);
@@ -31521,8 +31530,9 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
     staxi_putf(e->t, "b += %D;\n", t->column_deep);
     for (int r = 0; r < rows; r++) {
         staxi_line(e);
-        staxi_putf(e->t, class_ == 'f' ? "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);"
-                                       : "{ const sx_u%d x = sx_ku%d(a[%D + k * %D]);",
+        staxi_putf(e->t,
+                   class_ == 'f' ? "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);"
+                                 : "{ const sx_u%d x = sx_ku%d(a[%D + k * %D]);",
                    bits, bits, r * t->row, t->deep);
         for (int v = 0; v < vectors; v++) {
             int c = r * vectors + v;
@@ -31535,8 +31545,8 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
     }
 }
 
-/* c = the tile's chains over all k. On the way it fetches `ahead` lines of the next panel with every
-   piece of k. Blocks of 4096 are added in c. */
+/* c = the tile's chains over all k. On the way it fetches `ahead` lines of the next panel with
+   every piece of k. Blocks of 4096 are added in c. */
 static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     int bits = staxi_tiles_bits(t), n = rows * vectors;
     const char *type = staxi_c_type(t->dtype);
@@ -31547,15 +31557,15 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
                "ahead, int64_t depth, sx_%c%d *c) {\n",
                e->program, (uint64_t)t->kernel, rows, vectors, type, type, type, class_, bits);
     e->indent = 1;
-    if (blocks)
-        staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
+    if (blocks) staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
     staxi_line(e);
     staxi_put(e->t, blocks ? "const int64_t end = depth - block < 4096 ? depth - block : 4096;\n"
                            : "const int64_t end = depth;\n");
     for (int i = 0; i < n; i++) {
         staxi_line(e);
         if (class_ == 'f')
-            staxi_putf(e->t, "sx_f%d c%d = sx_k%d(-0.0%s);\n", bits, i, bits, bits == 32 ? "f" : "");
+            staxi_putf(e->t, "sx_f%d c%d = sx_k%d(-0.0%s);\n", bits, i, bits,
+                       bits == 32 ? "f" : "");
         else
             staxi_putf(e->t, "sx_u%d c%d = sx_ku%d(0u);\n", bits, i, bits);
     }
@@ -31564,13 +31574,15 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
                t->piece);
     e->indent++;
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t last = end - piece < %d ? end - piece : %d;\n", t->step, t->step);
+    staxi_putf(e->t, "const int64_t last = end - piece < %d ? end - piece : %d;\n", t->step,
+               t->step);
     staxi_line(e);
     if (t->pack[0] == STAXI_PACK_ALONG)
         for (int r = 0; r < rows; r++)
             staxi_putf(e->t, "__builtin_prefetch(a + %D); ",
                        STAXI_TILE_PIECES * t->piece + r * t->row);
-    staxi_putf(e->t, "for (int64_t q = 0; q < ahead; q++, next += %d) __builtin_prefetch(next, 0, 2);\n",
+    staxi_putf(e->t,
+               "for (int64_t q = 0; q < ahead; q++, next += %d) __builtin_prefetch(next, 0, 2);\n",
                STAXI_LINE * 8 / bits);
     staxi_emit_open(e, "for (int64_t k = 0; k < last; k++) {\n");
     staxi_emit_micro_step(e, t, rows, vectors);
@@ -31649,15 +31661,17 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
         if (tail)
             staxi_putf(e->t, "if (wide %% %d) {\n", t->width);
         else if (whole)
-            staxi_putf(e->t, vector ? "SX_UNROLL for (int u = 0; u < %d; u++) {\n"
-                                    : "for (int u = 0; u < %d; u++) {\n",
+            staxi_putf(e->t,
+                       vector ? "SX_UNROLL for (int u = 0; u < %d; u++) {\n"
+                              : "for (int u = 0; u < %d; u++) {\n",
                        vector ? t->vectors : t->vectors * t->width);
         else
             staxi_putf(e->t, "for (int u = 0; u < wide / %d; u++) {\n", vector ? t->width : 1);
         e->indent++;
         if (tail) {
             staxi_line(e);
-            staxi_putf(e->t, "const int64_t u = wide / %d, left = wide %% %d;\n", t->width, t->width);
+            staxi_putf(e->t, "const int64_t u = wide / %d, left = wide %% %d;\n", t->width,
+                       t->width);
             e->partial = true;
         }
         staxi_emit_tile_result(e, t);
@@ -31726,8 +31740,7 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
                 staxi_put(e->t, "if (");
                 if (h + 1 < heights) staxi_putf(e->t, "height == %d", t->rows);
                 if (h + 1 < heights && v + 1 < widths) staxi_put(e->t, " && ");
-                if (v + 1 < widths)
-                    staxi_putf(e->t, "wide == %d", t->vectors * t->width);
+                if (v + 1 < widths) staxi_putf(e->t, "wide == %d", t->vectors * t->width);
                 staxi_put(e->t, ") ");
             }
             if (t->rows - h < 1)
@@ -31748,9 +31761,9 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
                    "%D ? %d : %d;\n",
                    t->rows, t->high, t->high, t->high, t->rows, t->rows - 1);
     else
-        staxi_putf(e->t,
-                   "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
-                   t->rows, t->rows, t->rows);
+        staxi_putf(
+            e->t, "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
+            t->rows, t->rows, t->rows);
     staxi_line(e);
     staxi_putf(e->t, "sx_%c%d c[%d];\n", staxi_tiles_class(t), staxi_tiles_bits(t),
                t->rows * t->vectors);
@@ -31766,7 +31779,9 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "const %s *next = b;\n", type);
     } else {
         staxi_line(e);
-        staxi_putf(e->t, "const %s *next = b + depth * %d + (tile - tile0) * ((depth + %d) / %d) * ahead * %d;\n",
+        staxi_putf(e->t,
+                   "const %s *next = b + depth * %d + (tile - tile0) * ((depth + %d) / %d) * ahead "
+                   "* %d;\n",
                    type, t->vectors * t->width, t->step - 1, t->step,
                    STAXI_LINE * 8 / staxi_tiles_bits(t));
     }
@@ -31799,23 +31814,30 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %D, most = (", t->step - 1,
                    t->step, t->piece);
         staxi_emit_ix(e, e->p->buffers[st->packs[0]].dims[0]);
-        staxi_put(e->t,
-                  ") / (room > 0 ? room : 1), block = most < tiles ? most : tiles;\n");
+        staxi_put(e->t, ") / (room > 0 ? room : 1), block = most < tiles ? most : tiles;\n");
     }
     staxi_line(e);
     staxi_putf(e->t, "const int64_t lines = %d; (void)lines;\n",
                (columns * t->step * (int)staxi_dtype_bytes((stax_dtype)t->dtype)) / STAXI_LINE);
     staxi_emit_open(e, "for (int64_t at = lo; at < hi;) {\n");
     staxi_line(e);
-    staxi_put(e->t, "const int64_t batch = at / (tiles * panels), here = at - batch * (tiles * panels);\n");
+    staxi_put(
+        e->t,
+        "const int64_t batch = at / (tiles * panels), here = at - batch * (tiles * panels);\n");
     staxi_line(e);
-    staxi_put(e->t, "const int64_t tile0 = here / (block * panels) * block, many = tiles - tile0 < block ? tiles - tile0 : block;\n");
+    staxi_put(e->t,
+              "const int64_t tile0 = here / (block * panels) * block, many = tiles - tile0 < block "
+              "? tiles - tile0 : block;\n");
     staxi_line(e);
-    staxi_put(e->t, "const int64_t first = here - tile0 * panels, last = hi - at < many * panels - first ? first + (hi - at) : many * panels;\n");
+    staxi_put(e->t,
+              "const int64_t first = here - tile0 * panels, last = hi - at < many * panels - first "
+              "? first + (hi - at) : many * panels;\n");
     staxi_emit_axes(e, t, STAXI_OF_BATCHES, "batch");
     if (t->pack[0] != STAXI_PACK_DIRECT) {
         staxi_line(e);
-        staxi_put(e->t, "const int64_t single = first / many == (last - 1) / many, from = single ? first % many : 0, end = single ? (last - 1) % many + 1 : many;\n");
+        staxi_put(e->t,
+                  "const int64_t single = first / many == (last - 1) / many, from = single ? first "
+                  "% many : 0, end = single ? (last - 1) % many + 1 : many;\n");
         staxi_emit_pack_rows(e, t);
     }
     staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
@@ -31823,7 +31845,9 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     staxi_putf(e->t, "const int64_t ahead = %s;\n",
                t->pack[1] == STAXI_PACK_DIRECT || t->slot ? "0" : "(lines + many - 1) / many");
     staxi_line(e);
-    staxi_put(e->t, "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = last - past < many ? last - past : many;\n");
+    staxi_put(e->t,
+              "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = "
+              "last - past < many ? last - past : many;\n");
     staxi_emit_panel(e, t);
     staxi_line(e);
     staxi_putf(e->t, "const int64_t wide = columns - column0 < %d ? columns - column0 : %d;\n",
@@ -37350,10 +37374,9 @@ static stax_status staxi_export_texts(staxi_exporter *x, staxi_text *why) {
         "   at -O2 with gcc at any level, and with clang from -O1 on. */\n#include \"%s.h\"\n%s",
         x->prefix, STAX_VERSION_MAJOR, STAX_VERSION_MINOR, STAX_VERSION_PATCH, x->prefix,
         staxi_export_pragmas);
-    stax_status s =
-        types.failed
-            ? STAX_E_MEMORY
-            : staxi_emit_unit(&trees, &name, 1, staxi_tiles_isa(p), types.data, &x->c);
+    stax_status s = types.failed
+                        ? STAX_E_MEMORY
+                        : staxi_emit_unit(&trees, &name, 1, staxi_tiles_isa(p), types.data, &x->c);
     staxi_text_free(&types);
     if (s != STAX_OK) {
         staxi_put(why, "export: the program cannot be printed");

@@ -62,6 +62,7 @@ static const char *const graphs[] = {
     "graph s2(a: f32[20,20], b: f32[20,33]) { c = matmul a, b; d = cast c {dtype=i32}; e = gt c, 0.0; return d, e, c }",
     "graph s3(a: f32[40,24], b: f32[24,64]) { c = matmul a, b; d = softmax c; e = sum c {axes=0}; return d, e }",
     "graph s4(inout p: f32[20,20], b: f32[20,20]) { c = matmul p, b; d = add c, p; assign p, d; e = matmul p, b; return e }",
+    "graph s6(inout p: f32[20,30] strided, a: f32[20,20], b: f32[20,30]) { c = matmul a, b; assign p, c; d = add p, c; return d }",
     "graph s5(a: f32[20,40], b: f32[40,24], w: f32[24,18]) { c = matmul a, b; d = relu c; e = matmul d, w; f = add e, 1.0; return f }",
     "graph u1(a: f32[20,40], b: f32[40,24]) {contraction=\"unfused\"} { c = matmul a, b; return c }",
     "graph i1(a: i8[20,40], b: i8[40,24]) { c = matmul a, b {dtype=i32}; return c }",
@@ -83,9 +84,9 @@ static const char *const graphs[] = {
 enum { N_GRAPHS = sizeof graphs / sizeof graphs[0], MOST_RUNS = 24 };
 
 static const int64_t sizes[MOST_RUNS][3] = {
-    {1, 1, 1},    {1, 5, 7},     {2, 3, 0},   {0, 4, 3},    {7, 8, 9},    {13, 16, 17},
-    {14, 32, 16}, {15, 33, 15},  {28, 31, 5}, {29, 64, 64}, {33, 65, 33}, {63, 17, 100},
-    {64, 100, 31}, {65, 15, 130}, {100, 1, 20}, {3, 257, 12}, {257, 3, 12}, {5, 6, 4095},
+    {1, 1, 1},     {1, 5, 7},      {2, 3, 0},     {0, 4, 3},    {7, 8, 9},     {13, 16, 17},
+    {14, 32, 16},  {15, 33, 15},   {28, 31, 5},   {29, 64, 64}, {33, 65, 33},  {63, 17, 100},
+    {64, 100, 31}, {65, 15, 130},  {100, 1, 20},  {3, 257, 12}, {257, 3, 12},  {5, 6, 4095},
     {4, 20, 4096}, {15, 17, 4097}, {2, 33, 8192}, {6, 2, 8193}, {1, 40, 8194}, {40, 40, 40}};
 
 typedef struct reference {
@@ -105,7 +106,8 @@ static struct {
 
 /* Numbers of mixed size, and here and there what is not a number, infinite, subnormal or -0. */
 static void fill(const void *user, int k, stax_dtype dtype, void *data, size_t n) {
-    static const uint32_t special[] = {0x7fc00123u, 0xff800000u, 0x7f800000u, 0x80000000u, 1u, 0xffa00001u};
+    static const uint32_t special[] = {0x7fc00123u, 0xff800000u, 0x7f800000u,
+                                       0x80000000u, 1u,          0xffa00001u};
     uint64_t seed = *(const uint64_t *)user + (uint64_t)k + 1;
     feed_fill(data, dtype, n, seed);
     for (size_t i = (size_t)(seed * 7) % 613; dtype == STAX_F32 && i < n; i += 1201)
@@ -189,8 +191,9 @@ static void large(void) {
     for (int z = 0; z < 3; z++) {
         int64_t m = large_sizes[z][0], n = large_sizes[z][1], k = large_sizes[z][2], bad = 0;
         char text[160];
-        snprintf(text, sizeof text, "graph g(a: f32[%d,%d], b: f32[%d,%d]) { c = matmul a, b; return c }",
-                 (int)m, (int)k, (int)k, (int)n);
+        snprintf(text, sizeof text,
+                 "graph g(a: f32[%d,%d], b: f32[%d,%d]) { c = matmul a, b; return c }", (int)m,
+                 (int)k, (int)k, (int)n);
         stax_graph *g = stax_parse(ctx, "large", text);
         stax_program *p = g ? stax_compile(g, NULL) : NULL;
         feed f;
@@ -253,7 +256,8 @@ int main(int argc, char **argv) {
     if (!prepare()) return 1;
     for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++)
         if (runs_here(settings[k].compiler, settings[k].isa))
-            run_named(settings[k].compiler, settings[k].level, settings[k].isa, settings[k].threads);
+            run_named(settings[k].compiler, settings[k].level, settings[k].isa,
+                      settings[k].threads);
     RUN(large);
     for (int k = 0; k < N_GRAPHS; k++) {
         for (int i = 0; i < references[k].n_runs; i++) feed_free(&references[k].want[i]);
