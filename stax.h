@@ -31006,6 +31006,9 @@ typedef struct staxi_tiles {
     staxi_loop_axis axes[3][STAX_MAX_RANK]; /* batches, rows, columns but for the last axis   */
     int n_axes[3];
     staxi_loop_axis column, depth;
+    /* lines of columns that lie `gap` apart in memory run on as one, over what is between them */
+    int64_t gap, line;
+    staxi_loop_axis lines;
 } staxi_tiles;
 
 enum { STAXI_OF_BATCHES, STAXI_OF_ROWS, STAXI_OF_COLUMNS };
@@ -31076,6 +31079,58 @@ static bool staxi_tiles_direct(staxi_emit *e, staxi_tiles *t, int side, staxi_ix
     return *near_ >= 0 && *deep >= 0;
 }
 
+static bool staxi_buffer_is_row_major(staxi_stages *p, const staxi_buffer *b) {
+    staxi_ix stride = staxi_ix_const(&p->ix, 1);
+    for (int d = b->rank - 1; d >= 0; d--) {
+        if (b->strides[d] != stride) return false;
+        stride = staxi_ix_mul(&p->ix, stride, b->dims[d]);
+    }
+    return true;
+}
+
+/* The elements from line to line, when all loads of x agree about it and walk on by one within a
+   line: 0 while no load has been met, -1 where they do not. */
+static int64_t staxi_expr_gap(staxi_stages *p, staxi_expr x, staxi_ix line, staxi_ix column) {
+    const staxi_expr_node *n = &p->exprs[x];
+    int64_t gap = 0;
+    if (n->kind == STAXI_EX_LOAD) {
+        staxi_ix flat = staxi_flat_index(p, n->ref, n->ix);
+        if (staxi_ix_has_values(&p->ix, flat) || staxi_stride_along(p, flat, column) != 1 ||
+            !staxi_buffer_is_row_major(p, &p->buffers[n->ref]))
+            return -1;
+        return staxi_stride_along(p, flat, line);
+    }
+    if (n->kind != STAXI_EX_OP && n->kind != STAXI_EX_CONST && n->kind != STAXI_EX_CANON) return -1;
+    for (int k = 0; k < n->n_args; k++) {
+        int64_t g = staxi_expr_gap(p, n->args[k], line, column);
+        if (g < 0 || (g > 0 && gap > 0 && g != gap)) return -1;
+        if (g > 0) gap = g;
+    }
+    return gap;
+}
+
+/* Makes one axis of lines and columns where that wastes less than whole vectors in each line, as for
+   the rows of an image whose windows are contracted. */
+static void staxi_tiles_join_lines(staxi_emit *e, staxi_tiles *t) {
+    int64_t lines = 0, line = 0, width = t->isa == STAXI_ISA_AVX512 ? 16 : 8;
+    int last = t->n_axes[STAXI_OF_COLUMNS] - 1;
+    if (last < 0 ||
+        !staxi_ix_is_const(&e->p->ix, t->axes[STAXI_OF_COLUMNS][last].extent, &lines) ||
+        !staxi_ix_is_const(&e->p->ix, t->column.extent, &line) || lines < 2 || line < 1)
+        return;
+    int64_t gap = staxi_expr_gap(e->p, t->operand[1], t->axes[STAXI_OF_COLUMNS][last].var,
+                                 t->column.var),
+            all = (lines - 1) * gap + line;
+    if (gap < line ||
+        (all + 2 * width - 1) / (2 * width) * 2 >= (line + width - 1) / width * lines)
+        return;
+    t->gap = gap;
+    t->line = line;
+    t->lines = t->axes[STAXI_OF_COLUMNS][last];
+    t->n_axes[STAXI_OF_COLUMNS]--;
+    t->column.extent = staxi_ix_const(&e->p->ix, all);
+}
+
 /* The size of a tile: as near to the processor's registers as the shape allows. Few columns are one
    panel, so that the rows' operand is read once. */
 static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
@@ -31095,7 +31150,7 @@ static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
     if (t->vectors < 1) t->vectors = 1;
     t->rows = rows_of[kind][t->vectors - 1];
     int64_t panel = (int64_t)t->width * t->vectors, rest = known ? columns % panel : 0;
-    t->even = known && rest == 0;
+    t->even = known && rest == 0 && !t->gap;
     t->last_vectors = known && rest ? (int)((rest + t->width - 1) / t->width) : t->vectors;
     if (!fixed || rows < 1) return;
     int64_t tiles = (rows + t->rows - 1) / t->rows;
@@ -31144,7 +31199,7 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
         t->deep = deep;
         t->piece = deep * t->step;
     }
-    if (known && columns % t->width == 0 &&
+    if (known && columns % t->width == 0 && !t->gap &&
         staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1 &&
         !staxi_tiles_need_pack(t, tiles, columns * outer * depth, deep, depth)) {
         t->pack[1] = STAXI_PACK_DIRECT;
@@ -31183,6 +31238,7 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
         int group = !column ? STAXI_OF_ROWS : row ? STAXI_OF_BATCHES : STAXI_OF_COLUMNS;
         t->axes[group][t->n_axes[group]++] = K->outer[d];
     }
+    staxi_tiles_join_lines(e, t);
     staxi_tiles_size(e, t);
     staxi_tiles_packing(e, t);
     t->slot =
@@ -31346,6 +31402,10 @@ static void staxi_emit_panel(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_axes(e, t, STAXI_OF_COLUMNS, "outer");
     staxi_line(e);
     staxi_putf(e->t, "const int64_t column0 = (panel - outer * across) * %d;\n", columns);
+    if (!t->gap) return; /* seen from the first line on */
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = 0; (void)i%U;\n", staxi_var_id(e, t->lines.var),
+               staxi_var_id(e, t->lines.var));
 }
 
 /* Sizes, by the names that the functions of a contraction share. */
@@ -31618,18 +31678,25 @@ static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int la
     return vector;
 }
 
-/* Vector or element u of row r of a tile: result and stores. */
+/* Vector or element u of row r of a tile, or of what belongs to one line of it: result and stores. */
 static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
     uint64_t ref = t->stage;
+    const char *type = staxi_c_type(t->dtype);
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t i%U = column0 + u * %d;\n", staxi_var_id(e, t->column.var),
-               e->lanes ? t->width : 1);
+    staxi_putf(e->t, t->gap ? "const int64_t i%U = from + u * %d;\n"
+                            : "const int64_t i%U = column0 + u * %d;\n",
+               staxi_var_id(e, t->column.var), e->lanes ? t->width : 1);
     staxi_line(e);
     staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
-    if (e->lanes)
+    if (t->gap)
+        staxi_putf(e->t, e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + here + u * %d);\n"
+                                  : "*%c((const %s *)(const void *)c + r * %d + here + u * %d);\n",
+                   e->lanes ? staxi_tiles_suffix(t) : ' ', type, t->vectors * t->width,
+                   e->lanes ? t->width : 1);
+    else if (e->lanes)
         staxi_putf(e->t, "c[r * %d + u];\n", t->vectors);
     else
-        staxi_putf(e->t, "((const %s *)(const void *)c)[r * %d + u];\n", staxi_c_type(t->dtype),
+        staxi_putf(e->t, "((const %s *)(const void *)c)[r * %d + u];\n", type,
                    t->vectors * t->width);
     if (staxi_may_be_empty(e, t->depth.extent)) {
         staxi_line(e);
@@ -31656,6 +31723,15 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
     staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
     staxi_line(e);
     staxi_put(e->t, "(void)row;\n");
+    if (t->gap) {
+        uint64_t id = staxi_var_id(e, t->lines.var);
+        staxi_emit_open(e, "for (int64_t x = column0, end = column0 + wide_all; x < end;) {\n");
+        staxi_line(e);
+        staxi_putf(e->t,
+                   "const int64_t i%U = x / %D, from = x %% %D, here = x - column0, rest = %D - from, "
+                   "wide = rest < 0 ? 0 : rest < end - x ? rest : end - x; (void)i%U;\n",
+                   id, t->gap, t->gap, t->line, id);
+    }
     for (int tail = 0; tail < (vector && !whole ? 2 : 1); tail++) {
         staxi_line(e);
         if (tail)
@@ -31678,6 +31754,11 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
         e->partial = false;
         staxi_emit_close(e);
     }
+    if (t->gap) {
+        staxi_line(e);
+        staxi_putf(e->t, "x += %D - from;\n", t->gap);
+        staxi_emit_close(e);
+    }
     staxi_emit_close(e);
     e->vec = 0;
 }
@@ -31690,8 +31771,12 @@ static void staxi_emit_tile_fetch(staxi_emit *e, const staxi_tiles *t) {
     if (!any) return;
     staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t row = row0 + r, i%U = column0;\n",
-               staxi_var_id(e, t->column.var));
+    if (t->gap)
+        staxi_putf(e->t, "const int64_t row = row0 + r, i%U = column0 / %D, i%U = column0 %% %D;\n",
+                   staxi_var_id(e, t->lines.var), t->gap, staxi_var_id(e, t->column.var), t->gap);
+    else
+        staxi_putf(e->t, "const int64_t row = row0 + r, i%U = column0;\n",
+                   staxi_var_id(e, t->column.var));
     staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
     staxi_line(e);
     staxi_put(e->t, "(void)row;\n");
@@ -31740,7 +31825,8 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
                 staxi_put(e->t, "if (");
                 if (h + 1 < heights) staxi_putf(e->t, "height == %d", t->rows);
                 if (h + 1 < heights && v + 1 < widths) staxi_put(e->t, " && ");
-                if (v + 1 < widths) staxi_putf(e->t, "wide == %d", t->vectors * t->width);
+                const char *wide = t->gap ? "wide_all == %d" : "wide == %d";
+                if (v + 1 < widths) staxi_putf(e->t, wide, t->vectors * t->width);
                 staxi_put(e->t, ") ");
             }
             if (t->rows - h < 1)
@@ -31766,7 +31852,7 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
             t->rows, t->rows, t->rows);
     staxi_line(e);
     staxi_putf(e->t, "sx_%c%d c[%d];\n", staxi_tiles_class(t), staxi_tiles_bits(t),
-               t->rows * t->vectors);
+               t->rows * t->vectors + (t->gap > 0));
     if (t->pack[0] == STAXI_PACK_DIRECT) {
         staxi_emit_direct(e, t, 0, "a");
     } else {
@@ -31787,8 +31873,8 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
     }
     staxi_emit_tile_fetch(e, t);
     staxi_emit_micro_call(e, t);
-    if (t->even) {
-        staxi_emit_tile_rows(e, t, true);
+    if (t->even || t->gap) {
+        staxi_emit_tile_rows(e, t, t->even);
     } else {
         staxi_line(e);
         staxi_putf(e->t, "if (wide == %d) {\n", t->vectors * t->width);
@@ -31850,8 +31936,8 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
               "last - past < many ? last - past : many;\n");
     staxi_emit_panel(e, t);
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t wide = columns - column0 < %d ? columns - column0 : %d;\n",
-               columns, columns);
+    staxi_putf(e->t, "const int64_t %s = columns - column0 < %d ? columns - column0 : %d;\n",
+               t->gap ? "wide_all" : "wide", columns, columns);
     if (t->pack[1] == STAXI_PACK_DIRECT) {
         staxi_emit_direct(e, t, 1, "b");
     } else if (t->slot) {

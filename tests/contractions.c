@@ -78,6 +78,10 @@ static const char *const graphs[] = {
     "graph c3(x: f32[1,16,14,14], w: f32[20,16,1,1]) { y = conv x, w; return y }",
     "graph c4(x: f32[3,5,40], w: f32[7,5,5]) { y = conv x, w {stride=[3], padding=[[2,1]]}; return y }",
     "graph c5(x: f32[2,4,7,7], w: f32[4,6,3,3]) { y = conv_transpose x, w {stride=[2,2], padding=[[1,1],[1,1]]}; return y }",
+    "graph c6(x: f32[2,3,13,14], w: f32[5,3,3,3], r: f32[2,5,13,14]) {\n"
+    "  y = conv x, w {padding=\"same\"}; z = add y, r; v = cast z {dtype=bf16}; return v\n}",
+    "graph c7(x: f64[1,2,6,7], w: f64[3,2,3,3]) { y = conv x, w {padding=\"same\"}; z = cast y {dtype=i32}; return z, y }",
+    "graph c8(x: f32[1,4,9,70], w: f32[30,4,2,2]) { y = conv x, w; z = relu y; return z }",
     "graph a1(q: f32[2,2,20,16], k: f32[2,2,24,16], v: f32[2,2,24,16]) { y = attention q, k, v; return y }",
 };
 /* clang-format on */
