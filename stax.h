@@ -6764,6 +6764,7 @@ typedef bool (*staxi_ix_leaf_fn)(void *user, staxi_ix_kind kind, uint32_t id, in
 typedef void (*staxi_ix_name_fn)(void *user, staxi_ix_kind kind, uint32_t id, staxi_text *t);
 
 static staxi_ix staxi_ix_mod(staxi_ix_pool *p, staxi_ix a, staxi_ix n);
+static staxi_ix staxi_ix_floordiv(staxi_ix_pool *p, staxi_ix a, staxi_ix n);
 static staxi_ix staxi_ix_not(staxi_ix_pool *p, staxi_ix a);
 
 static void staxi_ix_pool_init(staxi_ix_pool *p, const stax_allocator *a) {
@@ -7253,7 +7254,10 @@ static bool staxi_ix_recombine_at(staxi_ix_pool *p, const staxi_ix_poly *s, stax
         staxi_ix_term pair[2] = {{0, 0}, {0, 0}};
         pair[0].m = x;
         pair[1].m = n;
-        d = staxi_ix_find(p, staxi_ix_hash(STAXI_IX_DIV, 0, pair, 2), STAXI_IX_DIV, 0, pair, 2);
+        if (staxi_ix_op(p, x) == STAXI_IX_DIV) /* a quotient of a quotient is written as one */
+            d = staxi_ix_floordiv(p, x, n);
+        else
+            d = staxi_ix_find(p, staxi_ix_hash(STAXI_IX_DIV, 0, pair, 2), STAXI_IX_DIV, 0, pair, 2);
         if (d == 0) return false;
     } else if (!staxi_ix_merge(p, '/', other, staxi_ix_term_at(p, n, 0).m, &other)) {
         return false;
@@ -25456,6 +25460,10 @@ typedef struct staxi_stage {
     uint32_t next_member;          /* of the kernel                                             */
     uint8_t at[2 * STAX_MAX_RANK]; /* axes[d] was axis at[d] before it was reordered       */
     uint32_t n_readers;
+    /* a contraction: whose free axis each domain axis is (a bit for each of expr[0], expr[1]) */
+    uint8_t sides[STAX_MAX_RANK];
+    bool tiled;        /* its results are computed in tiles: see staxi_choose_tiles          */
+    uint32_t packs[2]; /* buffers of the packed operands: of the rows, of the columns        */
 } staxi_stage;
 
 /* One store into the memory of a state: its contents `value` are those of `before` but for the
@@ -26401,6 +26409,35 @@ static bool staxi_is_passed(const staxi_stages *p, const staxi_node *n, uint32_t
            staxi_class_of((stax_op)staxi_producer(p, n->sources[k])->op) != STAXI_CLASS_SOURCE;
 }
 
+/* Windows of a padded value read each of its elements several times: it is written out once, so
+   that its borders are looked at once. */
+static void staxi_realize_padding(const staxi_stages *p, staxi_realize *r, uint32_t v) {
+    bool windows = false;
+    for (;;) {
+        const staxi_node *n = staxi_producer(p, v);
+        if (staxi_class_of((stax_op)n->op) != STAXI_CLASS_MOVEMENT || n->n_sources != 1) return;
+        if (r->hard[v] || r->soft[v]) return;
+        windows = windows || n->op == STAX_OP_UNFOLD;
+        if (n->op == STAX_OP_PAD && windows) r->hard[v] = 1;
+        v = n->sources[0];
+    }
+}
+
+/* The dtypes that tiles accumulate in. */
+static bool staxi_tiles_accumulate(int dtype) {
+    return dtype == STAX_F32 || dtype == STAX_F64 || dtype == STAX_I32 || dtype == STAX_U32 ||
+           dtype == STAX_I64 || dtype == STAX_U64;
+}
+
+/* Is this contraction computed in tiles, where each element of an operand is computed once or few
+   times? Else as often as it is used. */
+static bool staxi_packs_operands(const staxi_stages *p, const staxi_node *n) {
+    staxi_contraction c;
+    staxi_basis_dot(p->graph, n, &c);
+    return staxi_tiles_accumulate(staxi_type_of(p, n->first_value)->dtype) && !c.lanes &&
+           !p->unfused;
+}
+
 static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
@@ -26411,7 +26448,8 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
         uint32_t s = n->sources[k];
         int sc = staxi_class_of((stax_op)n->op);
         bool contract = sc == STAXI_CLASS_CONTRACT;
-        if (contract && r->cost[s] > 0)
+        if (contract && staxi_packs_operands(p, n)) staxi_realize_padding(p, r, s);
+        if (contract && r->cost[s] > (staxi_packs_operands(p, n) ? STAXI_COST_DEAR - 1 : 0))
             r->hard[staxi_below_views(p, r, s)] = 1;
         else if (staxi_is_passed(p, n, k))
             r->hard[s] = 1;
@@ -26671,10 +26709,17 @@ static uint32_t staxi_stage_contract(staxi_stages *p, uint32_t value) {
     }
     s->n_runs = s->n_reduce > 0;
     s->run_axes[0] = s->n_reduce;
-    int d = 0;
-    for (int k = 0; k < c.n_batch; k++, d++) at[0][c.batch[0][k]] = at[1][c.batch[1][k]] = ix[d];
+    int d = 0, axis = 0;
+    for (int k = 0; k < c.n_batch; k++, d++) {
+        at[0][c.batch[0][k]] = at[1][c.batch[1][k]] = ix[d];
+        if (axis < s->n_domain && ix[d] == s->axes[axis].var) s->sides[axis++] = 3;
+    }
     for (int side = 0; side < 2; side++)
-        for (int k = 0; k < c.n_free[side]; k++, d++) at[side][c.free[side][k]] = ix[d];
+        for (int k = 0; k < c.n_free[side]; k++, d++) {
+            at[side][c.free[side][k]] = ix[d];
+            if (axis < s->n_domain && ix[d] == s->axes[axis].var)
+                s->sides[axis++] = (uint8_t)(1 << side);
+        }
     staxi_expr a = staxi_lower(p, n->sources[0], at[0]), b = staxi_lower(p, n->sources[1], at[1]);
     if (!a || !b) return 0;
     s = &p->stages[id];
@@ -27740,6 +27785,8 @@ typedef struct staxi_schedule {
     staxi_directive *loop_calls; /* what was decided about loops, for printing                   */
     size_t n_loop_calls, cap_loop_calls;
     staxi_text refusal; /* of a call: the message                                       */
+    staxi_ix shared_bytes, slot_bytes; /* the same with room for packed operands, which all
+                                          contractions of a CPU use one after the other */
 } staxi_schedule;
 
 /* ---- refusals of calls ---- */
@@ -27905,6 +27952,105 @@ static staxi_mode staxi_plain_mode(const staxi_stage *st) {
                                              : STAXI_MODE_ROW;
 }
 
+/* ---- contractions in tiles ---- */
+
+enum {
+    STAXI_TILE_COLUMNS = 64,      /* most columns of a tile, for the room of the last panel    */
+    STAXI_TILE_ROWS = 32,         /* most rows of a tile                                       */
+    STAXI_TILE_PAD = 16,          /* rows are packed in pieces of up to this many              */
+    STAXI_TILE_WORK = 1024,       /* products that are not worth the code                      */
+    STAXI_PACK_BYTES = 640 * 1024 /* packed rows that stay in a core's cache                   */
+};
+
+/* Which of the kernel's axes this index of a USE is, counted as the axes of the stage it reads. */
+static int staxi_axis_of_use(const staxi_stages *p, const staxi_stage *w, int position) {
+    for (int d = 0; d < staxi_type_of(p, w->value)->rank; d++)
+        for (int a = 0; a < w->n_domain; a++)
+            if (w->store[d] == w->axes[a].var && position-- == 0) return a;
+    return -1;
+}
+
+/* The axes of `r`, each at the place of the axis of `w` that it is the index of in this USE; false
+   where an index is no axis, or of another extent. */
+static bool staxi_axes_as_read(const staxi_stages *p, const staxi_stage *r, const staxi_stage *w,
+                               const staxi_expr_node *use, staxi_loop_axis *axes) {
+    uint32_t seen = 0;
+    if (r->n_domain != w->n_domain || use->n_ix != w->n_domain) return false;
+    for (int k = 0; k < w->n_domain; k++) {
+        int at = staxi_axis_of_use(p, w, k), from = 0;
+        while (from < r->n_domain && r->axes[from].var != use->ix[k]) from++;
+        if (at < 0 || from == r->n_domain || r->axes[from].extent != w->axes[at].extent)
+            return false;
+        axes[at] = r->axes[from];
+        seen |= 1u << from;
+    }
+    return seen == (1u << r->n_domain) - 1u;
+}
+
+/* The only reader of a stage, when it works element for element, and its USE. */
+static const staxi_stage *staxi_only_reader(const staxi_schedule *s, uint32_t k,
+                                            const staxi_expr_node **use) {
+    if (s->first_reader[k + 1] != s->first_reader[k] + 1) return NULL;
+    const staxi_ref *u = &s->uses[s->readers[s->first_reader[k]]];
+    const staxi_stage *reader = &s->p->stages[u->stage];
+    *use = &s->p->exprs[u->expr];
+    return reader->kind == STAXI_STAGE_MAP ? reader : NULL;
+}
+
+/* The axes of a domain in another order. */
+static void staxi_order_axes(staxi_stage *st, const staxi_loop_axis *axes) {
+    uint8_t at[STAX_MAX_RANK];
+    for (int d = 0; d < st->n_domain; d++)
+        for (int e = 0; e < st->n_domain; e++)
+            if (st->axes[e].var == axes[d].var) at[d] = st->at[e];
+    memcpy(st->at, at, (size_t)st->n_domain);
+    memcpy(st->axes, axes, (size_t)st->n_domain * sizeof *axes);
+}
+
+/* A contraction of integers, or of floats in chains, is computed in tiles: the operand that varies
+   along the last axis gives their columns, the other one their rows. Its axes become: those of both
+   operands, of the rows, of the columns. The last axis is that of the only reader, if that knows
+   another order.
+ */
+static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
+    staxi_stages *p = s->p;
+    staxi_stage *st = &p->stages[k];
+    if (st->combine != STAXI_COMBINE_FMA || st->order == STAXI_ORDER_LANES || st->n_domain == 0 ||
+        st->n_reduce == 0 || !staxi_tiles_accumulate(st->dtype))
+        return false;
+    const staxi_expr_node *use = NULL;
+    const staxi_stage *reader = staxi_only_reader(s, k, &use);
+    staxi_loop_axis as_read[STAX_MAX_RANK], axes[STAX_MAX_RANK];
+    uint8_t rank[STAX_MAX_RANK], sides[STAX_MAX_RANK];
+    bool other = reader && staxi_axes_as_read(p, reader, st, use, as_read);
+    for (int d = 0; d < st->n_domain; d++) rank[d] = (uint8_t)d;
+    for (int d = 0; d < st->n_domain && other; d++) /* place of each axis in the reader's order */
+        for (int e = 0; e < st->n_domain; e++)
+            if (reader->axes[e].var == as_read[d].var) rank[d] = (uint8_t)e;
+    uint8_t last = 0;
+    for (int d = 0; d < st->n_domain; d++)
+        if (rank[d] == st->n_domain - 1) last = st->sides[d];
+    double rows = 1;
+    for (int d = 0; d < st->n_domain; d++)
+        if (st->sides[d] == 3 - last) rows *= staxi_extent_guess(p, st->axes[d].extent);
+    if (last == 3 || rows < 2) return false; /* one row: column after column, as memory is read */
+    if (staxi_domain_guess(p, st, st->n_domain + st->n_reduce) < STAXI_TILE_WORK) return false;
+    int n = 0;
+    for (int group = 0; group < 3; group++)
+        for (int place = 0; place < st->n_domain; place++)
+            for (int d = 0; d < st->n_domain; d++) {
+                uint8_t want = (uint8_t)(group == 0 ? 3 : group == 1 ? 3 - last : last);
+                if (rank[d] != place || st->sides[d] != want) continue;
+                axes[n] = st->axes[d];
+                sides[n++] = want;
+            }
+    staxi_order_axes(st, axes);
+    memcpy(st->sides, sides, (size_t)n);
+    st->tiled = true;
+    s->mode[k] = STAXI_MODE_COLUMN;
+    return true;
+}
+
 /* A reduction runs along its rows when the innermost reduced axis is the contiguous one; else
    across its columns, for which the contiguous kept axis is moved to the end of the domain. */
 static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
@@ -27921,6 +28067,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
         st->kind == STAXI_STAGE_SORT)
         return;
     if (st->combine == STAXI_COMBINE_ARGMAX || st->combine == STAXI_COMBINE_ARGMIN) return;
+    if (staxi_choose_tiles(s, k)) return;
     staxi_ix inner = st->axes[st->n_domain + st->n_reduce - 1].var;
     double row = 0, column[STAX_MAX_RANK] = {0}, best = 0;
     int at = -1;
@@ -28247,6 +28394,50 @@ static int staxi_join_axes(const staxi_schedule *s, uint32_t k, const staxi_kern
                                            : s->p->stages[K->first_stage].n_domain;
 }
 
+/* The same for the kernel of a contraction in tiles: what reads its results element for element, in
+   whatever order of the axes, is computed where a tile is stored. */
+static const char *staxi_cannot_join_tiles(staxi_schedule *s, uint32_t k, uint32_t kernel,
+                                           double *shared) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    const staxi_kernel *K = &s->kernels[kernel];
+    staxi_loop_axis axes[STAX_MAX_RANK], first[STAX_MAX_RANK];
+    if (st->kind != STAXI_STAGE_MAP || staxi_stage_writes_state(p, k) || K->writes)
+        return "it runs alone";
+    if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
+        return "the kernel would be too long";
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
+        const staxi_stage *w = &p->stages[n->ref];
+        if (w->kernel != kernel) {
+            if (w->kernel && staxi_kernel_reaches(s, kernel, w->kernel))
+                return "a path would leave the kernel and come back";
+            continue;
+        }
+        if (w->fence) return "a barrier stands between them";
+        if (!staxi_axes_as_read(p, st, w, n, axes)) return "it reads another iteration's result";
+        if (*shared > 0 && memcmp(axes, first, (size_t)st->n_domain * sizeof *axes) != 0)
+            return "it reads another iteration's result";
+        memcpy(first, axes, sizeof axes);
+        *shared += staxi_domain_guess(p, st, st->n_domain) *
+                   (double)staxi_dtype_bytes((stax_dtype)w->dtype);
+    }
+    return *shared > 0 ? NULL : staxi_no_gain;
+}
+
+/* A stage that has joined such a kernel gets its order of the axes. */
+static void staxi_join_tiles(staxi_schedule *s, uint32_t k, uint32_t kernel) {
+    staxi_stages *p = s->p;
+    staxi_stage *st = &p->stages[k];
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const staxi_expr_node *n = &p->exprs[s->uses[u].expr];
+        if (p->stages[n->ref].kernel != kernel) continue;
+        if (staxi_axes_as_read(p, st, &p->stages[n->ref], n, axes)) staxi_order_axes(st, axes);
+        return;
+    }
+}
+
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
 static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t kernel,
                                      double *shared) {
@@ -28258,8 +28449,9 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     *shared = 0;
     bool writes = staxi_stage_writes_state(p, k);
     if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared);
+    if (first->tiled) return staxi_cannot_join_tiles(s, k, kernel, shared);
     if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
-        staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN)
+        staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN || st->tiled)
         return "it runs alone";
     if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
         return "a state is written, and reductions read ahead";
@@ -28363,6 +28555,7 @@ static bool staxi_kernel_join(staxi_schedule *s, uint32_t k, uint32_t kernel) {
         K->has_reduce = true;
         K->n_outer = st->n_domain;
     }
+    if (s->p->stages[K->first_stage].tiled) staxi_join_tiles(s, k, kernel);
     return staxi_kernel_take(s, k, kernel);
 }
 
@@ -28900,8 +29093,8 @@ static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     staxi_kernel *K = &s->kernels[st->kernel];
     int outer = K->n_outer;
     uint32_t behind;
-    if (st->inlined || (staxi_is_line(&p->stages[K->first_stage]) && k != K->first_stage))
-        return true;
+    const staxi_stage *first = &p->stages[K->first_stage];
+    if (st->inlined || ((staxi_is_line(first) || first->tiled) && k != K->first_stage)) return true;
     if (st->lead && st->lead != k) {
         st->segment = p->stages[st->lead].segment;
         return true;
@@ -28985,6 +29178,60 @@ static bool staxi_store_pairs(staxi_schedule *s, staxi_stage *st) {
     return true;
 }
 
+/* Room for the packed operands of a contraction: rows one block at a time for each slot; columns
+   all together, or where all rows are one block, one panel at a time. Tiles differ between
+   processors; this is enough for any of them. */
+static bool staxi_store_pack(staxi_schedule *s, staxi_stage *st, int which, bool slot,
+                             staxi_ix elements) {
+    staxi_stages *p = s->p;
+    staxi_type type = staxi_type_scalar((stax_dtype)st->dtype);
+    staxi_ix size = staxi_ix_const(&p->ix, (int64_t)staxi_dtype_bytes((stax_dtype)st->dtype)),
+             align = staxi_ix_const(&p->ix, STAX_ALIGN);
+    uint32_t b = staxi_buffer_add(p, which ? "columns" : "rows",
+                                  slot ? STAXI_SCOPE_ROW : STAXI_SCOPE_ROOT, &type, p->graph);
+    if (!b) return false;
+    staxi_buffer *buf = &p->buffers[b];
+    buf->rank = 1;
+    buf->dims[0] = elements;
+    buf->strides[0] = staxi_ix_const(&p->ix, 1);
+    buf->bytes = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, elements, size),
+                              staxi_ix_const(&p->ix, STAX_ALIGN - 1));
+    buf->bytes = staxi_ix_mul(&p->ix, staxi_ix_floordiv(&p->ix, buf->bytes, align), align);
+    st->packs[which] = b;
+    return true;
+}
+
+static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
+    staxi_stages *p = s->p;
+    staxi_stage st = p->stages[k];
+    staxi_ix one = staxi_ix_const(&p->ix, 1), depth = one, n[4];
+    for (int g = 0; g < 4; g++) n[g] = one;
+    if (!st.tiled) return true;
+    uint8_t last = st.sides[st.n_domain - 1];
+    for (int d = 0; d < st.n_reduce; d++)
+        depth = staxi_ix_mul(&p->ix, depth, st.axes[st.n_domain + d].extent);
+    for (int d = 0; d < st.n_domain; d++) {
+        staxi_ix e = st.axes[d].extent;
+        if (d == st.n_domain - 1)
+            e = staxi_ix_add(&p->ix, e, staxi_ix_const(&p->ix, STAXI_TILE_COLUMNS - 1));
+        n[st.sides[d]] = staxi_ix_mul(&p->ix, n[st.sides[d]], e);
+    }
+    staxi_ix columns = staxi_ix_mul(&p->ix, n[3], staxi_ix_mul(&p->ix, n[last], depth));
+    staxi_ix deep = staxi_ix_add(&p->ix, depth, staxi_ix_const(&p->ix, STAXI_TILE_PAD));
+    staxi_ix least = staxi_ix_mul(&p->ix, deep, staxi_ix_const(&p->ix, STAXI_TILE_ROWS));
+    staxi_ix budget =
+        staxi_ix_const(&p->ix, STAXI_PACK_BYTES / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
+    staxi_ix rows =
+        staxi_ix_mul(&p->ix, deep, staxi_ix_mul(&p->ix, n[3 - last], staxi_ix_const(&p->ix, 2)));
+    bool slot = staxi_ix_is_true(p, staxi_ix_le(&p->ix, rows, budget));
+    if (slot) columns = staxi_ix_mul(&p->ix, deep, staxi_ix_const(&p->ix, STAXI_TILE_COLUMNS));
+    rows = staxi_ix_max(&p->ix, least, staxi_ix_min(&p->ix, rows, budget));
+    if (!staxi_store_pack(s, &st, 0, true, rows) || !staxi_store_pack(s, &st, 1, slot, columns))
+        return false;
+    memcpy(p->stages[k].packs, st.packs, sizeof st.packs);
+    return true;
+}
+
 /* What a scatter updates lies where its result will be. */
 static bool staxi_store_bases(staxi_schedule *s) {
     staxi_stages *p = s->p;
@@ -29004,6 +29251,8 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
     if (st->kind == STAXI_STAGE_SORT && !staxi_store_pairs(s, st)) return false;
+    if (!staxi_store_packs(s, k)) return false;
+    st = &p->stages[k];
     if (st->buffer || st->kind == STAXI_STAGE_CHECK || st->inlined) return true;
     bool leaves_kernel = false, leaves_segment = false;
     for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++) {
@@ -29751,6 +30000,30 @@ static bool staxi_plan_room(staxi_planner *q) {
     return q->touches && q->left && q->waits && q->order && q->ready && q->bytes && q->key;
 }
 
+/* Packed operands: behind what kernels share, and behind what a slot has. */
+static bool staxi_plan_packs(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    s->shared_bytes = s->workspace;
+    s->slot_bytes = s->row_bytes;
+    for (uint32_t k = 1; k < p->n_stages; k++) {
+        if (!p->stages[k].tiled) continue;
+        staxi_buffer *rows = &p->buffers[p->stages[k].packs[0]],
+                     *columns = &p->buffers[p->stages[k].packs[1]];
+        rows->first_use = rows->last_use = columns->first_use = columns->last_use =
+            s->kernels[p->stages[k].kernel].order;
+        rows->offset = s->row_bytes;
+        staxi_ix slot = staxi_ix_add(&p->ix, s->row_bytes, rows->bytes), shared = s->workspace;
+        columns->offset = columns->scope == STAXI_SCOPE_ROW ? slot : shared;
+        if (columns->scope == STAXI_SCOPE_ROW)
+            slot = staxi_ix_add(&p->ix, slot, columns->bytes);
+        else
+            shared = staxi_ix_add(&p->ix, shared, columns->bytes);
+        s->slot_bytes = staxi_ix_max(&p->ix, s->slot_bytes, slot);
+        s->shared_bytes = staxi_ix_max(&p->ix, s->shared_bytes, shared);
+    }
+    return s->shared_bytes != 0 && s->slot_bytes != 0;
+}
+
 /* Order of the kernels, offsets of the buffers, bytes of the workspace. */
 static bool staxi_plan(staxi_schedule *s) {
     staxi_planner q;
@@ -29760,7 +30033,7 @@ static bool staxi_plan(staxi_schedule *s) {
     q.n = (uint32_t)s->n_kernels;
     s->run_order = (uint32_t *)staxi_arena_push(&s->p->arena, (q.n + 1) * sizeof(uint32_t), 4);
     return s->run_order && staxi_plan_room(&q) && staxi_plan_read(&q) && staxi_plan_order(&q) &&
-           staxi_plan_places(&q);
+           staxi_plan_places(&q) && staxi_plan_packs(s);
 }
 
 /* s->again on return: free both, and build the stages again with the choice that was added. */
@@ -29851,6 +30124,7 @@ typedef struct staxi_kernel_tree {
     uint8_t lanes;
     staxi_ix extent; /* of the parallel loop, 0: none                      */
     staxi_ix work;   /* elements visited, for the decision to go parallel  */
+    bool tiled;      /* printed in tiles too, see staxi_emit_tiles          */
 } staxi_kernel_tree;
 
 typedef struct staxi_trees {
@@ -29966,7 +30240,8 @@ static bool staxi_stage_into_kernel(staxi_trees *t, uint32_t k) {
             sub.to[sub.n++] = g->column.var;
         }
         int inner = staxi_has_inner(st) ? st->n_domain : K->n_outer;
-        for (int d = 0; d < g->n_loops; d++, sub.n++) {
+        bool after = first->tiled && st != first; /* computed where a tile is stored */
+        for (int d = 0; d < g->n_loops && !after; d++, sub.n++) {
             sub.from[sub.n] = st->axes[inner + d].var;
             sub.to[sub.n] = g->loops[d].var;
         }
@@ -30497,6 +30772,38 @@ static bool staxi_op_in_lanes(const staxi_stages *p, const staxi_expr_node *n) {
     return f && f->form == STAXI_FORM_VECTOR;
 }
 
+/* Does this part of a guard say where, along vec, a run of lanes begins (+1) or ends (-1)? */
+static int staxi_guard_edge(staxi_ix_pool *ix, staxi_ix part, staxi_ix vec) {
+    staxi_ix c, rest;
+    int64_t step = 0;
+    if (staxi_ix_op(ix, part) != STAXI_IX_GE ||
+        !staxi_ix_affine(ix, staxi_ix_operand(ix, part, 0), vec, &c, &rest) ||
+        !staxi_ix_is_const(ix, c, &step))
+        return 0;
+    return step == 1 || step == -1 ? (int)step : 0;
+}
+
+static uint32_t staxi_guard_parts(const staxi_ix_pool *ix, staxi_ix guard) {
+    return staxi_ix_op(ix, guard) == STAXI_IX_AND ? staxi_ix_arity(ix, guard) : 1;
+}
+
+static staxi_ix staxi_guard_part(const staxi_ix_pool *ix, staxi_ix guard, uint32_t k) {
+    return staxi_ix_op(ix, guard) == STAXI_IX_AND ? staxi_ix_operand(ix, guard, k) : guard;
+}
+
+/* A select whose guard holds in one run of lanes, with a constant elsewhere, as padding is. */
+static bool staxi_select_in_lanes(staxi_stages *p, const staxi_expr_node *n, staxi_ix vec) {
+    if ((n->dtype != STAX_F32 && n->dtype != STAX_F64) ||
+        p->exprs[n->args[1]].kind != STAXI_EX_CONST)
+        return false;
+    for (uint32_t k = 0; k < staxi_guard_parts(&p->ix, n->ix[0]); k++) {
+        staxi_ix part = staxi_guard_part(&p->ix, n->ix[0], k);
+        if (staxi_ix_depends_on(&p->ix, part, vec) && !staxi_guard_edge(&p->ix, part, vec))
+            return false;
+    }
+    return true;
+}
+
 /* vec: the variable that lanes run along (0: none here) */
 static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int lanes,
                                 staxi_marks *marks) {
@@ -30506,8 +30813,10 @@ static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int
     for (int d = 0; d < n->n_ix; d++)
         if (staxi_ix_has_values(&p->ix, n->ix[d])) return false;
     if (n->kind == STAXI_EX_INDEX) return false;
-    if (n->kind == STAXI_EX_SELECT && vec && staxi_ix_depends_on(&p->ix, n->ix[0], vec))
+    if (n->kind == STAXI_EX_SELECT && vec && staxi_ix_depends_on(&p->ix, n->ix[0], vec) &&
+        !staxi_select_in_lanes(p, n, vec))
         return false;
+    n = &p->exprs[e];
     if (n->kind == STAXI_EX_OP && !staxi_op_in_lanes(p, n)) return false;
     if (n->kind == STAXI_EX_CANON && n->dtype != STAX_F32 && n->dtype != STAX_F64) return false;
     if (n->kind == STAXI_EX_LOAD && vec) {
@@ -30793,7 +31102,8 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
             t->nodes[n].ref = k;
             t->nodes[n].expr[0] = t->stage_expr[0][k];
         }
-        if (!n && !level && !st->soft && !st->buffer) {
+        bool tiled = p->stages[t->s->kernels[kernel].first_stage].tiled;
+        if (!n && !level && !st->soft && !st->buffer && !tiled) {
             n = staxi_tree_add(t, STAXI_TREE_EVAL);
             if (!n) return false;
             t->nodes[n].ref = k;
@@ -30804,7 +31114,7 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
         staxi_expr e = staxi_has_inner(st) ? staxi_register_of(t, k) : t->stage_expr[0][k];
         n = staxi_tree_store(t, k, e);
         if (!n) return false;
-        staxi_tree_append(t, st->kind == STAXI_STAGE_REDUCE ? after : each, n);
+        staxi_tree_append(t, st->kind == STAXI_STAGE_REDUCE || tiled ? after : each, n);
     }
     return staxi_tree_writes(t, kernel, segment, each);
 }
@@ -31892,6 +32202,13 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE sxv_f64 sxv_fma64(sxv_f64 a, sxv_f64 b, sxv_f64 c) { for (int i = 0; i < SX_W64; i++) c[i] = SXV_FMA64(a[i], b[i], c[i]); return c; }",
     "#endif",
     "#endif",
+    "#ifdef __clang__ /* lanes of two vectors by their numbers */",
+    "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shufflevector((a), (b), __VA_ARGS__))",
+    "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shufflevector((a), (b), __VA_ARGS__))",
+    "#else",
+    "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shuffle((a), (b), (sxv_i32){__VA_ARGS__}))",
+    "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shuffle((a), (b), (sxv_i64){__VA_ARGS__}))",
+    "#endif",
     "#define sx_lane32(v) sxv_lane32(v)",
     "#define sx_lane64(v) sxv_lane64(v)",
     "SX_INLINE float sxv_lane32(sxv_f32 v) { return v[0]; }",
@@ -31904,6 +32221,7 @@ static const char *const staxi_lines_memory[] = {
     "#define SX_LANES(suffix, T, V, F, LANES, IN, OUT, RESULT) \\",
     "    SX_INLINE RESULT sx_pick##suffix(const T *p, int64_t step) { union { V v; F e[LANES]; } r; for (int i = 0; i < LANES; i++) r.e[i] = p[i * step]; return IN(r.v); } \\",
     "    SX_INLINE RESULT sx_pickp##suffix(const T *p, int64_t step, int64_t n) { union { V v; F e[LANES]; } r; for (int i = 0; i < LANES; i++) r.e[i] = i < n ? p[i * step] : (F)0; return IN(r.v); } \\",
+    "    SX_INLINE RESULT sx_pickr##suffix(const T *p, int64_t step, int64_t from, int64_t to) { union { V v; F e[LANES]; } r; for (int i = 0; i < LANES; i++) r.e[i] = i >= from && i < to ? p[i * step] : (F)0; return IN(r.v); } \\",
     "    SX_INLINE void sx_put##suffix(T *p, int64_t step, RESULT x) { union { V v; F e[LANES]; } r; r.v = OUT(x); for (int i = 0; i < LANES; i++) p[i * step] = (T)r.e[i]; } \\",
     "    SX_INLINE void sx_putp##suffix(T *p, int64_t step, RESULT x, int64_t n) { union { V v; F e[LANES]; } r; r.v = OUT(x); for (int i = 0; i < LANES; i++) if (i < n) p[i * step] = (T)r.e[i]; }",
     "#define SX_SAME(v) (v)",
@@ -31936,7 +32254,17 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE void sx_storepd(double *p, sxv_f64 v, int64_t n) { __builtin_ia32_storeupd512_mask(p, v, SXV_LEFT64(n)); }",
     "#define sx_keep32(n, a, b) sx_sel32(SXV_LEFT32(n), (a), (b))",
     "#define sx_keep64(n, a, b) sx_sel64(SXV_LEFT64(n), (a), (b))",
+    "#define SXV_RANGE32(f, t) ((sxv_m32)(SXV_LEFT32(t) & ~((1u << (f)) - 1u)))",
+    "#define SXV_RANGE64(f, t) ((sxv_m64)(SXV_LEFT64(t) & ~((1u << (f)) - 1u)))",
+    "#define sx_range32(f, t, a, b) sx_sel32(SXV_RANGE32(f, t), (a), (b))",
+    "#define sx_range64(f, t, a, b) sx_sel64(SXV_RANGE64(f, t), (a), (b))",
+    "#define sx_loadrf(p, f, t) ((sxv_f32)__builtin_ia32_loadups512_mask((p), sx_k32(0.0f), SXV_RANGE32(f, t)))",
+    "#define sx_loadrd(p, f, t) ((sxv_f64)__builtin_ia32_loadupd512_mask((p), sx_k64(0.0), SXV_RANGE64(f, t)))",
     "#else",
+    "#define sx_loadrf(p, f, t) sx_pickrf((p), 1, (f), (t))",
+    "#define sx_loadrd(p, f, t) sx_pickrd((p), 1, (f), (t))",
+    "SX_INLINE sxv_f32 sx_range32(int64_t f, int64_t t, sxv_f32 a, sxv_f32 b) { for (int i = 0; i < SX_W; i++) if (i >= f && i < t) b[i] = a[i]; return b; }",
+    "SX_INLINE sxv_f64 sx_range64(int64_t f, int64_t t, sxv_f64 a, sxv_f64 b) { for (int i = 0; i < SX_W64; i++) if (i >= f && i < t) b[i] = a[i]; return b; }",
     "#define sx_loadpf(p, n) sx_pickpf((p), 1, (n))",
     "#define sx_loadpd(p, n) sx_pickpd((p), 1, (n))",
     "#define sx_storepf(p, v, n) sx_putpf((p), 1, (v), (n))",
@@ -31945,6 +32273,9 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE sxv_f64 sx_keep64(int64_t n, sxv_f64 a, sxv_f64 b) { for (int i = 0; i < SX_W64; i++) if (i < n) b[i] = a[i]; return b; }",
     "#endif",
     "#define sx_loadph(p, n) sx_pickph((p), 1, (n))",
+    "#define sx_loadrh(p, f, t) sx_pickrh((p), 1, (f), (t))",
+    "#define sx_loadrb(p, f, t) sx_pickrb((p), 1, (f), (t))",
+    "#define sx_loadrb64(p, f, t) sx_pickrb64((p), 1, (f), (t))",
     "#define sx_storeph(p, v, n) sx_putph((p), 1, (v), (n))",
     "#define sx_loadpb(p, n) sx_pickpb((p), 1, (n))",
     "#define sx_storepb(p, v, n) sx_putpb((p), 1, (v), (n))",
@@ -32011,6 +32342,18 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_putpb64(p, s, v, n) ((void)(s), (void)(n), *(p) = (uint8_t)(v))",
     "#define sx_keep32(n, a, b) ((void)(n), (a))",
     "#define sx_keep64(n, a, b) ((void)(n), (a))",
+    "#define sx_range32(f, t, a, b) (a)",
+    "#define sx_range64(f, t, a, b) (a)",
+    "#define sx_loadrf(p, f, t) (*(p))",
+    "#define sx_loadrd(p, f, t) (*(p))",
+    "#define sx_loadrh(p, f, t) ((uint32_t)*(p))",
+    "#define sx_loadrb(p, f, t) ((int)*(p))",
+    "#define sx_loadrb64(p, f, t) ((int)*(p))",
+    "#define sx_pickrf(p, s, f, t) (*(p))",
+    "#define sx_pickrd(p, s, f, t) (*(p))",
+    "#define sx_pickrh(p, s, f, t) ((uint32_t)*(p))",
+    "#define sx_pickrb(p, s, f, t) ((int)*(p))",
+    "#define sx_pickrb64(p, s, f, t) ((int)*(p))",
     "#define sx_splatf(p) (*(p))",
     "#define sx_splatd(p) (*(p))",
     "#define sx_splath(p) ((uint32_t)*(p))",
@@ -32051,6 +32394,7 @@ typedef struct staxi_emit {
     int lanes, indent;
     bool partial;            /* inside a tail: loads and stores take `left` lanes           */
     bool ahead;              /* inside a long run: loads also fetch what comes later        */
+    staxi_expr range;        /* inside a select: loads take lanes from..to of this name     */
     staxi_ix vec;            /* the variable that lanes run along, 0: none                  */
     staxi_ix loop_vars[256]; /* of this kernel; bit min(k, 63) of a dependence mask         */
     int n_loop_vars;
@@ -32069,6 +32413,7 @@ typedef struct staxi_emit {
     bool failed, no_memory;
     int program; /* number of the program within the unit                       */
     bool by_kernel; /* the entry can run one kernel alone: see staxi_enter_code       */
+    int isa;        /* what tiles are printed for, beside the plain form                 */
 } staxi_emit;
 
 static void staxi_line(staxi_emit *e) {
@@ -32543,7 +32888,8 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
                !varies ? "splat"
                : near_ ? "load"
                        : "pick",
-               varies && e->partial                        ? "p"
+               varies && e->range                          ? "r"
+               : varies && e->partial                      ? "p"
                : near_ && e->ahead && n->dtype == STAX_F32 ? "a"
                                                            : "",
                s, wide, (uint64_t)n->ref);
@@ -32552,12 +32898,76 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
         staxi_put(e->t, ", ");
         staxi_emit_ix(e, step);
     }
-    if (varies && e->partial) staxi_put(e->t, ", left");
+    if (varies && e->range)
+        staxi_putf(e->t, ", from%U, to%U", (uint64_t)e->range, (uint64_t)e->range);
+    else if (varies && e->partial)
+        staxi_put(e->t, ", left");
     staxi_put(e->t, ")");
+}
+
+/* A select that holds in lanes from..to: the constant, and in those lanes the other arm. Most often
+   it holds in all. */
+static void staxi_emit_range_select(staxi_emit *e, staxi_expr x) {
+    const staxi_expr_node n = e->p->exprs[x];
+    const staxi_expr outer = e->range;
+    const char *w = staxi_lane_count(e), *bits = n.dtype == STAX_F64 ? "64" : "32";
+    staxi_ix_pool *ix = &e->p->ix;
+    uint64_t id = x;
+    staxi_line(e);
+    staxi_putf(e->t, "%s v%U = ", staxi_value_type(e, n.dtype), id);
+    staxi_emit_operand(e, n.args[1]);
+    staxi_put(e->t, ";\n");
+    staxi_line(e);
+    if (outer)
+        staxi_putf(e->t, "int64_t from%U = from%U, to%U = to%U;\n", id, (uint64_t)outer, id,
+                   (uint64_t)outer);
+    else
+        staxi_putf(e->t, "int64_t from%U = 0, to%U = %s;\n", id, id, e->partial ? "left" : w);
+    for (uint32_t k = 0; k < staxi_guard_parts(ix, n.ix[0]); k++) {
+        staxi_ix part = staxi_guard_part(ix, n.ix[0], k);
+        int edge = staxi_ix_depends_on(ix, part, e->vec) ? staxi_guard_edge(ix, part, e->vec) : 0;
+        staxi_line(e);
+        if (edge > 0) staxi_putf(e->t, "from%U = sx_imax(from%U, -(", id, id);
+        if (edge < 0) staxi_putf(e->t, "to%U = sx_imin(to%U, 1 + (", id, id);
+        if (edge == 0) staxi_put(e->t, "if (!(");
+        staxi_emit_ix(e, edge ? staxi_ix_operand(ix, part, 0) : part);
+        staxi_put(e->t, edge ? "));\n" : ")) ");
+        if (edge == 0) staxi_putf(e->t, "to%U = 0;\n", id);
+    }
+    for (int pass = outer || e->partial; pass < 2; pass++) {
+        staxi_line(e);
+        if (pass == 0)
+            staxi_putf(e->t, "if (from%U == 0 && to%U == %s) {\n", id, id, w);
+        else
+            staxi_putf(e->t, "%sif (from%U < to%U) {\n", outer || e->partial ? "" : "else ", id,
+                       id);
+        e->indent++;
+        e->range = pass ? x : 0;
+        size_t scope = staxi_emit_scope_open(e);
+        staxi_emit_value(e, n.args[0]);
+        staxi_line(e);
+        staxi_putf(e->t, pass ? "v%U = sx_range%s(from%U, to%U, " : "v%U = ", id, bits, id, id);
+        if (pass == 0) {
+            staxi_emit_operand(e, n.args[0]);
+            staxi_put(e->t, ";\n");
+        } else {
+            staxi_emit_operand(e, n.args[0]);
+            staxi_putf(e->t, ", v%U);\n", id);
+        }
+        staxi_emit_scope_close(e, scope);
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    e->range = outer;
 }
 
 static void staxi_emit_select(staxi_emit *e, staxi_expr x) {
     const staxi_expr_node n = e->p->exprs[x];
+    if (e->lanes && e->vec && staxi_ix_depends_on(&e->p->ix, n.ix[0], e->vec)) {
+        staxi_emit_range_select(e, x);
+        return;
+    }
     staxi_line(e);
     staxi_putf(e->t, "%s v%U;\n", staxi_value_type(e, n.dtype), (uint64_t)x);
     for (int arm = 0; arm < 2; arm++) {
@@ -34080,7 +34490,82 @@ static void staxi_emit_column_begin(staxi_emit *e, const staxi_tree_node *acc, i
     }
 }
 
+enum { STAXI_CHAIN_TILE = 2048, STAXI_CHAIN_STEPS = 8 }; /* columns, and k taken at a time */
+
+/* Some columns of a contraction in chains: a few k at a time, so that as many rows of the operand
+   are read side by side, each over the width of the tile. */
+static void staxi_emit_column_chains(staxi_emit *e, const staxi_tree_node *acc) {
+    const staxi_tree_node a = e->trees->nodes[acc->child];
+    uint64_t id = staxi_var_id(e, acc->runs[0].var), column = staxi_var_id(e, acc->axis.var);
+    const char *w = staxi_lane_count(e);
+    char into[48];
+    staxi_format(into, sizeof into, "a%U[u]", (uint64_t)a.ref);
+    staxi_line(e);
+    staxi_put(e->t, "for (int64_t step = 0; step < ");
+    staxi_emit_ix(e, acc->runs[0].extent);
+    staxi_putf(e->t, "; step += %d) {\n", STAXI_CHAIN_STEPS);
+    e->indent++;
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t rest_k = ");
+    staxi_emit_ix(e, acc->runs[0].extent);
+    staxi_putf(e->t, " - step, steps = rest_k < %d ? rest_k : %d, i%U = step; (void)i%U;\n",
+               STAXI_CHAIN_STEPS, STAXI_CHAIN_STEPS, id, id);
+    staxi_emit_column_blocks(e, acc, id);
+    staxi_ix outer_vec = e->vec;
+    e->vec = acc->axis.var;
+    for (int tail = 0; tail < 3; tail++) { /* whole steps of whole vectors, the others, the edge */
+        if (tail == 2 && !e->lanes) continue;
+        staxi_line(e);
+        if (tail == 0)
+            staxi_putf(e->t, "if (steps == %d) for (int u = 0; u < width / %s; u++) {\n",
+                       STAXI_CHAIN_STEPS, w);
+        else if (tail == 1)
+            staxi_putf(e->t, "else for (int u = 0; u < width / %s; u++) {\n", w);
+        else
+            staxi_putf(e->t, "if (width %% %s) {\n", w);
+        e->indent++;
+        if (tail == 2) {
+            staxi_line(e);
+            staxi_putf(e->t, "const int u = (int)(width / %s);\n", w);
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t left = width %% %s;\n", w);
+        }
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = tile + u * %s; (void)i%U;\n", column, w, column);
+        staxi_line(e);
+        if (tail == 0)
+            staxi_putf(e->t, "SX_UNROLL for (int j = 0; j < %d; j++) {\n", STAXI_CHAIN_STEPS);
+        else
+            staxi_put(e->t, "for (int j = 0; j < steps; j++) {\n");
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = step + j; (void)i%U;\n", id, id);
+        size_t scope = staxi_emit_scope_open(e);
+        e->partial = tail == 2;
+        staxi_emit_value(e, a.expr[0]);
+        staxi_emit_value(e, a.expr[1]);
+        e->partial = false; /* all lanes may be combined: only `left` are stored */
+        staxi_emit_combine(e, &a, into);
+        staxi_emit_scope_close(e, scope);
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    e->vec = outer_vec;
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+}
+
 static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc) {
+    if (acc->n_runs && e->trees->nodes[acc->child].kind == STAXI_TREE_ACCUM &&
+        e->trees->nodes[acc->child].order == STAXI_ORDER_CHAIN) {
+        staxi_emit_column_chains(e, acc);
+        return;
+    }
     uint64_t id = acc->n_runs ? staxi_var_id(e, acc->runs[0].var) : 0;
     staxi_line(e);
     if (acc->n_runs) {
@@ -34145,7 +34630,7 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
         if (staxi_column_levels(e, acc, a) > levels) levels = staxi_column_levels(e, acc, a);
         if (a->order == STAXI_ORDER_CHAIN) chain = true;
     }
-    int tile = chain || levels > 1 ? STAXI_COLUMN_TILE / 4 : STAXI_COLUMN_TILE;
+    int tile = chain ? STAXI_CHAIN_TILE : levels > 1 ? STAXI_COLUMN_TILE / 4 : STAXI_COLUMN_TILE;
     if (staxi_is_monoid(&e->trees->nodes[acc->child]))
         tile = staxi_tuple_tile(e, &e->trees->nodes[acc->child], levels);
     uint64_t bits =
@@ -34507,6 +34992,1046 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list) {
     }
 }
 
+enum { STAXI_PARALLEL_WORK = 65536 }; /* elements below which a kernel stays on one thread */
+
+static void staxi_emit_sizes(staxi_emit *e);
+static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used);
+
+/* ---- contractions in tiles ----
+   A tile of some rows and columns of the result is held in registers while k runs: each step takes
+   a few vectors of the columns' operand and one number for each row. Both operands are packed
+   first, so that the steps of k lie one after the other; packing evaluates the operand's
+   expression. The columns' operand is packed as a whole by a function of its own, in panels of as
+   many columns as a tile has; that of the rows by each slot for a block of tiles, which stays in
+   its cache while all panels pass. Only the size of a tile depends on the processor, and no bit on
+   that. Small operands that lie well are read where they are. */
+
+typedef enum staxi_pack {
+    STAXI_PACK_ACROSS, /* vectors across the rows or columns of a tile                        */
+    STAXI_PACK_ALONG,  /* vectors along k                                                     */
+    STAXI_PACK_SINGLE, /* one element at a time                                               */
+    STAXI_PACK_DIRECT  /* read where it lies                                                  */
+} staxi_pack;
+
+typedef struct staxi_tiles {
+    const staxi_kernel_tree *tree;
+    staxi_tree_node acc;
+    uint32_t kernel, stage;
+    int isa, dtype, width;    /* width: lanes of a vector                                        */
+    int rows, vectors;        /* of a tile                                                       */
+    int last_vectors;         /* of the last panel                                               */
+    int step;                 /* of k: what the rows' operand is packed and read in              */
+    int64_t row, deep, piece; /* of it: elements between rows, along k, from step to step     */
+    int64_t high;             /* tiles of full height; the others have one row less; -1: unknown */
+    bool even;                /* the last panel is full                                          */
+    bool slot;                /* each slot packs its panels one by one                           */
+    staxi_expr operand[2];    /* of the rows, of the columns                                     */
+    uint8_t pack[2];
+    int64_t column_deep; /* elements along k of the columns' operand                        */
+    staxi_loop_axis axes[3][STAX_MAX_RANK]; /* batches, rows, columns but for the last axis   */
+    int n_axes[3];
+    staxi_loop_axis column, depth;
+    /* lines of columns that lie `gap` apart in memory run on as one, over what is between them */
+    int64_t gap, line;
+    staxi_loop_axis lines;
+} staxi_tiles;
+
+enum { STAXI_OF_BATCHES, STAXI_OF_ROWS, STAXI_OF_COLUMNS };
+
+static int staxi_tiles_bits(const staxi_tiles *t) {
+    return 8 * (int)staxi_dtype_bytes((stax_dtype)t->dtype);
+}
+
+static char staxi_tiles_suffix(const staxi_tiles *t) {
+    return staxi_tiles_bits(t) == 64 ? 'd' : 'f';
+}
+
+/* What a tile's numbers are in vectors: 'f', or 'u' for integers, which wrap. */
+static char staxi_tiles_class(const staxi_tiles *t) {
+    return staxi_dtype_is_float(t->dtype) ? 'f' : 'u';
+}
+
+static const char *staxi_tiles_guard(int isa) {
+    return isa == STAXI_ISA_AVX512 ? "SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN)"
+           : isa == STAXI_ISA_AVX2 ? "SX_W == 8 && defined(__FMA__) && !defined(SX_PLAIN)"
+                                   : "SX_W == 4 && defined(__aarch64__) && !defined(SX_PLAIN)";
+}
+
+static bool staxi_isa_has_tiles(int isa) {
+    return isa == STAXI_ISA_AVX512 || isa == STAXI_ISA_AVX2 || isa == STAXI_ISA_NEON;
+}
+
+/* The product of the extents. */
+static staxi_ix staxi_tiles_count(staxi_emit *e, const staxi_tiles *t, int group) {
+    staxi_ix n = staxi_ix_const(&e->p->ix, 1);
+    for (int d = 0; d < t->n_axes[group]; d++)
+        n = staxi_ix_mul(&e->p->ix, n, t->axes[group][d].extent);
+    return n;
+}
+
+/* Is every load of x next to its neighbour along var, or the same? */
+static bool staxi_expr_is_near(staxi_stages *p, staxi_expr x, staxi_ix var, staxi_marks *marks) {
+    if (!staxi_mark_first(p, marks, x)) return true;
+    const staxi_expr_node *n = &p->exprs[x];
+    int64_t c = 0;
+    if (n->kind == STAXI_EX_LOAD) {
+        c = staxi_stride_along(p, staxi_flat_index(p, n->ref, n->ix), var);
+        return c == 0 || c == 1;
+    }
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_expr_is_near(p, n->args[k], var, marks)) return false;
+    return true;
+}
+
+static bool staxi_tiles_vector(staxi_emit *e, const staxi_tiles *t, int side, staxi_ix var,
+                               bool near_) {
+    int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
+    e->hoisted.now++;
+    bool fits = staxi_expr_in_lanes(e->p, t->operand[side], var, lanes, &e->hoisted);
+    e->hoisted.now++;
+    return fits && (!near_ || staxi_expr_is_near(e->p, t->operand[side], var, &e->hoisted));
+}
+
+/* May the operand be read where it lies? Its elements are *near_ apart along var, *deep along k. */
+static bool staxi_tiles_direct(staxi_emit *e, staxi_tiles *t, int side, staxi_ix var,
+                               int64_t *near_, int64_t *deep) {
+    const staxi_expr_node *n = &e->p->exprs[t->operand[side]];
+    if (n->kind != STAXI_EX_LOAD || n->dtype != t->dtype) return false;
+    staxi_ix flat = staxi_flat_index(e->p, n->ref, n->ix);
+    if (staxi_ix_has_values(&e->p->ix, flat)) return false;
+    *near_ = var ? staxi_stride_along(e->p, flat, var) : 0;
+    *deep = staxi_stride_along(e->p, flat, t->depth.var);
+    return *near_ >= 0 && *deep >= 0;
+}
+
+static bool staxi_buffer_is_row_major(staxi_stages *p, const staxi_buffer *b) {
+    staxi_ix stride = staxi_ix_const(&p->ix, 1);
+    for (int d = b->rank - 1; d >= 0; d--) {
+        if (b->strides[d] != stride) return false;
+        stride = staxi_ix_mul(&p->ix, stride, b->dims[d]);
+    }
+    return true;
+}
+
+/* The elements from line to line, when all loads of x agree about it and walk on by one within a
+   line: 0 while no load has been met, -1 where they do not. */
+static int64_t staxi_expr_gap(staxi_stages *p, staxi_expr x, staxi_ix line, staxi_ix column) {
+    const staxi_expr_node *n = &p->exprs[x];
+    int64_t gap = 0;
+    if (n->kind == STAXI_EX_LOAD) {
+        staxi_ix flat = staxi_flat_index(p, n->ref, n->ix);
+        if (staxi_ix_has_values(&p->ix, flat) || staxi_stride_along(p, flat, column) != 1 ||
+            !staxi_buffer_is_row_major(p, &p->buffers[n->ref]))
+            return -1;
+        return staxi_stride_along(p, flat, line);
+    }
+    if (n->kind != STAXI_EX_OP && n->kind != STAXI_EX_CONST && n->kind != STAXI_EX_CANON) return -1;
+    for (int k = 0; k < n->n_args; k++) {
+        int64_t g = staxi_expr_gap(p, n->args[k], line, column);
+        if (g < 0 || (g > 0 && gap > 0 && g != gap)) return -1;
+        if (g > 0) gap = g;
+    }
+    return gap;
+}
+
+/* Makes one axis of lines and columns where that wastes less than whole vectors in each line, as
+   for the rows of an image whose windows are contracted. */
+static void staxi_tiles_join_lines(staxi_emit *e, staxi_tiles *t) {
+    int64_t lines = 0, line = 0, width = t->isa == STAXI_ISA_AVX512 ? 16 : 8;
+    int last = t->n_axes[STAXI_OF_COLUMNS] - 1;
+    if (last < 0 || !staxi_ix_is_const(&e->p->ix, t->axes[STAXI_OF_COLUMNS][last].extent, &lines) ||
+        !staxi_ix_is_const(&e->p->ix, t->column.extent, &line) || lines < 2 || line < 1)
+        return;
+    int64_t gap = staxi_expr_gap(e->p, t->operand[1], t->axes[STAXI_OF_COLUMNS][last].var,
+                                 t->column.var),
+            all = (lines - 1) * gap + line;
+    if (gap < line || (all + 2 * width - 1) / (2 * width) * 2 >= (line + width - 1) / width * lines)
+        return;
+    t->gap = gap;
+    t->line = line;
+    t->lines = t->axes[STAXI_OF_COLUMNS][last];
+    t->n_axes[STAXI_OF_COLUMNS]--;
+    t->column.extent = staxi_ix_const(&e->p->ix, all);
+}
+
+/* The size of a tile: as near to the processor's registers as the shape allows. Few columns are one
+   panel, so that the rows' operand is read once. */
+static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
+    static const uint8_t rows_of[3][4] = {{28, 14, 9, 6}, {12, 6, 4, 3}, {24, 12, 8, 6}};
+    int64_t rows = 0, columns = 0;
+    int kind = t->isa == STAXI_ISA_AVX512 ? 0 : t->isa == STAXI_ISA_AVX2 ? 1 : 2;
+    int lanes = kind == 0 ? 16 : kind == 1 ? 8 : 4;
+    t->step = t->width = staxi_tiles_bits(t) == 64 ? lanes / 2 : lanes;
+    t->vectors = 2;
+    t->high = -1;
+    bool known = staxi_ix_is_const(&e->p->ix, t->column.extent, &columns),
+         fixed = staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows);
+    if (known && columns <= 4 * t->width)
+        t->vectors = (int)((columns + t->width - 1) / t->width);
+    else if (fixed && rows <= rows_of[kind][3])
+        t->vectors = 4;
+    if (t->vectors < 1) t->vectors = 1;
+    t->rows = rows_of[kind][t->vectors - 1];
+    int64_t panel = (int64_t)t->width * t->vectors, rest = known ? columns % panel : 0;
+    t->even = known && rest == 0 && !t->gap;
+    t->last_vectors = known && rest ? (int)((rest + t->width - 1) / t->width) : t->vectors;
+    if (!fixed || rows < 1) return;
+    int64_t tiles = (rows + t->rows - 1) / t->rows;
+    t->rows = (int)((rows + tiles - 1) / tiles);
+    t->high = rows - tiles * (t->rows - 1);
+}
+
+/* An operand that is read a few times, or is small, need not be packed; but lines that lie a
+   multiple of the page apart push each other out of the cache. */
+enum { STAXI_DIRECT_REUSE = 4, STAXI_DIRECT_BYTES = 1 << 20, STAXI_DIRECT_WAYS = 8 };
+
+static bool staxi_tiles_need_pack(const staxi_tiles *t, int64_t reuse, int64_t elements,
+                                  int64_t apart, int64_t lines) {
+    int64_t size = (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
+    bool collide = apart * size % 4096 == 0 && apart > 0 && lines > STAXI_DIRECT_WAYS;
+    return reuse > 1 && (collide || elements > STAXI_DIRECT_BYTES / size) &&
+           (collide || reuse > STAXI_DIRECT_REUSE);
+}
+
+static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
+    staxi_ix row = t->n_axes[STAXI_OF_ROWS] == 1 ? t->axes[STAXI_OF_ROWS][0].var : 0;
+    int64_t rows = 0, columns = 0, outer = 0, depth = 0;
+    bool known = t->high >= 0 && staxi_ix_is_const(&e->p->ix, t->column.extent, &columns) &&
+                 staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth) &&
+                 staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) &&
+                 staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_COLUMNS), &outer);
+    int panel = t->width * t->vectors;
+    int64_t tiles = known ? (rows + t->rows - 1) / t->rows : 0,
+            panels = known ? (columns + panel - 1) / panel * outer : 0;
+    t->pack[0] = staxi_tiles_vector(e, t, 0, t->depth.var, true) ? STAXI_PACK_ALONG
+                 : row && staxi_tiles_vector(e, t, 0, row, true) ? STAXI_PACK_ACROSS
+                                                                 : STAXI_PACK_SINGLE;
+    t->pack[1] = staxi_tiles_vector(e, t, 1, t->column.var, true)    ? STAXI_PACK_ACROSS
+                 : staxi_tiles_vector(e, t, 1, t->depth.var, true)   ? STAXI_PACK_ALONG
+                 : staxi_tiles_vector(e, t, 1, t->column.var, false) ? STAXI_PACK_ACROSS
+                                                                     : STAXI_PACK_SINGLE;
+    t->row = t->pack[0] == STAXI_PACK_ACROSS ? 1 : t->step;
+    t->deep = t->pack[0] == STAXI_PACK_ACROSS ? (t->rows + t->width - 1) / t->width * t->width : 1;
+    t->piece = t->pack[0] == STAXI_PACK_ACROSS ? t->step * t->deep : t->rows * t->step;
+    t->column_deep = panel;
+    int64_t near_, deep;
+    if (known && t->n_axes[STAXI_OF_ROWS] < 2 && staxi_tiles_direct(e, t, 0, row, &near_, &deep) &&
+        !staxi_tiles_need_pack(t, panels, rows * depth, near_, t->rows)) {
+        t->pack[0] = STAXI_PACK_DIRECT;
+        t->row = near_;
+        t->deep = deep;
+        t->piece = deep * t->step;
+    }
+    if (known && columns % t->width == 0 && !t->gap &&
+        staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1 &&
+        !staxi_tiles_need_pack(t, tiles, columns * outer * depth, deep, depth)) {
+        t->pack[1] = STAXI_PACK_DIRECT;
+        t->column_deep = deep;
+    }
+}
+
+/* What the tiles of kernel k are; false where it is no contraction in tiles. */
+static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
+    memset(t, 0, sizeof *t);
+    t->tree = &e->trees->kernels[k];
+    const staxi_kernel *K = &e->trees->s->kernels[t->tree->kernel];
+    const staxi_stage *st = &e->p->stages[K->first_stage];
+    uint32_t node = t->tree->root;
+    if (!st->tiled || !staxi_isa_has_tiles(isa)) return false;
+    while (e->trees->nodes[node].kind == STAXI_TREE_LOOP) node = e->trees->nodes[node].child;
+    t->acc = e->trees->nodes[node];
+    if (t->acc.kind != STAXI_TREE_ACC || t->acc.n_runs != 1 ||
+        staxi_is_empty(e, t->acc.runs[0].extent))
+        return false;
+    const staxi_tree_node *fma = &e->trees->nodes[t->acc.child];
+    t->kernel = k;
+    t->stage = K->first_stage;
+    t->isa = isa;
+    t->dtype = st->dtype;
+    t->column = t->acc.axis;
+    t->depth = t->acc.runs[0];
+    int of = staxi_expr_deps(e, fma->expr[0]) & staxi_var_bit(e, t->column.var) ? 0 : 1;
+    t->operand[0] = fma->expr[1 - of];
+    t->operand[1] = fma->expr[of];
+    if (staxi_expr_deps(e, t->operand[0]) & staxi_var_bit(e, t->column.var)) return false;
+    for (int d = 0; d < K->n_outer; d++) {
+        uint64_t bit = staxi_var_bit(e, K->outer[d].var);
+        bool row = staxi_expr_deps(e, t->operand[0]) & bit,
+             column = staxi_expr_deps(e, t->operand[1]) & bit;
+        int group = !column ? STAXI_OF_ROWS : row ? STAXI_OF_BATCHES : STAXI_OF_COLUMNS;
+        t->axes[group][t->n_axes[group]++] = K->outer[d];
+    }
+    staxi_tiles_join_lines(e, t);
+    staxi_tiles_size(e, t);
+    staxi_tiles_packing(e, t);
+    t->slot =
+        t->pack[1] != STAXI_PACK_DIRECT && e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
+    return true;
+}
+
+/* "const int64_t i5 = row / 7 % 9;": the axes of a group from their common number. */
+static void staxi_emit_axes(staxi_emit *e, const staxi_tiles *t, int group, const char *number) {
+    for (int d = 0; d < t->n_axes[group]; d++) {
+        staxi_ix inner = staxi_ix_const(&e->p->ix, 1);
+        int64_t one = 0;
+        for (int i = d + 1; i < t->n_axes[group]; i++)
+            inner = staxi_ix_mul(&e->p->ix, inner, t->axes[group][i].extent);
+        staxi_line(e);
+        uint64_t id = staxi_var_id(e, t->axes[group][d].var);
+        staxi_putf(e->t, "const int64_t i%U = %s", id, number);
+        if (!staxi_ix_is_const(&e->p->ix, inner, &one) || one != 1) {
+            staxi_put(e->t, " / (");
+            staxi_emit_ix(e, inner);
+            staxi_put(e->t, ")");
+        }
+        if (d > 0) {
+            staxi_put(e->t, " % (");
+            staxi_emit_ix(e, t->axes[group][d].extent);
+            staxi_put(e->t, ")");
+        }
+        staxi_putf(e->t, "; (void)i%U;\n", id);
+    }
+}
+
+static void staxi_emit_open(staxi_emit *e, const char *text) {
+    staxi_line(e);
+    staxi_put(e->t, text);
+    e->indent++;
+}
+
+static void staxi_emit_close(staxi_emit *e) {
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "}\n");
+}
+
+/* One value of an operand at the loop variables that are set, stored at `to`: with lanes along
+   `vec`, of which `left` count where it is partial, or one element. */
+static void staxi_emit_packed(staxi_emit *e, const staxi_tiles *t, int side, staxi_ix vec,
+                              bool partial, const char *to) {
+    staxi_expr x = t->operand[side];
+    e->lanes = !vec ? STAXI_LANES_NONE : t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
+    e->vec = vec;
+    e->partial = partial;
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_value(e, x);
+    staxi_line(e);
+    if (vec)
+        staxi_putf(e->t, "sx_store%c(%s, ", staxi_tiles_suffix(t), to);
+    else
+        staxi_putf(e->t, "*(%s) = ", to);
+    if (vec && partial) staxi_putf(e->t, "sx_keep%d(left, ", staxi_tiles_bits(t));
+    staxi_emit_operand(e, x);
+    if (vec && partial) staxi_putf(e->t, ", sx_k%d(0))", staxi_tiles_bits(t));
+    staxi_put(e->t, vec ? ");\n" : ";\n");
+    staxi_emit_scope_close(e, scope);
+    e->partial = false;
+    e->vec = 0;
+}
+
+/* Row `row` goes to p + r * pad, along k. */
+static void staxi_emit_pack_row(staxi_emit *e, const staxi_tiles *t) {
+    uint64_t id = staxi_var_id(e, t->depth.var);
+    staxi_line(e);
+    staxi_putf(e->t, "%s *to = p + r * %D;\n", staxi_c_type(t->dtype), t->row);
+    if (t->pack[0] == STAXI_PACK_SINGLE) {
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++) {\n", id, id, id);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "%s *at = to + i%U / %d * %D + i%U %% %d;\n", staxi_c_type(t->dtype), id,
+                   t->step, t->piece, id, t->step);
+        staxi_emit_packed(e, t, 0, 0, false, "at");
+        staxi_emit_close(e);
+        return;
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "int64_t i%U = 0;\n", id);
+    for (int tail = 0; tail < 2; tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_putf(e->t, "if (i%U < depth) {\n", id);
+        else
+            staxi_putf(e->t, "for (; i%U + %d <= depth; i%U += %d, to += %D) {\n", id, t->step, id,
+                       t->step, t->piece);
+        e->indent++;
+        if (tail) {
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t left = depth - i%U;\n", id);
+        }
+        staxi_emit_packed(e, t, 0, t->depth.var, tail != 0, "to");
+        staxi_emit_close(e);
+    }
+}
+
+/* The tiles [from, end) of the block that begins at tile0. */
+static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
+    const char *type = staxi_c_type(t->dtype);
+    uint64_t id = staxi_var_id(e, t->depth.var);
+    staxi_emit_open(e, "for (int64_t tile = tile0 + from; tile < tile0 + end; tile++) {\n");
+    staxi_line(e);
+    staxi_putf(e->t, "%s *p = b%U + (tile - tile0) * room;\n", type,
+               (uint64_t)e->p->stages[t->stage].packs[0]);
+    staxi_line(e);
+    if (t->high >= 0)
+        staxi_putf(e->t,
+                   "const int64_t row0 = tile * %d - (tile > %D ? tile - %D : 0), height = tile < "
+                   "%D ? %d : %d;\n",
+                   t->rows, t->high, t->high, t->high, t->rows, t->rows - 1);
+    else
+        staxi_putf(
+            e->t, "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
+            t->rows, t->rows, t->rows);
+    if (t->pack[0] == STAXI_PACK_ACROSS) {
+        uint64_t row = staxi_var_id(e, t->axes[STAXI_OF_ROWS][0].var);
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++, p += %D) {\n", id, id, id,
+                   t->deep);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "for (int64_t r = 0; r < %D; r += %d) {\n", t->deep, t->width);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = row0 + r, many = height - r, ", row);
+        staxi_putf(e->t, "left = many < 0 ? 0 : many < %d ? many : %d;\n", t->width, t->width);
+        staxi_emit_packed(e, t, 0, t->axes[STAXI_OF_ROWS][0].var, true, "p + r");
+        staxi_emit_close(e);
+        staxi_emit_close(e);
+    } else {
+        staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
+        staxi_line(e);
+        staxi_put(e->t, "const int64_t row = row0 + r;\n");
+        staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+        staxi_line(e);
+        staxi_put(e->t, "(void)row;\n");
+        staxi_emit_pack_row(e, t);
+        staxi_emit_close(e);
+        if (t->high < 0) {
+            staxi_line(e);
+            staxi_putf(e->t,
+                       "for (int64_t r = height; r < %d; r++) for (int64_t k = 0; k < depth; k++) "
+                       "p[k / %d * %D + r * %D + k %% %d] = 0;\n",
+                       t->rows, t->step, t->piece, t->row, t->step);
+        }
+    }
+    staxi_emit_close(e);
+}
+
+/* Panel `panel` of the columns' operand: its batch, its outer axes, its first column. */
+static void staxi_emit_panel(staxi_emit *e, const staxi_tiles *t) {
+    int columns = t->vectors * t->width;
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t outer = panel / across;\n");
+    staxi_emit_axes(e, t, STAXI_OF_COLUMNS, "outer");
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t column0 = (panel - outer * across) * %d;\n", columns);
+    if (!t->gap) return; /* seen from the first line on */
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = 0; (void)i%U;\n", staxi_var_id(e, t->lines.var),
+               staxi_var_id(e, t->lines.var));
+}
+
+/* Sizes, by the names that the functions of a contraction share. */
+static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
+    int columns = t->vectors * t->width;
+    static const char *const names[] = {"batches", "rows", "outers"};
+    for (int g = 0; g < 3; g++) {
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t %s = ", names[g]);
+        staxi_emit_ix(e, staxi_tiles_count(e, t, g));
+        staxi_putf(e->t, "; (void)%s;\n", names[g]);
+    }
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t columns = ");
+    staxi_emit_ix(e, t->column.extent);
+    staxi_put(e->t, ", depth = ");
+    staxi_emit_ix(e, t->depth.extent);
+    staxi_putf(e->t, ", across = (columns + %d) / %d, panels = outers * across;\n", columns - 1,
+               columns);
+    staxi_line(e);
+    staxi_putf(e->t,
+               "const int64_t tiles = (rows + %d) / %d; (void)depth; (void)tiles; (void)panels;\n",
+               t->rows - 1, t->rows);
+}
+
+static void staxi_emit_tile_function(staxi_emit *e, const staxi_tiles *t, const char *name) {
+    staxi_putf(e->t, "static void sx_%s_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n", name,
+               e->program, (uint64_t)t->kernel);
+    e->indent = 1;
+    staxi_emit_pointers(e, e->buffer_use);
+    staxi_emit_tile_sizes(e, t);
+}
+
+/* Turns as many vectors as they have lanes: rows become columns. In each stage neighbours, then
+   pairs, then fours... swap halves. */
+static void staxi_emit_transpose(staxi_emit *e, const staxi_tiles *t) {
+    int bits = staxi_tiles_bits(t), n = t->width;
+    staxi_putf(e->t, "static void sx_turn_%d_%U(sx_f%d *r) {\n", e->program, (uint64_t)t->kernel,
+               bits);
+    for (int stage = 1; stage < n; stage *= 2)
+        for (int i = 0; i < n; i++) {
+            if (i & stage) continue;
+            staxi_putf(e->t, "    { const sx_f%d a = r[%d], b = r[%d];", bits, i, i + stage);
+            for (int half = 0; half < 2; half++) {
+                staxi_putf(e->t, " r[%d] = sx_among%d(a, b", half ? i + stage : i, bits);
+                for (int j = 0; j < n; j++)
+                    staxi_putf(e->t, ", %d",
+                               j & stage ? n + (half ? j : j - stage)
+                               : half    ? j + stage
+                                         : j);
+                staxi_put(e->t, ");");
+            }
+            staxi_put(e->t, " }\n");
+        }
+    staxi_put(e->t, "}\n\n");
+}
+
+/* A panel of an operand that lies along k: squares of it are turned. */
+static void staxi_emit_pack_turned(staxi_emit *e, const staxi_tiles *t) {
+    int columns = t->vectors * t->width, bits = staxi_tiles_bits(t);
+    uint64_t id = staxi_var_id(e, t->column.var), k = staxi_var_id(e, t->depth.var);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "int64_t i%U = 0;\n", k);
+    for (int tail = 0; tail < 2; tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_putf(e->t, "if (i%U < depth) {\n", k);
+        else
+            staxi_putf(e->t, "for (; i%U + %d <= depth; i%U += %d) {\n", k, t->width, k, t->width);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t left = depth - i%U; (void)left;\n", k);
+        staxi_line(e);
+        staxi_putf(e->t, "sx_f%d line[%d];\n", bits, t->width);
+        staxi_line(e);
+        staxi_putf(e->t, "SX_UNROLL for (int l = 0; l < %d; l++) {\n", t->width);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + c + l;\n", id);
+        if (!t->even) {
+            staxi_line(e);
+            staxi_putf(e->t, "if (i%U >= columns) { line[l] = sx_k%d(0); continue; }\n", id, bits);
+        }
+        staxi_emit_packed(e, t, 1, t->depth.var, tail != 0, "line + l");
+        staxi_emit_close(e);
+        staxi_line(e);
+        staxi_putf(e->t, "sx_turn_%d_%U(line);\n", e->program, (uint64_t)t->kernel);
+        staxi_line(e);
+        staxi_putf(e->t,
+                   "%sfor (int l = 0; l < %s; l++) sx_store%c(p + (i%U + l) * %d + c, line[l]);\n",
+                   tail ? "" : "SX_UNROLL ",
+                   tail             ? "(int)left"
+                   : t->width == 16 ? "16"
+                   : t->width == 8  ? "8"
+                   : t->width == 4  ? "4"
+                                    : "2",
+                   staxi_tiles_suffix(t), k, columns);
+        staxi_emit_close(e);
+    }
+    staxi_emit_close(e);
+}
+
+/* What the vector or element of a panel at column `column0 + c` becomes, at k. */
+static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
+    int columns = t->vectors * t->width;
+    uint64_t id = staxi_var_id(e, t->column.var), k = staxi_var_id(e, t->depth.var);
+    if (t->pack[1] == STAXI_PACK_ALONG) {
+        staxi_emit_pack_turned(e, t);
+        return;
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++, p += %d) {\n", k, k, k, columns);
+    e->indent++;
+    staxi_line(e);
+    if (t->pack[1] == STAXI_PACK_SINGLE) {
+        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c++) {\n", columns);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + c;\n", id);
+        staxi_line(e);
+        staxi_putf(e->t, "if (i%U >= columns) { p[c] = 0; continue; }\n", id);
+        staxi_emit_packed(e, t, 1, 0, false, "p + c");
+        staxi_emit_close(e);
+    } else {
+        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + c, many = columns - i%U;\n", id, id);
+        for (int tail = 0; tail < (t->even ? 1 : 2); tail++) {
+            staxi_line(e);
+            if (tail)
+                staxi_putf(e->t, "if (many < %d) {\n", t->width);
+            else
+                staxi_putf(e->t, "if (many >= %d) {\n", t->width);
+            e->indent++;
+            if (tail) {
+                staxi_line(e);
+                staxi_put(e->t, "const int64_t left = many < 0 ? 0 : many;\n");
+            }
+            staxi_emit_packed(e, t, 1, t->column.var, tail != 0, "p + c");
+            staxi_emit_close(e);
+        }
+        staxi_emit_close(e);
+    }
+    staxi_emit_close(e);
+}
+
+/* The function that packs panels [lo, hi) of the columns' operand. */
+static void staxi_emit_pack_columns(staxi_emit *e, const staxi_tiles *t) {
+    staxi_emit_tile_function(e, t, "pack");
+    staxi_emit_open(e, "for (int64_t at = lo; at < hi; at++) {\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t batch = at / panels, panel = at - batch * panels;\n");
+    staxi_emit_axes(e, t, STAXI_OF_BATCHES, "batch");
+    staxi_emit_panel(e, t);
+    staxi_line(e);
+    staxi_putf(e->t, "%s *p = b%U + at * depth * %d;\n", staxi_c_type(t->dtype),
+               (uint64_t)e->p->stages[t->stage].packs[1], t->vectors * t->width);
+    staxi_emit_pack_columns_body(e, t);
+    staxi_emit_close(e);
+    staxi_put(e->t, "}\n\n");
+}
+
+enum { STAXI_TILE_AHEAD = 8, STAXI_TILE_PIECES = 2, STAXI_LINE = 64 }; /* what is fetched early */
+
+/* One step of k: some vectors of the columns, and a number of each row. */
+static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
+    int bits = staxi_tiles_bits(t), class_ = staxi_tiles_class(t);
+    staxi_line(e);
+    for (int v = 0; v < vectors; v++)
+        staxi_putf(e->t, "const sx_%c%d b%d = (sx_%c%d)sx_load%c((const %s *)b + %d); ", class_,
+                   bits, v, class_, bits, staxi_tiles_suffix(t), bits == 64 ? "double" : "float",
+                   v * t->width);
+    staxi_put(e->t, "\n");
+    staxi_line(e);
+    for (int v = 0; v < vectors; v++)
+        staxi_putf(e->t, "__builtin_prefetch(b + %D); ",
+                   STAXI_TILE_AHEAD * t->column_deep + v * t->width);
+    staxi_putf(e->t, "b += %D;\n", t->column_deep);
+    for (int r = 0; r < rows; r++) {
+        staxi_line(e);
+        staxi_putf(e->t,
+                   class_ == 'f' ? "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);"
+                                 : "{ const sx_u%d x = sx_ku%d(a[%D + k * %D]);",
+                   bits, bits, r * t->row, t->deep);
+        for (int v = 0; v < vectors; v++) {
+            int c = r * vectors + v;
+            if (class_ == 'f')
+                staxi_putf(e->t, " c%d = sx_fma%d(x, b%d, c%d);", c, bits, v, c);
+            else
+                staxi_putf(e->t, " c%d += x * b%d;", c, v);
+        }
+        staxi_put(e->t, " }\n");
+    }
+}
+
+/* c = the tile's chains over all k. On the way it fetches `ahead` lines of the next panel with
+   every piece of k. Blocks of 4096 are added in c. */
+static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
+    int bits = staxi_tiles_bits(t), n = rows * vectors;
+    const char *type = staxi_c_type(t->dtype);
+    int class_ = staxi_tiles_class(t);
+    bool blocks = class_ == 'f' && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
+    staxi_putf(e->t,
+               "static void sx_micro_%d_%U_%dx%d(const %s *a, const %s *b, const %s *next, int64_t "
+               "ahead, int64_t depth, sx_%c%d *c) {\n",
+               e->program, (uint64_t)t->kernel, rows, vectors, type, type, type, class_, bits);
+    e->indent = 1;
+    if (blocks) staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
+    staxi_line(e);
+    staxi_put(e->t, blocks ? "const int64_t end = depth - block < 4096 ? depth - block : 4096;\n"
+                           : "const int64_t end = depth;\n");
+    for (int i = 0; i < n; i++) {
+        staxi_line(e);
+        if (class_ == 'f')
+            staxi_putf(e->t, "sx_f%d c%d = sx_k%d(-0.0%s);\n", bits, i, bits,
+                       bits == 32 ? "f" : "");
+        else
+            staxi_putf(e->t, "sx_u%d c%d = sx_ku%d(0u);\n", bits, i, bits);
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t piece = 0; piece < end; piece += %d, a += %D) {\n", t->step,
+               t->piece);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t last = end - piece < %d ? end - piece : %d;\n", t->step,
+               t->step);
+    staxi_line(e);
+    if (t->pack[0] == STAXI_PACK_ALONG)
+        for (int r = 0; r < rows; r++)
+            staxi_putf(e->t, "__builtin_prefetch(a + %D); ",
+                       STAXI_TILE_PIECES * t->piece + r * t->row);
+    staxi_putf(e->t,
+               "for (int64_t q = 0; q < ahead; q++, next += %d) __builtin_prefetch(next, 0, 2);\n",
+               STAXI_LINE * 8 / bits);
+    staxi_emit_open(e, "for (int64_t k = 0; k < last; k++) {\n");
+    staxi_emit_micro_step(e, t, rows, vectors);
+    staxi_emit_close(e);
+    staxi_emit_close(e);
+    for (int pass = blocks ? 0 : 1; pass < 2; pass++) {
+        staxi_line(e);
+        if (blocks) staxi_put(e->t, pass ? "else {" : "if (block > 0) {");
+        for (int i = 0; i < n; i++) {
+            int at = i / vectors * t->vectors + i % vectors;
+            if (pass)
+                staxi_putf(e->t, " c[%d] = c%d;", at, i);
+            else
+                staxi_putf(e->t, " c[%d] = c[%d] + c%d;", at, at, i);
+        }
+        staxi_put(e->t, blocks ? " }\n" : "\n");
+    }
+    if (blocks) staxi_emit_close(e);
+    staxi_put(e->t, "}\n\n");
+}
+
+/* May what happens to the results run in lanes along the columns? */
+static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int lanes) {
+    bool vector = true;
+    for (uint32_t n = t->acc.after; n && vector; n = e->trees->nodes[n].next) {
+        const staxi_tree_node *node = &e->trees->nodes[n];
+        staxi_ix c, rest;
+        e->hoisted.now++;
+        vector = staxi_dtype_in_lanes(e->p->buffers[node->ref].dtype, lanes) &&
+                 staxi_expr_in_lanes(e->p, node->expr[0], t->column.var, lanes, &e->hoisted) &&
+                 staxi_ix_affine(&e->p->ix, node->at, t->column.var, &c, &rest);
+    }
+    return vector;
+}
+
+/* Vector or element u of row r of a tile, or of what belongs to one line of it: result and stores.
+ */
+static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
+    uint64_t ref = t->stage;
+    const char *type = staxi_c_type(t->dtype);
+    staxi_line(e);
+    staxi_putf(
+        e->t,
+        t->gap ? "const int64_t i%U = from + u * %d;\n" : "const int64_t i%U = column0 + u * %d;\n",
+        staxi_var_id(e, t->column.var), e->lanes ? t->width : 1);
+    staxi_line(e);
+    staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
+    if (t->gap)
+        staxi_putf(e->t,
+                   e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + here + u * %d);\n"
+                            : "*%c((const %s *)(const void *)c + r * %d + here + u * %d);\n",
+                   e->lanes ? staxi_tiles_suffix(t) : ' ', type, t->vectors * t->width,
+                   e->lanes ? t->width : 1);
+    else if (e->lanes)
+        staxi_putf(e->t, "c[r * %d + u];\n", t->vectors);
+    else
+        staxi_putf(e->t, "((const %s *)(const void *)c)[r * %d + u];\n", type,
+                   t->vectors * t->width);
+    if (staxi_may_be_empty(e, t->depth.extent)) {
+        staxi_line(e);
+        staxi_putf(e->t, "if (depth < 1) r%U = ", ref);
+        staxi_emit_const(e, t->dtype, 0);
+        staxi_put(e->t, ";\n");
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "(void)i%U;\n", staxi_var_id(e, t->column.var));
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_list(e, t->acc.after);
+    staxi_emit_scope_close(e, scope);
+}
+
+/* The rows of a tile, one after the other: of a whole one, or of one at the edge. */
+static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole) {
+    int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
+    bool vector = staxi_tiles_end_in_lanes(e, t, lanes);
+    e->lanes = vector ? lanes : STAXI_LANES_NONE;
+    e->vec = vector ? t->column.var : 0;
+    staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t row = row0 + r;\n");
+    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+    staxi_line(e);
+    staxi_put(e->t, "(void)row;\n");
+    if (t->gap) {
+        uint64_t id = staxi_var_id(e, t->lines.var);
+        staxi_emit_open(e, "for (int64_t x = column0, end = column0 + wide_all; x < end;) {\n");
+        staxi_line(e);
+        staxi_putf(
+            e->t,
+            "const int64_t i%U = x / %D, from = x %% %D, here = x - column0, rest = %D - from, "
+            "wide = rest < 0 ? 0 : rest < end - x ? rest : end - x; (void)i%U;\n",
+            id, t->gap, t->gap, t->line, id);
+    }
+    for (int tail = 0; tail < (vector && !whole ? 2 : 1); tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_putf(e->t, "if (wide %% %d) {\n", t->width);
+        else if (whole)
+            staxi_putf(e->t,
+                       vector ? "SX_UNROLL for (int u = 0; u < %d; u++) {\n"
+                              : "for (int u = 0; u < %d; u++) {\n",
+                       vector ? t->vectors : t->vectors * t->width);
+        else
+            staxi_putf(e->t, "for (int u = 0; u < wide / %d; u++) {\n", vector ? t->width : 1);
+        e->indent++;
+        if (tail) {
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t u = wide / %d, left = wide %% %d;\n", t->width,
+                       t->width);
+            e->partial = true;
+        }
+        staxi_emit_tile_result(e, t);
+        e->partial = false;
+        staxi_emit_close(e);
+    }
+    if (t->gap) {
+        staxi_line(e);
+        staxi_putf(e->t, "x += %D - from;\n", t->gap);
+        staxi_emit_close(e);
+    }
+    staxi_emit_close(e);
+    e->vec = 0;
+}
+
+/* Fetches the lines that a tile's results will be stored to. */
+static void staxi_emit_tile_fetch(staxi_emit *e, const staxi_tiles *t) {
+    bool any = false;
+    for (uint32_t n = t->acc.after; n; n = e->trees->nodes[n].next)
+        any = any || staxi_stride_along(e->p, e->trees->nodes[n].at, t->column.var) == 1;
+    if (!any) return;
+    staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
+    staxi_line(e);
+    if (t->gap)
+        staxi_putf(e->t, "const int64_t row = row0 + r, i%U = column0 / %D, i%U = column0 %% %D;\n",
+                   staxi_var_id(e, t->lines.var), t->gap, staxi_var_id(e, t->column.var), t->gap);
+    else
+        staxi_putf(e->t, "const int64_t row = row0 + r, i%U = column0;\n",
+                   staxi_var_id(e, t->column.var));
+    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+    staxi_line(e);
+    staxi_put(e->t, "(void)row;\n");
+    for (uint32_t n = t->acc.after; n; n = e->trees->nodes[n].next) {
+        const staxi_tree_node *node = &e->trees->nodes[n];
+        int bytes = (int)staxi_dtype_bytes((stax_dtype)e->p->buffers[node->ref].dtype);
+        if (staxi_stride_along(e->p, node->at, t->column.var) != 1 || node->expr[1]) continue;
+        for (int at = 0; at < t->vectors * t->width; at += STAXI_LINE / bytes) {
+            staxi_line(e);
+            staxi_putf(e->t, "__builtin_prefetch(b%U + ", (uint64_t)node->ref);
+            staxi_emit_ix(e, node->at);
+            staxi_putf(e->t, " + %d, 1);\n", at);
+        }
+    }
+    staxi_emit_close(e);
+}
+
+/* An operand's first element for this tile, where it lies. */
+static void staxi_emit_direct(staxi_emit *e, const staxi_tiles *t, int side, const char *name) {
+    const staxi_expr_node *n = &e->p->exprs[t->operand[side]];
+    staxi_line(e);
+    staxi_putf(e->t, "const %s *%s;\n", staxi_c_type(t->dtype), name);
+    staxi_emit_open(e, "{\n");
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = 0;\n", staxi_var_id(e, t->depth.var));
+    if (side) {
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0;\n", staxi_var_id(e, t->column.var));
+    } else {
+        staxi_emit_axes(e, t, STAXI_OF_ROWS, "row0");
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "%s = b%U + ", name, (uint64_t)n->ref);
+    staxi_emit_ix(e, staxi_flat_index(e->p, n->ref, n->ix));
+    staxi_put(e->t, ";\n");
+    staxi_emit_close(e);
+}
+
+static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
+    int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
+    for (int h = 0; h < heights; h++)
+        for (int v = 0; v < widths; v++) {
+            staxi_line(e);
+            if (h + v) staxi_put(e->t, "else ");
+            if (h + 1 < heights || v + 1 < widths) {
+                staxi_put(e->t, "if (");
+                if (h + 1 < heights) staxi_putf(e->t, "height == %d", t->rows);
+                if (h + 1 < heights && v + 1 < widths) staxi_put(e->t, " && ");
+                const char *wide = t->gap ? "wide_all == %d" : "wide == %d";
+                if (v + 1 < widths) staxi_putf(e->t, wide, t->vectors * t->width);
+                staxi_put(e->t, ") ");
+            }
+            if (t->rows - h < 1)
+                staxi_put(e->t, ";\n");
+            else
+                staxi_putf(e->t, "sx_micro_%d_%U_%dx%d(a, b, next, ahead, depth, c);\n", e->program,
+                           (uint64_t)t->kernel, t->rows - h, v ? t->last_vectors : t->vectors);
+        }
+}
+
+/* One tile: where its operands are, its chains, its results. */
+static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
+    const char *type = staxi_c_type(t->dtype);
+    staxi_line(e);
+    if (t->high >= 0)
+        staxi_putf(e->t,
+                   "const int64_t row0 = tile * %d - (tile > %D ? tile - %D : 0), height = tile < "
+                   "%D ? %d : %d;\n",
+                   t->rows, t->high, t->high, t->high, t->rows, t->rows - 1);
+    else
+        staxi_putf(
+            e->t, "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
+            t->rows, t->rows, t->rows);
+    staxi_line(e);
+    staxi_putf(e->t, "sx_%c%d c[%d];\n", staxi_tiles_class(t), staxi_tiles_bits(t),
+               t->rows * t->vectors + (t->gap > 0));
+    if (t->pack[0] == STAXI_PACK_DIRECT) {
+        staxi_emit_direct(e, t, 0, "a");
+    } else {
+        staxi_line(e);
+        staxi_putf(e->t, "const %s *a = b%U + (tile - tile0) * room;\n", type,
+                   (uint64_t)e->p->stages[t->stage].packs[0]);
+    }
+    if (t->pack[1] == STAXI_PACK_DIRECT || t->slot) {
+        staxi_line(e);
+        staxi_putf(e->t, "const %s *next = b;\n", type);
+    } else {
+        staxi_line(e);
+        staxi_putf(e->t,
+                   "const %s *next = b + depth * %d + (tile - tile0) * ((depth + %d) / %d) * ahead "
+                   "* %d;\n",
+                   type, t->vectors * t->width, t->step - 1, t->step,
+                   STAXI_LINE * 8 / staxi_tiles_bits(t));
+    }
+    staxi_emit_tile_fetch(e, t);
+    staxi_emit_micro_call(e, t);
+    if (t->even || t->gap) {
+        staxi_emit_tile_rows(e, t, t->even);
+    } else {
+        staxi_line(e);
+        staxi_putf(e->t, "if (wide == %d) {\n", t->vectors * t->width);
+        e->indent++;
+        staxi_emit_tile_rows(e, t, true);
+        staxi_emit_close(e);
+        staxi_emit_open(e, "else {\n");
+        staxi_emit_tile_rows(e, t, false);
+        staxi_emit_close(e);
+    }
+}
+
+/* Tiles [lo, hi), counted batch by batch, then block by block of rows, then panel by panel. */
+static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
+    const char *type = staxi_c_type(t->dtype);
+    const staxi_stage *st = &e->p->stages[t->stage];
+    int columns = t->vectors * t->width;
+    staxi_emit_tile_function(e, t, "tiles");
+    staxi_line(e);
+    if (t->pack[0] == STAXI_PACK_DIRECT) {
+        staxi_put(e->t, "const int64_t block = tiles;\n");
+    } else {
+        staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %D, most = (", t->step - 1,
+                   t->step, t->piece);
+        staxi_emit_ix(e, e->p->buffers[st->packs[0]].dims[0]);
+        staxi_put(e->t, ") / (room > 0 ? room : 1), block = most < tiles ? most : tiles;\n");
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t lines = %d; (void)lines;\n",
+               (columns * t->step * (int)staxi_dtype_bytes((stax_dtype)t->dtype)) / STAXI_LINE);
+    staxi_emit_open(e, "for (int64_t at = lo; at < hi;) {\n");
+    staxi_line(e);
+    staxi_put(
+        e->t,
+        "const int64_t batch = at / (tiles * panels), here = at - batch * (tiles * panels);\n");
+    staxi_line(e);
+    staxi_put(e->t,
+              "const int64_t tile0 = here / (block * panels) * block, many = tiles - tile0 < block "
+              "? tiles - tile0 : block;\n");
+    staxi_line(e);
+    staxi_put(e->t,
+              "const int64_t first = here - tile0 * panels, last = hi - at < many * panels - first "
+              "? first + (hi - at) : many * panels;\n");
+    staxi_emit_axes(e, t, STAXI_OF_BATCHES, "batch");
+    if (t->pack[0] != STAXI_PACK_DIRECT) {
+        staxi_line(e);
+        staxi_put(e->t,
+                  "const int64_t single = first / many == (last - 1) / many, from = single ? first "
+                  "% many : 0, end = single ? (last - 1) % many + 1 : many;\n");
+        staxi_emit_pack_rows(e, t);
+    }
+    staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t ahead = %s;\n",
+               t->pack[1] == STAXI_PACK_DIRECT || t->slot ? "0" : "(lines + many - 1) / many");
+    staxi_line(e);
+    staxi_put(e->t,
+              "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = "
+              "last - past < many ? last - past : many;\n");
+    staxi_emit_panel(e, t);
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t %s = columns - column0 < %d ? columns - column0 : %d;\n",
+               t->gap ? "wide_all" : "wide", columns, columns);
+    if (t->pack[1] == STAXI_PACK_DIRECT) {
+        staxi_emit_direct(e, t, 1, "b");
+    } else if (t->slot) {
+        staxi_line(e);
+        staxi_putf(e->t, "const %s *b = b%U;\n", type, (uint64_t)st->packs[1]);
+        staxi_emit_open(e, "{\n");
+        staxi_line(e);
+        staxi_putf(e->t, "%s *p = b%U;\n", type, (uint64_t)st->packs[1]);
+        staxi_emit_pack_columns_body(e, t);
+        staxi_emit_close(e);
+    } else {
+        staxi_line(e);
+        staxi_putf(e->t, "const %s *b = b%U + (batch * panels + panel) * depth * %d;\n", type,
+                   (uint64_t)st->packs[1], columns);
+    }
+    staxi_emit_open(e, "for (int64_t tile = tile0 + begin; tile < tile0 + stop; tile++) {\n");
+    staxi_emit_tile_body(e, t);
+    staxi_emit_close(e);
+    staxi_emit_close(e);
+    staxi_line(e);
+    staxi_put(e->t, "at += last - first;\n");
+    staxi_emit_close(e);
+    staxi_put(e->t, "}\n");
+}
+
+/* Packs, then computes the tiles. */
+static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
+    staxi_putf(e->t, "\nstatic void sx_contract_%d_%U(const sx_exec *x, const sx_args *sx) {\n",
+               e->program, (uint64_t)t->kernel);
+    e->indent = 1;
+    staxi_emit_sizes(e);
+    staxi_emit_tile_sizes(e, t);
+    for (int pass = t->pack[1] == STAXI_PACK_DIRECT || t->slot; pass < 2; pass++) {
+        const char *what = pass ? "tiles" : "pack",
+                   *extent = pass ? "batches * tiles * panels" : "batches * panels";
+        staxi_line(e);
+        staxi_put(e->t, "if (x->parallel_for && ");
+        staxi_emit_ix(e, t->tree->work);
+        staxi_putf(e->t, " >= %d) sx_run(x, sx, sx_%s_%d_%U, %s, 1, ", STAXI_PARALLEL_WORK, what,
+                   e->program, (uint64_t)t->kernel, extent);
+        staxi_emit_ix(e, e->trees->s->slot_bytes);
+        staxi_put(e->t, ");\n");
+        staxi_line(e);
+        staxi_putf(e->t, "else sx_%s_%d_%U(sx, 0, %s);\n", what, e->program, (uint64_t)t->kernel,
+                   extent);
+    }
+    staxi_put(e->t, "}\n");
+}
+
+/* The functions of kernel k in tiles, in front of its plain form. */
+static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t) {
+    staxi_putf(e->t, "\n#if %s\n", staxi_tiles_guard(t->isa));
+    int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
+    for (int h = 0; h < heights; h++)
+        for (int v = 0; v < widths; v++)
+            if (t->rows - h > 0)
+                staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
+    size_t scope = staxi_emit_scope_open(e);
+    if (t->pack[1] == STAXI_PACK_ALONG) staxi_emit_transpose(e, t);
+    if (t->pack[1] != STAXI_PACK_DIRECT && !t->slot) staxi_emit_pack_columns(e, t);
+    staxi_emit_tile_loops(e, t);
+    staxi_emit_tiles_run(e, t);
+    staxi_emit_scope_close(e, scope);
+    e->indent = 0;
+    e->vec = 0;
+}
+
 /* ---- kernels ---- */
 
 static void staxi_collect_vars(staxi_emit *e, uint32_t list) {
@@ -34543,8 +36068,7 @@ static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, s
     }
 }
 
-/* The pointers that a kernel uses, and the sizes. */
-static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
+static void staxi_emit_sizes(staxi_emit *e) {
     for (uint32_t k = 0; k < e->p->n_sizes; k++) {
         staxi_line(e);
         staxi_putf(e->t, "const int64_t n%U = sx->sizes[%U];", (uint64_t)k, (uint64_t)k);
@@ -34552,6 +36076,11 @@ static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
             staxi_putf(e->t, " /* %s */", e->p->graph->root->symbols[k].name);
         staxi_put(e->t, "\n");
     }
+}
+
+/* The pointers that a kernel uses, and the sizes. */
+static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
+    staxi_emit_sizes(e);
     for (uint32_t b = 1; b < e->p->n_buffers; b++) {
         if (!used[b]) continue;
         const staxi_buffer *buf = &e->p->buffers[b];
@@ -34578,6 +36107,21 @@ static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
     }
 }
 
+/* The loop variables of a kernel, and what depends on them. */
+static void staxi_emit_turn_to(staxi_emit *e, const staxi_kernel_tree *kt) {
+    const staxi_kernel *K = &e->trees->s->kernels[kt->kernel];
+    e->vec = 0;
+    e->n_loop_vars = 0;
+    staxi_collect_vars(e, kt->root);
+    e->outer_bits = 0;
+    for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
+    if (staxi_is_line(&e->p->stages[K->first_stage])) /* a register for each element of a line */
+        e->outer_bits |= staxi_var_bit(e, K->segments[0].loops[0].var);
+    for (int v = 0; v < e->n_loop_vars && e->p->stages[K->first_stage].base; v++)
+        e->outer_bits |= staxi_loop_bit(v); /* what is updated changes all the time */
+    if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
+}
+
 static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     const staxi_kernel_tree *kt = &e->trees->kernels[k];
     size_t cap = 0;
@@ -34588,20 +36132,23 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     if (!staxi_grow(e->p->a, (void **)&used, &cap, e->p->n_buffers, 1))
         return staxi_emit_no_memory(e);
     e->lanes = kt->lanes;
-    e->vec = 0;
-    e->n_loop_vars = 0;
-    staxi_collect_vars(e, kt->root);
     staxi_collect_buffers(e, kt->root, used, &marks);
     e->buffer_use = used;
-    e->outer_bits = 0;
-    const staxi_kernel *K = &e->trees->s->kernels[kt->kernel];
-    for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
-    if (staxi_is_line(&e->p->stages[K->first_stage])) /* a register for each element of a line */
-        e->outer_bits |= staxi_var_bit(e, K->segments[0].loops[0].var);
-    for (int v = 0; v < e->n_loop_vars && e->p->stages[K->first_stage].base; v++)
-        e->outer_bits |= staxi_loop_bit(v); /* what is updated changes all the time */
-    if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
-    if (e->p->stages[K->first_stage].lead) staxi_emit_tuples(e, kt->root);
+    staxi_emit_turn_to(e, kt);
+    staxi_tiles tiles;
+    bool tiled = staxi_emit_room(e) && staxi_tiles_of(e, k, e->isa, &tiles);
+    e->trees->kernels[k].tiled = tiled;
+    if (tiled) {
+        for (int side = 0; side < 2; side++)
+            if (tiles.pack[side] != STAXI_PACK_DIRECT)
+                used[e->p->stages[tiles.stage].packs[side]] = 2;
+        staxi_emit_tiles(e, &tiles);
+        for (int side = 0; side < 2; side++) used[e->p->stages[tiles.stage].packs[side]] = 0;
+        staxi_put(e->t, "#else\n");
+        e->lanes = kt->lanes;
+    }
+    if (e->p->stages[e->trees->s->kernels[kt->kernel].first_stage].lead)
+        staxi_emit_tuples(e, kt->root);
     staxi_putf(e->t, "\nstatic void sx_kernel_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n",
                e->program, (uint64_t)k);
     e->indent = 1;
@@ -34617,6 +36164,7 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     }
     e->indent = 0;
     staxi_put(e->t, "}\n");
+    if (tiled) staxi_put(e->t, "#endif\n");
     staxi_free(e->p->a, used, cap);
     staxi_free(e->p->a, marks.at, marks.cap * sizeof *marks.at);
     return !e->failed;
@@ -34864,8 +36412,6 @@ static void staxi_put_constants(staxi_emit *e, staxi_text *t) {
     }
 }
 
-enum { STAXI_PARALLEL_WORK = 65536 }; /* elements below which a kernel stays on one thread */
-
 /* Sizes that size symbols may make negative, as n - 5 does. */
 static void staxi_put_size_checks(staxi_emit *e, staxi_text *t) {
     const stax_graph *g = e->p->graph;
@@ -34952,7 +36498,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     staxi_put(t,
               "    args.buffers = buffers;\n    args.sizes = sizes;\n    args.workspace = "
               "(unsigned char *)workspace;\n    args.row = args.workspace + ");
-    staxi_emit_ix(e, s->workspace);
+    staxi_emit_ix(e, s->shared_bytes);
     staxi_put(t,
               ";\n    args.record = x->records ? x->records : &own;\n    own.check = own.position "
               "= own.found = own.limit = 0;\n");
@@ -34967,6 +36513,9 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
         if (e->by_kernel)
             staxi_putf(t, "    if (sizes[%U] == 0 || sizes[%U] == %U) {\n", (uint64_t)e->p->n_sizes,
                        (uint64_t)e->p->n_sizes, (uint64_t)k + 1);
+        if (kt->tiled)
+            staxi_putf(t, "#if %s\n    sx_contract_%d_%U(x, &args);\n#else\n",
+                       staxi_tiles_guard(e->isa), e->program, (uint64_t)k);
         staxi_line(e);
         if (!kt->extent) {
             staxi_putf(t, "sx_kernel_%d_%U(&args, 0, 0);\n", e->program, (uint64_t)k);
@@ -34986,11 +36535,12 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
                                e->trees->nodes[kt->root].kind == STAXI_TREE_SCAN
                            ? 256
                            : 1);
-            staxi_emit_ix(e, s->row_bytes);
+            staxi_emit_ix(e, s->slot_bytes);
             staxi_putf(t, ");\n    else sx_kernel_%d_%U(&args, 0, ", e->program, (uint64_t)k);
             staxi_emit_ix(e, kt->extent);
             staxi_put(t, ");\n");
         }
+        if (kt->tiled) staxi_put(t, "#endif\n");
         if (check) staxi_put(t, "    if (args.record->check) goto done;\n");
         if (e->by_kernel) staxi_put(t, "    }\n");
     }
@@ -35053,14 +36603,16 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
 }
 
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
-   int8_t and its kin: our own typedefs, or an include. by_kernel: entries run the kernel whose
-   number, counted from 1, stands behind their sizes; all of them if that is 0. */
+   int8_t and its kin: our own typedefs, or an include; `isa`: what contractions' tiles are for.
+   by_kernel: entries run the kernel whose number, counted from 1, stands behind their sizes; all of
+   them if that is 0. */
 static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *const *names, int n,
-                                   const char *types, bool by_kernel, staxi_text *out) {
+                                   int isa, const char *types, bool by_kernel, staxi_text *out) {
     staxi_emit e;
     staxi_text body, before;
     bool vectors = false;
     memset(&e, 0, sizeof e);
+    e.isa = isa;
     e.by_kernel = by_kernel;
     staxi_text_init(&body, out->a);
     staxi_text_init(&before, out->a);
@@ -35069,7 +36621,9 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
         staxi_put_constants(&e, &before);
         e.t = &body;
         for (uint32_t i = 0; i < programs[k]->n_kernels && !e.failed; i++) {
-            vectors = vectors || programs[k]->kernels[i].lanes;
+            const staxi_schedule *s = programs[k]->s;
+            vectors = vectors || programs[k]->kernels[i].lanes ||
+                      s->p->stages[s->kernels[programs[k]->kernels[i].kernel].first_stage].tiled;
             if (!staxi_emit_kernel(&e, i)) e.failed = true;
         }
         staxi_put_customs(&e, &before);
@@ -37356,9 +38910,9 @@ static bool staxi_program_bytes(const stax_program *p, const int64_t *sizes, int
     int64_t root, row;
     /* evaluation uses scratch of the pool: one at a time */
     staxi_mutex_lock((staxi_mutex *)(uintptr_t)&p->mutex);
-    bool ok = staxi_ix_eval(pool, p->schedule.workspace, staxi_eval_symbol,
+    bool ok = staxi_ix_eval(pool, p->schedule.shared_bytes, staxi_eval_symbol,
                             (void *)(uintptr_t)sizes, &root) &&
-              staxi_ix_eval(pool, p->schedule.row_bytes, staxi_eval_symbol,
+              staxi_ix_eval(pool, p->schedule.slot_bytes, staxi_eval_symbol,
                             (void *)(uintptr_t)sizes, &row);
     staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&p->mutex);
     return ok && staxi_checked_mul(row, p->threads, &row) && staxi_checked_add(root, row, out);
@@ -37590,11 +39144,18 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     if (!staxi_find_expected(p)) return STAX_E_MEMORY;
     int64_t root, row, total;
     p->constant_bytes = -1;
-    if (staxi_ix_is_const(&p->stages.ix, p->schedule.workspace, &root) &&
-        staxi_ix_is_const(&p->stages.ix, p->schedule.row_bytes, &row) &&
+    if (staxi_ix_is_const(&p->stages.ix, p->schedule.shared_bytes, &root) &&
+        staxi_ix_is_const(&p->stages.ix, p->schedule.slot_bytes, &row) &&
         staxi_checked_mul(row, p->threads, &row) && staxi_checked_add(root, row, &total))
         p->constant_bytes = total;
     return STAX_OK;
+}
+
+/* The level that the tiles of contractions are printed for: that of the context's compiler. */
+static int staxi_tiles_isa(stax_program *p) {
+    int isa = STAXI_ISA_SCALAR;
+    (void)staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL);
+    return isa;
 }
 
 /* Prints all planned programs as one unit, compiles it, and gives each its entry. */
@@ -37616,7 +39177,9 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     b.opt_level = o->opt_level;
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
-    stax_status s = staxi_emit_unit(trees, names, n, staxi_jit_types, o->by_kernel, &p[0]->source);
+    int isa = staxi_tiles_isa(p[0]);
+    stax_status s =
+        staxi_emit_unit(trees, names, n, isa, staxi_jit_types, o->by_kernel, &p[0]->source);
     if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
@@ -39889,7 +41452,7 @@ static double staxi_bound_bytes(const staxi_sizer *z) {
 
 /* Bytes that calls in a row go through. */
 static double staxi_working_set(const staxi_sizer *z) {
-    return staxi_bound_bytes(z) + staxi_sizer_value(z, z->p->schedule.workspace);
+    return staxi_bound_bytes(z) + staxi_sizer_value(z, z->p->schedule.shared_bytes);
 }
 
 static bool staxi_kernel_work(const staxi_sizer *z, uint32_t tree, stax_work *out) {
@@ -39911,8 +41474,8 @@ static int staxi_kernel_threads(const staxi_sizer *z, uint32_t tree) {
 }
 
 static double staxi_workspace_guess(const staxi_sizer *z) {
-    return staxi_sizer_value(z, z->p->schedule.workspace) +
-           (double)z->p->threads * staxi_sizer_value(z, z->p->schedule.row_bytes);
+    return staxi_sizer_value(z, z->p->schedule.shared_bytes) +
+           (double)z->p->threads * staxi_sizer_value(z, z->p->schedule.slot_bytes);
 }
 
 /* Sizes of the symbols from input tensors; entries stay -1 where they cannot be found. */
@@ -40373,9 +41936,9 @@ static void staxi_report_plan(const stax_program *p, staxi_text *t) {
         staxi_putc(t, '\n');
     }
     staxi_put(t, "workspace: ");
-    staxi_put_program_ix(t, p, s->workspace);
+    staxi_put_program_ix(t, p, s->shared_bytes);
     staxi_put(t, " bytes + ");
-    staxi_put_program_ix(t, p, s->row_bytes);
+    staxi_put_program_ix(t, p, s->slot_bytes);
     staxi_putf(t, " a slot (%D)\n", p->threads);
     if (s->least_bytes > 0)
         staxi_putf(t, "alive at a time: at most %U bytes, which no plan of this order goes below\n",
@@ -40810,7 +42373,7 @@ static void staxi_report_explain(const stax_program *p, staxi_text *t, bool json
     staxi_explain_each(&x, p, true);
     staxi_free(&p->ctx->allocator, x.seen, x.cap);
     x.z.p = p;
-    staxi_explain_totals(&x, p, p->steps ? 0.0 : staxi_sizer_value(&x.z, p->schedule.workspace));
+    staxi_explain_totals(&x, p, p->steps ? 0.0 : p->schedule.least_bytes);
 }
 
 STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
@@ -41221,9 +42784,9 @@ static void staxi_put_size_names(const stax_graph *g, staxi_text *t, bool from_s
 static void staxi_put_workspace(const stax_program *p, const char *type, staxi_text *t) {
     staxi_ix_pool *pool = (staxi_ix_pool *)(uintptr_t)&p->stages.ix;
     staxi_putf(t, "(%s)(", type);
-    staxi_ix_print(pool, p->schedule.workspace, t, staxi_leaf_name, NULL, 1);
+    staxi_ix_print(pool, p->schedule.shared_bytes, t, staxi_leaf_name, NULL, 1);
     staxi_putf(t, ") + %D * (%s)(", p->threads, type);
-    staxi_ix_print(pool, p->schedule.row_bytes, t, staxi_leaf_name, NULL, 1);
+    staxi_ix_print(pool, p->schedule.slot_bytes, t, staxi_leaf_name, NULL, 1);
     staxi_put(t, ")");
 }
 
@@ -41665,7 +43228,7 @@ static stax_status staxi_export_kernels(staxi_exporter *x, const char *types) {
         names[k] = text;
         staxi_format(text, NAME, p->steps ? "sx_piece_%U" : "sx_entry", (uint64_t)k);
     }
-    stax_status s = staxi_emit_unit(trees, names, (int)n, types, false, &x->c);
+    stax_status s = staxi_emit_unit(trees, names, (int)n, staxi_tiles_isa(p), types, false, &x->c);
     staxi_free(a, (void *)trees, bytes);
     return s;
 }

@@ -196,6 +196,15 @@ typedef struct placement {
     uint32_t first, last;
 } placement;
 
+/* Packed operands lie behind everything else, all in one place. */
+static int is_pack(const stax_program *p, uint32_t buffer) {
+    for (uint32_t k = 1; k < p->stages.n_stages; k++)
+        if (p->stages.stages[k].tiled &&
+            (p->stages.stages[k].packs[0] == buffer || p->stages.stages[k].packs[1] == buffer))
+            return 1;
+    return 0;
+}
+
 /* Do buffers that are alive together lie apart, and within the workspace, for sizes of `guess`? */
 static int plan_is_sound(const stax_program *p, int64_t guess, double *most) {
     int64_t sizes[64];
@@ -211,7 +220,7 @@ static int plan_is_sound(const stax_program *p, int64_t guess, double *most) {
         }
         sizes[k] = guess < lo ? lo : guess > hi ? hi : guess;
     }
-    double all = staxi_sizer_value(&z, p->schedule.workspace), *alive;
+    double all = staxi_sizer_value(&z, p->schedule.shared_bytes), *alive;
     int good = 1;
     alive = (double *)calloc(p->trees.n_kernels + 2, sizeof *alive);
     for (uint32_t a = 1; a < p->stages.n_buffers; a++) {
@@ -221,7 +230,8 @@ static int plan_is_sound(const stax_program *p, int64_t guess, double *most) {
         at = staxi_sizer_value(&z, x->offset);
         bytes = staxi_sizer_value(&z, x->bytes);
         good &= at >= 0 && at + bytes <= all;
-        for (uint32_t o = x->first_use + (x->host != 0); alive && o <= x->last_use; o++)
+        for (uint32_t o = x->first_use + (x->host != 0);
+             alive && !is_pack(p, a) && o <= x->last_use; o++)
             alive[o] += bytes;
         for (uint32_t b = a + 1; b < p->stages.n_buffers; b++) {
             const staxi_buffer *y = &p->stages.buffers[b];
