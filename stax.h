@@ -40880,6 +40880,16 @@ static void staxi_machine_ask(stax_machine *m) {
     }
 }
 
+static void staxi_machine_assume(stax_context *ctx, int threads, stax_machine *out) {
+    int isa = 0;
+    memset(out, 0, sizeof *out);
+    out->threads = threads > 1 ? threads : 1;
+    if (ctx && staxi_toolchain_target(&ctx->toolchain, &isa, NULL) == STAX_OK)
+        out->isa = (stax_isa)(isa + 1);
+    staxi_machine_guess(out);
+    staxi_machine_ask(out);
+}
+
 /* ---- what was measured before ---- */
 
 #if defined(STAXI_TOOLCHAIN)
@@ -41156,8 +41166,9 @@ STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_mach
     staxi_object *object = NULL;
     float results[STAXI_MAX_THREADS * 64];
     if (!ctx || !out || threads > STAXI_MAX_THREADS) return STAX_E_ARGUMENT;
-    stax_machine_of(ctx, threads, out);
-    stax_machine before = *out;
+    stax_machine before;
+    stax_machine_of(ctx, threads, &before);
+    staxi_machine_assume(ctx, threads, out);
     staxi_text_init(&source, &ctx->allocator);
     staxi_text_init(&why, &ctx->allocator);
     memset(&p, 0, sizeof p);
@@ -41204,13 +41215,7 @@ STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_mach
 #endif
 
 STAXDEF void stax_machine_of(stax_context *ctx, int threads, stax_machine *out) {
-    int isa = 0;
-    memset(out, 0, sizeof *out);
-    out->threads = threads > 1 ? threads : 1;
-    if (ctx && staxi_toolchain_target(&ctx->toolchain, &isa, NULL) == STAX_OK)
-        out->isa = (stax_isa)(isa + 1);
-    staxi_machine_guess(out);
-    staxi_machine_ask(out);
+    staxi_machine_assume(ctx, threads, out);
     if (ctx) (void)staxi_machine_recall(ctx, out);
 }
 
