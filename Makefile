@@ -100,6 +100,8 @@ endef
 $(B)/tests/%: tests/%.c $(B)/stax.o $(TEST_HEADERS)
 	$(BUILD_TEST)
 
+$(B)/tests/schedules: tests/differential.c
+
 # The examples are parts of the driver, which catches their programs as they run.
 $(B)/cross/%_main.o: examples/%.c $(HEADERS)
 	@mkdir -p $(@D)

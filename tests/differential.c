@@ -78,8 +78,11 @@ static struct {
     int opt_level;
 } settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, 1, NULL, STAX_ISA_DETECT, 1};
 static report *shared;
+static struct {
+    int64_t passed, failed;
+} tally; /* of all calls of main */
 
-/* random_schedules.c is this file with schedules: a text for the graph, which it may name, for
+/* schedules.c is this file with schedules too: a text for the graph, which it may name, for
    free; NULL: automatic. What is wrong goes to the verdict. */
 static char *(*schedule_of)(stax_context *ctx, const recipe *r, stax_graph *g, verdict *v);
 static void (*report_schedules)(void);
@@ -594,6 +597,8 @@ int DIFFERENTIAL_MAIN(int argc, char **argv) {
     if (report_schedules) report_schedules();
     for (int k = 0; k < STEP_KINDS; k++)
         printf("%s%s %lld", k ? ", " : "steps: ", step_names[k], (long long)shared->ops[k]);
+    tally.passed += passed;
+    tally.failed += failed;
     printf("\n%lld passed, %lld failed\n", (long long)passed, (long long)failed);
     return failed != 0;
 }

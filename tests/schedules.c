@@ -1,8 +1,14 @@
 /* The schedule language: text, the calls' meaning in loops, every refusal with its message, the C
-   interface, and how scheduling grows. Programs are planned, not compiled (plan.h), but for a few;
-   random_schedules.c compares bits. */
+   interface, and how scheduling grows. Programs are planned, not compiled (plan.h), but for a few.
+   Then random legal schedules of random graphs are compared with the interpreter
+   (random_schedules.inc).
+
+       schedules [FILTER ...]        the tests whose names contain a FILTER; without one all of them, and 364
+                                     random graphs
+       schedules --count=N ...       random graphs alone, with the options of differential.c */
+#define DIFFERENTIAL_MAIN differential_main
 #define STAX_IMPLEMENTATION
-#include "stax.h"
+#include "differential.c"
 
 #include <stdio.h>
 #include <time.h>
@@ -11,6 +17,7 @@
 #include "harness.h"
 #include "plan.h"
 #include "random.h"
+#include "random_schedules.inc"
 
 #define CORPUS "tests/corpus/"
 
@@ -692,6 +699,9 @@ static void time_grows_with_the_graph(void) {
 }
 
 int main(int argc, char **argv) {
+    static char tables[] = "--tables=0", count[] = "--count=300", vectors[] = "--count=64", seed[] = "--seed=1000";
+    char *some[] = {argv[0], tables, count, NULL}, *others[] = {argv[0], tables, vectors, seed, NULL};
+    if (argc > 1 && strncmp(argv[1], "--", 2) == 0) return random_schedules(argc, argv);
     HARNESS_BEGIN(argc, argv);
     ctx = stax_open(NULL);
     if (!ctx) return 1;
@@ -708,5 +718,13 @@ int main(int argc, char **argv) {
     RUN(damaged_texts);
     RUN(time_grows_with_the_graph);
     stax_close(ctx);
+    if (argc == 1) {
+        settings.compiler = fastest_compiler();
+        random_schedules(3, some);
+        settings.compiler = NULL;
+        random_schedules(4, others);
+    }
+    harness.passed += (int)tally.passed;
+    harness.failed += (int)tally.failed;
     return HARNESS_END();
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Random legal schedules of 10000 graphs against the interpreter: tests/random_schedules.c takes 300.
+# Random legal schedules of 10000 graphs against the interpreter: tests/schedules.c takes 364.
 # tcc compiles the kernels, where there is one: it is the fastest. SIMD and threads get their part.
 B=${BUILD:-build}
 passed=0
@@ -21,7 +21,7 @@ try() {
 }
 
 mkdir -p "$B/long"
-if ${CC:-cc} -O1 -std=c99 -I. -Itests tests/random_schedules.c -o "$B/long/random_schedules" -lm -ldl -lpthread; then
+if ${CC:-cc} -O1 -std=c99 -I. -Itests tests/schedules.c -o "$B/long/random_schedules" -lm -ldl -lpthread; then
     fast=$(has tcc && echo --compiler=tcc)
     # shellcheck disable=SC2086
     try "10000 schedules" --count=10000 --seed=100000 $fast
