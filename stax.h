@@ -28034,7 +28034,8 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     for (int d = 0; d < st->n_domain; d++)
         if (st->sides[d] == 3 - last) rows *= staxi_extent_guess(p, st->axes[d].extent);
     if (last == 3 || rows < 2) return false; /* one row: column after column, as memory is read */
-    if (staxi_domain_guess(p, st, st->n_domain + st->n_reduce) < STAXI_TILE_WORK) return false;
+    if (staxi_domain_guess(p, st, st->n_domain + st->n_reduce) < (double)STAXI_TILE_WORK)
+        return false;
     int n = 0;
     for (int group = 0; group < 3; group++)
         for (int place = 0; place < st->n_domain; place++)
@@ -28987,8 +28988,15 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
                                   : 1;
     double best_shared = 0, shared;
     uint32_t lead = s->p->stages[k].lead;
-    if (lead && lead != k) /* with the first stage of its monoid */
+    if (lead && lead != k) { /* with the first stage of its monoid */
+        if (s->placement[k] && s->group[k] != s->group[lead]) {
+            staxi_putf(staxi_refuse(s, s->placement[k]),
+                       "it is a state of the monoid of s%U, and is computed with it",
+                       (uint64_t)lead);
+            return false;
+        }
         return staxi_kernel_join(s, k, s->p->stages[lead].kernel);
+    }
     if (s->group[k]) return staxi_place_given(s, k);
     for (uint32_t K = from; K < s->n_kernels; K++) {
         const char *why = staxi_cannot_join(s, k, K, &shared);
@@ -29096,7 +29104,14 @@ static bool staxi_segment_place(staxi_schedule *s, uint32_t k) {
     const staxi_stage *first = &p->stages[K->first_stage];
     if (st->inlined || ((staxi_is_line(first) || first->tiled) && k != K->first_stage)) return true;
     if (st->lead && st->lead != k) {
+        const staxi_directive *c = s->placement[k];
         st->segment = p->stages[st->lead].segment;
+        if (c && c->segment >= 0 && c->segment != (int64_t)st->segment) {
+            staxi_putf(staxi_refuse(s, c),
+                       "it is a state of the monoid of s%U, which is in segment %U",
+                       (uint64_t)st->lead, (uint64_t)st->segment);
+            return false;
+        }
         return true;
     }
     size_t at = staxi_segment_least(s, k, &behind);
@@ -41965,7 +41980,7 @@ static void staxi_put_svg_text(staxi_text *t, const char *s) {
 
 /* Lifetimes as a picture: kernels from left to right, the workspace from bottom to top. */
 static void staxi_report_plan_svg(const stax_program *p, staxi_text *t) {
-    enum { LEFT = 90, TOP = 30, WIDE = 900, HIGH = 360 };
+    const int left = 90, top = 30, width = 900, height = 360;
     const staxi_schedule *s = &p->schedule;
     staxi_sizer z;
     z.p = p;
@@ -41978,38 +41993,39 @@ static void staxi_report_plan_svg(const stax_program *p, staxi_text *t) {
                "font-family=\"sans-serif\" font-size=\"11\">\n"
                "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"%d\" "
                "y=\"18\">workspace, bytes: %U in all, at least %U alive at a time</text>\n",
-               LEFT + WIDE + 20, TOP + HIGH + 40, LEFT,
+               left + width + 20, top + height + 40, left,
                (uint64_t)staxi_sizer_value(&z, s->workspace), (uint64_t)s->least_bytes);
     for (int k = 0; k <= 4; k++) {
-        int y = TOP + HIGH - HIGH * k / 4;
+        int y = top + height - height * k / 4;
         staxi_putf(t,
                    "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%U</text><path d=\"M%d %dH%d\" "
                    "stroke=\"#ccc\"/>\n",
-                   LEFT - 6, y + 4, (uint64_t)(all * k / 4), LEFT, y, LEFT + WIDE);
+                   left - 6, y + 4, (uint64_t)(all * k / 4), left, y, left + width);
     }
     for (uint32_t k = 0; k < p->trees.n_kernels; k += 1 + p->trees.n_kernels / 24)
         staxi_putf(t, "<text x=\"%d\" y=\"%d\">%U</text>\n",
-                   (int)(LEFT + WIDE * (k + 0.5) / kernels) - 4, TOP + HIGH + 16, (uint64_t)k);
-    staxi_putf(t, "<text x=\"%d\" y=\"%d\">kernel</text>\n", LEFT, TOP + HIGH + 32);
+                   (int)(left + width * (k + 0.5) / kernels) - 4, top + height + 16, (uint64_t)k);
+    staxi_putf(t, "<text x=\"%d\" y=\"%d\">kernel</text>\n", left, top + height + 32);
     for (uint32_t b = 1; b < p->stages.n_buffers; b++) {
         static const char *const fills[] = {"#9ecae1", "#a1d99b", "#fdae6b", "#bcbddc", "#fa9fb5"};
         const staxi_buffer *buf = &p->stages.buffers[b];
         if (buf->scope != STAXI_SCOPE_ROOT || !buf->first_use) continue;
-        double high = HIGH * staxi_sizer_value(&z, buf->bytes) / all,
-               low = HIGH * staxi_sizer_value(&z, buf->offset) / all,
-               from = WIDE * (buf->first_use - 1) / kernels, to = WIDE * buf->last_use / kernels;
+        double high = height * staxi_sizer_value(&z, buf->bytes) / all,
+               low = height * staxi_sizer_value(&z, buf->offset) / all,
+               from = width * (double)(buf->first_use - 1) / kernels,
+               to = width * (double)buf->last_use / kernels;
         staxi_putf(t,
                    "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" "
                    "stroke=\"#444\"><title>b%U ",
-                   (int)(LEFT + from), (int)(TOP + HIGH - low - high), (int)(to - from),
+                   (int)(left + from), (int)(top + height - low - high), (int)(to - from),
                    (int)high > 0 ? (int)high : 1, fills[b % 5], (uint64_t)b);
         staxi_put_svg_text(t, buf->name);
         staxi_putf(t, ": %U bytes, kernels %U..%U</title></rect>\n",
                    (uint64_t)staxi_buffer_bytes(&z, b), (uint64_t)buf->first_use - 1,
                    (uint64_t)buf->last_use - 1);
         if (high >= 12)
-            staxi_putf(t, "<text x=\"%d\" y=\"%d\">b%U</text>\n", (int)(LEFT + from) + 4,
-                       (int)(TOP + HIGH - low - high / 2) + 4, (uint64_t)b);
+            staxi_putf(t, "<text x=\"%d\" y=\"%d\">b%U</text>\n", (int)(left + from) + 4,
+                       (int)(top + height - low - high / 2) + 4, (uint64_t)b);
     }
     staxi_put(t, "</svg>\n");
 }
