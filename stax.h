@@ -1210,7 +1210,7 @@ STAXDEF char *stax_program_report_at(const stax_program *p, stax_report what, co
    stax_schedule_free before the context is closed. */
 /* Without calls. graph_name NULL: for every graph. NULL: no memory. */
 STAXDEF stax_schedule *stax_schedule_new(stax_context *ctx, const char *graph_name);
-/* One or more `schedule NAME { ... }`. NULL: stax_error(ctx) has file:line:column. */
+/* Any number of `schedule NAME { ... }`. NULL: stax_error(ctx) has file:line:column. */
 STAXDEF stax_schedule *stax_schedule_parse(stax_context *ctx, const char *file_name,
                                            const char *text);
 /* One call, as "vectorize s1, i4", at the end of the last block. A placement or a loop order takes
@@ -27631,9 +27631,8 @@ STAXDEF stax_schedule *stax_schedule_parse(stax_context *ctx, const char *file_n
         return NULL;
     }
     staxi_schedule_parser(&p, s, text);
-    do {
+    while (p.t.kind != STAXI_TOKEN_END) /* nothing at all: of a program without kernels      */
         if (!staxi_parse_schedule(&p, s)) break;
-    } while (p.t.kind != STAXI_TOKEN_END);
     if (staxi_schedule_parsed(&p) == STAX_OK) return s;
     stax_schedule_free(s);
     return NULL;

@@ -45,6 +45,7 @@ static void reads_as(const char *text, const char *want) {
 }
 
 static void texts(void) {
+    reads_as("", NULL);
     reads_as("schedule {\n}\n", NULL);
     reads_as(
         "schedule a {\n"
@@ -84,7 +85,6 @@ typedef struct bad_text {
 
 static void syntax_errors(void) {
     static const bad_text bad[] = {
-        {"", "s:1:1:", "expected schedule, found end of file"},
         {"graph a() {}", "s:1:1:", "expected schedule"},
         {"schedule a", "s:1:11:", "expected '{'"},
         {"schedule a {\n  serial s1", "s:2:12:", "found end of file"},
