@@ -28590,7 +28590,7 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_fma64(a, b, c) __builtin_ia32_vfmaddpd512_mask((a), (b), (c), (unsigned char)-1, 4)",
     "#else",
     "#define sx_fma32(a, b, c) __builtin_ia32_vfmaddps512_mask((a), (b), (c), -1, 4)",
-    "#define sx_fma64(a, b, c) __builtin_ia32_vfmaddpd512_mask((a), (b), (c), -1, 4)",
+    "#define sx_fma64(a, b, c) __builtin_ia32_vfmaddpd512_mask((a), (b), (c), (unsigned char)-1, 4)",
     "#endif",
     "#elif SX_W == 8 && defined(__FMA__) && !defined(SX_PLAIN)",
     "#define sx_fma32(a, b, c) __builtin_ia32_vfmaddps256((a), (b), (c))",
@@ -28613,6 +28613,9 @@ static const char *const staxi_lines_memory[] = {
     "#ifdef __clang__ /* lanes of two vectors by their numbers */",
     "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shufflevector((a), (b), __VA_ARGS__))",
     "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shufflevector((a), (b), __VA_ARGS__))",
+    "#elif defined(__cplusplus)",
+    "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shuffle((a), (b), sxv_i32{__VA_ARGS__}))",
+    "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shuffle((a), (b), sxv_i64{__VA_ARGS__}))",
     "#else",
     "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shuffle((a), (b), (sxv_i32){__VA_ARGS__}))",
     "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shuffle((a), (b), (sxv_i64){__VA_ARGS__}))",
@@ -30495,9 +30498,19 @@ static void staxi_emit_column_chains(staxi_emit *e, const staxi_tree_node *acc) 
     staxi_line(e);
     staxi_put(e->t, "const int64_t rest_k = ");
     staxi_emit_ix(e, acc->runs[0].extent);
-    staxi_putf(e->t, " - step, steps = rest_k < %d ? rest_k : %d, i%U = step; (void)i%U;\n",
-               STAXI_CHAIN_STEPS, STAXI_CHAIN_STEPS, id, id);
-    staxi_emit_column_blocks(e, acc, id);
+    staxi_putf(e->t, " - step, steps = rest_k < %d ? rest_k : %d;\n", STAXI_CHAIN_STEPS,
+               STAXI_CHAIN_STEPS);
+    if (staxi_high(e, acc->runs[0].extent) > STAXI_BLOCK) {
+        staxi_line(e);
+        staxi_put(e->t, "{\n");
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = step;\n", id);
+        staxi_emit_column_blocks(e, acc, id);
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
     staxi_ix outer_vec = e->vec;
     e->vec = acc->axis.var;
     for (int tail = 0; tail < 3; tail++) { /* whole steps of whole vectors, the others, the edge */
@@ -31000,6 +31013,7 @@ typedef struct staxi_tiles {
     int64_t high;             /* tiles of full height; the others have one row less; -1: unknown */
     bool even;                /* the last panel is full                                          */
     bool slot;                /* each slot packs its panels one by one                           */
+    bool sweep;               /* row after row of tiles, for all panels stay in the cache        */
     staxi_expr operand[2];    /* of the rows, of the columns                                     */
     uint8_t pack[2];
     int64_t column_deep; /* elements along k of the columns' operand                        */
@@ -31207,6 +31221,18 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
     }
 }
 
+enum { STAXI_SWEEP_DEPTH = 128 };
+
+/* Where k is short, time goes into the results: they are stored as they lie in memory. */
+static bool staxi_tiles_sweep(staxi_emit *e, const staxi_tiles *t) {
+    int64_t columns, outer, depth;
+    return staxi_ix_is_const(&e->p->ix, t->column.extent, &columns) &&
+           staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth) &&
+           staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_COLUMNS), &outer) &&
+           depth <= STAXI_SWEEP_DEPTH &&
+           columns * outer * depth <= STAXI_DIRECT_BYTES * 8 / staxi_tiles_bits(t);
+}
+
 /* What the tiles of kernel k are; false where it is no contraction in tiles. */
 static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     memset(t, 0, sizeof *t);
@@ -31243,6 +31269,7 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     staxi_tiles_packing(e, t);
     t->slot =
         t->pack[1] != STAXI_PACK_DIRECT && e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
+    t->sweep = !t->slot && staxi_tiles_sweep(e, t);
     return true;
 }
 
@@ -31316,9 +31343,9 @@ static void staxi_emit_pack_row(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++) {\n", id, id, id);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "%s *at = to + i%U / %d * %D + i%U %% %d;\n", staxi_c_type(t->dtype), id,
+        staxi_putf(e->t, "%s *spot = to + i%U / %d * %D + i%U %% %d;\n", staxi_c_type(t->dtype), id,
                    t->step, t->piece, id, t->step);
-        staxi_emit_packed(e, t, 0, 0, false, "at");
+        staxi_emit_packed(e, t, 0, 0, false, "spot");
         staxi_emit_close(e);
         return;
     }
@@ -31369,8 +31396,8 @@ static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "for (int64_t r = 0; r < %D; r += %d) {\n", t->deep, t->width);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = row0 + r, many = height - r, ", row);
-        staxi_putf(e->t, "left = many < 0 ? 0 : many < %d ? many : %d;\n", t->width, t->width);
+        staxi_putf(e->t, "const int64_t i%U = row0 + r, over = height - r, ", row);
+        staxi_putf(e->t, "left = over < 0 ? 0 : over < %d ? over : %d;\n", t->width, t->width);
         staxi_emit_packed(e, t, 0, t->axes[STAXI_OF_ROWS][0].var, true, "p + r");
         staxi_emit_close(e);
         staxi_emit_close(e);
@@ -31536,17 +31563,17 @@ static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = column0 + c, many = columns - i%U;\n", id, id);
+        staxi_putf(e->t, "const int64_t i%U = column0 + c, over = columns - i%U;\n", id, id);
         for (int tail = 0; tail < (t->even ? 1 : 2); tail++) {
             staxi_line(e);
             if (tail)
-                staxi_putf(e->t, "if (many < %d) {\n", t->width);
+                staxi_putf(e->t, "if (over < %d) {\n", t->width);
             else
-                staxi_putf(e->t, "if (many >= %d) {\n", t->width);
+                staxi_putf(e->t, "if (over >= %d) {\n", t->width);
             e->indent++;
             if (tail) {
                 staxi_line(e);
-                staxi_put(e->t, "const int64_t left = many < 0 ? 0 : many;\n");
+                staxi_put(e->t, "const int64_t left = over < 0 ? 0 : over;\n");
             }
             staxi_emit_packed(e, t, 1, t->column.var, tail != 0, "p + c");
             staxi_emit_close(e);
@@ -31590,10 +31617,12 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
     staxi_putf(e->t, "b += %D;\n", t->column_deep);
     for (int r = 0; r < rows; r++) {
         staxi_line(e);
-        staxi_putf(e->t,
-                   class_ == 'f' ? "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);"
-                                 : "{ const sx_u%d x = sx_ku%d(a[%D + k * %D]);",
-                   bits, bits, r * t->row, t->deep);
+        if (class_ == 'f')
+            staxi_putf(e->t, "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);", bits, bits, r * t->row,
+                       t->deep);
+        else
+            staxi_putf(e->t, "{ const sx_u%d x = sx_ku%d((uint%d_t)a[%D + k * %D]);", bits, bits,
+                       bits, r * t->row, t->deep);
         for (int v = 0; v < vectors; v++) {
             int c = r * vectors + v;
             if (class_ == 'f')
@@ -31683,14 +31712,14 @@ static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
     uint64_t ref = t->stage;
     const char *type = staxi_c_type(t->dtype);
     staxi_line(e);
-    staxi_putf(e->t, t->gap ? "const int64_t i%U = from + u * %d;\n"
+    staxi_putf(e->t, t->gap ? "const int64_t i%U = at_line + u * %d;\n"
                             : "const int64_t i%U = column0 + u * %d;\n",
                staxi_var_id(e, t->column.var), e->lanes ? t->width : 1);
     staxi_line(e);
     staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
     if (t->gap)
-        staxi_putf(e->t, e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + here + u * %d);\n"
-                                  : "*%c((const %s *)(const void *)c + r * %d + here + u * %d);\n",
+        staxi_putf(e->t, e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n"
+                                  : "*%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n",
                    e->lanes ? staxi_tiles_suffix(t) : ' ', type, t->vectors * t->width,
                    e->lanes ? t->width : 1);
     else if (e->lanes)
@@ -31725,11 +31754,11 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
     staxi_put(e->t, "(void)row;\n");
     if (t->gap) {
         uint64_t id = staxi_var_id(e, t->lines.var);
-        staxi_emit_open(e, "for (int64_t x = column0, end = column0 + wide_all; x < end;) {\n");
+        staxi_emit_open(e, "for (int64_t x = column0, x_end = column0 + wide_all; x < x_end;) {\n");
         staxi_line(e);
         staxi_putf(e->t,
-                   "const int64_t i%U = x / %D, from = x %% %D, here = x - column0, rest = %D - from, "
-                   "wide = rest < 0 ? 0 : rest < end - x ? rest : end - x; (void)i%U;\n",
+                   "const int64_t i%U = x / %D, at_line = x %% %D, at_x = x - column0, rest = %D - at_line, "
+                   "wide = rest < 0 ? 0 : rest < x_end - x ? rest : x_end - x; (void)i%U;\n",
                    id, t->gap, t->gap, t->line, id);
     }
     for (int tail = 0; tail < (vector && !whole ? 2 : 1); tail++) {
@@ -31756,7 +31785,7 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
     }
     if (t->gap) {
         staxi_line(e);
-        staxi_putf(e->t, "x += %D - from;\n", t->gap);
+        staxi_putf(e->t, "x += %D - at_line;\n", t->gap);
         staxi_emit_close(e);
     }
     staxi_emit_close(e);
@@ -31860,7 +31889,7 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "const %s *a = b%U + (tile - tile0) * room;\n", type,
                    (uint64_t)e->p->stages[t->stage].packs[0]);
     }
-    if (t->pack[1] == STAXI_PACK_DIRECT || t->slot) {
+    if (t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep) {
         staxi_line(e);
         staxi_putf(e->t, "const %s *next = b;\n", type);
     } else {
@@ -31895,12 +31924,13 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_tile_function(e, t, "tiles");
     staxi_line(e);
     if (t->pack[0] == STAXI_PACK_DIRECT) {
-        staxi_put(e->t, "const int64_t block = tiles;\n");
+        staxi_putf(e->t, "const int64_t block = %s;\n", t->sweep ? "1" : "tiles");
     } else {
         staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %D, most = (", t->step - 1,
                    t->step, t->piece);
         staxi_emit_ix(e, e->p->buffers[st->packs[0]].dims[0]);
-        staxi_put(e->t, ") / (room > 0 ? room : 1), block = most < tiles ? most : tiles;\n");
+        staxi_putf(e->t, ") / (room > 0 ? room : 1), block = most < %s ? most : %s;\n",
+                   t->sweep ? "1" : "tiles", t->sweep ? "1" : "tiles");
     }
     staxi_line(e);
     staxi_putf(e->t, "const int64_t lines = %d; (void)lines;\n",
@@ -31929,7 +31959,7 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
     staxi_line(e);
     staxi_putf(e->t, "const int64_t ahead = %s;\n",
-               t->pack[1] == STAXI_PACK_DIRECT || t->slot ? "0" : "(lines + many - 1) / many");
+               t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep ? "0" : "(lines + many - 1) / many");
     staxi_line(e);
     staxi_put(e->t,
               "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = "
