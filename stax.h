@@ -31123,20 +31123,18 @@ static int64_t staxi_expr_gap(staxi_stages *p, staxi_expr x, staxi_ix line, stax
     return gap;
 }
 
-/* Makes one axis of lines and columns where that wastes less than whole vectors in each line, as for
-   the rows of an image whose windows are contracted. */
+/* Makes one axis of lines and columns where that wastes less than whole vectors in each line, as
+   for the rows of an image whose windows are contracted. */
 static void staxi_tiles_join_lines(staxi_emit *e, staxi_tiles *t) {
     int64_t lines = 0, line = 0, width = t->isa == STAXI_ISA_AVX512 ? 16 : 8;
     int last = t->n_axes[STAXI_OF_COLUMNS] - 1;
-    if (last < 0 ||
-        !staxi_ix_is_const(&e->p->ix, t->axes[STAXI_OF_COLUMNS][last].extent, &lines) ||
+    if (last < 0 || !staxi_ix_is_const(&e->p->ix, t->axes[STAXI_OF_COLUMNS][last].extent, &lines) ||
         !staxi_ix_is_const(&e->p->ix, t->column.extent, &line) || lines < 2 || line < 1)
         return;
     int64_t gap = staxi_expr_gap(e->p, t->operand[1], t->axes[STAXI_OF_COLUMNS][last].var,
                                  t->column.var),
             all = (lines - 1) * gap + line;
-    if (gap < line ||
-        (all + 2 * width - 1) / (2 * width) * 2 >= (line + width - 1) / width * lines)
+    if (gap < line || (all + 2 * width - 1) / (2 * width) * 2 >= (line + width - 1) / width * lines)
         return;
     t->gap = gap;
     t->line = line;
@@ -31634,6 +31632,27 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
     }
 }
 
+/* Kernels whose tiles look alike share a function: its name says all that is written into it. */
+static void staxi_put_micro_name(staxi_emit *e, staxi_text *out, const staxi_tiles *t, int rows,
+                                 int vectors) {
+    bool blocks = staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
+    staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s%s", staxi_dtype_name((stax_dtype)t->dtype),
+               rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
+               blocks ? "_blocks" : "", t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
+}
+
+/* Has this unit that function already? */
+static bool staxi_has_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
+    staxi_text name;
+    staxi_text_init(&name, e->p->a);
+    staxi_put_micro_name(e, &name, t, rows, vectors);
+    staxi_putc(&name, '(');
+    bool has = e->t->data && name.data && strstr(e->t->data, name.data) != NULL;
+    if (name.failed) staxi_emit_no_memory(e);
+    staxi_text_free(&name);
+    return has;
+}
+
 /* c = the tile's chains over all k. On the way it fetches `ahead` lines of the next panel with
    every piece of k. Blocks of 4096 are added in c. */
 static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
@@ -31641,10 +31660,12 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
     const char *type = staxi_c_type(t->dtype);
     int class_ = staxi_tiles_class(t);
     bool blocks = class_ == 'f' && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
+    staxi_put(e->t, "static void ");
+    staxi_put_micro_name(e, e->t, t, rows, vectors);
     staxi_putf(e->t,
-               "static void sx_micro_%d_%U_%dx%d(const %s *a, const %s *b, const %s *next, int64_t "
-               "ahead, int64_t depth, sx_%c%d *c) {\n",
-               e->program, (uint64_t)t->kernel, rows, vectors, type, type, type, class_, bits);
+               "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, sx_%c%d "
+               "*c) {\n",
+               type, type, type, class_, bits);
     e->indent = 1;
     if (blocks) staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
     staxi_line(e);
@@ -31707,19 +31728,22 @@ static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int la
     return vector;
 }
 
-/* Vector or element u of row r of a tile, or of what belongs to one line of it: result and stores. */
+/* Vector or element u of row r of a tile, or of what belongs to one line of it: result and stores.
+ */
 static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
     uint64_t ref = t->stage;
     const char *type = staxi_c_type(t->dtype);
     staxi_line(e);
-    staxi_putf(e->t, t->gap ? "const int64_t i%U = at_line + u * %d;\n"
-                            : "const int64_t i%U = column0 + u * %d;\n",
+    staxi_putf(e->t,
+               t->gap ? "const int64_t i%U = at_line + u * %d;\n"
+                      : "const int64_t i%U = column0 + u * %d;\n",
                staxi_var_id(e, t->column.var), e->lanes ? t->width : 1);
     staxi_line(e);
     staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
     if (t->gap)
-        staxi_putf(e->t, e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n"
-                                  : "*%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n",
+        staxi_putf(e->t,
+                   e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n"
+                            : "*%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n",
                    e->lanes ? staxi_tiles_suffix(t) : ' ', type, t->vectors * t->width,
                    e->lanes ? t->width : 1);
     else if (e->lanes)
@@ -31757,7 +31781,8 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
         staxi_emit_open(e, "for (int64_t x = column0, x_end = column0 + wide_all; x < x_end;) {\n");
         staxi_line(e);
         staxi_putf(e->t,
-                   "const int64_t i%U = x / %D, at_line = x %% %D, at_x = x - column0, rest = %D - at_line, "
+                   "const int64_t i%U = x / %D, at_line = x %% %D, at_x = x - column0, rest = %D - "
+                   "at_line, "
                    "wide = rest < 0 ? 0 : rest < x_end - x ? rest : x_end - x; (void)i%U;\n",
                    id, t->gap, t->gap, t->line, id);
     }
@@ -31858,11 +31883,12 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
                 if (v + 1 < widths) staxi_putf(e->t, wide, t->vectors * t->width);
                 staxi_put(e->t, ") ");
             }
-            if (t->rows - h < 1)
+            if (t->rows - h < 1) {
                 staxi_put(e->t, ";\n");
-            else
-                staxi_putf(e->t, "sx_micro_%d_%U_%dx%d(a, b, next, ahead, depth, c);\n", e->program,
-                           (uint64_t)t->kernel, t->rows - h, v ? t->last_vectors : t->vectors);
+            } else {
+                staxi_put_micro_name(e, e->t, t, t->rows - h, v ? t->last_vectors : t->vectors);
+                staxi_put(e->t, "(a, b, next, ahead, depth, c);\n");
+            }
         }
 }
 
@@ -31958,8 +31984,9 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     }
     staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t ahead = %s;\n",
-               t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep ? "0" : "(lines + many - 1) / many");
+    staxi_putf(
+        e->t, "const int64_t ahead = %s;\n",
+        t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep ? "0" : "(lines + many - 1) / many");
     staxi_line(e);
     staxi_put(e->t,
               "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = "
@@ -32023,7 +32050,8 @@ static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t) {
     int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
     for (int h = 0; h < heights; h++)
         for (int v = 0; v < widths; v++)
-            if (t->rows - h > 0)
+            if (t->rows - h > 0 &&
+                !staxi_has_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors))
                 staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
     size_t scope = staxi_emit_scope_open(e);
     if (t->pack[1] == STAXI_PACK_ALONG) staxi_emit_transpose(e, t);
