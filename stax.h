@@ -32196,7 +32196,7 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_fma64(a, b, c) __builtin_ia32_vfmaddpd512_mask((a), (b), (c), (unsigned char)-1, 4)",
     "#else",
     "#define sx_fma32(a, b, c) __builtin_ia32_vfmaddps512_mask((a), (b), (c), -1, 4)",
-    "#define sx_fma64(a, b, c) __builtin_ia32_vfmaddpd512_mask((a), (b), (c), -1, 4)",
+    "#define sx_fma64(a, b, c) __builtin_ia32_vfmaddpd512_mask((a), (b), (c), (unsigned char)-1, 4)",
     "#endif",
     "#elif SX_W == 8 && defined(__FMA__) && !defined(SX_PLAIN)",
     "#define sx_fma32(a, b, c) __builtin_ia32_vfmaddps256((a), (b), (c))",
@@ -32219,6 +32219,9 @@ static const char *const staxi_lines_memory[] = {
     "#ifdef __clang__ /* lanes of two vectors by their numbers */",
     "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shufflevector((a), (b), __VA_ARGS__))",
     "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shufflevector((a), (b), __VA_ARGS__))",
+    "#elif defined(__cplusplus)",
+    "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shuffle((a), (b), sxv_i32{__VA_ARGS__}))",
+    "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shuffle((a), (b), sxv_i64{__VA_ARGS__}))",
     "#else",
     "#define sx_among32(a, b, ...) ((sxv_f32)__builtin_shuffle((a), (b), (sxv_i32){__VA_ARGS__}))",
     "#define sx_among64(a, b, ...) ((sxv_f64)__builtin_shuffle((a), (b), (sxv_i64){__VA_ARGS__}))",
@@ -34522,9 +34525,19 @@ static void staxi_emit_column_chains(staxi_emit *e, const staxi_tree_node *acc) 
     staxi_line(e);
     staxi_put(e->t, "const int64_t rest_k = ");
     staxi_emit_ix(e, acc->runs[0].extent);
-    staxi_putf(e->t, " - step, steps = rest_k < %d ? rest_k : %d, i%U = step; (void)i%U;\n",
-               STAXI_CHAIN_STEPS, STAXI_CHAIN_STEPS, id, id);
-    staxi_emit_column_blocks(e, acc, id);
+    staxi_putf(e->t, " - step, steps = rest_k < %d ? rest_k : %d;\n", STAXI_CHAIN_STEPS,
+               STAXI_CHAIN_STEPS);
+    if (staxi_high(e, acc->runs[0].extent) > STAXI_BLOCK) {
+        staxi_line(e);
+        staxi_put(e->t, "{\n");
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = step;\n", id);
+        staxi_emit_column_blocks(e, acc, id);
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
     staxi_ix outer_vec = e->vec;
     e->vec = acc->axis.var;
     for (int tail = 0; tail < 3; tail++) { /* whole steps of whole vectors, the others, the edge */
@@ -35039,6 +35052,7 @@ typedef struct staxi_tiles {
     int64_t high;             /* tiles of full height; the others have one row less; -1: unknown */
     bool even;                /* the last panel is full                                          */
     bool slot;                /* each slot packs its panels one by one                           */
+    bool sweep;               /* row after row of tiles, for all panels stay in the cache        */
     staxi_expr operand[2];    /* of the rows, of the columns                                     */
     uint8_t pack[2];
     int64_t column_deep; /* elements along k of the columns' operand                        */
@@ -35244,6 +35258,18 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
     }
 }
 
+enum { STAXI_SWEEP_DEPTH = 128 };
+
+/* Where k is short, time goes into the results: they are stored as they lie in memory. */
+static bool staxi_tiles_sweep(staxi_emit *e, const staxi_tiles *t) {
+    int64_t columns, outer, depth;
+    return staxi_ix_is_const(&e->p->ix, t->column.extent, &columns) &&
+           staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth) &&
+           staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_COLUMNS), &outer) &&
+           depth <= STAXI_SWEEP_DEPTH &&
+           columns * outer * depth <= STAXI_DIRECT_BYTES * 8 / staxi_tiles_bits(t);
+}
+
 /* What the tiles of kernel k are; false where it is no contraction in tiles. */
 static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     memset(t, 0, sizeof *t);
@@ -35280,6 +35306,7 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     staxi_tiles_packing(e, t);
     t->slot =
         t->pack[1] != STAXI_PACK_DIRECT && e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
+    t->sweep = !t->slot && staxi_tiles_sweep(e, t);
     return true;
 }
 
@@ -35353,9 +35380,9 @@ static void staxi_emit_pack_row(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++) {\n", id, id, id);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "%s *at = to + i%U / %d * %D + i%U %% %d;\n", staxi_c_type(t->dtype), id,
+        staxi_putf(e->t, "%s *spot = to + i%U / %d * %D + i%U %% %d;\n", staxi_c_type(t->dtype), id,
                    t->step, t->piece, id, t->step);
-        staxi_emit_packed(e, t, 0, 0, false, "at");
+        staxi_emit_packed(e, t, 0, 0, false, "spot");
         staxi_emit_close(e);
         return;
     }
@@ -35406,8 +35433,8 @@ static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "for (int64_t r = 0; r < %D; r += %d) {\n", t->deep, t->width);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = row0 + r, many = height - r, ", row);
-        staxi_putf(e->t, "left = many < 0 ? 0 : many < %d ? many : %d;\n", t->width, t->width);
+        staxi_putf(e->t, "const int64_t i%U = row0 + r, over = height - r, ", row);
+        staxi_putf(e->t, "left = over < 0 ? 0 : over < %d ? over : %d;\n", t->width, t->width);
         staxi_emit_packed(e, t, 0, t->axes[STAXI_OF_ROWS][0].var, true, "p + r");
         staxi_emit_close(e);
         staxi_emit_close(e);
@@ -35573,17 +35600,17 @@ static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = column0 + c, many = columns - i%U;\n", id, id);
+        staxi_putf(e->t, "const int64_t i%U = column0 + c, over = columns - i%U;\n", id, id);
         for (int tail = 0; tail < (t->even ? 1 : 2); tail++) {
             staxi_line(e);
             if (tail)
-                staxi_putf(e->t, "if (many < %d) {\n", t->width);
+                staxi_putf(e->t, "if (over < %d) {\n", t->width);
             else
-                staxi_putf(e->t, "if (many >= %d) {\n", t->width);
+                staxi_putf(e->t, "if (over >= %d) {\n", t->width);
             e->indent++;
             if (tail) {
                 staxi_line(e);
-                staxi_put(e->t, "const int64_t left = many < 0 ? 0 : many;\n");
+                staxi_put(e->t, "const int64_t left = over < 0 ? 0 : over;\n");
             }
             staxi_emit_packed(e, t, 1, t->column.var, tail != 0, "p + c");
             staxi_emit_close(e);
@@ -35627,10 +35654,12 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
     staxi_putf(e->t, "b += %D;\n", t->column_deep);
     for (int r = 0; r < rows; r++) {
         staxi_line(e);
-        staxi_putf(e->t,
-                   class_ == 'f' ? "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);"
-                                 : "{ const sx_u%d x = sx_ku%d(a[%D + k * %D]);",
-                   bits, bits, r * t->row, t->deep);
+        if (class_ == 'f')
+            staxi_putf(e->t, "{ const sx_f%d x = sx_k%d(a[%D + k * %D]);", bits, bits, r * t->row,
+                       t->deep);
+        else
+            staxi_putf(e->t, "{ const sx_u%d x = sx_ku%d((uint%d_t)a[%D + k * %D]);", bits, bits,
+                       bits, r * t->row, t->deep);
         for (int v = 0; v < vectors; v++) {
             int c = r * vectors + v;
             if (class_ == 'f')
@@ -35642,6 +35671,27 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
     }
 }
 
+/* Kernels whose tiles look alike share a function: its name says all that is written into it. */
+static void staxi_put_micro_name(staxi_emit *e, staxi_text *out, const staxi_tiles *t, int rows,
+                                 int vectors) {
+    bool blocks = staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
+    staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s%s", staxi_dtype_name((stax_dtype)t->dtype),
+               rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
+               blocks ? "_blocks" : "", t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
+}
+
+/* Has this unit that function already? */
+static bool staxi_has_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
+    staxi_text name;
+    staxi_text_init(&name, e->p->a);
+    staxi_put_micro_name(e, &name, t, rows, vectors);
+    staxi_putc(&name, '(');
+    bool has = e->t->data && name.data && strstr(e->t->data, name.data) != NULL;
+    if (name.failed) staxi_emit_no_memory(e);
+    staxi_text_free(&name);
+    return has;
+}
+
 /* c = the tile's chains over all k. On the way it fetches `ahead` lines of the next panel with
    every piece of k. Blocks of 4096 are added in c. */
 static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
@@ -35649,10 +35699,12 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
     const char *type = staxi_c_type(t->dtype);
     int class_ = staxi_tiles_class(t);
     bool blocks = class_ == 'f' && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
+    staxi_put(e->t, "static void ");
+    staxi_put_micro_name(e, e->t, t, rows, vectors);
     staxi_putf(e->t,
-               "static void sx_micro_%d_%U_%dx%d(const %s *a, const %s *b, const %s *next, int64_t "
-               "ahead, int64_t depth, sx_%c%d *c) {\n",
-               e->program, (uint64_t)t->kernel, rows, vectors, type, type, type, class_, bits);
+               "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, sx_%c%d "
+               "*c) {\n",
+               type, type, type, class_, bits);
     e->indent = 1;
     if (blocks) staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
     staxi_line(e);
@@ -35721,16 +35773,16 @@ static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
     uint64_t ref = t->stage;
     const char *type = staxi_c_type(t->dtype);
     staxi_line(e);
-    staxi_putf(
-        e->t,
-        t->gap ? "const int64_t i%U = from + u * %d;\n" : "const int64_t i%U = column0 + u * %d;\n",
-        staxi_var_id(e, t->column.var), e->lanes ? t->width : 1);
+    staxi_putf(e->t,
+               t->gap ? "const int64_t i%U = at_line + u * %d;\n"
+                      : "const int64_t i%U = column0 + u * %d;\n",
+               staxi_var_id(e, t->column.var), e->lanes ? t->width : 1);
     staxi_line(e);
     staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
     if (t->gap)
         staxi_putf(e->t,
-                   e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + here + u * %d);\n"
-                            : "*%c((const %s *)(const void *)c + r * %d + here + u * %d);\n",
+                   e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n"
+                            : "*%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n",
                    e->lanes ? staxi_tiles_suffix(t) : ' ', type, t->vectors * t->width,
                    e->lanes ? t->width : 1);
     else if (e->lanes)
@@ -35765,13 +35817,13 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
     staxi_put(e->t, "(void)row;\n");
     if (t->gap) {
         uint64_t id = staxi_var_id(e, t->lines.var);
-        staxi_emit_open(e, "for (int64_t x = column0, end = column0 + wide_all; x < end;) {\n");
+        staxi_emit_open(e, "for (int64_t x = column0, x_end = column0 + wide_all; x < x_end;) {\n");
         staxi_line(e);
-        staxi_putf(
-            e->t,
-            "const int64_t i%U = x / %D, from = x %% %D, here = x - column0, rest = %D - from, "
-            "wide = rest < 0 ? 0 : rest < end - x ? rest : end - x; (void)i%U;\n",
-            id, t->gap, t->gap, t->line, id);
+        staxi_putf(e->t,
+                   "const int64_t i%U = x / %D, at_line = x %% %D, at_x = x - column0, rest = %D - "
+                   "at_line, "
+                   "wide = rest < 0 ? 0 : rest < x_end - x ? rest : x_end - x; (void)i%U;\n",
+                   id, t->gap, t->gap, t->line, id);
     }
     for (int tail = 0; tail < (vector && !whole ? 2 : 1); tail++) {
         staxi_line(e);
@@ -35797,7 +35849,7 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
     }
     if (t->gap) {
         staxi_line(e);
-        staxi_putf(e->t, "x += %D - from;\n", t->gap);
+        staxi_putf(e->t, "x += %D - at_line;\n", t->gap);
         staxi_emit_close(e);
     }
     staxi_emit_close(e);
@@ -35870,11 +35922,12 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
                 if (v + 1 < widths) staxi_putf(e->t, wide, t->vectors * t->width);
                 staxi_put(e->t, ") ");
             }
-            if (t->rows - h < 1)
+            if (t->rows - h < 1) {
                 staxi_put(e->t, ";\n");
-            else
-                staxi_putf(e->t, "sx_micro_%d_%U_%dx%d(a, b, next, ahead, depth, c);\n", e->program,
-                           (uint64_t)t->kernel, t->rows - h, v ? t->last_vectors : t->vectors);
+            } else {
+                staxi_put_micro_name(e, e->t, t, t->rows - h, v ? t->last_vectors : t->vectors);
+                staxi_put(e->t, "(a, b, next, ahead, depth, c);\n");
+            }
         }
 }
 
@@ -35901,7 +35954,7 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "const %s *a = b%U + (tile - tile0) * room;\n", type,
                    (uint64_t)e->p->stages[t->stage].packs[0]);
     }
-    if (t->pack[1] == STAXI_PACK_DIRECT || t->slot) {
+    if (t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep) {
         staxi_line(e);
         staxi_putf(e->t, "const %s *next = b;\n", type);
     } else {
@@ -35936,12 +35989,13 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_tile_function(e, t, "tiles");
     staxi_line(e);
     if (t->pack[0] == STAXI_PACK_DIRECT) {
-        staxi_put(e->t, "const int64_t block = tiles;\n");
+        staxi_putf(e->t, "const int64_t block = %s;\n", t->sweep ? "1" : "tiles");
     } else {
         staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %D, most = (", t->step - 1,
                    t->step, t->piece);
         staxi_emit_ix(e, e->p->buffers[st->packs[0]].dims[0]);
-        staxi_put(e->t, ") / (room > 0 ? room : 1), block = most < tiles ? most : tiles;\n");
+        staxi_putf(e->t, ") / (room > 0 ? room : 1), block = most < %s ? most : %s;\n",
+                   t->sweep ? "1" : "tiles", t->sweep ? "1" : "tiles");
     }
     staxi_line(e);
     staxi_putf(e->t, "const int64_t lines = %d; (void)lines;\n",
@@ -35969,8 +36023,9 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     }
     staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t ahead = %s;\n",
-               t->pack[1] == STAXI_PACK_DIRECT || t->slot ? "0" : "(lines + many - 1) / many");
+    staxi_putf(
+        e->t, "const int64_t ahead = %s;\n",
+        t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep ? "0" : "(lines + many - 1) / many");
     staxi_line(e);
     staxi_put(e->t,
               "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = "
@@ -36034,7 +36089,8 @@ static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t) {
     int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
     for (int h = 0; h < heights; h++)
         for (int v = 0; v < widths; v++)
-            if (t->rows - h > 0)
+            if (t->rows - h > 0 &&
+                !staxi_has_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors))
                 staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
     size_t scope = staxi_emit_scope_open(e);
     if (t->pack[1] == STAXI_PACK_ALONG) staxi_emit_transpose(e, t);

@@ -1306,7 +1306,7 @@ static int put_report(tool *t, stax_graph *g, stax_report what, bool strict) {
 }
 
 /* The table, and the picture in a file. */
-static int put_plan(const tool *t, const stax_graph *g) {
+static int put_plan(tool *t, stax_graph *g) {
     const char *path = t->given[OPT_SVG];
     int code = put_report(t, g, STAX_REPORT_PLAN, false);
     if (!path || code != DONE) return code;
