@@ -59,7 +59,7 @@ page=$work/cancelled.html
 "$work/report" --quick --threads=1 --out="$page" 2>"$work/err" &
 pid=$!
 waited=0
-until grep -q "round A" "$work/err" || [ $waited -ge 100 ]; do sleep 0.3; waited=$((waited + 1)); done
+until grep -q "measuring takes about" "$work/err" || [ $waited -ge 300 ]; do sleep 0.1; waited=$((waited + 1)); done
 kill -INT $pid
 wait $pid && good || bad "a cancelled report: $(tail -n 3 "$work/err")"
 has "Measuring was cancelled"
@@ -68,7 +68,7 @@ tail -n 1 "$page" | grep -q '</html>' && good || bad "the cancelled page is cut 
 [ $? -eq 2 ] && grep -q "unknown argument --frob" "$work/err" && good || bad "report --frob: $(cat "$work/err")"
 "$work/report" --quick --threads=1 --out="$work/no/such/folder.html" 2>"$work/err" &
 pid=$!
-until grep -q "round A" "$work/err" || ! kill -0 $pid 2>"$work/out"; do sleep 0.3; done
+until grep -q "measuring takes about" "$work/err" || ! kill -0 $pid 2>"$work/out"; do sleep 0.1; done
 kill -INT $pid
 wait $pid && bad "a report that cannot be written is no failure" || good
 grep -q "cannot write" "$work/err" && good || bad "report: $(tail -n 2 "$work/err")"
