@@ -24645,10 +24645,24 @@ static bool staxi_rw_later(staxi_rewriter *r, uint32_t v) {
     return true;
 }
 
+/* May an axis of the operand be empty when it runs? */
+static bool staxi_may_be_empty_operand(const stax_graph *g, const staxi_node *n) {
+    const staxi_type *t = &g->values[n->sources[0]].type;
+    for (int d = 0; d < t->rank; d++)
+        if (staxi_ix_range((staxi_ix_pool *)(uintptr_t)&g->root->sizes, t->dims[d]).lo <= 0)
+            return true;
+    return false;
+}
+
 /* Can the node fail when it runs, whatever its operands do? (Or, in a region, go on for ever.) */
 static bool staxi_node_fails(const stax_graph *g, const staxi_node *n) {
     staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
     if (n->op == STAX_OP_IOTA) return false;
+    if (n->op == STAX_OP_PAD) /* one that repeats needs something to repeat */
+        return staxi_basis_pad_repeats(g, n) && staxi_may_be_empty_operand(g, n);
+    if (n->op == STAX_OP_MAX || n->op == STAX_OP_MIN || n->op == STAX_OP_ARGMAX ||
+        n->op == STAX_OP_ARGMIN)
+        return staxi_may_be_empty_operand(g, n);
     if (n->op == STAX_OP_GATHER || n->op == STAX_OP_TAKE_ALONG_AXIS)
         return staxi_basis_index_mode(g, n) == STAXI_INDEX_ERROR;
     return cls == STAXI_CLASS_SCATTER || cls == STAXI_CLASS_REGION || cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_LATER ||
@@ -35755,7 +35769,7 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
 
 /* May what happens to the results run in lanes along the columns? */
 static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int lanes) {
-    bool vector = true;
+    bool vector = staxi_dtype_in_lanes(t->dtype, lanes);
     for (uint32_t n = t->acc.after; n && vector; n = e->trees->nodes[n].next) {
         const staxi_tree_node *node = &e->trees->nodes[n];
         staxi_ix c, rest;

@@ -917,6 +917,17 @@ static void test_errors_kept(void) {
               "gather"));
     CHECK(lacks("graph g(x: i32[3]) {\n  i = const i64[2] {0, 9}; b = gather x, i; return x\n}\n",
                 "gather")); /* dead */
+    /* an axis that may turn out empty: nothing to repeat, nothing to choose from */
+    CHECK(
+        !lacks("graph g(x: i32[n]) {\n  a = pad x {low=[2], high=[1], mode=\"reflect\"}; b = "
+               "sub a, a\n  return b\n}\n",
+               "pad"));
+    CHECK(
+        lacks("graph g(x: i32[4]) {\n  a = pad x {low=[2], high=[1], mode=\"reflect\"}; b = "
+              "sub a, a\n  return b\n}\n",
+              "pad"));
+    CHECK(!lacks("graph g(x: i32[n]) {\n  a = max x {axes=[0]}; b = sub a, a\n  return b\n}\n",
+                 "max"));
 }
 
 /* ---- views
