@@ -1569,6 +1569,9 @@ STAXDEF char *stax_print_dot(const stax_graph *g);
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
 #pragma GCC push_options
+#ifdef __OPTIMIZE__ /* kernels are compiled apart: more than -O1 here only makes gcc twice as slow */
+#pragma GCC optimize("O1")
+#endif
 #pragma GCC optimize("fp-contract=off", "no-fast-math")
 #endif
 /* Some configurations (STAX_NO_JIT, ...) leave helpers uncalled. */
