@@ -1142,6 +1142,31 @@ STAXDEF int stax_context_threads(const stax_context *ctx); /* of its programs: 1
 /* How a graph is computed: calls of primitives, see >>language. One thread at a time. */
 typedef struct stax_schedule stax_schedule;
 
+/* What happens to a value that is read more than once, and may be kept or computed again by each
+   reader (6.6). COST: what is predicted to take less time, on `machine`; where a size has no bound,
+   the thresholds. THRESHOLDS: kept if it holds a function as dear as exp, if more than 4 tensors
+   are read for it, from 50 operations on, or with more than 5 readers and more than 2 operations.
+   KEEP, REDO: all of them, to see what the decisions are worth. No rule changes a bit of the
+   results; the numbers of stages, which schedules name, differ from rule to rule. */
+typedef enum stax_realize {
+    STAX_REALIZE_COST,
+    STAX_REALIZE_THRESHOLDS,
+    STAX_REALIZE_KEEP,
+    STAX_REALIZE_REDO
+} stax_realize;
+
+/* A stage that may join a kernel. Fusion is greedy (A 7.1): each stage joins the kernel of highest
+   score, the older one of equals, and opens a kernel where no score is above 0. Without a function
+   the score is shared_bytes. */
+typedef struct stax_fusion {
+    double shared_bytes; /* that need not be read again, or not be stored: more than 0     */
+    bool is_vertical;    /* the stage reads what the kernel computes                       */
+    int distance;        /* kernels opened since                                           */
+    int members;         /* stages in the kernel                                           */
+    const char *stage, *kernel; /* ops: of the stage, of the stage that opened the kernel  */
+} stax_fusion;
+typedef double (*stax_fusion_score)(void *user, const stax_fusion *candidate);
+
 typedef struct stax_compile_options {
     bool interpret;                        /* do not compile: the reference interpreter runs it    */
     bool strict;                           /* as in stax_options; either one makes it strict       */
@@ -1149,6 +1174,12 @@ typedef struct stax_compile_options {
     bool keep_source;                      /* keep the .c file in the cache folder                 */
     const stax_schedule *schedule; /* NULL: automatic. Only read while compiling           */
     bool by_kernel;                        /* stax_program_profile can time its kernels            */
+    stax_realize realize;
+    const struct stax_machine *machine;    /* for realize; NULL: stax_machine_nominal, so that a   */
+                                           /* program is the same wherever it is compiled          */
+    stax_fusion_score score;               /* NULL: bytes                                          */
+    void *score_user;
+    bool no_horizontal;                    /* stages share a kernel only with what they read       */
 } stax_compile_options;
 
 /* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. When the
@@ -1444,6 +1475,9 @@ typedef struct stax_machine {
     double flops;                          /* f32 operations a second, a fused one counts as two   */
 } stax_machine;
 
+/* The machine that realize decisions are made for unless you give another one: one thread of AVX2
+   at 3 GHz. The same everywhere. */
+STAXDEF void stax_machine_nominal(stax_machine *out);
 /* What is known about this machine: what stax_machine_probe left in the cache folder, or guesses
    beside what the processor says about itself. */
 STAXDEF void stax_machine_of(stax_context *ctx, int threads, stax_machine *out);
@@ -25503,6 +25537,33 @@ enum {
     STAXI_WRITE_APART = 2 /* nobody reads these contents from the state's memory           */
 };
 
+/* What was decided about a value (6.6). */
+typedef enum staxi_realized {
+    STAXI_REALIZED_NONE, /* it is read once, costs nothing, or is a stage in any case       */
+    STAXI_REALIZED_KEEP, /* it is computed once, and kept for its readers                   */
+    STAXI_REALIZED_LOOP, /* the same, but its readers share its loop: it is kept nowhere    */
+    STAXI_REALIZED_REDO  /* each reader computes it                                         */
+} staxi_realized;
+
+typedef struct staxi_choice {
+    uint8_t write; /* STAXI_WRITE_...                                                      */
+    uint8_t verdict, level;
+    uint32_t readers;
+    const char *why;
+    float keep, redo; /* what it costs, in ns                                              */
+} staxi_choice;
+
+/* How the decisions are made, and those that hold for the next attempt. */
+typedef struct staxi_decisions {
+    staxi_choice *of;   /* by value                                                        */
+    int rounds;         /* how often realize decisions were made                           */
+    stax_realize rule;
+    stax_machine machine;
+    stax_fusion_score score;
+    void *score_user;
+    bool no_horizontal;
+} staxi_decisions;
+
 typedef struct staxi_memo {
     uint32_t value;
     staxi_expr expr;
@@ -25540,7 +25601,7 @@ typedef struct staxi_stages {
     staxi_write *writes; /* in order, those of one state together; [0] unused        */
     size_t n_writes, cap_writes;
     uint32_t *write_of;    /* by graph value: the first of its writes                  */
-    const uint8_t *choice; /* by graph value: STAXI_WRITE_..., see staxi_writes_order  */
+    staxi_decisions *decisions;
     uint32_t n_vars, n_sizes, n_args;
     bool marks_failed; /* see staxi_mark_first */
     stax_status status;
@@ -26282,7 +26343,16 @@ static staxi_expr staxi_ex_substitute(staxi_stages *p, staxi_subst *s, staxi_exp
     return r;
 }
 
-/* ---- realisation: which values become stages (6.6) ---- */
+/* ---- realisation: which values become stages (6.6) ----
+   What is read more than once is kept (computed once, written, read back) or computed again by each
+   reader. By cost, in three steps. Where even reads from the nearest cache cost more than computing
+   again, it is computed again at once. Any other such value becomes a soft stage. When all stages
+   are placed it is known which of them must be written at all, where, and how often they are read;
+   then >>schedule compares (staxi_realize_stages), and the stages are built again without those
+   that are cheaper to compute again. Times are those of a nominal machine, so that a program does
+   not depend on where it is compiled: the cycles of STAXI_CYCLES, bytes by the bandwidth of the
+   first level that holds the buffer, no overlap of the two. Where a size has no bound, the
+   thresholds of the reference decide. */
 
 enum {
     STAXI_COST_DEAR = 8,     /* from here on recomputing costs more than a store and a load */
@@ -26368,12 +26438,159 @@ static int staxi_op_cost(stax_op op) {
     }
 }
 
+/* Cycles of an op for one vector of f32, twice that for f64: measured with arrays in the nearest
+   cache, less what a copy takes. From STAXI_CYCLES_ALONE on an op works on one element at a time;
+   what has no row takes 1, and eight times that where it is not done in vectors. */
+#define STAXI_CYCLES(X)                                                                           \
+    X(FLOOR, 3)                                                                                   \
+    X(CEIL, 3)                                                                                    \
+    X(ROUND, 2)                                                                                   \
+    X(TRUNC, 3)                                                                                   \
+    X(SIGN, 3)                                                                                    \
+    X(DIV, 7)                                                                                     \
+    X(SQRT, 9)                                                                                    \
+    X(RSQRT, 16)                                                                                  \
+    X(CBRT, 34)                                                                                   \
+    X(EXP, 11)                                                                                    \
+    X(EXP2, 9)                                                                                    \
+    X(EXPM1, 23)                                                                                  \
+    X(LOG, 18)                                                                                    \
+    X(LOG2, 40)                                                                                   \
+    X(LOG10, 28)                                                                                  \
+    X(LOG1P, 31)                                                                                  \
+    X(SIN, 19)                                                                                    \
+    X(COS, 27)                                                                                    \
+    X(TAN, 36)                                                                                    \
+    X(ASIN, 14)                                                                                   \
+    X(ACOS, 12)                                                                                   \
+    X(ATAN, 26)                                                                                   \
+    X(SINH, 25)                                                                                   \
+    X(COSH, 17)                                                                                   \
+    X(TANH, 23)                                                                                   \
+    X(ASINH, 62)                                                                                  \
+    X(ACOSH, 62)                                                                                  \
+    X(ATANH, 56)                                                                                  \
+    X(ERF, 16)                                                                                    \
+    X(ERFC, 68)                                                                                   \
+    X(SIGMOID, 28)                                                                                \
+    X(SILU, 44)                                                                                   \
+    X(SOFTPLUS, 60)                                                                               \
+    X(GELU, 28)                                                                                   \
+    X(HYPOT, 88)                                                                                  \
+    X(FMOD, 140)                                                                                  \
+    X(REMAINDER, 280)                                                                             \
+    X(ATAN2, 300)                                                                                 \
+    X(FLOOR_DIVIDE, 500)                                                                          \
+    X(POW, 600)                                                                                   \
+    X(RANDOM_BITS, 300)                                                                           \
+    X(UNIFORM, 320)                                                                               \
+    X(NORMAL, 890)
+enum { STAXI_CYCLES_ALONE = 80, STAXI_NOMINAL_LANES = 8 };
+
+static int staxi_op_cycles(stax_op op) {
+    switch (op) {
+#define STAXI_CYCLES_CASE(id, cycles) \
+    case STAX_OP_##id:                \
+        return cycles;
+        STAXI_CYCLES(STAXI_CYCLES_CASE)
+#undef STAXI_CYCLES_CASE
+        default:
+            return 1;
+    }
+}
+
+/* Is it done in vectors on operands of this dtype? */
+static bool staxi_op_has_lanes(stax_op op, int from, int to) {
+    const staxi_scalar_fn *f;
+    if (staxi_class_of(op) == STAXI_CLASS_RANDOM || op == STAX_OP_BITCAST || op == STAX_OP_CUSTOM)
+        return false;
+    f = op == STAX_OP_CAST ? staxi_cast_find((stax_dtype)from, (stax_dtype)to)
+                           : staxi_scalar_find(op, (stax_dtype)from);
+    return f && f->form == STAXI_FORM_VECTOR;
+}
+
+/* Cycles for each element of a vector loop, and of a loop over single elements: in eighths. */
+typedef struct staxi_cycles {
+    float vector, scalar;
+    bool in_lanes; /* a vector loop is possible                                            */
+} staxi_cycles;
+
+/* part: of all iterations, those in which it is done; the rest finds the result in a register. */
+static void staxi_cycles_add(staxi_cycles *c, stax_op op, int from, int to, float part) {
+    const int cycles = staxi_op_cycles(op);
+    const bool lanes = staxi_op_has_lanes(op, from, to);
+    const float scalar =
+        part * (float)(cycles > STAXI_CYCLES_ALONE ? cycles : cycles * STAXI_NOMINAL_LANES);
+    c->scalar += scalar;
+    c->vector += !lanes ? scalar : part * (float)(from == STAX_F64 ? 2 * cycles : cycles);
+    c->in_lanes = c->in_lanes && lanes;
+}
+
+static float staxi_cycles_of(const staxi_cycles *c) { return c->in_lanes ? c->vector : c->scalar; }
+
+static void staxi_machine_guess(stax_machine *m); /* see >>machine */
+
+STAXDEF void stax_machine_nominal(stax_machine *out) {
+    memset(out, 0, sizeof *out);
+    memcpy(out->cpu, "nominal", 8);
+    out->isa = STAX_ISA_AVX2;
+    out->threads = 1;
+    staxi_machine_guess(out);
+}
+
+/* What is decided when nobody said anything. */
+static bool staxi_decisions_init(staxi_decisions *d, staxi_arena *arena, size_t n_values) {
+    memset(d, 0, sizeof *d);
+    stax_machine_nominal(&d->machine);
+    d->of = (staxi_choice *)staxi_arena_push(arena, n_values * sizeof *d->of, sizeof(void *));
+    return d->of != NULL;
+}
+
+/* ns that a cycle of each element, or a byte at a level, takes. */
+static double staxi_cycle_ns(const stax_machine *m) {
+    return m->flops > 0.0 ? 2e9 / m->flops : 0.0;
+}
+
+static double staxi_byte_ns(const stax_machine *m, int level) {
+    return m->levels[level].read > 0.0 ? 1e9 / m->levels[level].read : 0.0;
+}
+
+static int staxi_level_of(const stax_machine *m, double bytes) {
+    int l = 0;
+    while (l + 1 < m->n_levels && bytes > m->levels[l].bytes) l++;
+    return l;
+}
+
+enum {
+    STAXI_REALIZE_READS = 4, /* the reference's thresholds: tensors that are read,          */
+    STAXI_REALIZE_OPS = 50,  /* operations,                                                 */
+    STAXI_REALIZE_USERS = 5, /* readers,                                                    */
+    STAXI_REALIZE_SOME = 12  /* and tensors where there is but one reader                   */
+};
+
+/* One element of a value when everything is inlined. */
+typedef struct staxi_realize_cost {
+    staxi_cycles cycles;
+    float loads; /* bytes                                                                  */
+    uint16_t ops, reads;
+    bool dear; /* more than plain arithmetic                                               */
+} staxi_realize_cost;
+
 typedef struct staxi_realize {
     uint32_t *uses;        /* readers of a value: nodes and outputs                       */
     int32_t *cost, *depth; /* of computing one element when everything is inlined         */
     uint8_t *hard, *soft;
     uint8_t *selects; /* nested guarded selects (constant pads, concats) in its expression */
+    uint8_t *output;
+    staxi_realize_cost *work;
 } staxi_realize;
+
+/* Estimated extent: symbols count as 1024 within their range. */
+static double staxi_extent_guess(staxi_stages *p, staxi_ix extent) {
+    staxi_ix_interval r = staxi_ix_range(&p->ix, extent);
+    if (r.lo >= r.hi) return (double)r.lo;
+    return r.hi < 1024 ? (double)r.hi : r.lo > 1024 ? (double)r.lo : 1024.0;
+}
 
 /* Does this reader evaluate one element of its source several times? */
 static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uint32_t k) {
@@ -26401,7 +26618,13 @@ static bool staxi_reader_repeats(const staxi_stages *p, const staxi_node *n, uin
 
 /* Is the value read from the memory of a state, once it has been written there? */
 static bool staxi_is_in_state(const staxi_stages *p, uint32_t v) {
-    return p->write_of[v] && !(p->choice[v] & STAXI_WRITE_APART);
+    return p->write_of[v] && !(p->decisions->of[v].write & STAXI_WRITE_APART);
+}
+
+/* The same elements at other places: never kept itself. */
+static bool staxi_is_view(const staxi_node *n) {
+    return staxi_class_of((stax_op)n->op) == STAXI_CLASS_MOVEMENT && n->n_sources == 1 &&
+           n->op != STAX_OP_PAD;
 }
 
 /* The value that a chain of views looks at. A contraction reads the views themselves: windows of an
@@ -26433,9 +26656,10 @@ static void staxi_realize_padding(const staxi_stages *p, staxi_realize *r, uint3
     for (;;) {
         const staxi_node *n = staxi_producer(p, v);
         if (staxi_class_of((stax_op)n->op) != STAXI_CLASS_MOVEMENT || n->n_sources != 1) return;
-        if (r->hard[v] || r->soft[v]) return;
+        if (r->hard[v]) return;
         windows = windows || n->op == STAX_OP_UNFOLD;
         if (n->op == STAX_OP_PAD && windows) r->hard[v] = 1;
+        if (r->hard[v] || r->soft[v]) return;
         v = n->sources[0];
     }
 }
@@ -26455,8 +26679,138 @@ static bool staxi_packs_operands(const staxi_stages *p, const staxi_node *n) {
            !p->unfused;
 }
 
-static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_t v) {
+/* Says what was decided; what was decided before stands. */
+static void staxi_realize_note(const staxi_stages *p, const staxi_realize *r, uint32_t v,
+                               staxi_realized verdict, const char *why) {
+    staxi_choice *c = &p->decisions->of[v];
+    if (c->verdict) return;
+    c->verdict = (uint8_t)verdict;
+    c->readers = r->uses[v];
+    c->why = why;
+}
+
+/* Elements of a value by estimate; *known: its size is a number, or lies within bounds. */
+static double staxi_value_guess(staxi_stages *p, uint32_t v, bool *known) {
+    double n = 1;
+    *known = true;
+    for (int d = 0; d < staxi_type_of(p, v)->rank; d++) {
+        staxi_ix e = staxi_dim(p, v, d);
+        staxi_ix_interval at = staxi_ix_range(&p->ix, e);
+        *known = *known && at.hi < INT64_MAX;
+        n *= staxi_extent_guess(p, e);
+    }
+    return n;
+}
+
+/* What reading operand s adds to computing an element of v. */
+static void staxi_realize_work(staxi_stages *p, staxi_realize *r, uint32_t v, uint32_t s) {
+    staxi_realize_cost *to = &r->work[v];
+    const staxi_realize_cost *from = &r->work[s];
+    bool known;
+    const staxi_node *reader = staxi_producer(p, v);
+    const bool source = staxi_class_of((stax_op)staxi_producer(p, s)->op) == STAXI_CLASS_SOURCE;
+    float part = 1; /* what inner loops repeat stays in a register                         */
+    if (reader->op == STAX_OP_EXPAND && !staxi_reader_repeats(p, reader, 0))
+        part = (float)(staxi_value_guess(p, s, &known) / (staxi_value_guess(p, v, &known) + 1e-9));
+    if (r->hard[s] || r->soft[s] || source) {
+        if (staxi_value_guess(p, s, &known) <= 1.0 && known) return;
+        to->loads += part * (float)staxi_dtype_bytes((stax_dtype)staxi_type_of(p, s)->dtype);
+        to->reads++;
+        return;
+    }
+    to->cycles.vector += part * from->cycles.vector;
+    to->cycles.scalar += part * from->cycles.scalar;
+    to->cycles.in_lanes = to->cycles.in_lanes && from->cycles.in_lanes;
+    to->loads += part * from->loads;
+    to->dear = to->dear || from->dear;
+    to->ops = (uint16_t)(to->ops + from->ops < 10000 ? to->ops + from->ops : 10000);
+    to->reads = (uint16_t)(to->reads + from->reads < 10000 ? to->reads + from->reads : 10000);
+}
+
+/* The work of v by itself. */
+static void staxi_realize_begin(const staxi_stages *p, staxi_realize *r, uint32_t v) {
     const staxi_node *n = staxi_producer(p, v);
+    const int class_ = staxi_class_of((stax_op)n->op);
+    staxi_realize_cost *w = &r->work[v];
+    memset(w, 0, sizeof *w);
+    w->cycles.in_lanes = true;
+    if (n->op == STAX_OP_IOTA) staxi_cycles_add(&w->cycles, STAX_OP_IOTA, STAX_I64, STAX_I64, 1);
+    if (class_ != STAXI_CLASS_ELEMENTWISE && class_ != STAXI_CLASS_RANDOM) return;
+    staxi_cycles_add(&w->cycles, (stax_op)n->op,
+                     staxi_type_of(p, n->sources[n->op == STAX_OP_WHERE ? 1 : 0])->dtype,
+                     staxi_type_of(p, v)->dtype, 1);
+    w->dear = !staxi_op_is_simple((stax_op)n->op) || class_ == STAXI_CLASS_RANDOM;
+    w->ops = 1;
+}
+
+/* The reference's thresholds for a value with several readers: why it is kept, or NULL. */
+static const char *staxi_realize_threshold(const staxi_realize *r, uint32_t v) {
+    const staxi_realize_cost *w = &r->work[v];
+    return w->dear                          ? "threshold: it holds a function as dear as exp"
+           : w->reads > STAXI_REALIZE_READS ? "threshold: more than 4 tensors are read for it"
+           : w->ops >= STAXI_REALIZE_OPS    ? "threshold: 50 operations or more"
+           : r->uses[v] > STAXI_REALIZE_USERS && w->ops > STAXI_REALIZE_READS - 2
+               ? "threshold: more than 5 readers and 2 operations"
+               : NULL;
+}
+
+/* Shall v, which is read more than once, be a soft stage? */
+static bool staxi_realize_by_rule(staxi_stages *p, const staxi_realize *r, uint32_t v) {
+    const staxi_decisions *d = p->decisions;
+    stax_realize rule = d->rule;
+    bool known = true;
+    if (p->decisions->of[v].verdict) return p->decisions->of[v].verdict != STAXI_REALIZED_REDO;
+    (void)staxi_value_guess(p, v, &known);
+    if (rule == STAX_REALIZE_COST && !known) rule = STAX_REALIZE_THRESHOLDS;
+    if (rule == STAX_REALIZE_COST) return true; /* to be seen */
+    const char *why = rule == STAX_REALIZE_THRESHOLDS ? staxi_realize_threshold(r, v) : NULL;
+    const bool keep = rule == STAX_REALIZE_KEEP || why;
+    if (!why)
+        why = rule != STAX_REALIZE_THRESHOLDS ? "the rule for all values"
+              : d->rule == STAX_REALIZE_COST  ? "its size has no bound; it is below all thresholds"
+                                              : "it is below all thresholds";
+    staxi_realize_note(p, r, v, keep ? STAXI_REALIZED_KEEP : STAXI_REALIZED_REDO, why);
+    return keep;
+}
+
+/* A reader takes one element of it several times: shall it be kept, or what it is a view of? */
+static void staxi_realize_repeated(staxi_stages *p, staxi_realize *r, uint32_t v) {
+    for (;; v = staxi_producer(p, v)->sources[0]) {
+        const staxi_node *n = staxi_producer(p, v);
+        if (r->hard[v] || r->soft[v] || r->work[v].ops == 0) return;
+        if (!staxi_is_view(n)) break;
+    }
+    r->soft[v] = staxi_realize_by_rule(p, r, v);
+}
+
+/* Several readers. From the nearest cache: what is dearer there is dearer everywhere, for the
+   farther it lies, the more is written and fetched. An output is written in any case. */
+static bool staxi_realize_shared(staxi_stages *p, const staxi_realize *r, uint32_t v) {
+    const staxi_decisions *d = p->decisions;
+    const staxi_realize_cost *w = &r->work[v];
+    bool known;
+    if (staxi_is_view(staxi_producer(p, v))) return false;
+    if (r->uses[v] < 2 || w->ops == 0)
+        return d->rule == STAX_REALIZE_THRESHOLDS && w->reads > STAXI_REALIZE_SOME;
+    const double n = staxi_value_guess(p, v, &known),
+                 bytes = (double)staxi_dtype_bytes((stax_dtype)staxi_type_of(p, v)->dtype),
+                 more = n * (r->uses[v] - 1.0), near = staxi_byte_ns(&d->machine, 0),
+                 redo = more * ((double)staxi_cycles_of(&w->cycles) * staxi_cycle_ns(&d->machine) +
+                                (double)w->loads * near),
+                 keep = (more + (r->output[v] ? 0.0 : n)) * bytes * near;
+    staxi_choice *c = &p->decisions->of[v];
+    if (d->rule == STAX_REALIZE_COST && known && !c->verdict && redo <= keep) {
+        staxi_realize_note(p, r, v, STAXI_REALIZED_REDO,
+                           "even from the nearest cache it costs more to read back");
+        c->keep = (float)keep;
+        c->redo = (float)redo;
+    }
+    return staxi_realize_by_rule(p, r, v);
+}
+
+static void staxi_realize_value(staxi_stages *p, staxi_realize *r, uint32_t v) {
+    const staxi_node *n = staxi_producer(p, v);
+    staxi_realize_begin(p, r, v);
     int32_t cost = staxi_op_cost((stax_op)n->op), depth = 0;
     bool guarded =
         n->op == STAX_OP_CONCAT || n->op == STAX_OP_SLICE_SCATTER ||
@@ -26470,8 +26824,9 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
             r->hard[staxi_below_views(p, r, s)] = 1;
         else if (staxi_is_passed(p, n, k))
             r->hard[s] = 1;
-        else if (r->cost[s] >= STAXI_COST_DEAR && staxi_reader_repeats(p, n, k))
-            r->hard[s] = 1;
+        else if (!r->hard[s] && !r->soft[s] && staxi_reader_repeats(p, n, k))
+            staxi_realize_repeated(p, r, s);
+        staxi_realize_work(p, r, v, s);
         if (r->hard[s] || r->soft[s]) continue;
         cost += r->cost[s];
         if (r->depth[s] + 1 > depth) depth = r->depth[s] + 1;
@@ -26489,8 +26844,10 @@ static void staxi_realize_value(const staxi_stages *p, staxi_realize *r, uint32_
     } else if (cost > STAXI_COST_LIMIT || depth > STAXI_DEPTH_LIMIT || n->op == STAX_OP_BARRIER ||
                r->selects[v] > STAXI_SELECT_LIMIT) {
         r->hard[v] = 1;
-    } else if (r->uses[v] > 1 && cost >= STAXI_COST_DEAR) {
-        r->soft[v] = 1;
+        if (n->op != STAX_OP_BARRIER)
+            staxi_realize_note(p, r, v, STAXI_REALIZED_KEEP, "its expression would be too long");
+    } else {
+        r->soft[v] = staxi_realize_shared(p, r, v);
     }
     if (staxi_is_in_state(p, v)) r->hard[v] = 1;
     r->cost[v] = cost;
@@ -26505,14 +26862,23 @@ static bool staxi_realize_init(staxi_stages *p, staxi_realize *r) {
     r->hard = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     r->soft = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
     r->selects = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
-    if (!r->uses || !r->cost || !r->depth || !r->hard || !r->soft || !r->selects) return false;
-    for (size_t k = 0; k < p->graph->n_outputs; k++) r->uses[p->graph->outputs[k].value]++;
+    r->output = (uint8_t *)staxi_arena_push(&p->arena, n, 1);
+    r->work = (staxi_realize_cost *)staxi_arena_push(&p->arena, n * sizeof *r->work, 4);
+    if (!r->uses || !r->cost || !r->depth || !r->hard || !r->soft || !r->selects || !r->output ||
+        !r->work)
+        return false;
+    for (size_t k = 0; k < p->graph->n_outputs; k++) {
+        r->uses[p->graph->outputs[k].value]++;
+        r->output[p->graph->outputs[k].value] = 1;
+    }
     for (size_t k = p->graph->n_nodes; k-- > 1;) { /* only what is needed counts as a reader */
         const staxi_node *node = &p->graph->nodes[k];
         bool used = false;
         for (uint32_t i = 0; i < node->n_results; i++)
             used = used || r->uses[node->first_value + i];
-        for (uint32_t s = 0; used && s < node->n_sources; s++) r->uses[node->sources[s]]++;
+        /* a view's readers are those of what it shows */
+        const uint32_t readers = staxi_is_view(node) ? r->uses[node->first_value] : 1;
+        for (uint32_t s = 0; used && s < node->n_sources; s++) r->uses[node->sources[s]] += readers;
     }
     for (uint32_t v = 1; v < n; v++) staxi_realize_value(p, r, v);
     return true;
@@ -27020,8 +27386,8 @@ static bool staxi_stage_write(staxi_stages *p, uint32_t i) {
     staxi_write *w = &p->writes[i];
     uint32_t copy = 0, s = p->stage_of[w->value], b = w->output;
     int class_ = staxi_class_of((stax_op)staxi_producer(p, w->value)->op);
-    bool apart = p->choice[w->value] & STAXI_WRITE_APART;
-    if (p->choice[w->value] & STAXI_WRITE_COPY) {
+    bool apart = p->decisions->of[w->value].write & STAXI_WRITE_APART;
+    if (p->decisions->of[w->value].write & STAXI_WRITE_COPY) {
         copy = w->copy = staxi_stage_copy(p, w->data);
         if (!copy) return false;
     } else if (!w->before && s && !p->stages[s].buffer && !apart && !p->stages[s].fence &&
@@ -27175,10 +27541,9 @@ static bool staxi_stage_writes_state(const staxi_stages *p, uint32_t stage) {
     return p->stages[stage].buffer && b->is_state;
 }
 
-/* Lowers a basis graph. On failure p->status says why; free it in any case. `choice`: a byte for
-   each value, 0 or what a schedule in a circle left (STAXI_WRITE_...). */
+/* Lowers a basis graph. On failure p->status says why; free it in any case. */
 static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const stax_graph *basis,
-                                      const uint8_t *choice) {
+                                      staxi_decisions *decisions) {
     memset(p, 0, sizeof *p);
     p->ctx = ctx;
     p->a = staxi_allocator_of(ctx);
@@ -27188,7 +27553,7 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
     staxi_arena_init(&p->arena, p->a);
     staxi_map_init(&p->expr_map, p->a);
     staxi_map_init(&p->memo_map, p->a);
-    p->choice = choice;
+    p->decisions = decisions;
     p->n_buffers = p->n_stages = p->n_exprs = p->n_writes = 1;
     p->n_sizes = (uint32_t)basis->n_symbols;
     staxi_realize r;
@@ -27773,9 +28138,9 @@ typedef struct staxi_schedule {
     size_t n_orders, cap_orders;
     uint32_t *sequence;               /* all stages, each behind what it needs */
     bool again;                       /* the stages must be built again: a choice was made   */
-    uint8_t *choice;                  /* by value                               */
     uint32_t *first_use, *first_load; /* by stage; [n_stages] ends    */
     int32_t *cost;                    /* scalar operations by stage   */
+    staxi_cycles *work;               /* and what they take, see staxi_realize_stages */
     uint8_t *mode;                    /* by stage                     */
     staxi_fusion *fusions;
     size_t n_fusions, cap_fusions; /* decisions, for explain       */
@@ -27840,14 +28205,38 @@ static staxi_text *staxi_refuse(staxi_schedule *s, const staxi_directive *c) {
 typedef struct staxi_walk {
     staxi_schedule *s;
     uint32_t stage;
-    uint32_t *seen; /* by expression: last stage that visited it                           */
+    uint32_t *seen;  /* by expression: last stage that visited it                          */
+    uint8_t *inner;  /* and 1 + the innermost of its axes that it depends on; 0: none      */
+    float part[2 * STAX_MAX_RANK + 1]; /* of all iterations, those of loops down to there  */
 } staxi_walk;
+
+static void staxi_walk_stage(staxi_walk *w, uint32_t k) {
+    staxi_stages *p = w->s->p;
+    const staxi_stage *st = &p->stages[k];
+    const int axes = st->n_domain + st->n_reduce;
+    w->stage = k;
+    w->part[axes] = 1;
+    for (int d = axes; d-- > 0;) {
+        const double extent = staxi_extent_guess(p, st->axes[d].extent);
+        w->part[d] = w->part[d + 1] / (float)(extent > 1 ? extent : 1);
+    }
+    w->s->work[k].in_lanes = true;
+}
+
+static int staxi_innermost(staxi_stages *p, const staxi_stage *st, const staxi_expr_node *n) {
+    int d = n->n_ix ? st->n_domain + st->n_reduce : 0;
+    for (; d > 0 && st->kind != STAXI_STAGE_SORT; d--)
+        for (int k = 0; k < n->n_ix; k++)
+            if (staxi_ix_depends_on(&p->ix, n->ix[k], st->axes[d - 1].var)) return d;
+    return d;
+}
 
 static bool staxi_walk_expr(staxi_walk *w, staxi_expr e) {
     staxi_stages *p = w->s->p;
     if (!e || w->seen[e] == w->stage) return true;
     w->seen[e] = w->stage;
     const staxi_expr_node *n = &p->exprs[e];
+    uint8_t inner = (uint8_t)staxi_innermost(p, &p->stages[w->stage], n);
     staxi_ref r;
     r.stage = w->stage;
     r.ref = n->ref;
@@ -27863,11 +28252,23 @@ static bool staxi_walk_expr(staxi_walk *w, staxi_expr e) {
     } else if (n->kind == STAXI_EX_OP) {
         w->s->cost[w->stage] += staxi_op_cost((stax_op)n->op);
     }
-    for (int i = 0; i < n->n_args; i++)
+    for (int i = 0; i < n->n_args; i++) {
         if (!staxi_walk_expr(w, n->args[i])) return false;
+        if (w->inner[n->args[i]] > inner) inner = w->inner[n->args[i]];
+    }
     size_t k = staxi_next_leaf(p, n->ix, n->n_ix, 0);
-    for (; k < p->n_value_leaves; k = staxi_next_leaf(p, n->ix, n->n_ix, k + 1))
+    for (; k < p->n_value_leaves; k = staxi_next_leaf(p, n->ix, n->n_ix, k + 1)) {
         if (!staxi_walk_expr(w, p->value_exprs[k])) return false;
+        if (w->inner[p->value_exprs[k]] > inner) inner = w->inner[p->value_exprs[k]];
+    }
+    w->inner[e] = inner;
+    staxi_cycles *work = &w->s->work[w->stage];
+    if (n->kind == STAXI_EX_OP)
+        staxi_cycles_add(work, (stax_op)n->op,
+                         p->exprs[n->args[n->op == STAX_OP_WHERE ? 1 : 0]].dtype, n->dtype,
+                         w->part[inner]);
+    else if (n->kind == STAXI_EX_INDEX)
+        staxi_cycles_add(work, STAX_OP_IOTA, STAX_I64, STAX_I64, w->part[inner]);
     return true;
 }
 
@@ -27890,16 +28291,19 @@ static bool staxi_schedule_read(staxi_schedule *s) {
     staxi_walk w;
     w.s = s;
     w.seen = (uint32_t *)staxi_arena_push(&p->arena, p->n_exprs * sizeof(uint32_t), 4);
+    w.inner = (uint8_t *)staxi_arena_push(&p->arena, p->n_exprs, 1);
     s->first_use = (uint32_t *)staxi_arena_push(&p->arena, (p->n_stages + 1) * sizeof(uint32_t), 4);
     s->first_load =
         (uint32_t *)staxi_arena_push(&p->arena, (p->n_stages + 1) * sizeof(uint32_t), 4);
     s->cost = (int32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(int32_t), 4);
     s->mode = (uint8_t *)staxi_arena_push(&p->arena, p->n_stages, 1);
-    if (!w.seen || !s->first_use || !s->first_load || !s->cost || !s->mode) return false;
+    s->work = (staxi_cycles *)staxi_arena_push(&p->arena, p->n_stages * sizeof *s->work, 4);
+    if (!w.seen || !w.inner || !s->first_use || !s->first_load || !s->cost || !s->mode || !s->work)
+        return false;
     s->n_uses = s->n_loads = 0;
     for (uint32_t k = 1; k < p->n_stages; k++) {
         p->stages[k].n_readers = 0;
-        w.stage = k;
+        staxi_walk_stage(&w, k);
         s->first_use[k] = (uint32_t)s->n_uses;
         s->first_load[k] = (uint32_t)s->n_loads;
         if (!staxi_walk_expr(&w, p->stages[k].expr[0])) return false;
@@ -27938,13 +28342,6 @@ static int64_t staxi_expr_stride(staxi_stages *p, staxi_expr e, staxi_ix var) {
         if (staxi_ix_depends_on(&p->ix, n->ix[k], var))
             return k == n->n_ix - 1 ? staxi_stride_along(p, n->ix[k], var) : -1;
     return 0;
-}
-
-/* Estimated extent: symbols count as 1024 within their range. */
-static double staxi_extent_guess(staxi_stages *p, staxi_ix extent) {
-    staxi_ix_interval r = staxi_ix_range(&p->ix, extent);
-    if (r.lo >= r.hi) return (double)r.lo;
-    return r.hi < 1024 ? (double)r.hi : r.lo > 1024 ? (double)r.lo : 1024.0;
 }
 
 static double staxi_domain_guess(staxi_stages *p, const staxi_stage *s, int n_axes) {
@@ -28202,7 +28599,7 @@ static uint32_t staxi_write_of_stage(const staxi_stages *p, uint32_t stage) {
 
 /* Adds a choice; false: it had been made, so it cannot be what opens the circle. */
 static bool staxi_choose(staxi_schedule *s, uint32_t write, uint8_t choice) {
-    uint8_t *c = &s->choice[s->p->writes[write].value];
+    uint8_t *c = &s->p->decisions->of[s->p->writes[write].value].write;
     if (*c & choice) return false;
     *c |= choice;
     return s->again = true;
@@ -28455,6 +28852,38 @@ static void staxi_join_tiles(staxi_schedule *s, uint32_t k, uint32_t kernel) {
     }
 }
 
+/* Bytes that both stage k and a member of the kernel read, and that neither computes. */
+static double staxi_shared_reads(const staxi_schedule *s, uint32_t k, uint32_t kernel) {
+    staxi_stages *p = s->p;
+    double bytes = 0;
+    for (int pass = 0; pass < 2; pass++) { /* USEs and LOADs */
+        const staxi_ref *refs = pass ? s->loads : s->uses;
+        const uint32_t *first = pass ? s->first_load : s->first_use;
+        for (uint32_t a = first[k]; a < first[k + 1]; a++) {
+            const staxi_stage *w = &p->stages[pass ? 0 : refs[a].ref];
+            const staxi_buffer *buf = &p->buffers[pass ? refs[a].ref : 0];
+            if (!pass && w->kernel == kernel) continue;
+            double n = (double)staxi_dtype_bytes((stax_dtype)(pass ? buf->dtype : w->dtype));
+            n *= pass ? 1.0 : staxi_domain_guess(p, w, w->n_domain);
+            for (int d = 0; pass && d < buf->rank; d++) n *= staxi_extent_guess(p, buf->dims[d]);
+            for (uint32_t j = s->kernels[kernel].first_member; j; j = p->stages[j].next_member)
+                for (uint32_t b = first[j]; b < first[j + 1]; b++)
+                    if (refs[a].ref == refs[b].ref) bytes += n;
+        }
+    }
+    return bytes;
+}
+
+/* Does stage k read what the kernel computes, or overwrite what is read there? */
+static bool staxi_is_vertical(const staxi_schedule *s, uint32_t k, uint32_t kernel) {
+    const staxi_stages *p = s->p;
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++)
+        if (p->stages[s->uses[u].ref].kernel == kernel) return true;
+    for (size_t o = 0; o < s->n_orders; o++)
+        if (s->orders[o].after == k && p->stages[s->orders[o].before].kernel == kernel) return true;
+    return false;
+}
+
 /* Why stage k may not join kernel K, or NULL if it may; *shared gets the bytes they share. */
 static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t kernel,
                                      double *shared) {
@@ -28515,14 +28944,7 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
             staxi_sums_in_lanes(&p->stages[j]) &&
             (st->dtype == STAX_F64) != (p->stages[j].dtype == STAX_F64))
             return "f64 sums have other lanes";
-    for (uint32_t a = s->first_load[k]; a < s->first_load[k + 1]; a++) {
-        staxi_buffer *buf = &p->buffers[s->loads[a].ref];
-        double n = (double)staxi_dtype_bytes((stax_dtype)buf->dtype);
-        for (int d = 0; d < buf->rank; d++) n *= staxi_extent_guess(p, buf->dims[d]);
-        for (uint32_t j = K->first_member; j; j = p->stages[j].next_member)
-            for (uint32_t b = s->first_load[j]; b < s->first_load[j + 1]; b++)
-                if (s->loads[a].ref == s->loads[b].ref) *shared += n;
-    }
+    *shared += staxi_shared_reads(s, k, kernel);
     if (*shared > 0 && (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE)))
         return "the states of a monoid have their loop for themselves";
     return *shared > 0 ? NULL : staxi_no_gain;
@@ -28998,11 +29420,34 @@ static bool staxi_place_given(staxi_schedule *s, uint32_t k) {
 
 /* ---- automatic placement ---- */
 
+static const char staxi_too_far[] = "its kernel is not among the 16 newest ones";
+static const char staxi_not_vertical[] = "horizontal fusion is switched off";
+
+/* What joining the kernel is worth; 0: nothing, and *why says so. */
+static double staxi_join_score(const staxi_schedule *s, uint32_t k, uint32_t kernel, double shared,
+                               const char **why) {
+    const staxi_decisions *d = s->p->decisions;
+    const staxi_kernel *K = &s->kernels[kernel];
+    stax_fusion f;
+    if (!d->no_horizontal && !d->score) return shared;
+    f.shared_bytes = shared;
+    f.is_vertical = staxi_is_vertical(s, k, kernel);
+    f.distance = (int)(s->n_kernels - 1 - kernel);
+    f.members = (int)K->n_members;
+    f.stage = s->p->stages[k].op_name;
+    f.kernel = s->p->stages[K->first_stage].op_name;
+    if (d->no_horizontal && !f.is_vertical) *why = staxi_not_vertical;
+    if (*why || !d->score) return *why ? 0.0 : shared;
+    const double score = d->score(d->score_user, &f);
+    if (!(score > 0.0)) *why = "the score of the caller is not above 0";
+    return *why ? 0.0 : score;
+}
+
 static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
     uint32_t best = 0, from = s->n_kernels > STAXI_FUSION_WINDOW
                                   ? (uint32_t)s->n_kernels - STAXI_FUSION_WINDOW
                                   : 1;
-    double best_shared = 0, shared;
+    double best_score = 0, shared;
     uint32_t lead = s->p->stages[k].lead;
     if (lead && lead != k) { /* with the first stage of its monoid */
         if (s->placement[k] && s->group[k] != s->group[lead]) {
@@ -29016,11 +29461,19 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
     if (s->group[k]) return staxi_place_given(s, k);
     for (uint32_t K = from; K < s->n_kernels; K++) {
         const char *why = staxi_cannot_join(s, k, K, &shared);
-        if (!why && shared > best_shared) {
-            best_shared = shared;
+        const double score = why ? 0.0 : staxi_join_score(s, k, K, shared, &why);
+        if (!why && score > best_score) {
+            best_score = score;
             best = K;
         }
-        if (why && shared > 0 && !staxi_note_fusion(s, k, K, false, why)) return false;
+        if (why && why != staxi_no_gain &&
+            (shared > 0 || staxi_is_vertical(s, k, K) || staxi_shared_reads(s, k, K) > 0) &&
+            !staxi_note_fusion(s, k, K, false, why))
+            return false;
+    }
+    for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
+        const uint32_t far = s->p->stages[s->uses[u].ref].kernel;
+        if (far && far < from && !staxi_note_fusion(s, k, far, false, staxi_too_far)) return false;
     }
     if (!best) return staxi_kernel_open(s, k);
     return staxi_kernel_join(s, k, best) &&
@@ -29320,6 +29773,228 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     buf->bytes = staxi_ix_mul(&p->ix, staxi_ix_floordiv(&p->ix, size, align), align);
     buf->offset = s->row_bytes;
     s->row_bytes = staxi_ix_add(&p->ix, s->row_bytes, buf->bytes);
+    return true;
+}
+
+/* ---- kept or computed again (6.6) ----
+   Stage k, of n elements of b bytes, with readers in loop nests that read elements of it E times.
+     kept         n (cycles + loads) + n b (write, and fetch where it leaves the kernel)
+                  + for each nest E b + what starting a kernel takes, where it is one of its own
+     computed     for each nest E (cycles + loads), and the reader's work one element at a time
+     again        where only k keeps it from vectors; n more where k's own nest has a reader too
+   Stages that read the same element in one nest count once. Loads come from the first level that
+   holds the buffer, those of a kernel's later nests from the one that holds its row; what the
+   nest loads anyway costs nothing. Indices that jump fetch a line for each element. */
+
+enum {
+    STAXI_REALIZE_ROUNDS = 3, /* what is computed again may make others dearer               */
+    STAXI_KERNEL_NS = 20,     /* to start a kernel                                           */
+    STAXI_LINE_BYTES = 64,    /* bytes that are fetched together                             */
+    STAXI_NESTS = 16          /* that are told apart among the readers of a stage            */
+};
+
+static double staxi_buffer_guess(staxi_stages *p, uint32_t buffer) {
+    const staxi_buffer *b = &p->buffers[buffer];
+    double bytes = (double)staxi_dtype_bytes((stax_dtype)b->dtype);
+    for (int d = 0; d < b->rank; d++) { /* a row has no memory for the loops around it     */
+        int64_t stride = 1;
+        if (b->scope == STAXI_SCOPE_ROW && staxi_ix_is_const(&p->ix, b->strides[d], &stride) &&
+            stride == 0)
+            continue;
+        bytes *= staxi_extent_guess(p, b->dims[d]);
+    }
+    return bytes;
+}
+
+/* How often a stage evaluates what has these indices: once for each iteration of the loops down to
+   the innermost that they depend on; tiles once for each element. */
+static double staxi_evaluations(staxi_stages *p, const staxi_stage *st, const staxi_expr_node *n) {
+    double all = 1, count = 1, elements = 1;
+    bool values = st->kind == STAXI_STAGE_SORT;
+    for (int k = 0; k < n->n_ix; k++) values = values || staxi_ix_has_values(&p->ix, n->ix[k]);
+    for (int d = 0; d < st->n_domain + st->n_reduce; d++) {
+        bool depends = values;
+        for (int k = 0; k < n->n_ix && !depends; k++)
+            depends = staxi_ix_depends_on(&p->ix, n->ix[k], st->axes[d].var);
+        const double extent = staxi_extent_guess(p, st->axes[d].extent);
+        all *= extent;
+        if (!depends) continue;
+        count = all;
+        elements *= extent;
+    }
+    return st->tiled ? elements : count;
+}
+
+/* Bytes that reading one element fetches from a level. */
+static double staxi_fetched(const staxi_schedule *s, uint32_t reader, staxi_expr e, int level) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[reader];
+    const int axes = st->n_domain + st->n_reduce;
+    const double bytes = (double)staxi_dtype_bytes((stax_dtype)p->exprs[e].dtype);
+    if (level == 0 || axes == 0 || st->tiled) return bytes;
+    const int last = s->mode[reader] == STAXI_MODE_COLUMN ? st->n_domain - 1 : axes - 1;
+    const int64_t stride = staxi_expr_stride(p, e, st->axes[last].var);
+    if (stride == 0 || stride == 1) return bytes;
+    return stride > 0 && (double)stride * bytes < STAXI_LINE_BYTES ? (double)stride * bytes
+                                                                   : STAXI_LINE_BYTES;
+}
+
+static bool staxi_stage_reads(const staxi_schedule *s, uint32_t k, bool load, uint32_t ref) {
+    const staxi_ref *refs = load ? s->loads : s->uses;
+    const uint32_t *first = load ? s->first_load : s->first_use;
+    for (uint32_t r = first[k]; r < first[k + 1]; r++)
+        if (refs[r].ref == ref) return true;
+    return false;
+}
+
+/* ns to load what an element of stage k is computed from, in the loops of stage `in`; nearest: the
+   level that holds what its kernel has just read. */
+static double staxi_loads_ns(const staxi_schedule *s, uint32_t k, uint32_t in, int nearest) {
+    staxi_stages *p = s->p;
+    const stax_machine *m = &p->decisions->machine;
+    const staxi_stage *st = &p->stages[k];
+    const double n = staxi_domain_guess(p, st, st->n_domain);
+    double ns = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        const staxi_ref *refs = pass ? s->loads : s->uses;
+        const uint32_t *first = pass ? s->first_load : s->first_use;
+        for (uint32_t r = first[k]; r < first[k + 1]; r++) {
+            const staxi_stage *w = &p->stages[pass ? 0 : refs[r].ref];
+            const uint32_t buffer = pass ? refs[r].ref : w->buffer;
+            if (!pass && p->decisions->of[w->value].verdict == STAXI_REALIZED_REDO) continue;
+            if (in != k && staxi_stage_reads(s, in, pass == 1, refs[r].ref)) continue;
+            int level = buffer ? staxi_level_of(m, staxi_buffer_guess(p, buffer)) : 0;
+            if (!pass && !buffer && w->kernel != p->stages[in].kernel) { /* it must be stored */
+                const double stored = staxi_domain_guess(p, w, w->n_domain) *
+                                      (double)staxi_dtype_bytes((stax_dtype)w->dtype);
+                level = staxi_level_of(m, stored);
+                ns += 2.0 * stored * staxi_byte_ns(m, level) / n;
+            }
+            if (level > nearest) level = nearest;
+            ns += staxi_evaluations(p, st, &p->exprs[refs[r].expr]) / n *
+                  staxi_fetched(s, k, refs[r].expr, level) * staxi_byte_ns(m, level);
+        }
+    }
+    return ns;
+}
+
+/* What one loop nest does with a stage that it reads. */
+typedef struct staxi_nest_reads {
+    uint32_t kernel, segment;
+    double keep, redo; /* ns                                                               */
+} staxi_nest_reads;
+
+/* The reads of one stage: those of the nest's dearest reader count. */
+static void staxi_realize_reader(const staxi_stage *r, double keep, double redo,
+                                 staxi_nest_reads *nests, int *n_nests) {
+    int at = 0;
+    while (at < *n_nests && (nests[at].kernel != r->kernel || nests[at].segment != r->segment))
+        at++;
+    if (at == STAXI_NESTS) { /* with the last one */
+        at--;
+        nests[at].keep += keep;
+        nests[at].redo += redo;
+        return;
+    }
+    if (at == *n_nests) {
+        memset(&nests[at], 0, sizeof nests[at]);
+        nests[at].kernel = r->kernel;
+        nests[at].segment = r->segment;
+        ++*n_nests;
+    }
+    if (keep > nests[at].keep) nests[at].keep = keep;
+    if (redo > nests[at].redo) nests[at].redo = redo;
+}
+
+/* more: ns for each element of a stage, by what it computes again. */
+static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
+    staxi_stages *p = s->p;
+    const stax_machine *m = &p->decisions->machine;
+    const staxi_stage *st = &p->stages[k];
+    const staxi_kernel *K = &s->kernels[st->kernel];
+    const bool root = p->buffers[st->buffer].scope == STAXI_SCOPE_ROOT;
+    const double n = staxi_domain_guess(p, st, st->n_domain),
+                 bytes = (double)staxi_dtype_bytes((stax_dtype)st->dtype),
+                 cycle = staxi_cycle_ns(m),
+                 work = (double)staxi_cycles_of(&s->work[k]) * cycle + more[k];
+    const int level = staxi_level_of(m, staxi_buffer_guess(p, st->buffer)),
+              farthest = m->n_levels - 1;
+    const double own = n * (work + staxi_loads_ns(s, k, k, farthest));
+    staxi_nest_reads nests[STAXI_NESTS];
+    int n_nests = 0;
+    bool own_reader = false;
+    for (uint32_t at = s->first_reader[k], end; at < s->first_reader[k + 1]; at = end) {
+        const uint32_t reader = s->uses[s->readers[at]].stage;
+        const staxi_stage *r = &p->stages[reader];
+        double keep = 0, count = 0;
+        for (end = at; end < s->first_reader[k + 1]; end++) { /* its reads stand together  */
+            const staxi_ref *u = &s->uses[s->readers[end]];
+            if (u->stage != reader) break;
+            const double e = staxi_evaluations(p, r, &p->exprs[u->expr]);
+            count += e;
+            keep += e * staxi_fetched(s, reader, u->expr, level) * staxi_byte_ns(m, level);
+        }
+        if (r->kernel == st->kernel && r->segment == st->segment) {
+            own_reader = true;
+            continue;
+        }
+        const double all = staxi_domain_guess(p, r, r->n_domain + r->n_reduce);
+        double redo = count * (work + staxi_loads_ns(s, k, reader,
+                                                     r->kernel == st->kernel ? level : farthest));
+        if (!s->work[k].in_lanes && s->work[reader].in_lanes)
+            redo += all * (double)(s->work[reader].scalar - s->work[reader].vector) * cycle;
+        staxi_realize_reader(r, keep, redo, nests, &n_nests);
+    }
+    double keep = own + n * bytes * (root ? 2.0 : 1.0) * staxi_byte_ns(m, level),
+           redo = own_reader ? own : 0;
+    if (K->n_members == 1) keep += STAXI_KERNEL_NS;
+    for (int i = 0; i < n_nests; i++) {
+        keep += nests[i].keep;
+        redo += nests[i].redo;
+    }
+    staxi_choice *c = &p->decisions->of[st->value];
+    const bool last = p->decisions->rounds == STAXI_REALIZE_ROUNDS, again = redo < keep && !last;
+    c->verdict = (uint8_t)(again ? STAXI_REALIZED_REDO : STAXI_REALIZED_KEEP);
+    c->why = again         ? "computing it again costs less"
+             : redo < keep ? "what others compute again has been decided before"
+                           : "keeping it costs less";
+    c->level = (uint8_t)level;
+    c->keep = (float)keep;
+    c->redo = (float)redo;
+    for (uint32_t at = s->first_reader[k]; again && at < s->first_reader[k + 1]; at++) {
+        const staxi_ref *u = &s->uses[s->readers[at]];
+        const staxi_stage *r = &p->stages[u->stage];
+        more[u->stage] += work * staxi_evaluations(p, r, &p->exprs[u->expr]) /
+                          staxi_domain_guess(p, r, r->n_domain + r->n_reduce);
+    }
+}
+
+/* Decides about all soft stages; s->again: some are computed again. */
+static bool staxi_realize_stages(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    staxi_decisions *d = p->decisions;
+    double *more = (double *)staxi_arena_push(&p->arena, p->n_stages * sizeof *more, 8);
+    if (!more) return false;
+    if (d->rule != STAX_REALIZE_COST || d->rounds == STAXI_REALIZE_ROUNDS) return true;
+    d->rounds++;
+    for (uint32_t k = 1; k < p->n_stages; k++) {
+        const staxi_stage *st = &p->stages[k];
+        staxi_choice *c = &d->of[st->value];
+        if (st->kind != STAXI_STAGE_MAP || st->n_readers == 0 || st->inlined ||
+            p->stage_of[st->value] != k || (c->verdict && c->verdict != STAXI_REALIZED_LOOP))
+            continue;
+        c->readers = st->n_readers;
+        if (st->soft && st->buffer) {
+            staxi_realize_stage(s, k, more);
+            s->again = s->again || c->verdict == STAXI_REALIZED_REDO;
+        } else if (st->soft) {
+            c->verdict = STAXI_REALIZED_LOOP;
+            c->why = "its readers share its loop";
+        } else if (st->buffer && p->buffers[st->buffer].is_output) {
+            c->verdict = STAXI_REALIZED_KEEP;
+            c->why = "it is an output";
+        }
+    }
     return true;
 }
 
@@ -30068,11 +30743,10 @@ static bool staxi_plan(staxi_schedule *s) {
 }
 
 /* s->again on return: free both, and build the stages again with the choice that was added. */
-static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint8_t *choice,
+static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
                                         const stax_schedule *given, uint32_t block) {
     memset(s, 0, sizeof *s);
     s->p = p;
-    s->choice = choice;
     s->given = given;
     s->block = block;
     s->n_kernels = 1;
@@ -30097,6 +30771,9 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
     ok = ok && staxi_store_bases(s);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_store_stage(s, k);
+    ok = ok && (given || staxi_realize_stages(s));
+    if (ok && p->ix.no_memory) ok = false;
+    if (ok && s->again) return STAX_OK;
     ok = ok && staxi_plan(s);
     return ok ? p->status : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
 }
@@ -30793,14 +31470,8 @@ static bool staxi_dtype_in_lanes(int dtype, int lanes) {
 }
 
 static bool staxi_op_in_lanes(const staxi_stages *p, const staxi_expr_node *n) {
-    const staxi_scalar_fn *f;
-    stax_dtype from = (stax_dtype)p->exprs[n->args[n->op == STAX_OP_WHERE ? 1 : 0]].dtype;
-    if (staxi_class_of((stax_op)n->op) == STAXI_CLASS_RANDOM || n->op == STAX_OP_BITCAST ||
-        n->op == STAX_OP_CUSTOM)
-        return false;
-    f = n->op == STAX_OP_CAST ? staxi_cast_find(from, (stax_dtype)n->dtype)
-                              : staxi_scalar_find((stax_op)n->op, from);
-    return f && f->form == STAXI_FORM_VECTOR;
+    return staxi_op_has_lanes((stax_op)n->op,
+                              p->exprs[n->args[n->op == STAX_OP_WHERE ? 1 : 0]].dtype, n->dtype);
 }
 
 /* Does this part of a guard say where, along vec, a run of lanes begins (+1) or ends (-1)? */
@@ -38944,6 +39615,8 @@ struct stax_program {
     staxi_trees trees;
     bool planned; /* stages, schedule and trees are there                        */
     const stax_schedule *given; /* while it is compiled; NULL: automatic                   */
+    const stax_compile_options *how; /* while it is compiled; NULL: the defaults            */
+    staxi_decisions decisions;
     int64_t piece;              /* of the program it is a part of; -1: it is the whole      */
     staxi_object *object;
     staxi_call_fn call; /* NULL: interpreted                                           */
@@ -39193,30 +39866,43 @@ static const char staxi_jit_types[] =
     "SX_EXPORT\n#endif\n"
     "#define SX_UNUSED\n";
 
+static void staxi_decisions_take(staxi_decisions *d, const stax_compile_options *o) {
+    if (!o) return;
+    d->rule = o->realize;
+    if (o->machine) d->machine = *o->machine;
+    d->score = o->score;
+    d->score_user = o->score_user;
+    d->no_horizontal = o->no_horizontal;
+}
+
 /* Lowers and schedules. */
 static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     stax_status s = STAX_OK;
     int64_t block = staxi_schedule_find(p->given, p->basis->name, p->piece);
     const stax_schedule *given = block < 0 ? NULL : p->given;
-    uint8_t *choice = (uint8_t *)staxi_arena_push(&p->basis->root->arena, p->basis->n_values, 1);
-    if (!choice) return STAX_E_MEMORY;
+    staxi_decisions *d = &p->decisions;
+    const stax_schedule *now = NULL; /* a given schedule speaks of the stages that remain    */
+    if (!staxi_decisions_init(d, &p->basis->root->arena, p->basis->n_values)) return STAX_E_MEMORY;
+    staxi_decisions_take(d, p->how);
     p->planned = true;
-    do {
-        if (p->schedule.again) {
+    for (bool again = false; s == STAX_OK; again = true) {
+        if (again) {
+            if (!p->schedule.again) now = given;
             staxi_schedule_free(&p->schedule);
             staxi_stages_free(&p->stages);
             memset(&p->schedule, 0, sizeof p->schedule);
         }
-        s = staxi_stages_build(&p->stages, p->ctx, p->basis, choice);
+        s = staxi_stages_build(&p->stages, p->ctx, p->basis, d);
         p->schedule.p = &p->stages;
-        if (s == STAX_OK)
-            s = staxi_schedule_build(&p->schedule, &p->stages, choice, given, (uint32_t)block);
-    } while (s == STAX_OK && p->schedule.again);
+        if (s == STAX_OK) s = staxi_schedule_build(&p->schedule, &p->stages, now, (uint32_t)block);
+        if (s == STAX_OK && !p->schedule.again && now == given) break;
+    }
     if (s == STAX_OK)
         s = staxi_trees_build(&p->trees, &p->schedule);
     else
         p->trees.s = &p->schedule;
     p->schedule.given = p->given = NULL; /* the caller's: it need not outlive this         */
+    p->how = NULL;
     if (s == STAX_E_SCHEDULE) {
         const staxi_text *t = &p->schedule.refusal;
         staxi_put(why, t->failed || !t->data ? stax_status_text(s) : t->data);
@@ -39516,8 +40202,10 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
     } else if (s == STAX_OK) {
         for (int k = 0; k < n && s == STAX_OK; k++) {
             programs[k]->given = o.schedule;
+            programs[k]->how = &o;
             s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
                                                       : staxi_program_plan(programs[k], &why);
+            programs[k]->how = NULL;
         }
         if (s == STAX_OK) s = staxi_schedule_fits(o.schedule, programs, n, &why);
         if (s == STAX_OK) s = staxi_leaves_build(programs, n, &o, &why);
@@ -40487,6 +41175,7 @@ static stax_status staxi_steps_build(stax_program *p, staxi_text *why) {
     staxi_cut_root(&c);
     for (size_t k = 0; k < s->n_pieces && s->status == STAX_OK; k++) {
         s->pieces[k]->given = p->given;
+        s->pieces[k]->how = p->how;
         s->pieces[k]->piece = (int64_t)k;
         s->status = staxi_program_plan(s->pieces[k], why);
     }
@@ -42159,7 +42848,7 @@ typedef struct staxi_explain {
     const stax_program *p;
     staxi_sizer z;
     stax_machine one, team; /* figures for one thread, and for those of the program        */
-    uint64_t n_kernels, n_fusions, first; /* so far; the first kernel of this piece        */
+    uint64_t n_kernels, n_fusions, n_realized, first; /* so far; the first kernel of this piece */
     double bytes, allocates, bound, eager, eager_allocates, workspace, seconds;
     size_t cap;
     uint8_t *seen; /* by buffer                                                            */
@@ -42359,8 +43048,57 @@ static void staxi_explain_fusions(staxi_explain *x) {
     }
 }
 
-/* The kernels, or the fusions, of the program or of all its pieces. */
-static void staxi_explain_each(staxi_explain *x, const stax_program *whole, bool fusions) {
+/* What was decided about values that are read more than once, and what both ways cost (6.6). */
+static void staxi_explain_realized(staxi_explain *x) {
+    static const char *const words[] = {"", "kept", "not stored", "recomputed"};
+    const stax_program *p = x->p;
+    const staxi_decisions *d = &p->decisions;
+    for (uint32_t v = 1; v < p->basis->n_values; v++) {
+        const staxi_choice *c = &d->of[v];
+        const uint32_t stage = p->stages.stage_of[v];
+        if (!c->verdict) continue;
+        const char *op = staxi_op_name((stax_op)staxi_producer(&p->stages, v)->op);
+        const bool counted = c->keep > 0.0f || c->redo > 0.0f;
+        if (x->json) {
+            staxi_putf(x->t, "%s{\"op\": \"%s\", \"stage\": ", x->n_realized ? ", " : "", op);
+            if (stage)
+                staxi_putf(x->t, "\"s%U\"", (uint64_t)stage);
+            else
+                staxi_put(x->t, "null");
+            staxi_putf(x->t, ", \"readers\": %U, \"decision\": \"%s\", \"why\": \"%s\"",
+                       (uint64_t)c->readers, words[c->verdict], c->why);
+            if (counted)
+                staxi_putf(x->t, ", \"keep_ns\": %F, \"recompute_ns\": %F, \"level\": \"%s\"",
+                           (double)c->keep, (double)c->redo, d->machine.levels[c->level].name);
+            staxi_putc(x->t, '}');
+        } else {
+            staxi_putf(x->t, "%s: ", words[c->verdict]);
+            if (stage) staxi_putf(x->t, "s%U (%s)", (uint64_t)stage, op);
+            if (!stage) staxi_put(x->t, op);
+            staxi_putf(x->t, ", %U reader%s: %s", (uint64_t)c->readers, c->readers == 1 ? "" : "s",
+                       c->why);
+            if (counted) {
+                staxi_put(x->t, " (keeping it ");
+                staxi_put_rounded(x->t, (double)c->keep);
+                staxi_put(x->t, " ns, recomputing it ");
+                staxi_put_rounded(x->t, (double)c->redo);
+                staxi_putf(x->t, " ns; in %s)", d->machine.levels[c->level].name);
+            }
+            staxi_putc(x->t, '\n');
+        }
+        x->n_realized++;
+    }
+}
+
+typedef enum staxi_explained {
+    STAXI_EXPLAIN_KERNELS,
+    STAXI_EXPLAIN_FUSIONS,
+    STAXI_EXPLAIN_REALIZED
+} staxi_explained;
+
+/* One part, of the program or of all its pieces. */
+static void staxi_explain_each(staxi_explain *x, const stax_program *whole, staxi_explained part) {
+    const bool kernels = part == STAXI_EXPLAIN_KERNELS;
     const size_t n = whole->steps ? whole->steps->n_pieces : 1;
     x->first = 0;
     for (size_t k = 0; k < n && !x->t->failed; k++) {
@@ -42369,10 +43107,11 @@ static void staxi_explain_each(staxi_explain *x, const stax_program *whole, bool
         x->p = x->z.p = p;
         if (!staxi_grow(p->stages.a, (void **)&x->seen, &x->cap, p->stages.n_buffers, 1))
             x->t->failed = true;
-        for (uint32_t i = 0; i < p->trees.n_kernels && !fusions && !x->t->failed; i++)
+        for (uint32_t i = 0; i < p->trees.n_kernels && kernels && !x->t->failed; i++)
             staxi_explain_kernel(x, i);
-        if (fusions) staxi_explain_fusions(x);
-        if (!fusions) {
+        if (part == STAXI_EXPLAIN_FUSIONS) staxi_explain_fusions(x);
+        if (part == STAXI_EXPLAIN_REALIZED) staxi_explain_realized(x);
+        if (kernels) {
             if (!whole->steps) x->bound = staxi_bound_bytes(&x->z);
             if (!whole->steps) x->eager = staxi_basis_value(&x->z, p->eager);
             if (!whole->steps) x->eager_allocates = staxi_basis_value(&x->z, p->eager_writes);
@@ -42461,9 +43200,11 @@ static void staxi_report_explain(const stax_program *p, staxi_text *t, bool json
     stax_machine_of(p->ctx, 1, &x.one);
     stax_machine_of(p->ctx, (int)p->threads, &x.team);
     if (json) staxi_put(t, "{\"kernels\": [");
-    staxi_explain_each(&x, p, false);
+    staxi_explain_each(&x, p, STAXI_EXPLAIN_KERNELS);
     if (json) staxi_put(t, "], \"fusions\": [");
-    staxi_explain_each(&x, p, true);
+    staxi_explain_each(&x, p, STAXI_EXPLAIN_FUSIONS);
+    if (json) staxi_put(t, "], \"realize\": [");
+    staxi_explain_each(&x, p, STAXI_EXPLAIN_REALIZED);
     staxi_free(&p->ctx->allocator, x.seen, x.cap);
     x.z.p = p;
     staxi_explain_totals(&x, p, p->steps ? 0.0 : p->schedule.least_bytes);

@@ -653,8 +653,8 @@ static stax_graph *large(int n) {
     return g;
 }
 
-/* The least time of three to schedule and build the loops of a graph of n nodes; with `given`, by
-   its own printed schedule. */
+/* The least time of three to lower and schedule a graph of n nodes and to build its loops; with
+   `given`, by its own printed schedule. */
 static double schedule_time(int n, int given) {
     stax_graph *g = large(n);
     plan first;
@@ -665,22 +665,17 @@ static double schedule_time(int n, int given) {
     if (given) s = stax_schedule_parse(ctx, "own", first.schedule);
     CHECK((s != NULL) == (given != 0));
     for (int k = 0; k < 3; k++) {
-        staxi_stages stages;
-        staxi_schedule schedule;
-        staxi_trees trees;
-        stax_graph *basis = stax_rewritten(g);
-        uint8_t *choice = (uint8_t *)calloc(basis->n_values, 1);
-        CHECK_INT(staxi_stages_build(&stages, ctx, basis, choice), STAX_OK);
+        staxi_text why;
+        staxi_text_init(&why, staxi_allocator_of(ctx));
+        stax_program *p = staxi_program_new(g);
+        if (!CHECK(p != NULL)) break;
+        p->given = s;
         double t = seconds();
-        CHECK_INT(staxi_schedule_build(&schedule, &stages, choice, s, 0), STAX_OK);
-        CHECK_INT(staxi_trees_build(&trees, &schedule), STAX_OK);
+        CHECK_INT(staxi_program_plan(p, &why), STAX_OK);
         t = seconds() - t;
         if (t < best) best = t;
-        staxi_trees_free(&trees);
-        staxi_schedule_free(&schedule);
-        staxi_stages_free(&stages);
-        free(choice);
-        stax_graph_free(basis);
+        staxi_text_free(&why);
+        stax_program_free(p);
     }
     stax_schedule_free(s);
     plan_free(&first);
