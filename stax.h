@@ -28770,7 +28770,9 @@ static const char *staxi_cannot_join_lines(staxi_schedule *s, uint32_t k, uint32
     const staxi_stage *st = &p->stages[k];
     const staxi_kernel *K = &s->kernels[kernel];
     const staxi_stage *first = &p->stages[K->first_stage];
-    if (st->kind != STAXI_STAGE_MAP || staxi_stage_writes_state(p, k)) return "it runs alone";
+    if (staxi_stage_writes_state(p, k)) return "it writes a state, which a kernel of lines does not";
+    if (st->kind != STAXI_STAGE_MAP)
+        return "only what works element by element joins a scan or a sort";
     if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
         return "the kernel would be too long";
     int n_axes = 0;
@@ -28816,8 +28818,10 @@ static const char *staxi_cannot_join_tiles(staxi_schedule *s, uint32_t k, uint32
     const staxi_stage *st = &p->stages[k];
     const staxi_kernel *K = &s->kernels[kernel];
     staxi_loop_axis axes[STAX_MAX_RANK], first[STAX_MAX_RANK];
-    if (st->kind != STAXI_STAGE_MAP || staxi_stage_writes_state(p, k) || K->writes)
-        return "it runs alone";
+    if (staxi_stage_writes_state(p, k) || K->writes)
+        return "it writes a state, which a contraction in tiles does not";
+    if (st->kind != STAXI_STAGE_MAP)
+        return "only what works element by element joins a contraction in tiles";
     if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
         return "the kernel would be too long";
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
@@ -28897,8 +28901,9 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     if (staxi_is_line(first)) return staxi_cannot_join_lines(s, k, kernel, shared);
     if (first->tiled) return staxi_cannot_join_tiles(s, k, kernel, shared);
     if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
-        staxi_is_line(st) || K->alone || st->order == STAXI_ORDER_CHAIN || st->tiled)
-        return "it runs alone";
+        staxi_is_line(st) || st->order == STAXI_ORDER_CHAIN || st->tiled)
+        return "it runs alone: scans, sorts, scatters, calls, checks and contractions open kernels";
+    if (K->alone) return "the kernel is a scatter, a call, a check or a contraction, which run alone";
     if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
         return "a state is written, and reductions read ahead";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))

@@ -8,7 +8,7 @@
        differential [--count=N] [--seed=S] [--batch=N] [--tables=0] [--one] [--small] [--report]
    Before the random graphs come tables: every elementwise op and cast of every dtype on specials.
    --wide makes long axes (for --threads=N and big blocks), --compiler=NAME, --isa=N (of
-   stax_isa) and --opt=1..3 compile otherwise.
+   stax_isa), --opt=1..3 and --realize=N (of stax_realize) compile otherwise.
    --one checks the graph of that seed alone and prints it; --small makes it smaller first, and
    --report adds the C of the program.
 
@@ -76,7 +76,9 @@ static struct {
     const char *compiler;
     stax_isa isa;
     int opt_level;
-} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, 1, NULL, STAX_ISA_DETECT, 1};
+    stax_realize realize;
+} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, 1, NULL, STAX_ISA_DETECT, 1,
+              STAX_REALIZE_COST};
 static report *shared;
 static struct {
     int64_t passed, failed;
@@ -252,6 +254,7 @@ static void check_range(stax_context *ctx, recipe *recipes, stax_graph **graphs,
     memset(&o, 0, sizeof o);
     o.opt_level = settings.opt_level;
     o.strict = 1;
+    o.realize = settings.realize;
     if (n == 0) return;
     stax_schedule *schedule = schedules_join(ctx, schedules, index, n);
     o.schedule = schedule;
@@ -528,6 +531,7 @@ int DIFFERENTIAL_MAIN(int argc, char **argv) {
     settings.opt_level = (int)option(argc, argv, "--opt", 1);
     settings.wide = (int)option(argc, argv, "--wide", 0);
     settings.threads = (int)option(argc, argv, "--threads", 1);
+    settings.realize = (stax_realize)option(argc, argv, "--realize", 0);
     for (int k = 1; k < argc; k++)
         if (strncmp(argv[k], "--compiler=", 11) == 0) settings.compiler = argv[k] + 11;
     settings.max_shrunk = (int)option(argc, argv, "--shrink", settings.max_shrunk);

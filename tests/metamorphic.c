@@ -39,6 +39,8 @@ typedef struct variant {
     team_kind team;
     host_mode mode;
     int interpret, wide;
+    stax_realize realize;
+    int no_horizontal, least_shared; /* of fusion                                          */
     const char *export_command; /* a compiler and its flags: the exported C */
 } variant;
 
@@ -261,6 +263,12 @@ static int export_and_run(stax_context *ctx, stax_graph **graphs, stax_program *
 }
 #endif
 
+/* Fusion the wrong way round. */
+static double least_shared(void *user, const stax_fusion *f) {
+    (void)user;
+    return 1 / f->shared_bytes;
+}
+
 static void run_variant(void) {
     stax_options o = stax_options_default();
     stax_compile_options c;
@@ -279,6 +287,9 @@ static void run_variant(void) {
 #endif
     c.opt_level = now.opt_level;
     c.strict = 1;
+    c.realize = now.realize;
+    c.no_horizontal = now.no_horizontal != 0;
+    if (now.least_shared) c.score = least_shared;
     stax_context *ctx = stax_open(&o);
     if (!ctx) return;
     for (int k = 0; k < n; k++) graphs[k] = recipe_build(&recipes[now.wide][k], ctx, NULL);
@@ -465,6 +476,17 @@ int main(int argc, char **argv) {
             if (has_isa(levels[k].isa))
                 run_named(compilers[c], c == 0 ? 1 : 2, levels[k].name, levels[k].isa, 1, TEAM_NONE,
                           MODE_PLAIN, "small", 0);
+    }
+    for (int k = 0; k < 5; k++) {
+        static const char *const names[] = {"thresholds", "all_kept", "all_recomputed",
+                                            "no_horizontal_fusion", "least_shared_first"};
+        memset(&now, 0, sizeof now);
+        now.opt_level = 1;
+        if (k < 3) now.realize = (stax_realize)(STAX_REALIZE_THRESHOLDS + k);
+        now.no_horizontal = k == 3;
+        now.least_shared = k == 4;
+        snprintf(now.name, sizeof now.name, "%s", names[k]);
+        RUN_NAMED(now.name, check_variant);
     }
     for (int mode = MODE_FTZ; mode <= MODE_ALL; mode++) {
         static const char *const names[] = {"", "flush", "to_zero", "up", "flush_to_zero"};

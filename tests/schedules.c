@@ -436,7 +436,8 @@ static void refusals(void) {
          "the check s1 can run now, and must not come later"},
         {sorted, "reorder s1, i2, i1", "only loops of maps, reductions and scans can be reordered"},
         {index, "compute_at s3, s1",
-         "s3 (gather) cannot be in the kernel of s1 (gather): it runs alone"},
+         "s3 (gather) cannot be in the kernel of s1 (gather): the kernel is a scatter, a call, "
+         "a check or a contraction"},
         {fenced, "compute_inline s1", "it stores an output or a state|it is a barrier"},
         {fenced, "compute_at s2, s1", "a barrier stands between them"},
         {state, "compute_inline s1", "it reads a state that may have changed when its readers run"},

@@ -78,6 +78,7 @@ enum {
     X(WEIGHTS, "weights", "inline|file",          EXPORT,       "params in PREFIX.c (default) or in PREFIX.bin")                        \
     X(STATIC,  "static",  NULL,                   EXPORT,       "all functions static, for inclusion in one file")                      \
     X(SCHEDULE, "schedule", "FILE",               COMPILE,      "how it is computed, as print --after=schedule shows it (default: automatic)") \
+    X(REALIZE, "realize", "cost|measured|thresholds|keep|redo", COMPILE, "what becomes of values that are read several times: by cost on a nominal machine (default) or on this one, by thresholds, all kept, all computed again") \
     X(THREADS, "threads", "N",                    COMPILE,      "threads of a call (default 1)")                                        \
     X(ISA,     "isa",     "scalar|sse2|sse42|avx2|avx512|neon", COMPILE, "instruction set (default: the best of this machine)")         \
     X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
@@ -1092,11 +1093,27 @@ static int no_cuda(const tool *t, const char *instead) {
     return fail(WRONG_USAGE, "%s --device=cuda: expected --device=cpu: %s", t->verb->name, instead);
 }
 
+/* What --schedule and --realize say. */
+static void choose(const tool *t, const stax_graph *g, stax_compile_options *o,
+                   stax_machine *machine) {
+    const char *rule = t->given[OPT_REALIZE];
+    if (g == t->scheduled) o->schedule = t->schedule;
+    if (!rule) return;
+    o->realize = strcmp(rule, "thresholds") == 0 ? STAX_REALIZE_THRESHOLDS
+                 : strcmp(rule, "keep") == 0     ? STAX_REALIZE_KEEP
+                 : strcmp(rule, "redo") == 0     ? STAX_REALIZE_REDO
+                                                 : STAX_REALIZE_COST;
+    if (strcmp(rule, "measured") != 0) return;
+    stax_machine_of(t->ctx, stax_context_threads(t->ctx), machine);
+    o->machine = machine;
+}
+
 /* A program of the CPU; NULL has said what is wrong, and *code is the exit status. */
 static stax_program *compile_with(const tool *t, const stax_graph *g, const stax_compile_options *o,
                                   int *code) {
     stax_compile_options own = *o;
-    if (g == t->scheduled) own.schedule = t->schedule;
+    stax_machine machine;
+    choose(t, g, &own, &machine);
     stax_program *p = stax_compile(g, &own);
     if (!p)
         *code = say_error(t, stax_error_status(t->ctx));
@@ -1122,7 +1139,8 @@ static int compile_there(const tool *t, const stax_graph *g, bool interpret, boo
     int code = DONE;
     stax_compile_options o;
     memset(&o, 0, sizeof o);
-    if (g == t->scheduled) o.schedule = t->schedule;
+    stax_machine machine;
+    choose(t, g, &o, &machine);
     c->cpu = NULL;
     c->gpu = t->cuda && !interpret ? stax_cuda_compile(t->cuda, g, &o) : NULL;
     if (!t->cuda || interpret)
