@@ -29830,6 +29830,20 @@ static double staxi_evaluations(staxi_stages *p, const staxi_stage *st, const st
     return st->tiled ? elements : count;
 }
 
+/* Elements between what neighbours along var read, in either direction; -1: not known. */
+static double staxi_expr_step(staxi_stages *p, staxi_expr e, staxi_ix var) {
+    const staxi_expr_node *n = &p->exprs[e];
+    staxi_ix at = n->n_ix ? n->ix[n->n_ix - 1] : 0, c, rest;
+    int64_t step = 0;
+    if (n->kind == STAXI_EX_LOAD) at = staxi_flat_index(p, n->ref, n->ix);
+    for (int k = 0; n->kind == STAXI_EX_USE && k + 1 < n->n_ix; k++) /* stored row-major     */
+        if (staxi_ix_depends_on(&p->ix, n->ix[k], var)) return -1;
+    if (!at) return 0;
+    if (!staxi_ix_affine(&p->ix, at, var, &c, &rest) || !staxi_ix_is_const(&p->ix, c, &step))
+        return -1;
+    return step < 0 ? -(double)step : (double)step;
+}
+
 /* Bytes that reading one element fetches from a level. */
 static double staxi_fetched(const staxi_schedule *s, uint32_t reader, staxi_expr e, int level) {
     staxi_stages *p = s->p;
@@ -29838,10 +29852,8 @@ static double staxi_fetched(const staxi_schedule *s, uint32_t reader, staxi_expr
     const double bytes = (double)staxi_dtype_bytes((stax_dtype)p->exprs[e].dtype);
     if (level == 0 || axes == 0 || st->tiled) return bytes;
     const int last = s->mode[reader] == STAXI_MODE_COLUMN ? st->n_domain - 1 : axes - 1;
-    const int64_t stride = staxi_expr_stride(p, e, st->axes[last].var);
-    if (stride == 0 || stride == 1) return bytes;
-    return stride > 0 && (double)stride * bytes < STAXI_LINE_BYTES ? (double)stride * bytes
-                                                                   : STAXI_LINE_BYTES;
+    const double step = bytes * staxi_expr_step(p, e, st->axes[last].var);
+    return step < 0 || step > STAXI_LINE_BYTES ? STAXI_LINE_BYTES : step > bytes ? step : bytes;
 }
 
 static bool staxi_stage_reads(const staxi_schedule *s, uint32_t k, bool load, uint32_t ref) {

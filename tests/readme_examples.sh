@@ -82,6 +82,7 @@ made() { # PROGRAM SCRIPT
 }
 made ./staxc tools/op_table.sh
 made "${BUILD:-build}/tests/nets" tools/net_table.sh
+made "${BUILD:-build}/tests/realize" tools/realize_table.sh
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]
