@@ -1159,10 +1159,10 @@ typedef enum stax_realize {
    score, the older one of equals, and opens a kernel where no score is above 0. Without a function
    the score is shared_bytes. */
 typedef struct stax_fusion {
-    double shared_bytes; /* that need not be read again, or not be stored: more than 0     */
-    bool is_vertical;    /* the stage reads what the kernel computes                       */
-    int distance;        /* kernels opened since                                           */
-    int members;         /* stages in the kernel                                           */
+    double shared_bytes;        /* that need not be read again, or not be stored: more than 0     */
+    bool is_vertical;           /* the stage reads what the kernel computes                       */
+    int distance;               /* kernels opened since                                           */
+    int members;                /* stages in the kernel                                           */
     const char *stage, *kernel; /* ops: of the stage, of the stage that opened the kernel  */
 } stax_fusion;
 typedef double (*stax_fusion_score)(void *user, const stax_fusion *candidate);
@@ -1175,11 +1175,11 @@ typedef struct stax_compile_options {
     const stax_schedule *schedule; /* NULL: automatic. Only read while compiling           */
     bool by_kernel;                        /* stax_program_profile can time its kernels            */
     stax_realize realize;
-    const struct stax_machine *machine;    /* for realize; NULL: stax_machine_nominal, so that a   */
-                                           /* program is the same wherever it is compiled          */
-    stax_fusion_score score;               /* NULL: bytes                                          */
+    const struct stax_machine *machine; /* for realize; NULL: stax_machine_nominal, so that a   */
+                                        /* program is the same wherever it is compiled          */
+    stax_fusion_score score;            /* NULL: bytes                                          */
     void *score_user;
-    bool no_horizontal;                    /* stages share a kernel only with what they read       */
+    bool no_horizontal; /* stages share a kernel only with what they read       */
 } stax_compile_options;
 
 /* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. When the
@@ -25555,8 +25555,8 @@ typedef struct staxi_choice {
 
 /* How the decisions are made, and those that hold for the next attempt. */
 typedef struct staxi_decisions {
-    staxi_choice *of;   /* by value                                                        */
-    int rounds;         /* how often realize decisions were made                           */
+    staxi_choice *of; /* by value                                                        */
+    int rounds;       /* how often realize decisions were made                           */
     stax_realize rule;
     stax_machine machine;
     stax_fusion_score score;
@@ -26441,49 +26441,49 @@ static int staxi_op_cost(stax_op op) {
 /* Cycles of an op for one vector of f32, twice that for f64: measured with arrays in the nearest
    cache, less what a copy takes. From STAXI_CYCLES_ALONE on an op works on one element at a time;
    what has no row takes 1, and eight times that where it is not done in vectors. */
-#define STAXI_CYCLES(X)                                                                           \
-    X(FLOOR, 3)                                                                                   \
-    X(CEIL, 3)                                                                                    \
-    X(ROUND, 2)                                                                                   \
-    X(TRUNC, 3)                                                                                   \
-    X(SIGN, 3)                                                                                    \
-    X(DIV, 7)                                                                                     \
-    X(SQRT, 9)                                                                                    \
-    X(RSQRT, 16)                                                                                  \
-    X(CBRT, 34)                                                                                   \
-    X(EXP, 11)                                                                                    \
-    X(EXP2, 9)                                                                                    \
-    X(EXPM1, 23)                                                                                  \
-    X(LOG, 18)                                                                                    \
-    X(LOG2, 40)                                                                                   \
-    X(LOG10, 28)                                                                                  \
-    X(LOG1P, 31)                                                                                  \
-    X(SIN, 19)                                                                                    \
-    X(COS, 27)                                                                                    \
-    X(TAN, 36)                                                                                    \
-    X(ASIN, 14)                                                                                   \
-    X(ACOS, 12)                                                                                   \
-    X(ATAN, 26)                                                                                   \
-    X(SINH, 25)                                                                                   \
-    X(COSH, 17)                                                                                   \
-    X(TANH, 23)                                                                                   \
-    X(ASINH, 62)                                                                                  \
-    X(ACOSH, 62)                                                                                  \
-    X(ATANH, 56)                                                                                  \
-    X(ERF, 16)                                                                                    \
-    X(ERFC, 68)                                                                                   \
-    X(SIGMOID, 28)                                                                                \
-    X(SILU, 44)                                                                                   \
-    X(SOFTPLUS, 60)                                                                               \
-    X(GELU, 28)                                                                                   \
-    X(HYPOT, 88)                                                                                  \
-    X(FMOD, 140)                                                                                  \
-    X(REMAINDER, 280)                                                                             \
-    X(ATAN2, 300)                                                                                 \
-    X(FLOOR_DIVIDE, 500)                                                                          \
-    X(POW, 600)                                                                                   \
-    X(RANDOM_BITS, 300)                                                                           \
-    X(UNIFORM, 320)                                                                               \
+#define STAXI_CYCLES(X)  \
+    X(FLOOR, 3)          \
+    X(CEIL, 3)           \
+    X(ROUND, 2)          \
+    X(TRUNC, 3)          \
+    X(SIGN, 3)           \
+    X(DIV, 7)            \
+    X(SQRT, 9)           \
+    X(RSQRT, 16)         \
+    X(CBRT, 34)          \
+    X(EXP, 11)           \
+    X(EXP2, 9)           \
+    X(EXPM1, 23)         \
+    X(LOG, 18)           \
+    X(LOG2, 40)          \
+    X(LOG10, 28)         \
+    X(LOG1P, 31)         \
+    X(SIN, 19)           \
+    X(COS, 27)           \
+    X(TAN, 36)           \
+    X(ASIN, 14)          \
+    X(ACOS, 12)          \
+    X(ATAN, 26)          \
+    X(SINH, 25)          \
+    X(COSH, 17)          \
+    X(TANH, 23)          \
+    X(ASINH, 62)         \
+    X(ACOSH, 62)         \
+    X(ATANH, 56)         \
+    X(ERF, 16)           \
+    X(ERFC, 68)          \
+    X(SIGMOID, 28)       \
+    X(SILU, 44)          \
+    X(SOFTPLUS, 60)      \
+    X(GELU, 28)          \
+    X(HYPOT, 88)         \
+    X(FMOD, 140)         \
+    X(REMAINDER, 280)    \
+    X(ATAN2, 300)        \
+    X(FLOOR_DIVIDE, 500) \
+    X(POW, 600)          \
+    X(RANDOM_BITS, 300)  \
+    X(UNIFORM, 320)      \
     X(NORMAL, 890)
 enum { STAXI_CYCLES_ALONE = 80, STAXI_NOMINAL_LANES = 8 };
 
@@ -28205,8 +28205,8 @@ static staxi_text *staxi_refuse(staxi_schedule *s, const staxi_directive *c) {
 typedef struct staxi_walk {
     staxi_schedule *s;
     uint32_t stage;
-    uint32_t *seen;  /* by expression: last stage that visited it                          */
-    uint8_t *inner;  /* and 1 + the innermost of its axes that it depends on; 0: none      */
+    uint32_t *seen; /* by expression: last stage that visited it                          */
+    uint8_t *inner; /* and 1 + the innermost of its axes that it depends on; 0: none      */
     float part[2 * STAX_MAX_RANK + 1]; /* of all iterations, those of loops down to there  */
 } staxi_walk;
 
@@ -28770,7 +28770,8 @@ static const char *staxi_cannot_join_lines(staxi_schedule *s, uint32_t k, uint32
     const staxi_stage *st = &p->stages[k];
     const staxi_kernel *K = &s->kernels[kernel];
     const staxi_stage *first = &p->stages[K->first_stage];
-    if (staxi_stage_writes_state(p, k)) return "it writes a state, which a kernel of lines does not";
+    if (staxi_stage_writes_state(p, k))
+        return "it writes a state, which a kernel of lines does not";
     if (st->kind != STAXI_STAGE_MAP)
         return "only what works element by element joins a scan or a sort";
     if (K->cost + s->cost[k] > 2 * STAXI_COST_LIMIT || K->n_members >= STAXI_KERNEL_MEMBERS)
@@ -28903,7 +28904,8 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
     if (mode == STAXI_MODE_CHECK || mode == STAXI_MODE_SCATTER || mode == STAXI_MODE_CALL ||
         staxi_is_line(st) || st->order == STAXI_ORDER_CHAIN || st->tiled)
         return "it runs alone: scans, sorts, scatters, calls, checks and contractions open kernels";
-    if (K->alone) return "the kernel is a scatter, a call, a check or a contraction, which run alone";
+    if (K->alone)
+        return "the kernel is a scatter, a call, a check or a contraction, which run alone";
     if ((writes || K->writes) && (mode != STAXI_MODE_MAP || K->has_reduce))
         return "a state is written, and reductions read ahead";
     if ((mode == STAXI_MODE_COLUMN) != (other == STAXI_MODE_COLUMN))
@@ -29853,7 +29855,8 @@ static double staxi_fetched(const staxi_schedule *s, uint32_t reader, staxi_expr
     if (level == 0 || axes == 0 || st->tiled) return bytes;
     const int last = s->mode[reader] == STAXI_MODE_COLUMN ? st->n_domain - 1 : axes - 1;
     const double step = bytes * staxi_expr_step(p, e, st->axes[last].var);
-    return step < 0 || step > STAXI_LINE_BYTES ? STAXI_LINE_BYTES : step > bytes ? step : bytes;
+    const double line = STAXI_LINE_BYTES;
+    return step < 0 || step > line ? line : step > bytes ? step : bytes;
 }
 
 static bool staxi_stage_reads(const staxi_schedule *s, uint32_t k, bool load, uint32_t ref) {
@@ -29964,7 +29967,7 @@ static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
     }
     double keep = own + n * bytes * (root ? 2.0 : 1.0) * staxi_byte_ns(m, level),
            redo = own_reader ? own : 0;
-    if (K->n_members == 1) keep += STAXI_KERNEL_NS;
+    if (K->n_members == 1) keep += (double)STAXI_KERNEL_NS;
     for (int i = 0; i < n_nests; i++) {
         keep += nests[i].keep;
         redo += nests[i].redo;

@@ -77,8 +77,7 @@ static struct {
     stax_isa isa;
     int opt_level;
     stax_realize realize;
-} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, 1, NULL, STAX_ISA_DETECT, 1,
-              STAX_REALIZE_COST};
+} settings = {2000, 1, MAX_BATCH, 0, 0, 12, 0, 1, NULL, STAX_ISA_DETECT, 1, STAX_REALIZE_COST};
 static report *shared;
 static struct {
     int64_t passed, failed;

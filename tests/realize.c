@@ -10,7 +10,6 @@
 #include "../stax.h"
 
 #include "harness.h"
-#include "plan.h"
 #include "programs.h"
 
 static stax_program *planned(const stax_graph *g, const stax_compile_options *how,
@@ -88,7 +87,8 @@ static void size_decides(void) {
     CHECK_TEXT(c.why, "even from the nearest cache it costs more to read back");
 }
 
-/* The costs of the model, by hand: n = 2000 of f32 in the nearest cache (64 GB/s), 24 G cycles/s. */
+/* The costs of the model, by hand: n = 2000 of f32 in the nearest cache (64 GB/s), 24 G cycles/s.
+ */
 static void costs_are_those_of_the_model(void) {
     staxi_choice c = of_two_readers("exp", 2000);
     double n = 2000, byte = 1.0 / 64, cycle = 1.0 / 24, own = n * (11 * cycle + 4 * byte),
@@ -272,6 +272,13 @@ static stax_graph *net_graph(int k) {
     return g;
 }
 
+static char *schedule_of(const stax_program *p) {
+    staxi_text t;
+    staxi_text_init(&t, staxi_allocator_of(ctx));
+    staxi_report_schedule(p, &t);
+    return staxi_text_give(ctx, &t);
+}
+
 typedef struct net_figures {
     stax_figures f;
     double seconds;
@@ -315,8 +322,9 @@ static const struct {
 
 /* What is recomputed: operations beyond those of the program that keeps all it can. */
 static void print_table(void) {
-    printf("| network | decided by | kept | recomputed | kernels | MB moved | MFLOPs | of them "
-           "recomputed | predicted ms |\n");
+    printf(
+        "| network | decided by | kept | recomputed | kernels | MB moved | MFLOPs | of them "
+        "recomputed | predicted ms |\n");
     printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (int k = 0; k < N_NETS; k++) {
         stax_graph *g = net_graph(k);
@@ -343,20 +351,18 @@ static void on_networks(void) {
             printf("%s: by cost %.5f ms, by thresholds %.5f ms\n", nets[k], cost.seconds * 1e3,
                    old.seconds * 1e3);
         for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) { /* schedules read back */
-            plan first, second;
             stax_compile_options o = by_rule(rules[r].rule);
             stax_program *p = planned(g, &o, NULL);
-            first.schedule = p ? plan_schedule(p) : NULL;
+            char *first = p ? schedule_of(p) : NULL, *second;
             stax_program_free(p);
-            stax_schedule *s =
-                first.schedule ? stax_schedule_parse(ctx, "own", first.schedule) : NULL;
+            stax_schedule *s = first ? stax_schedule_parse(ctx, "own", first) : NULL;
             p = planned(g, &o, s);
-            second.schedule = p ? plan_schedule(p) : NULL;
-            CHECK_TEXT(second.schedule, first.schedule);
+            second = p ? schedule_of(p) : NULL;
+            CHECK_TEXT(second, first);
             stax_program_free(p);
             stax_schedule_free(s);
-            free(first.schedule);
-            free(second.schedule);
+            stax_free(ctx, first);
+            stax_free(ctx, second);
         }
         stax_graph_free(g);
     }
@@ -392,8 +398,8 @@ static const char *noted(const stax_program *p, const char *op, bool done) {
 }
 
 static void scores(void) {
-    stax_graph *g = parsed(
-        "graph g(x: f32[64,64]) {\na = exp x\nb = log x\nc = add a, b\nreturn a, b, c\n}\n");
+    stax_graph *g =
+        parsed("graph g(x: f32[64,64]) {\na = exp x\nb = log x\nc = add a, b\nreturn a, b, c\n}\n");
     stax_compile_options o;
     int calls = 0, seen[2] = {0, 0};
     memset(&o, 0, sizeof o);
@@ -422,8 +428,9 @@ static void scores(void) {
     stax_program_free(p);
     stax_graph_free(g);
     /* a and b cannot be in one kernel; c could join either */
-    g = parsed("graph g(x: f32[8,64], y: f32[8,64]) {\na = cumsum x {axis=1}\n"
-               "b = cumsum y {axis=1}\nc = mul a, b\nreturn a, b, c\n}\n");
+    g = parsed(
+        "graph g(x: f32[8,64], y: f32[8,64]) {\na = cumsum x {axis=1}\n"
+        "b = cumsum y {axis=1}\nc = mul a, b\nreturn a, b, c\n}\n");
     memset(&o, 0, sizeof o);
     for (int late = 0; late < 2; late++) {
         if (late) o.score = newest;
@@ -453,7 +460,8 @@ static void every_refusal_has_a_reason(void) {
                 said = said || (p->schedule.fusions[f].stage == r->stage &&
                                 p->schedule.fusions[f].kernel == kernel &&
                                 !p->schedule.fusions[f].done && *p->schedule.fusions[f].why);
-            if (!CHECK(said)) printf("%s: s%d and kernel %d\n", nets[k], (int)r->stage, (int)kernel);
+            if (!CHECK(said))
+                printf("%s: s%d and kernel %d\n", nets[k], (int)r->stage, (int)kernel);
         }
         CHECK(pairs > 0);
         stax_program_free(p);
