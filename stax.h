@@ -37728,7 +37728,9 @@ static const char *staxi_isa_flags(int isa) {
 /* -pipe saves gcc two temporary files. Leaving out the C library, which the process has anyway,
    saves a fifth of a small compile: ld reads no libc and no start files. What the compiler itself
    may call (libgcc) is linked; clang knows by itself which library that is. The stack protector,
-   on by default here and there, would want the C library again. */
+   on by default here and there, would want the C library again. gcc 12 makes a load under a mask
+   known beforehand a whole one (vpblendw with memory), which may lie outside of the buffer: its
+   vectoriser gets no conditional loads to mask. */
 static void staxi_put_command(staxi_toolchain *tc, const staxi_compiler *c, int level,
                               const char *object, const char *source, staxi_text *t) {
     const bool gnu = c->kind == STAXI_CC_GCC, clang = c->kind == STAXI_CC_CLANG;
@@ -37744,7 +37746,8 @@ static void staxi_put_command(staxi_toolchain *tc, const staxi_compiler *c, int 
         staxi_put(t,
                   " -ffp-contract=off -fno-math-errno -fno-strict-aliasing"
                   " -fno-stack-protector");
-        if (gnu) staxi_put(t, " -fschedule-insns -fsched-pressure -pipe");
+        if (gnu)
+            staxi_put(t, " -fschedule-insns -fsched-pressure -fno-tree-loop-if-convert -pipe");
         if (gnu && elf) staxi_put(t, " -nostdlib");
         if (clang && elf) staxi_put(t, " -nolibc -nostartfiles");
     } else if (c->kind == STAXI_CC_TCC) {
@@ -43280,7 +43283,8 @@ static const char staxi_export_pragmas[] =
     "#if defined(__GNUC__) && !defined(__clang__) && !defined(__TINYC__)\n"
     "#pragma GCC optimize(\"O2\", \"fp-contract=off\", \"no-math-errno\", \"trapping-math\", "
     "\"no-strict-aliasing\")\n"
-    "#pragma GCC optimize(\"schedule-insns\", \"sched-pressure\")\n#endif\n"
+    "#pragma GCC optimize(\"schedule-insns\", \"sched-pressure\", \"no-tree-loop-if-convert\")\n"
+    "#endif\n"
     "#if defined(__GNUC__)\n#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "
     "\"-Wunused-variable\"\n"
     "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n#pragma GCC diagnostic ignored "
