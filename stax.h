@@ -37746,8 +37746,7 @@ static void staxi_put_command(staxi_toolchain *tc, const staxi_compiler *c, int 
         staxi_put(t,
                   " -ffp-contract=off -fno-math-errno -fno-strict-aliasing"
                   " -fno-stack-protector");
-        if (gnu)
-            staxi_put(t, " -fschedule-insns -fsched-pressure -fno-tree-loop-if-convert -pipe");
+        if (gnu) staxi_put(t, " -fschedule-insns -fsched-pressure -fno-tree-loop-if-convert -pipe");
         if (gnu && elf) staxi_put(t, " -nostdlib");
         if (clang && elf) staxi_put(t, " -nolibc -nostartfiles");
     } else if (c->kind == STAXI_CC_TCC) {

@@ -1110,9 +1110,10 @@ static void with_guarded_input(void) {
         return;
     memcpy(pages + page, ones, sizeof ones);
     stax_context *ctx = stax_open(&o);
-    stax_graph *g = stax_parse(ctx, "masked", "graph g(a: f16[2], b: f16[2], c: f16[7]) {\n"
-                                              "  y = concat b, b, a, c {axis=0}\n"
-                                              "  return y\n}\n");
+    stax_graph *g = stax_parse(ctx, "masked",
+                               "graph g(a: f16[2], b: f16[2], c: f16[7]) {\n"
+                               "  y = concat b, b, a, c {axis=0}\n"
+                               "  return y\n}\n");
     stax_program *p = g ? stax_compile(g, &c) : NULL;
     in[0] = stax_tensor_of(STAX_F16, stax_shape1(2), x);
     in[1] = stax_tensor_of(STAX_F16, stax_shape1(2), pages + page);
