@@ -1108,16 +1108,16 @@ typedef enum stax_op { STAX_OP_NONE, STAXI_OPS(STAXI_OP_ENUM) STAX_OP_COUNT } st
    >>differentiate. Errors are the graph's (sticky, with the place of the call); also returned.
    A graph belongs to one thread at a time. */
 
-/* grads[k] = d loss / d wrt[k], with the dtype and shape of wrt[k]; zeros where loss does not depend
-   on it. loss is a scalar of floats. */
+/* grads[k] = d loss / d wrt[k], with the dtype and shape of wrt[k]; zeros where loss does not
+   depend on it. loss is a scalar of floats. */
 STAXDEF stax_status stax_grad(stax_value loss, const stax_value *wrt, int n, stax_value *grads);
 /* The same of several outputs of any shape: grads[k] = sum over j of cotangents[j] * d outs[j] / d
    wrt[k]. A cotangent has its output's dtype and shape, or is a literal for all elements. absent: a
    gradient that is 0 because nothing depends on wrt[k] is stax_none(). */
 STAXDEF stax_status stax_vjp(const stax_value *outs, const stax_value *cotangents, int n_outs,
                              const stax_value *wrt, int n, bool absent, stax_value *grads);
-/* Forward mode: *out_tangent = sum over k of d out / d wrt[k] * tangents[k], with the dtype and shape
-   of out. A tangent has its value's dtype and shape, or is a literal for all elements. */
+/* Forward mode: *out_tangent = sum over k of d out / d wrt[k] * tangents[k], with the dtype and
+   shape of out. A tangent has its value's dtype and shape, or is a literal for all elements. */
 STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents,
                              int n, stax_value *out_tangent);
 
@@ -1290,7 +1290,9 @@ STAXDEF char *stax_promotion_text(stax_context *ctx);
 typedef struct stax_jit stax_jit;
 typedef struct stax_trace stax_trace;
 typedef void (*stax_trace_fn)(stax_trace *trace, const stax_value *in, int n, stax_value *out);
-typedef struct stax_jit_options { int limit; } stax_jit_options;
+typedef struct stax_jit_options {
+    int limit;
+} stax_jit_options;
 STAXDEF stax_status stax_program_save(const stax_program *p, const char *file);
 STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
 STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user, const stax_jit_options *options);
@@ -20325,20 +20327,19 @@ static stax_graph *staxi_decompose(const stax_graph *g, const char *own) {
 
 /* ============================================================================= >>differentiate
    DIFFERENTIATION  gradients and directional derivatives, as more nodes of the same graph.
-   In:  values of a graph.   Out: values of the same graph: a program computes both at once, and what
-        both need is computed once (value numbering merges it).
-   What lies between the inputs of interest and the outputs is first written in basis ops beside
-   what the user wrote (>>decompose: the same bits), so that only those need a rule. One row an op,
-   one rule a row: cotangents of the results become cotangents of the operands (vjp). Forward mode
-   needs no rules of its own: a vjp is linear in the cotangents, and its transpose is the jvp
-   (Radul, Paszke, Frostig, Johnson, Maclaurin: You Only Linearize Once, the other way round).
-   Derivatives are nodes like others, so they have derivatives: any order comes by repetition.
-   Conventions. Where there is no derivative: relu and abs at 0 give 0, clip passes the gradient at
-   its bounds, hardtanh, relu6 and the like do not; maximum, max and their kin share it equally among
-   ties, cummax gives it to the last; sqrt and log at 0 give infinity, but norm and std give 0 at 0.
-   floor, sign, comparisons and integers are constants: their gradient is 0. A cotangent of exactly 0
-   that a selection made (where, relu, max) stays 0 whatever it meets, infinity and NaN too, so the
-   branch not taken never matters. */
+   In:  values of a graph.   Out: values of the same graph: a program computes both at once, and
+   what both need is computed once (value numbering merges it). What lies between the inputs of
+   interest and the outputs is first written in basis ops beside what the user wrote (>>decompose:
+   the same bits), so that only those need a rule. One row an op, one rule a row: cotangents of the
+   results become cotangents of the operands (vjp). Forward mode needs no rules of its own: a vjp is
+   linear in the cotangents, and its transpose is the jvp (Radul, Paszke, Frostig, Johnson,
+   Maclaurin: You Only Linearize Once, the other way round). Derivatives are nodes like others, so
+   they have derivatives: any order comes by repetition. Conventions. Where there is no derivative:
+   relu and abs at 0 give 0, clip passes the gradient at its bounds, hardtanh, relu6 and the like do
+   not; maximum, max and their kin share it equally among ties, cummax gives it to the last; sqrt
+   and log at 0 give infinity, but norm and std give 0 at 0. floor, sign, comparisons and integers
+   are constants: their gradient is 0. A cotangent of exactly 0 that a selection made (where, relu,
+   max) stays 0 whatever it meets, infinity and NaN too, so the branch not taken never matters. */
 
 typedef struct staxi_derivation {
     staxi_expander e; /* from: the graph as it was; to: the same graph, which grows           */
@@ -20347,7 +20348,7 @@ typedef struct staxi_derivation {
     uint32_t *cotangent; /* by value; 0: none                                                 */
     uint8_t *marks;      /* by value: STAXI_D_...                                             */
     size_t n_marks;
-    bool selected;       /* may cotangents of the node at hand be 0 by selection?             */
+    bool selected; /* may cotangents of the node at hand be 0 by selection?             */
 } staxi_derivation;
 
 enum {
@@ -20360,10 +20361,10 @@ enum {
 typedef bool (*staxi_vjp_fn)(staxi_derivation *d, const staxi_node *n, const uint32_t *g);
 
 enum {
-    STAXI_D_WHOLE = 1,     /* a composite that is differentiated as the user wrote it          */
-    STAXI_D_SINGULAR = 2,  /* the partial derivative may be infinite or NaN                    */
-    STAXI_D_SELECTS = 4,   /* its cotangents may be 0 by selection                             */
-    STAXI_D_CONSTANT = 8   /* a constant but for jumps                                         */
+    STAXI_D_WHOLE = 1,    /* a composite that is differentiated as the user wrote it          */
+    STAXI_D_SINGULAR = 2, /* the partial derivative may be infinite or NaN                    */
+    STAXI_D_SELECTS = 4,  /* its cotangents may be 0 by selection                             */
+    STAXI_D_CONSTANT = 8  /* a constant but for jumps                                         */
 };
 
 /* A rule is a function, or for functions of scalars a formula for each operand, with ';' between:
@@ -20512,7 +20513,8 @@ static uint32_t staxi_d_custom_part(staxi_derivation *d, const staxi_node *n, ui
                          d->what, (int)n->n_sources);
         return 0;
     }
-    for (uint32_t i = 0; i < k && text; i++) text = strchr(text, ';') ? strchr(text, ';') + 1 : NULL;
+    for (uint32_t i = 0; i < k && text; i++)
+        text = strchr(text, ';') ? strchr(text, ';') + 1 : NULL;
     length = text ? strcspn(text, ";") : 0;
     if (!text || strspn(text, " ") >= length) {
         staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
@@ -20607,10 +20609,10 @@ static bool staxi_vjp_pad(staxi_derivation *d, const staxi_node *n, const uint32
         low[k] = n->attrs[0].list[k];
         high[k] = n->attrs[1].list[k];
         if (repeats) continue;
-        low[k] = staxi_size_handle(
-            d->e.to, staxi_ix_sub(pool, zero, staxi_size_ix(d->e.to, low[k])));
-        high[k] = staxi_size_handle(
-            d->e.to, staxi_ix_sub(pool, zero, staxi_size_ix(d->e.to, high[k])));
+        low[k] =
+            staxi_size_handle(d->e.to, staxi_ix_sub(pool, zero, staxi_size_ix(d->e.to, low[k])));
+        high[k] =
+            staxi_size_handle(d->e.to, staxi_ix_sub(pool, zero, staxi_size_ix(d->e.to, high[k])));
     }
     if (!repeats)
         return staxi_d_give(d, n->sources[0],
@@ -20621,8 +20623,8 @@ static bool staxi_vjp_pad(staxi_derivation *d, const staxi_node *n, const uint32
         if (low[k] == 0 && high[k] == 0) continue;
         line.rank = 1;
         line.dims[0] = now.dims[k] = x.dims[k];
-        uint32_t i = staxi_x_pad(&d->e, staxi_x_iota(&d->e, &line, 0), &low[k], &high[k],
-                                 n->attrs[2], mode);
+        uint32_t i =
+            staxi_x_pad(&d->e, staxi_x_iota(&d->e, &line, 0), &low[k], &high[k], n->attrs[2], mode);
         v = staxi_d_scatter_add(d, &now, i, v, k);
         if (!v) return false;
     }
@@ -20657,8 +20659,8 @@ static bool staxi_vjp_unfold(staxi_derivation *d, const staxi_node *n, const uin
     bool known = staxi_ix_is_const(pool, r.dims[r.rank - 1], &size);
     if (known && size <= STAXI_D_FEW_PLACES) {
         for (int64_t j = 0; j < size; j++) {
-            uint32_t part = staxi_x_drop(
-                &d->e, staxi_x_slice(&d->e, g[0], r.rank - 1, j, j + 1, 1), 1u << (r.rank - 1));
+            uint32_t part = staxi_x_drop(&d->e, staxi_x_slice(&d->e, g[0], r.rank - 1, j, j + 1, 1),
+                                         1u << (r.rank - 1));
             staxi_ix end = staxi_ix_mul(pool, staxi_ix_const(pool, step), r.dims[axis]);
             int64_t starts[STAX_MAX_RANK], stops[STAX_MAX_RANK], steps[STAX_MAX_RANK];
             staxi_attr lists[3];
@@ -20831,7 +20833,8 @@ static bool staxi_d_scatter_extreme(staxi_derivation *d, staxi_d_scatter *s, uin
     return *dx && *du;
 }
 
-/* mul: the product of the other factors of the place, by their zeros and the product of the rest. */
+/* mul: the product of the other factors of the place, by their zeros and the product of the rest.
+ */
 static bool staxi_d_scatter_product(staxi_derivation *d, staxi_d_scatter *s, uint32_t *dx,
                                     uint32_t *du) {
     staxi_expander *e = &d->e;
@@ -20848,7 +20851,8 @@ static bool staxi_d_scatter_product(staxi_derivation *d, staxi_d_scatter *s, uin
     zeros = staxi_d_scatter_by(d, s, "add", zero[0], zero[1]);
     for (int k = 0; k < 2; k++) {
         uint32_t p = k ? staxi_d_taken(d, s, product) : product,
-                 z = k ? staxi_d_taken(d, s, zeros) : zeros, g = k ? staxi_d_taken(d, s, s->g) : s->g;
+                 z = k ? staxi_d_taken(d, s, zeros) : zeros,
+                 g = k ? staxi_d_taken(d, s, s->g) : s->g;
         p = staxi_x_op2(e, STAX_OP_MUL, g, staxi_x_op2(e, STAX_OP_DIV, p, rest[k]));
         z = staxi_x_op2(e, STAX_OP_EQ, z, zero[k]); /* no other factor is 0 */
         *(k ? du : dx) = staxi_x_op3(e, STAX_OP_WHERE, z, p, staxi_x_zeros_like(e, p));
@@ -20938,13 +20942,12 @@ static bool staxi_vjp_prod(staxi_derivation *d, const staxi_node *n, const uint3
         count = staxi_ix_mul(&e->to->root->sizes, count, moved.dims[k]);
     flat.dims[flat.rank++] = count;
     v = staxi_x_reshape(e, staxi_x_permute(e, n->sources[0], axes), &flat);
-    others = staxi_x_op2(e, STAX_OP_MUL,
-                         staxi_x_scan(e, STAX_OP_CUMPROD, v, flat.rank - 1, true, false),
-                         staxi_x_scan(e, STAX_OP_CUMPROD, v, flat.rank - 1, true, true));
+    others =
+        staxi_x_op2(e, STAX_OP_MUL, staxi_x_scan(e, STAX_OP_CUMPROD, v, flat.rank - 1, true, false),
+                    staxi_x_scan(e, STAX_OP_CUMPROD, v, flat.rank - 1, true, true));
     others = staxi_x_permute(e, staxi_x_reshape(e, others, &moved), back);
-    return staxi_d_give(
-        d, n->sources[0],
-        staxi_x_op2(e, STAX_OP_MUL, staxi_d_unreduce(d, n, g[0]), others));
+    return staxi_d_give(d, n->sources[0],
+                        staxi_x_op2(e, STAX_OP_MUL, staxi_d_unreduce(d, n, g[0]), others));
 }
 
 /* max, min: all that equal the result share g. */
@@ -20955,7 +20958,8 @@ static bool staxi_vjp_extreme(staxi_derivation *d, const staxi_node *n, const ui
     part = hit ? staxi_x_cast(e, hit, staxi_x_dtype(e, g[0])) : 0;
     part = staxi_x_op2(e, STAX_OP_DIV, g[0], staxi_x_reduce(e, STAX_OP_SUM, part, mask, NULL));
     part = staxi_d_unreduce(d, n, part);
-    return staxi_d_give(d, x, staxi_x_op3(e, STAX_OP_WHERE, hit, part, staxi_x_zeros_like(e, part)));
+    return staxi_d_give(d, x,
+                        staxi_x_op3(e, STAX_OP_WHERE, hit, part, staxi_x_zeros_like(e, part)));
 }
 
 /* mean, and welford: mean and var of one pass. */
@@ -21024,8 +21028,7 @@ static bool staxi_vjp_cumextreme(staxi_derivation *d, const staxi_node *n, const
     shape.dtype = STAX_I64;
     at = staxi_x_iota(e, &shape, axis);
     if (!at) return false;
-    hit = staxi_x_op2(e, STAX_OP_EQ, x,
-                      staxi_x_scan(e, (stax_op)n->op, x, axis, false, reverse));
+    hit = staxi_x_op2(e, STAX_OP_EQ, x, staxi_x_scan(e, (stax_op)n->op, x, axis, false, reverse));
     none = staxi_x_like(e, staxi_x_int(e, reverse ? INT64_MAX : -1, STAX_I64), at);
     at = staxi_x_scan(e, reverse ? STAX_OP_CUMMIN : STAX_OP_CUMMAX,
                       staxi_x_op3(e, STAX_OP_WHERE, hit, at, none), axis, exclusive, reverse);
@@ -21040,13 +21043,15 @@ static bool staxi_vjp_cumextreme(staxi_derivation *d, const staxi_node *n, const
     return staxi_d_give(d, x, staxi_d_put_along(d, &shape, at, u, axis));
 }
 
-/* x gets e^x * (sum of g * e^-r behind it), the positive and the negative g apart, in logarithms. */
+/* x gets e^x * (sum of g * e^-r behind it), the positive and the negative g apart, in logarithms.
+ */
 static bool staxi_vjp_logcumsumexp(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
     staxi_expander *e = &d->e;
     uint32_t x = n->sources[0], part[2];
     for (int k = 0; k < 2; k++) {
         uint32_t v = k ? staxi_x_op1(e, STAX_OP_NEG, g[0]) : g[0];
-        v = staxi_x_op1(e, STAX_OP_LOG, staxi_x_op2(e, STAX_OP_MAXIMUM, v, staxi_x_zeros_like(e, v)));
+        v = staxi_x_op1(e, STAX_OP_LOG,
+                        staxi_x_op2(e, STAX_OP_MAXIMUM, v, staxi_x_zeros_like(e, v)));
         v = staxi_x_op2(e, STAX_OP_SUB, v, n->first_value);
         v = staxi_x_scan(e, STAX_OP_LOGCUMSUMEXP, v, (int)n->attrs[0].i, n->attrs[1].i != 0,
                          n->attrs[2].i == 0);
@@ -21065,17 +21070,16 @@ static bool staxi_vjp_sort(staxi_derivation *d, const staxi_node *n, const uint3
     i = staxi_x_node(e, STAX_OP_ARGSORT, n->sources, 1, attrs);
     attrs[1] = staxi_attr_bool(false);
     i = i ? staxi_x_node(e, STAX_OP_ARGSORT, &i, 1, attrs) : 0;
-    return staxi_d_give(d, n->sources[0],
-                        i ? staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, g[0], i,
-                                           (int)n->attrs[0].i, "error")
-                          : 0);
+    return staxi_d_give(
+        d, n->sources[0],
+        i ? staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, g[0], i, (int)n->attrs[0].i, "error") : 0);
 }
 
 static bool staxi_vjp_topk(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
     staxi_type x = *staxi_x_type(&d->e, n->sources[0]);
-    return staxi_d_give(d, n->sources[0],
-                        staxi_d_put_along(d, &x, n->first_value + 1, g[0],
-                                          staxi_basis_axis(d->e.to, n)));
+    return staxi_d_give(
+        d, n->sources[0],
+        staxi_d_put_along(d, &x, n->first_value + 1, g[0], staxi_basis_axis(d->e.to, n)));
 }
 
 /* ---- contractions ---------------------------------------------------------------------------- */
@@ -21339,8 +21343,8 @@ static bool staxi_d_inner(const staxi_derivation *d, staxi_derivation *inner) {
     return staxi_d_room(inner);
 }
 
-/* The transpose of the vjp: u stands for a cotangent, and what u would get from the tangents, as the
-   cotangents of what it gives, is the tangent of the result. */
+/* The transpose of the vjp: u stands for a cotangent, and what u would get from the tangents, as
+   the cotangents of what it gives, is the tangent of the result. */
 static bool staxi_jvp_transposed(staxi_derivation *d, const staxi_node *n) {
     const staxi_derivative *row = staxi_derivative_of(n->op);
     stax_graph *g = d->e.to;
@@ -21394,7 +21398,8 @@ static bool staxi_jvp_logcumsumexp(staxi_derivation *d, const staxi_node *n) {
     uint32_t x = n->sources[0], t = d->cotangent[x], part[2];
     for (int k = 0; k < 2; k++) {
         uint32_t v = k ? staxi_x_op1(e, STAX_OP_NEG, t) : t;
-        v = staxi_x_op1(e, STAX_OP_LOG, staxi_x_op2(e, STAX_OP_MAXIMUM, v, staxi_x_zeros_like(e, v)));
+        v = staxi_x_op1(e, STAX_OP_LOG,
+                        staxi_x_op2(e, STAX_OP_MAXIMUM, v, staxi_x_zeros_like(e, v)));
         v = staxi_x_scan(e, STAX_OP_LOGCUMSUMEXP, staxi_x_op2(e, STAX_OP_ADD, v, x),
                          (int)n->attrs[0].i, n->attrs[1].i != 0, n->attrs[2].i != 0);
         part[k] = staxi_x_op1(e, STAX_OP_EXP, staxi_x_op2(e, STAX_OP_SUB, v, n->first_value));
@@ -21431,8 +21436,8 @@ static bool staxi_d_keep_scalar(staxi_derivation *d, const staxi_node *n, uint32
     staxi_type shape = staxi_x_result(&d->e, n);
     uint32_t v[3] = {0, 0, 0};
     staxi_x_operands(&d->e, n, &shape, n->n_sources, v);
-    return staxi_x_finish(&d->e, n,
-                          staxi_x_node(&d->e, (stax_op)n->op, v, n->n_sources, n->attrs), results);
+    return staxi_x_finish(&d->e, n, staxi_x_node(&d->e, (stax_op)n->op, v, n->n_sources, n->attrs),
+                          results);
 }
 
 /* One node of the user in basis ops, or as it is where its row says so. */
@@ -21462,7 +21467,8 @@ static bool staxi_d_primal(staxi_derivation *d, const uint32_t *outs, int n_outs
         const staxi_node *n = &d->was.nodes[k];
         bool wanted = false;
         for (uint32_t i = 0; i < n->n_results; i++)
-            wanted = wanted || (needed[n->first_value + i] && staxi_d_varies(d, n, n->first_value + i));
+            wanted =
+                wanted || (needed[n->first_value + i] && staxi_d_varies(d, n, n->first_value + i));
         if (!wanted) continue;
         for (uint32_t i = 0; i < n->n_results; i++) needed[n->first_value + i] = 2;
         for (uint32_t i = 0; i < n->n_sources; i++)
@@ -21491,9 +21497,10 @@ static uint32_t staxi_d_value(stax_graph *g, const char *what, stax_value v, con
     uint32_t id = v.graph == g && v.id && v.id < g->n_values ? staxi_value_now(g, v.id) : 0;
     if (g->root->status != STAX_OK) return 0;
     if (!id) {
-        staxi_graph_fail(g, STAX_E_ARGUMENT, v.place,
-                         STAXI_SAY("%s: %s %d: expected a value of the graph that is differentiated"),
-                         what, which, k);
+        staxi_graph_fail(
+            g, STAX_E_ARGUMENT, v.place,
+            STAXI_SAY("%s: %s %d: expected a value of the graph that is differentiated"), what,
+            which, k);
         return 0;
     }
     if (staxi_is_float((stax_dtype)g->values[id].type.dtype) && !g->values[id].type.weak) return id;
@@ -21541,8 +21548,7 @@ static bool staxi_d_begin(staxi_derivation *d, stax_graph *g, const char *what, 
 /* One derivation of either mode, in numbers of values: `in` are the values it is by. seeds: one a
    value of `outs` (reverse: cotangents), or of `in` (forward: tangents); results the other way. */
 static bool staxi_d_derive(staxi_derivation *d, bool forward, const uint32_t *outs, int n_outs,
-                           const uint32_t *in, int n_in, const uint32_t *seeds,
-                           uint32_t *results) {
+                           const uint32_t *in, int n_in, const uint32_t *seeds, uint32_t *results) {
     size_t first = 0, end = 0;
     for (int k = 0; k < n_in; k++) d->marks[in[k]] |= STAXI_D_ACTIVE;
     if (!staxi_d_primal(d, outs, n_outs, &first, &end)) return false;
@@ -21565,17 +21571,17 @@ static uint32_t staxi_d_seed(staxi_derivation *d, stax_value seed, uint32_t of, 
     uint32_t id = seed.graph == g && seed.id && seed.id < g->n_values ? seed.id : 0;
     if (g->root->status != STAX_OK) return 0;
     if (!id) {
-        staxi_graph_fail(g, STAX_E_ARGUMENT, seed.place,
-                         STAXI_SAY("%s: %s %d: expected a value of the graph that is differentiated"),
-                         d->what, which, k);
+        staxi_graph_fail(
+            g, STAX_E_ARGUMENT, seed.place,
+            STAXI_SAY("%s: %s %d: expected a value of the graph that is differentiated"), d->what,
+            which, k);
         return 0;
     }
     id = staxi_value_now(g, id);
     l = staxi_value_literal(g, id);
     if (l)
-        return staxi_x_expand(&d->e,
-                              staxi_x_literal(&d->e, l, (stax_dtype)t.dtype, (stax_dtype)t.dtype),
-                              &t);
+        return staxi_x_expand(
+            &d->e, staxi_x_literal(&d->e, l, (stax_dtype)t.dtype, (stax_dtype)t.dtype), &t);
     if (g->values[id].type.dtype == t.dtype && staxi_same_dims(&g->values[id].type, &t)) return id;
     staxi_graph_fail(g, STAX_E_SHAPE, seed.place, STAXI_SAY("%s: %s %d: expected %T, found %T"),
                      d->what, which, k, &t, &g->values[id].type);
@@ -21594,8 +21600,8 @@ static stax_status staxi_differentiate(const char *what, bool forward, const sta
     if (!g || n_in < 0 || !in || !results || (n_seeds > 0 && !seeds)) return STAX_E_ARGUMENT;
     if (g->root->status != STAX_OK) return g->root->status;
     const size_t n = (size_t)(n_outs + n_in) * 3 + 1;
-    uint32_t *room = (uint32_t *)staxi_arena_push(&g->root->arena, n * sizeof *room, 4), *ids = room,
-             *from = room, *seed = room, *got = room, *saved;
+    uint32_t *room = (uint32_t *)staxi_arena_push(&g->root->arena, n * sizeof *room, 4),
+             *ids = room, *from = room, *seed = room, *got = room, *saved;
     staxi_fpenv_enter(&old);
     saved = staxi_d_states_open(g);
     staxi_d_states_close(g, saved); /* the newest contents are what the names of the call mean */

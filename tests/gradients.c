@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "feed.h"
 #include "harness.h"
 #include "programs.h"
 
@@ -230,8 +231,10 @@ static double central_difference(const trial *t, buffers *b) {
 }
 
 static int number; /* of the case that runs */
+static int quick;  /* a quick compiler is there */
 
 static void check_compiled(const trial *t, buffers *b) {
+    if (!quick && number % 4) return;
     stax_program *p = compiled(t->g);
     unsigned char *want = (unsigned char *)malloc(MOST_BYTES);
     if (p && want) {
@@ -372,9 +375,131 @@ static void kinks(void) {
     }
 }
 
+/* ---- networks, states, wrong calls ----------------------------------------------------------- */
+
+/* The gradients of the sum of a net's first float output by all its tensors of floats: compiled as
+   interpreted. */
+static void net(const char *name) {
+    char path[100];
+    stax_value wrt[FEED_MAX], grads[FEED_MAX], loss = stax_none();
+    stax_input_info info;
+    stax_output_info out;
+    feed a, b;
+    int n = 0;
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    snprintf(path, sizeof path, "examples/nets/%s.stax", name);
+    stax_graph *g = file_graph(ctx, path);
+    if (!CHECK(g)) return;
+    for (int k = 0; stax_graph_input(g, k, &info); k++)
+        if (info.dtype == STAX_F32) wrt[n++] = stax_graph_value(g, info.name);
+    for (int k = 0; stax_graph_output(g, k, &out) && !loss.graph; k++)
+        if (out.dtype == STAX_F32) loss = stax_graph_value(g, out.name);
+    loss = sum_all(stax_mul(loss, loss));
+    if (CHECK(stax_grad(loss, wrt, n, grads) == STAX_OK)) {
+        for (int k = 0; k < n; k++) {
+            sprintf(path, "gradient_%d", k);
+            (stax_output)(g, path, grads[k]);
+        }
+        stax_program *p = compiled(g);
+        CHECK(feed_make(&a, g, 4, 7) && feed_make(&b, g, 4, 7));
+        CHECK(stax_interpret(g, a.all, a.outputs) == STAX_OK);
+        CHECK(p && feed_bind(p, &b) == STAX_OK && stax_run(p, b.slots, b.outputs) == STAX_OK);
+        if (!CHECK(feed_equal(&a, &b))) printf("  %s: other bits\n", name);
+        CHECK(feed_guards_hold(&b));
+        stax_program_free(p);
+    } else {
+        printf("%s: %s\n", name, stax_error(ctx));
+    }
+    feed_free(&a);
+    feed_free(&b);
+    stax_graph_free(g);
+}
+static void nets(void) {
+    static const char *const names[] = {"mlp", "cnn", "lenet", "transformer", "unet"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) net(names[k]);
+}
+
+/* A step of gradient descent in one program: the state is read, differentiated by, and written; a
+   value in between and one that nothing depends on. */
+static void step(void) {
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value w = stax_state(g, "w", STAX_F64, stax_shape1(2)),
+               x = stax_input(g, "x", STAX_F64, stax_shape1(2)), h, loss, in[3], grads[3], absent[3],
+               one = stax_const(g, 1.0);
+    double weights[2] = {3, -2}, data[2] = {1, 2}, got[3] = {0, 0, 0};
+    stax_assign(w, stax_mul(w, stax_const(g, 2.0))); /* 6, -4 */
+    h = stax_mul(w, x);                              /* 6, -8 */
+    loss = sum_all(stax_mul(h, h));                  /* 100   */
+    in[0] = w;
+    in[1] = h;
+    in[2] = stax_input(g, "unused", STAX_F64, stax_shape0());
+    CHECK(stax_grad(loss, in, 3, grads) == STAX_OK);
+    CHECK(stax_vjp(&loss, &one, 1, in, 3, true, absent) == STAX_OK && absent[0].graph &&
+          !absent[2].graph);
+    stax_assign(w, stax_sub(w, stax_mul(grads[0], stax_const(g, 0.5)))); /* w - 0.5 * 2 h x */
+    stax_output(g, "d_h", grads[1]);
+    stax_output(g, "d_unused", grads[2]);
+    stax_tensor slots[3], out[2];
+    slots[0] = stax_tensor_of(STAX_F64, stax_shape1(2), weights);
+    slots[1] = stax_tensor_of(STAX_F64, stax_shape1(2), data);
+    slots[2] = stax_tensor_of(STAX_F64, stax_shape0(), data);
+    out[0] = stax_tensor_of(STAX_F64, stax_shape1(2), got);
+    out[1] = stax_tensor_of(STAX_F64, stax_shape0(), got + 2);
+    got[2] = 5;
+    if (!CHECK(stax_ok(g) && stax_interpret(g, slots, out) == STAX_OK)) printf("%s\n", stax_error(ctx));
+    CHECK(got[0] == 12 && got[1] == -16 && got[2] == 0);
+    CHECK(weights[0] == 6 - 6 && weights[1] == -4 + 16);
+    stax_graph_free(g);
+}
+
+static void wrong(void) {
+    static const struct {
+        const char *text, *of, *by, *says;
+    } calls[] = {
+        {"graph g(x: f32[3]) { y = exp x; return y }", "y", "x", "stax_grad: the loss: expected a scalar, found f32[3]"},
+        {"graph g(x: i32[3]) { y = sum x; return y }", "y", "x", "expected floats, found i64[]"},
+        {"graph g(x: i32[3], z: f32[]) { y = exp z; return y }", "y", "x", "stax_grad: input 0: expected floats, found i32[3]"},
+        {"graph g(x: f32[]) { b = bitcast x {dtype=i32}; c = bitcast b {dtype=f32}; d = mul c, x; y = sum d; return y }", "y", "x", NULL},
+        {"graph g(x: f32[]) { y = custom x {text=\"a*a\"}; return y }", "y", "x", "custom with 1 operands has no derivative"},
+        {"graph g(x: f32[], z: f32[]) { y = custom x, z {text=\"a*b\", derivative=\"g*b\"}; return y }", "y", "z",
+         "the derivative of custom has no expression for operand 1"},
+        {"graph g(x: f16[3]) { b = bitcast x {dtype=bf16}; y = sum b; return y }", "y", "x", "bitcast has no derivative"},
+        {"graph g(x: f32[], p: bool[]) { y = cond p { then() { a = exp x; return a } else() { return x } }; return y }", "y", "x",
+         "the derivative of cond is not built"},
+    };
+    for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++) {
+        stax_graph *g = parsed(calls[k].text);
+        if (!g) continue;
+        stax_value x = stax_graph_value(g, calls[k].by), d;
+        stax_status s = stax_grad(stax_graph_value(g, calls[k].of), &x, 1, &d);
+        if (calls[k].says) CHECK(s != STAX_OK && !d.graph && strstr(stax_error(ctx), calls[k].says));
+        if (calls[k].says && !strstr(stax_error(ctx), calls[k].says)) printf("  found: %s\n", stax_error(ctx));
+        if (!calls[k].says) CHECK(s == STAX_OK);
+        stax_graph_free(g);
+    }
+    stax_value none = stax_none(), d;
+    CHECK(stax_grad(none, &none, 1, &d) == STAX_E_ARGUMENT);
+    CHECK(stax_vjp(&none, &none, 1, &none, 1, false, &d) == STAX_E_ARGUMENT);
+    CHECK(stax_jvp(none, NULL, NULL, 1, &d) == STAX_E_ARGUMENT);
+    stax_graph *g = parsed("graph g(x: f32[3]) { y = exp x; return y }");
+    stax_value x = stax_graph_value(g, "x"), y = stax_graph_value(g, "y"), c = stax_sum(x, stax_axes_all(), false);
+    CHECK(stax_vjp(&y, &c, 1, &x, 1, false, &d) == STAX_E_SHAPE &&
+          strstr(stax_error(ctx), "stax_vjp: cotangent 0: expected f32[3], found f32[]"));
+    stax_graph_free(g);
+    g = parsed("graph g(x: f32[3]) { y = exp x; return y }");
+    y = stax_graph_value(g, "y");
+    CHECK(stax_jvp(y, &none, &y, 1, &d) == STAX_E_ARGUMENT &&
+          strstr(stax_error(ctx), "stax_jvp: input 0: expected a value of the graph"));
+    stax_graph_free(g);
+}
+
 int main(int argc, char **argv) {
     stax_options o = stax_options_default();
     HARNESS_BEGIN(argc, argv);
+    quick = harness_has_program("tcc");
+    if (quick) o.compiler = "tcc";
+    if (!quick) printf("skip three of four compiled cases: tcc is not installed, others take long\n");
     ctx = stax_open(&o);
     for (number = 0; number < N_CASES; number++) {
         char name[40], op[30];
@@ -385,6 +510,12 @@ int main(int argc, char **argv) {
     }
     RUN(narrow);
     RUN(kinks);
+    RUN(step);
+    RUN(wrong);
+    stax_close(ctx);
+    o.compiler = NULL;
+    ctx = stax_open(&o);
+    RUN(nets);
     stax_close(ctx);
     return HARNESS_END();
 }
