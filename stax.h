@@ -26041,9 +26041,21 @@ static bool staxi_may_be_empty_operand(const stax_graph *g, const staxi_node *n)
     return false;
 }
 
+/* May a size of a result be negative when it runs? */
+static bool staxi_may_be_negative(const stax_graph *g, const staxi_node *n) {
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        const staxi_type *t = &g->values[n->first_value + k].type;
+        for (int d = 0; d < t->rank; d++)
+            if (staxi_ix_range((staxi_ix_pool *)(uintptr_t)&g->root->sizes, t->dims[d]).lo < 0)
+                return true;
+    }
+    return false;
+}
+
 /* Can the node fail when it runs, whatever its operands do? (Or, in a region, go on for ever.) */
 static bool staxi_node_fails(const stax_graph *g, const staxi_node *n) {
     staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    if (staxi_may_be_negative(g, n)) return true;
     if (n->op == STAX_OP_IOTA) return false;
     if (n->op == STAX_OP_PAD) /* one that repeats needs something to repeat */
         return staxi_basis_pad_repeats(g, n) && staxi_may_be_empty_operand(g, n);
