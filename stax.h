@@ -50,12 +50,12 @@
        STAX_NO_LOCATIONS   messages carry no caller's file and line
 
    CONTENTS      search for the tag:
-       public     >>types >>sizes >>graphs >>ops >>optable >>run >>rules >>cache >>measure
-                  >>query
+       public     >>types >>sizes >>graphs >>ops >>optable >>derivatives >>run >>rules >>cache
+                  >>measure >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
-                  >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>interpreter
-                  >>statistics >>rewrite >>queries >>stages >>language >>schedule >>plan >>loops
-                  >>prelude >>emit >>toolchain >>program >>steps >>machine >>export
+                  >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
+                  >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
+                  >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>machine >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1100,6 +1100,27 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
 typedef enum stax_op { STAX_OP_NONE, STAXI_OPS(STAXI_OP_ENUM) STAX_OP_COUNT } stax_op;
 #undef STAXI_OP_ENUM
 
+/* ================================================================================ >>derivatives
+   DERIVATIVES  gradients and directional derivatives, as values of the same graph.
+   They are computed by more nodes of the graph, so one program gives a loss and its gradients, and
+   derivatives have derivatives. What is differentiated by may be any tensor of floats: an input, a
+   param, a state (its newest contents) or a value in between. Conventions (kinks, ties, zeros):
+   >>differentiate. Errors are the graph's (sticky, with the place of the call); also returned.
+   A graph belongs to one thread at a time. */
+
+/* grads[k] = d loss / d wrt[k], with the dtype and shape of wrt[k]; zeros where loss does not
+   depend on it. loss is a scalar of floats. */
+STAXDEF stax_status stax_grad(stax_value loss, const stax_value *wrt, int n, stax_value *grads);
+/* The same of several outputs of any shape: grads[k] = sum over j of cotangents[j] * d outs[j] / d
+   wrt[k]. A cotangent has its output's dtype and shape, or is a literal for all elements. absent: a
+   gradient that is 0 because nothing depends on wrt[k] is stax_none(). */
+STAXDEF stax_status stax_vjp(const stax_value *outs, const stax_value *cotangents, int n_outs,
+                             const stax_value *wrt, int n, bool absent, stax_value *grads);
+/* Forward mode: *out_tangent = sum over k of d out / d wrt[k] * tangents[k], with the dtype and
+   shape of out. A tangent has its value's dtype and shape, or is a literal for all elements. */
+STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents,
+                             int n, stax_value *out_tangent);
+
 /* ======================================================================================= >>run
    CONTEXT, COMPILE, RUN  what turns a graph into results. */
 
@@ -1300,9 +1321,9 @@ STAXDEF char *stax_promotion_text(stax_context *ctx);
 typedef struct stax_jit stax_jit;
 typedef struct stax_trace stax_trace;
 typedef void (*stax_trace_fn)(stax_trace *trace, const stax_value *in, int n, stax_value *out);
-typedef struct stax_jit_options { int limit; } stax_jit_options;
-STAXDEF stax_status stax_grad(stax_value loss, const stax_value *wrt, int n, stax_value *grads);
-STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents, int n, stax_value *out_tangent);
+typedef struct stax_jit_options {
+    int limit;
+} stax_jit_options;
 STAXDEF stax_status stax_program_save(const stax_program *p, const char *file);
 STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
 STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user, const stax_jit_options *options);
@@ -16681,6 +16702,7 @@ typedef struct staxi_expander {
     const uint8_t *own; /* by op: the backend has it itself, so it stays; NULL: it has the basis */
     uint32_t place;
     uint16_t origin; /* the op being expanded */
+    bool derives;    /* to be differentiated: forms with the same values that have derivatives */
 } staxi_expander;
 
 typedef bool (*staxi_expand_fn)(staxi_expander *e, const staxi_node *n, uint32_t *results);
@@ -17122,7 +17144,8 @@ typedef struct staxi_formula_call {
     const staxi_type *shape; /* of the result, and of every operand */
     stax_dtype dtype;        /* computed in                         */
     const uint32_t *operands;
-    const staxi_attr *attrs; /* NULL: the defaults                  */
+    const staxi_attr *attrs;    /* NULL: the defaults                  */
+    uint32_t cotangent, result; /* of a derivative: the words g and r  */
     const struct staxi_formula_call *up;
 } staxi_formula_call;
 
@@ -17142,9 +17165,11 @@ static uint32_t staxi_x_formula_word(staxi_expander *e, const staxi_formula_call
     int slot;
     staxi_schema schema;
     if (n == 1 && *s >= 'x' && *s <= 'z') return call->operands[*s - 'x'];
+    if (n == 1 && *s == 'g' && call->cotangent) return call->cotangent;
+    if (n == 1 && *s == 'r' && call->result) return call->result;
     if (*s == '-' || (*s >= '0' && *s <= '9')) {
         staxi_read_f64(s, n, &number, NULL);
-        return staxi_x_number(e, number, call->dtype);
+        return staxi_x_cast(e, staxi_x_number(e, number, call->dtype), call->dtype);
     }
     slot = staxi_schema_find(call->op, s, n);
     if (slot < 0) return staxi_x_formula_fail(e, call, STAXI_SAY("has an unknown word"));
@@ -17176,6 +17201,7 @@ static uint32_t staxi_x_formula_apply(staxi_expander *e, const staxi_formula_cal
     inner.op = op;
     inner.operands = args;
     inner.attrs = NULL;
+    inner.cotangent = inner.result = 0;
     inner.up = call;
     return staxi_x_formula(e, &inner);
 }
@@ -17189,7 +17215,7 @@ static uint32_t staxi_x_formula_read(staxi_expander *e, const staxi_formula_call
     bool opens = **s == '(';
     *s += opens;
     word = *s;
-    length = strcspn(word, " ()");
+    length = strcspn(word, " ();");
     *s += length;
     if (!opens) return staxi_x_formula_word(e, call, word, length);
     for (;;) {
@@ -17618,6 +17644,7 @@ static uint32_t staxi_x_as_bits(staxi_expander *e, uint32_t v, stax_dtype *was) 
 /* c ? a : b, which copies bits. c has the shape of both. */
 static uint32_t staxi_x_where_bits(staxi_expander *e, uint32_t c, uint32_t a, uint32_t b) {
     stax_dtype was = STAX_DTYPE_NONE;
+    if (e->derives) return staxi_x_op3(e, STAX_OP_WHERE, c, a, b);
     a = staxi_x_as_bits(e, a, &was);
     b = staxi_x_as_bits(e, b, &was);
     a = staxi_x_op3(e, STAX_OP_WHERE, c, a, b);
@@ -17984,6 +18011,8 @@ static uint32_t staxi_x_sum_of(staxi_expander *e, uint32_t v, uint32_t mask, con
                        : staxi_x_reduce(e, STAX_OP_SUM, v, mask, order);
 }
 
+static uint32_t staxi_x_root(staxi_expander *e, uint32_t v);
+
 /* The same reduced value for every element of `model`. */
 static uint32_t staxi_x_spread(staxi_expander *e, uint32_t reduced, uint32_t model, uint32_t mask) {
     staxi_type t, kept;
@@ -17993,6 +18022,20 @@ static uint32_t staxi_x_spread(staxi_expander *e, uint32_t reduced, uint32_t mod
         if (mask >> d & 1) kept.dims[d] = staxi_ix_const(&e->to->root->sizes, 1);
     }
     return staxi_x_expand(e, staxi_x_reshape(e, reduced, &kept), &t);
+}
+
+/* The transpose of a broadcast: v summed over what `t` lacks. */
+static uint32_t staxi_x_sum_to(staxi_expander *e, uint32_t v, const staxi_type *t) {
+    uint32_t mask = 0;
+    if (!v) return 0;
+    const staxi_type *wide = staxi_x_type(e, v);
+    int more = wide->rank - t->rank;
+    for (int d = 0; d < wide->rank; d++)
+        if (d < more || (staxi_ix_equals(e->to, t->dims[d - more], 1) &&
+                         !staxi_ix_equals(e->to, wide->dims[d], 1)))
+            mask |= 1u << d;
+    if (mask) v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
+    return staxi_x_reshape(e, v, t);
 }
 
 /* The reduced value in the node's dtype, its axes kept where the node keeps them. */
@@ -18120,7 +18163,7 @@ static bool staxi_expand_variance(staxi_expander *e, const staxi_node *n, uint32
     if (!x) return false;
     v = staxi_x_with(e, STAX_OP_DIV, v,
                      staxi_x_count(e, x, mask, n->attrs[1].f, staxi_x_dtype(e, x)));
-    if (n->op == STAX_OP_STD) v = staxi_x_op1(e, STAX_OP_SQRT, v);
+    if (n->op == STAX_OP_STD) v = staxi_x_root(e, v);
     return staxi_x_reduced(e, n, v, results);
 }
 
@@ -18159,6 +18202,7 @@ static uint32_t staxi_x_top(staxi_expander *e, uint32_t x, uint32_t mask) {
 /* max(x) over the axes of a mask if that is finite, else 0 */
 static uint32_t staxi_x_finite_top(staxi_expander *e, uint32_t x, uint32_t mask) {
     uint32_t t = staxi_x_top(e, x, mask);
+    if (e->derives) t = staxi_x_op1(e, STAX_OP_STOP_GRADIENT, t); /* it cancels */
     return staxi_x_op3(e, STAX_OP_WHERE, staxi_x_op1(e, STAX_OP_ISFINITE, t), t,
                        staxi_x_zeros_like(e, t));
 }
@@ -19596,6 +19640,18 @@ static uint32_t staxi_x_window_mean(staxi_expander *e, uint32_t v, const staxi_w
     return staxi_x_with(e, STAX_OP_DIV, v, staxi_x_cast(e, count, staxi_x_dtype(e, v)));
 }
 
+/* sqrt of a sum of squares. Its derivative at 0 is 0. */
+static uint32_t staxi_x_root(staxi_expander *e, uint32_t v) {
+    uint32_t zero, none, r;
+    if (!e->derives) return staxi_x_op1(e, STAX_OP_SQRT, v);
+    zero = staxi_x_zeros_like(e, v);
+    none = staxi_x_op2(e, STAX_OP_EQ, v, zero);
+    if (!none) return 0;
+    r = staxi_x_op3(e, STAX_OP_WHERE, none,
+                    staxi_x_like(e, staxi_x_number(e, 1, staxi_x_dtype(e, v)), v), v);
+    return staxi_x_op3(e, STAX_OP_WHERE, none, zero, staxi_x_op1(e, STAX_OP_SQRT, r));
+}
+
 /* sum(|v|^ord)^(1/ord) over the axes of a mask: 2: sqrt(sum(v * v)); 1: sum(|v|); 0: how many are
    not 0 */
 static uint32_t staxi_x_norm(staxi_expander *e, uint32_t v, double ord, uint32_t mask) {
@@ -19608,7 +19664,7 @@ static uint32_t staxi_x_norm(staxi_expander *e, uint32_t v, double ord, uint32_t
     else if (ord != 1 && ord != 2)
         v = staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, ord, d));
     v = staxi_x_reduce(e, STAX_OP_SUM, v, mask, NULL);
-    if (ord == 2) return staxi_x_op1(e, STAX_OP_SQRT, v);
+    if (ord == 2) return staxi_x_root(e, v);
     return ord == 0 || ord == 1 ? v
                                 : staxi_x_with(e, STAX_OP_POW, v, staxi_x_number(e, 1 / ord, d));
 }
@@ -20301,6 +20357,1334 @@ static stax_graph *staxi_decompose(const stax_graph *g, const char *own) {
     if (!ok && to->status == STAX_OK)
         staxi_graph_fail(to, STAX_E_MEMORY, 0, STAXI_SAY("out of memory while decomposing"));
     return to;
+}
+
+/* ============================================================================= >>differentiate
+   DIFFERENTIATION  gradients and directional derivatives, as more nodes of the same graph.
+   In:  values of a graph.   Out: values of the same graph: a program computes both at once, and
+   what both need is computed once (value numbering merges it). What lies between the inputs of
+   interest and the outputs is first written in basis ops beside what the user wrote (>>decompose:
+   the same bits), so that only those need a rule. One row an op, one rule a row: cotangents of the
+   results become cotangents of the operands (vjp). Forward mode needs no rules of its own: a vjp is
+   linear in the cotangents, and its transpose is the jvp (Radul, Paszke, Frostig, Johnson,
+   Maclaurin: You Only Linearize Once, the other way round). Derivatives are nodes like others, so
+   they have derivatives: any order comes by repetition. Conventions. Where there is no derivative:
+   relu and abs at 0 give 0, clip passes the gradient at its bounds, hardtanh, relu6 and the like do
+   not; maximum, max and their kin share it equally among ties, cummax gives it to the last; sqrt
+   and log at 0 give infinity, but norm and std give 0 at 0. floor, sign, comparisons and integers
+   are constants: their gradient is 0. A cotangent of exactly 0 that a selection made (where, relu,
+   max) stays 0 whatever it meets, infinity and NaN too, so the branch not taken never matters. */
+
+typedef struct staxi_derivation {
+    staxi_expander e; /* from: the graph as it was; to: the same graph, which grows           */
+    stax_graph was;
+    const char *what;    /* the call, for messages                                            */
+    uint32_t *cotangent; /* by value; 0: none                                                 */
+    uint8_t *marks;      /* by value: STAXI_D_...                                             */
+    size_t n_marks;
+    bool selected; /* may cotangents of the node at hand be 0 by selection?             */
+} staxi_derivation;
+
+enum {
+    STAXI_D_ACTIVE = 1,  /* it depends on what is differentiated by                           */
+    STAXI_D_SELECTED = 2 /* its cotangent may be 0 by a selection                             */
+};
+
+/* Adds to the cotangents of the operands what those of the results give. g: one a result, 0: none.
+   False: the graph's status says why. */
+typedef bool (*staxi_vjp_fn)(staxi_derivation *d, const staxi_node *n, const uint32_t *g);
+
+enum {
+    STAXI_D_WHOLE = 1,    /* a composite that is differentiated as the user wrote it          */
+    STAXI_D_SINGULAR = 2, /* the partial derivative may be infinite or NaN                    */
+    STAXI_D_SELECTS = 4,  /* its cotangents may be 0 by selection                             */
+    STAXI_D_CONSTANT = 8  /* a constant but for jumps                                         */
+};
+
+/* A rule is a function, or for functions of scalars a formula for each operand, with ';' between:
+   what g, the cotangent of the result r, gives to it; x, y, z are the operands, "-": nothing. */
+typedef struct staxi_derivative {
+    stax_op op;
+    uint8_t flags;
+    staxi_vjp_fn vjp;
+    const char *text;
+} staxi_derivative;
+
+static const staxi_derivative *staxi_derivative_of(int op);
+
+/* ---- cotangents ------------------------------------------------------------------------------ */
+
+/* The tables get room for all values there are now. */
+static bool staxi_d_room(staxi_derivation *d) {
+    stax_graph *g = d->e.to;
+    size_t most = g->n_values * 2 + 64;
+    if (d->n_marks >= g->n_values) return true;
+    uint32_t *cotangent =
+        (uint32_t *)staxi_arena_push(&g->root->arena, most * sizeof *cotangent, 4);
+    uint8_t *marks = (uint8_t *)staxi_arena_push(&g->root->arena, most, 1);
+    if (!cotangent || !marks) return staxi_no_graph_memory(g, d->e.place);
+    if (d->n_marks) {
+        memcpy(cotangent, d->cotangent, d->n_marks * sizeof *cotangent);
+        memcpy(marks, d->marks, d->n_marks);
+    }
+    d->cotangent = cotangent;
+    d->marks = marks;
+    d->n_marks = most;
+    return true;
+}
+
+static bool staxi_d_active(const staxi_derivation *d, uint32_t v) {
+    return v < d->n_marks && (d->marks[v] & STAXI_D_ACTIVE);
+}
+
+/* More cotangent for a value. */
+static bool staxi_d_give(staxi_derivation *d, uint32_t to, uint32_t g) {
+    if (!g) return false;
+    if (!staxi_d_active(d, to)) return true;
+    if (d->cotangent[to]) g = staxi_x_op2(&d->e, STAX_OP_ADD, d->cotangent[to], g);
+    d->cotangent[to] = g;
+    if (d->selected) d->marks[to] |= STAXI_D_SELECTED;
+    return g != 0;
+}
+
+/* Does a float come out that changes with its operands? */
+static bool staxi_d_varies(const staxi_derivation *d, const staxi_node *n, uint32_t result) {
+    const staxi_derivative *row = staxi_derivative_of(n->op);
+    if (n->op == STAX_OP_STOP_GRADIENT || (row && row->flags & STAXI_D_CONSTANT)) return false;
+    if (!staxi_is_float((stax_dtype)d->e.to->values[result].type.dtype)) return false;
+    for (uint32_t k = 0; k < n->n_sources; k++)
+        if (staxi_d_active(d, n->sources[k])) return true;
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
+            if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE &&
+                staxi_d_active(d, n->regions[r]->inputs[i].outer))
+                return true;
+    return false;
+}
+
+/* Marks what depends on marked values, from node `first` on. */
+static bool staxi_d_spread(staxi_derivation *d, size_t first, size_t end) {
+    if (!staxi_d_room(d)) return false;
+    for (size_t k = first; k < end; k++) {
+        const staxi_node *n = &d->e.to->nodes[k];
+        for (uint32_t i = 0; i < n->n_results; i++)
+            if (staxi_d_varies(d, n, n->first_value + i))
+                d->marks[n->first_value + i] |= STAXI_D_ACTIVE;
+    }
+    return true;
+}
+
+static bool staxi_d_refuse(staxi_derivation *d, const staxi_node *n) {
+    bool region = n->n_regions > 0 || n->op == STAX_OP_CUSTOM_CALL;
+    staxi_graph_fail(d->e.to, region ? STAX_E_NOT_BUILT : STAX_E_ARGUMENT, d->e.place,
+                     region ? STAXI_SAY("%s: the derivative of %s is not built into this version")
+                            : STAXI_SAY("%s: %s has no derivative; put stax_stop_gradient before "
+                                        "it if its operand is to count as a constant"),
+                     d->what, staxi_written_op_name(n));
+    return false;
+}
+
+/* ---- functions of scalars: formulas ---------------------------------------------------------- */
+
+/* What operand k gets from g; *out 0: nothing. */
+static bool staxi_d_formula(staxi_derivation *d, const staxi_node *n, const char *text, uint32_t k,
+                            uint32_t g, uint32_t *out) {
+    const staxi_derivative *row = staxi_derivative_of(n->op);
+    staxi_formula_call call;
+    staxi_type shape = *staxi_x_type(&d->e, n->first_value);
+    for (; k > 0 && text; k--) text = strchr(text, ';') ? strchr(text, ';') + 1 : NULL;
+    *out = 0;
+    while (text && *text == ' ') text++;
+    if (!text || *text == '-') return true;
+    memset(&call, 0, sizeof call);
+    call.op = (stax_op)n->op;
+    call.shape = &shape;
+    call.dtype = (stax_dtype)shape.dtype;
+    call.operands = n->sources;
+    call.attrs = n->attrs;
+    call.cotangent = g;
+    call.result = n->first_value;
+    *out = staxi_x_formula_read(&d->e, &call, &text);
+    if (!*out || !d->selected || !(row->flags & STAXI_D_SINGULAR)) return *out != 0;
+    uint32_t none = staxi_x_op2(&d->e, STAX_OP_EQ, g, staxi_x_zeros_like(&d->e, g));
+    none = staxi_x_op2(&d->e, STAX_OP_LOGICAL_AND, none, staxi_x_op1(&d->e, STAX_OP_ISNAN, *out));
+    *out = staxi_x_op3(&d->e, STAX_OP_WHERE, none, staxi_x_zeros_like(&d->e, *out), *out);
+    return *out != 0;
+}
+
+static bool staxi_vjp_formula(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    const staxi_derivative *row = staxi_derivative_of(n->op);
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        uint32_t part = 0;
+        if (!staxi_d_active(d, n->sources[k])) continue;
+        if (!staxi_d_formula(d, n, row->text, k, g[0], &part)) return false;
+        if (part && !staxi_d_give(d, n->sources[k], part)) return false;
+    }
+    return true;
+}
+
+/* The same number as another float. */
+static bool staxi_vjp_cast(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    return staxi_d_give(d, n->sources[0],
+                        staxi_x_cast(&d->e, g[0], staxi_x_dtype(&d->e, n->sources[0])));
+}
+
+/* The user's expression of operand k, with g as the seventh operand: what g of the result makes of
+   it, of the result's shape. */
+static uint32_t staxi_d_custom_part(staxi_derivation *d, const staxi_node *n, uint32_t k,
+                                    uint32_t g, stax_dtype dtype) {
+    const char *text = n->attrs[1].kind == STAXI_ATTR_TEXT ? n->attrs[1].text : NULL;
+    uint32_t v[STAXI_MAX_OPERANDS];
+    const uint32_t at_g = 'g' - 'a';
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    size_t length;
+    if (!text || n->n_sources > at_g) {
+        staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
+                         text ? STAXI_SAY("%s: custom has %d operands: one with a derivative has "
+                                          "at most 6 (a to f, so that g is free)")
+                              : STAXI_SAY("%s: custom with %d operands has no derivative: give "
+                                          "one, or put stax_stop_gradient before it"),
+                         d->what, (int)n->n_sources);
+        return 0;
+    }
+    for (uint32_t i = 0; i < k && text; i++)
+        text = strchr(text, ';') ? strchr(text, ';') + 1 : NULL;
+    length = text ? strcspn(text, ";") : 0;
+    if (!text || strspn(text, " ") >= length) {
+        staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
+                         STAXI_SAY("%s: the derivative of custom has no expression for operand %d: "
+                                   "expected one for each, with ';' between"),
+                         d->what, (int)k);
+        return 0;
+    }
+    for (uint32_t i = 0; i <= at_g; i++)
+        v[i] = i == at_g ? g : n->sources[i < n->n_sources ? i : 0];
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_text(staxi_arena_text(&d->e.to->root->arena, text, length));
+    attrs[2] = staxi_attr_dtype(dtype);
+    if (!attrs[0].text) return (uint32_t)staxi_no_graph_memory(d->e.to, d->e.place);
+    return staxi_x_node(&d->e, STAX_OP_CUSTOM, v, at_g + 1, attrs);
+}
+
+static bool staxi_vjp_custom(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        staxi_type own = *staxi_x_type(&d->e, n->sources[k]);
+        if (!staxi_d_active(d, n->sources[k])) continue;
+        uint32_t part = staxi_d_custom_part(d, n, k, g[0], (stax_dtype)own.dtype);
+        if (!staxi_d_give(d, n->sources[k], staxi_x_sum_to(&d->e, part, &own))) return false;
+    }
+    return true;
+}
+
+/* ---- movement: each is linear, its transpose moves back -------------------------------------- */
+
+static uint32_t staxi_d_zeros(staxi_derivation *d, const staxi_type *t) {
+    return staxi_x_expand(&d->e, staxi_x_int(&d->e, 0, (stax_dtype)t->dtype), t);
+}
+
+static bool staxi_vjp_reshape(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]);
+    return staxi_d_give(d, n->sources[0], staxi_x_reshape(&d->e, g[0], &x));
+}
+
+static bool staxi_vjp_expand(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]);
+    return staxi_d_give(d, n->sources[0], staxi_x_sum_to(&d->e, g[0], &x));
+}
+
+static bool staxi_vjp_permute(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    int64_t axes[STAX_MAX_RANK];
+    for (int k = 0; k < n->attrs[0].n; k++) axes[staxi_basis_permute(d->e.to, n, k)] = k;
+    return staxi_d_give(d, n->sources[0], staxi_x_permute(&d->e, g[0], axes));
+}
+
+/* Zeros with g in the place of the slice. */
+static bool staxi_vjp_slice(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]);
+    uint32_t zeros = staxi_d_zeros(d, &x);
+    return staxi_d_give(d, n->sources[0], staxi_x_slice_scatter(&d->e, zeros, g[0], n->attrs));
+}
+
+static bool staxi_vjp_slice_scatter(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_type v = *staxi_x_type(&d->e, n->sources[1]);
+    if (staxi_d_active(d, n->sources[1])) {
+        uint32_t part = staxi_x_node(&d->e, STAX_OP_SLICE, g, 1, n->attrs);
+        if (!staxi_d_give(d, n->sources[1], part)) return false;
+    }
+    if (!staxi_d_active(d, n->sources[0])) return true;
+    return staxi_d_give(d, n->sources[0],
+                        staxi_x_slice_scatter(&d->e, g[0], staxi_d_zeros(d, &v), n->attrs));
+}
+
+/* x[i] += u over all k: scatter along an axis into zeros of a type. i: i64[K]. */
+static uint32_t staxi_d_scatter_add(staxi_derivation *d, const staxi_type *x, uint32_t i,
+                                    uint32_t u, int axis) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t s[3];
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(axis);
+    attrs[1] = staxi_attr_text("add");
+    s[0] = staxi_d_zeros(d, x);
+    s[1] = i;
+    s[2] = u;
+    return staxi_x_node(&d->e, STAX_OP_SCATTER, s, 3, attrs);
+}
+
+/* One axis after the other: 0, 1, 2, ... padded alike says where each element came from. */
+static bool staxi_vjp_pad(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]), now;
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    staxi_ix_pool *pool = &d->e.to->root->sizes;
+    const char *mode = n->attrs[3].text;
+    bool repeats = staxi_basis_pad_mode(d->e.to, n) != STAXI_PAD_CONSTANT;
+    uint32_t v = g[0];
+    for (int k = 0; k < x.rank; k++) {
+        staxi_ix zero = staxi_ix_const(pool, 0);
+        low[k] = n->attrs[0].list[k];
+        high[k] = n->attrs[1].list[k];
+        if (repeats) continue;
+        low[k] =
+            staxi_size_handle(d->e.to, staxi_ix_sub(pool, zero, staxi_size_ix(d->e.to, low[k])));
+        high[k] =
+            staxi_size_handle(d->e.to, staxi_ix_sub(pool, zero, staxi_size_ix(d->e.to, high[k])));
+    }
+    if (!repeats)
+        return staxi_d_give(d, n->sources[0],
+                            staxi_x_pad(&d->e, v, low, high, staxi_attr_int(0), "constant"));
+    now = *staxi_x_type(&d->e, v);
+    for (int k = 0; k < x.rank; k++) {
+        staxi_type line = staxi_type_scalar(STAX_I64);
+        if (low[k] == 0 && high[k] == 0) continue;
+        line.rank = 1;
+        line.dims[0] = now.dims[k] = x.dims[k];
+        uint32_t i =
+            staxi_x_pad(&d->e, staxi_x_iota(&d->e, &line, 0), &low[k], &high[k], n->attrs[2], mode);
+        v = staxi_d_scatter_add(d, &now, i, v, k);
+        if (!v) return false;
+    }
+    return staxi_d_give(d, n->sources[0], v);
+}
+
+static bool staxi_vjp_concat(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_ix_pool *pool = &d->e.to->root->sizes;
+    int axis = (int)n->attrs[0].i;
+    staxi_ix at = staxi_ix_const(pool, 0);
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        staxi_ix end = staxi_ix_add(pool, at, staxi_x_type(&d->e, n->sources[k])->dims[axis]);
+        if (staxi_d_active(d, n->sources[k]) &&
+            !staxi_d_give(d, n->sources[k],
+                          staxi_x_slice(&d->e, g[0], axis, staxi_size_handle(d->e.to, at),
+                                        staxi_size_handle(d->e.to, end), 1)))
+            return false;
+        at = end;
+    }
+    return true;
+}
+
+/* Few places in a window: each is a slice of x, and they add up. */
+enum { STAXI_D_FEW_PLACES = 32 };
+
+static bool staxi_vjp_unfold(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_ix_pool *pool = &d->e.to->root->sizes;
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]), r = *staxi_x_type(&d->e, g[0]);
+    int axis = 0;
+    int64_t step = 1, size = 0, axes[STAX_MAX_RANK];
+    staxi_basis_unfold(d->e.to, n, &axis, &step);
+    bool known = staxi_ix_is_const(pool, r.dims[r.rank - 1], &size);
+    if (known && size <= STAXI_D_FEW_PLACES) {
+        for (int64_t j = 0; j < size; j++) {
+            uint32_t part = staxi_x_drop(&d->e, staxi_x_slice(&d->e, g[0], r.rank - 1, j, j + 1, 1),
+                                         1u << (r.rank - 1));
+            staxi_ix end = staxi_ix_mul(pool, staxi_ix_const(pool, step), r.dims[axis]);
+            int64_t starts[STAX_MAX_RANK], stops[STAX_MAX_RANK], steps[STAX_MAX_RANK];
+            staxi_attr lists[3];
+            end = staxi_ix_add(pool, end, staxi_ix_const(pool, j + 1 - step));
+            for (int k = 0; k < x.rank; k++) {
+                starts[k] = stops[k] = STAX_NONE;
+                steps[k] = 1;
+            }
+            starts[axis] = j;
+            stops[axis] = staxi_size_handle(d->e.to, end);
+            steps[axis] = step;
+            lists[0] = staxi_attr_list(starts, x.rank);
+            lists[1] = staxi_attr_list(stops, x.rank);
+            lists[2] = staxi_attr_list(steps, x.rank);
+            if (!staxi_d_give(d, n->sources[0],
+                              staxi_x_slice_scatter(&d->e, staxi_d_zeros(d, &x), part, lists)))
+                return false;
+        }
+        return true;
+    }
+    staxi_type line = staxi_type_scalar(STAX_I64), flat = x;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    memset(attrs, 0, sizeof attrs);
+    line.rank = 1;
+    line.dims[0] = x.dims[axis];
+    attrs[0] = staxi_attr_int(0);
+    attrs[1] = n->attrs[1];
+    attrs[2] = n->attrs[2];
+    uint32_t i = staxi_x_iota(&d->e, &line, 0);
+    i = i ? staxi_x_node(&d->e, STAX_OP_UNFOLD, &i, 1, attrs) : 0;
+    line.dims[0] = flat.dims[axis] = staxi_ix_mul(pool, r.dims[axis], r.dims[r.rank - 1]);
+    for (int k = 0; k < r.rank; k++) /* the places beside the windows */
+        axes[k] = k <= axis ? k : k == axis + 1 ? r.rank - 1 : k - 1;
+    uint32_t u = staxi_x_reshape(&d->e, staxi_x_permute(&d->e, g[0], axes), &flat);
+    return staxi_d_give(d, n->sources[0],
+                        staxi_d_scatter_add(d, &x, staxi_x_reshape(&d->e, i, &line), u, axis));
+}
+
+static bool staxi_vjp_same(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    return staxi_d_give(d, n->sources[0], g[0]);
+}
+
+/* ---- index ----------------------------------------------------------------------------------- */
+
+/* Indices of an axis as they are looked up: 0, 1, ..., size - 1 taken by them. */
+static uint32_t staxi_d_indices(staxi_derivation *d, uint32_t i, staxi_ix size, const char *mode) {
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    line.rank = 1;
+    line.dims[0] = size;
+    return staxi_x_gather(&d->e, STAX_OP_GATHER, staxi_x_iota(&d->e, &line, 0), i, 0, mode);
+}
+
+static uint32_t staxi_d_flat(staxi_derivation *d, uint32_t v) {
+    staxi_type line;
+    if (!v) return 0;
+    line = *staxi_x_type(&d->e, v);
+    for (int k = 1; k < line.rank; k++)
+        line.dims[0] = staxi_ix_mul(&d->e.to->root->sizes, line.dims[0], line.dims[k]);
+    if (line.rank == 0) line.dims[0] = staxi_ix_const(&d->e.to->root->sizes, 1);
+    line.rank = 1;
+    return staxi_x_reshape(&d->e, v, &line);
+}
+
+static bool staxi_vjp_gather(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]), room = x;
+    int axis = (int)n->attrs[0].i;
+    uint32_t i = staxi_d_indices(d, n->sources[1], x.dims[axis], n->attrs[1].text);
+    i = staxi_d_flat(d, i);
+    if (!i) return false;
+    room.dims[axis] = staxi_x_type(&d->e, i)->dims[0];
+    return staxi_d_give(d, n->sources[0],
+                        staxi_d_scatter_add(d, &x, i, staxi_x_reshape(&d->e, g[0], &room), axis));
+}
+
+/* u added to zeros of a type, each element where i says along the axis: all of it as one line. */
+static uint32_t staxi_d_put_along(staxi_derivation *d, const staxi_type *x, uint32_t i, uint32_t u,
+                                  int axis) {
+    staxi_ix_pool *pool = &d->e.to->root->sizes;
+    staxi_ix stride = staxi_ix_const(pool, 1);
+    staxi_type shape, line = staxi_type_scalar((stax_dtype)x->dtype);
+    uint32_t at = 0;
+    if (!i || !u) return 0;
+    shape = *staxi_x_type(&d->e, i);
+    for (int k = x->rank - 1; k >= 0; k--) { /* at = i * stride of the axis + the other indices */
+        uint32_t part = k == axis ? i : staxi_x_iota(&d->e, &shape, k);
+        part = staxi_x_with(&d->e, STAX_OP_MUL, part, staxi_x_size_value(&d->e, stride));
+        at = at ? staxi_x_op2(&d->e, STAX_OP_ADD, at, part) : part;
+        if (!at) return 0;
+        stride = staxi_ix_mul(pool, stride, x->dims[k]);
+    }
+    line.rank = 1;
+    line.dims[0] = stride;
+    u = staxi_d_scatter_add(d, &line, staxi_d_flat(d, at), staxi_d_flat(d, u), 0);
+    return staxi_x_reshape(&d->e, u, x);
+}
+
+static bool staxi_vjp_take_along_axis(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]);
+    int axis = (int)n->attrs[0].i;
+    uint32_t i = staxi_d_indices(d, n->sources[1], x.dims[axis], n->attrs[1].text);
+    return staxi_d_give(d, n->sources[0], staxi_d_put_along(d, &x, i, g[0], axis));
+}
+
+/* Of scatter in the basis: operands x, i: i64[K], u, all alike but for the axis. */
+typedef struct staxi_d_scatter {
+    uint32_t x, i, u, g; /* g: of the result; i counts from the front               */
+    int axis;
+    staxi_attr attrs[STAXI_MAX_ATTRS]; /* those of a scatter; [1] is the mode to set           */
+} staxi_d_scatter;
+
+static uint32_t staxi_d_scatter_by(staxi_derivation *d, staxi_d_scatter *s, const char *mode,
+                                   uint32_t x, uint32_t u) {
+    uint32_t in[3];
+    in[0] = x;
+    in[1] = s->i;
+    in[2] = u;
+    s->attrs[1] = staxi_attr_text(mode);
+    return staxi_x_node(&d->e, STAX_OP_SCATTER, in, 3, s->attrs);
+}
+
+static uint32_t staxi_d_taken(staxi_derivation *d, const staxi_d_scatter *s, uint32_t v) {
+    return staxi_x_gather(&d->e, STAX_OP_GATHER, v, s->i, s->axis, "error");
+}
+
+/* set: the last update of a place is what is left of all. */
+static bool staxi_d_scatter_set(staxi_derivation *d, staxi_d_scatter *s, uint32_t *dx,
+                                uint32_t *du) {
+    staxi_type line = *staxi_x_type(&d->e, s->x), u = *staxi_x_type(&d->e, s->u);
+    staxi_type count = staxi_type_scalar(STAX_I64), lines = count;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t in[3], last;
+    memcpy(attrs, s->attrs, sizeof attrs);
+    attrs[0] = staxi_attr_int(0);
+    attrs[1] = staxi_attr_text("set");
+    count.rank = lines.rank = 1;
+    count.dims[0] = u.dims[s->axis];
+    lines.dims[0] = line.dims[s->axis];
+    in[0] = staxi_d_zeros(d, &lines);
+    in[1] = s->i;
+    in[2] = staxi_x_iota(&d->e, &count, 0);
+    if (!in[0] || !in[1] || !in[2]) return false;
+    last = staxi_x_node(&d->e, STAX_OP_SCATTER, in, 3, attrs);
+    last = staxi_x_gather(&d->e, STAX_OP_GATHER, last, s->i, 0, "error");
+    last = staxi_x_op2(&d->e, STAX_OP_EQ, last, in[2]);
+    for (int k = 0; k < u.rank; k++)
+        if (k != s->axis) count.dims[k] = staxi_ix_const(&d->e.to->root->sizes, 1);
+    count.rank = u.rank;
+    count.dims[s->axis] = u.dims[s->axis];
+    count.dtype = STAX_BOOL;
+    last = staxi_x_expand(&d->e, staxi_x_reshape(&d->e, last, &count), &u);
+    *dx = staxi_d_scatter_by(d, s, "set", s->g, staxi_d_zeros(d, &u));
+    *du = staxi_x_op3(&d->e, STAX_OP_WHERE, last, staxi_d_taken(d, s, s->g), staxi_d_zeros(d, &u));
+    return *dx && *du;
+}
+
+/* min, max: what equals the result shares g. */
+static bool staxi_d_scatter_extreme(staxi_derivation *d, staxi_d_scatter *s, uint32_t r,
+                                    uint32_t *dx, uint32_t *du) {
+    staxi_expander *e = &d->e;
+    stax_dtype dtype = staxi_x_dtype(e, r);
+    uint32_t own = staxi_x_cast(e, staxi_x_op2(e, STAX_OP_EQ, s->x, r), dtype);
+    uint32_t hit = staxi_x_cast(e, staxi_x_op2(e, STAX_OP_EQ, s->u, staxi_d_taken(d, s, r)), dtype);
+    uint32_t count = staxi_d_scatter_by(d, s, "add", own, hit);
+    uint32_t part = staxi_x_op2(e, STAX_OP_DIV, s->g, count), zero = staxi_x_zeros_like(e, part);
+    if (!part || !zero || !own || !hit) return false;
+    *dx = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_cast(e, own, STAX_BOOL), part, zero);
+    part = staxi_d_taken(d, s, part);
+    *du = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_cast(e, hit, STAX_BOOL), part,
+                      staxi_x_zeros_like(e, part));
+    return *dx && *du;
+}
+
+/* mul: the product of the other factors of the place, by their zeros and the product of the rest.
+ */
+static bool staxi_d_scatter_product(staxi_derivation *d, staxi_d_scatter *s, uint32_t *dx,
+                                    uint32_t *du) {
+    staxi_expander *e = &d->e;
+    stax_dtype dtype = staxi_x_dtype(e, s->x);
+    uint32_t one = staxi_x_number(e, 1, dtype), v[2], zero[2], rest[2], product, zeros;
+    v[0] = s->x;
+    v[1] = s->u;
+    for (int k = 0; k < 2; k++) {
+        uint32_t is = staxi_x_op2(e, STAX_OP_EQ, v[k], staxi_x_zeros_like(e, v[k]));
+        zero[k] = staxi_x_cast(e, is, dtype);
+        rest[k] = staxi_x_op3(e, STAX_OP_WHERE, is, staxi_x_like(e, one, v[k]), v[k]);
+    }
+    product = staxi_d_scatter_by(d, s, "mul", rest[0], rest[1]);
+    zeros = staxi_d_scatter_by(d, s, "add", zero[0], zero[1]);
+    for (int k = 0; k < 2; k++) {
+        uint32_t p = k ? staxi_d_taken(d, s, product) : product,
+                 z = k ? staxi_d_taken(d, s, zeros) : zeros,
+                 g = k ? staxi_d_taken(d, s, s->g) : s->g;
+        p = staxi_x_op2(e, STAX_OP_MUL, g, staxi_x_op2(e, STAX_OP_DIV, p, rest[k]));
+        z = staxi_x_op2(e, STAX_OP_EQ, z, zero[k]); /* no other factor is 0 */
+        *(k ? du : dx) = staxi_x_op3(e, STAX_OP_WHERE, z, p, staxi_x_zeros_like(e, p));
+    }
+    return *dx && *du;
+}
+
+static bool staxi_vjp_scatter(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_d_scatter s;
+    uint32_t dx = g[0], du = 0;
+    const char *mode = n->attrs[1].text;
+    bool ok = true;
+    memset(&s, 0, sizeof s);
+    memcpy(s.attrs, n->attrs, (size_t)staxi_schema_count(STAX_OP_SCATTER) * sizeof *s.attrs);
+    s.x = n->sources[0];
+    s.u = n->sources[2];
+    s.g = g[0];
+    s.axis = (int)n->attrs[0].i;
+    s.i = staxi_d_indices(d, n->sources[1], staxi_x_type(&d->e, s.x)->dims[s.axis], "error");
+    if (!s.i) return false;
+    if (strcmp(mode, "set") == 0)
+        ok = staxi_d_scatter_set(d, &s, &dx, &du);
+    else if (strcmp(mode, "add") == 0)
+        ok = (du = staxi_d_taken(d, &s, s.g)) != 0;
+    else if (strcmp(mode, "mul") == 0)
+        ok = staxi_d_scatter_product(d, &s, &dx, &du);
+    else
+        ok = staxi_d_scatter_extreme(d, &s, n->first_value, &dx, &du);
+    return ok && staxi_d_give(d, s.x, dx) && staxi_d_give(d, s.u, du);
+}
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+/* The value of a reduction for every element of its operand; the basis drops the axes. */
+static uint32_t staxi_d_unreduce(staxi_derivation *d, const staxi_node *n, uint32_t v) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]);
+    return staxi_x_spread(&d->e, v, n->sources[0], staxi_reduce_mask(n, x.rank));
+}
+
+/* g of a reduction in the shape of its operand, whether it keeps its axes or not. */
+static uint32_t staxi_d_unreduce_written(staxi_derivation *d, const staxi_node *n, uint32_t g) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]), left = x;
+    uint32_t mask = staxi_reduce_mask(n, x.rank);
+    if (!g) return 0;
+    left.rank = 0;
+    for (int k = 0; k < x.rank; k++)
+        if (!(mask >> k & 1)) left.dims[left.rank++] = x.dims[k];
+    return staxi_x_spread(&d->e, staxi_x_reshape(&d->e, g, &left), n->sources[0], mask);
+}
+
+static bool staxi_vjp_sum(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    return staxi_d_give(d, n->sources[0],
+                        staxi_x_cast(&d->e, staxi_d_unreduce_written(d, n, g[0]),
+                                     staxi_x_dtype(&d->e, n->sources[0])));
+}
+
+static uint32_t staxi_x_scan(staxi_expander *e, stax_op op, uint32_t v, int axis, bool exclusive,
+                             bool reverse) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    if (!v) return 0;
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(axis);
+    attrs[1] = staxi_attr_bool(exclusive);
+    attrs[2] = staxi_attr_bool(reverse);
+    attrs[3] = staxi_attr_dtype(staxi_x_dtype(e, v));
+    return staxi_x_node(e, op, &v, 1, attrs);
+}
+
+/* The reduced axes last, as one: what comes before times what comes behind, n factors in O(n). */
+static bool staxi_vjp_prod(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    staxi_type x = *staxi_x_type(e, n->sources[0]), moved = x, flat = x;
+    uint32_t mask = staxi_reduce_mask(n, x.rank), v, others;
+    int64_t axes[STAX_MAX_RANK], back[STAX_MAX_RANK];
+    int at = 0;
+    flat.rank = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int k = 0; k < x.rank; k++) {
+            if ((int)(mask >> k & 1) != pass) continue;
+            back[k] = at;
+            moved.dims[at] = x.dims[k];
+            axes[at++] = k;
+            if (pass == 0) flat.dims[flat.rank++] = x.dims[k];
+        }
+    staxi_ix count = staxi_ix_const(&e->to->root->sizes, 1);
+    for (int k = flat.rank; k < x.rank; k++)
+        count = staxi_ix_mul(&e->to->root->sizes, count, moved.dims[k]);
+    flat.dims[flat.rank++] = count;
+    v = staxi_x_reshape(e, staxi_x_permute(e, n->sources[0], axes), &flat);
+    others =
+        staxi_x_op2(e, STAX_OP_MUL, staxi_x_scan(e, STAX_OP_CUMPROD, v, flat.rank - 1, true, false),
+                    staxi_x_scan(e, STAX_OP_CUMPROD, v, flat.rank - 1, true, true));
+    others = staxi_x_permute(e, staxi_x_reshape(e, others, &moved), back);
+    return staxi_d_give(d, n->sources[0],
+                        staxi_x_op2(e, STAX_OP_MUL, staxi_d_unreduce(d, n, g[0]), others));
+}
+
+/* max, min: all that equal the result share g. */
+static bool staxi_vjp_extreme(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], mask = staxi_reduce_mask(n, staxi_x_type(e, x)->rank);
+    uint32_t hit = staxi_x_op2(e, STAX_OP_EQ, x, staxi_d_unreduce(d, n, n->first_value)), part;
+    part = hit ? staxi_x_cast(e, hit, staxi_x_dtype(e, g[0])) : 0;
+    part = staxi_x_op2(e, STAX_OP_DIV, g[0], staxi_x_reduce(e, STAX_OP_SUM, part, mask, NULL));
+    part = staxi_d_unreduce(d, n, part);
+    return staxi_d_give(d, x,
+                        staxi_x_op3(e, STAX_OP_WHERE, hit, part, staxi_x_zeros_like(e, part)));
+}
+
+/* mean, and welford: mean and var of one pass. */
+static bool staxi_vjp_welford(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], mask = staxi_reduce_mask(n, staxi_x_type(e, x)->rank), v;
+    stax_dtype own = staxi_x_dtype(e, x), compute = staxi_compute_dtype(own);
+    uint32_t wide = staxi_x_cast(e, x, compute);
+    for (int k = 0; k < n->n_results; k++) {
+        if (!g[k]) continue;
+        uint32_t count = staxi_x_count(e, wide, mask, k ? n->attrs[1].f : 0, compute);
+        v = staxi_x_cast(e, staxi_d_unreduce_written(d, n, g[k]), compute);
+        v = staxi_x_with(e, STAX_OP_DIV, v, count);
+        if (k) {
+            uint32_t mean = staxi_d_unreduce_written(d, n, n->first_value);
+            uint32_t c = staxi_x_op2(e, STAX_OP_SUB, wide, staxi_x_cast(e, mean, compute));
+            v = staxi_x_times(e, staxi_x_op2(e, STAX_OP_MUL, v, c), 2);
+        }
+        if (!staxi_d_give(d, x, v ? staxi_x_cast(e, v, own) : 0)) return false;
+    }
+    return true;
+}
+
+/* ---- scans, order ---------------------------------------------------------------------------- */
+
+static bool staxi_vjp_cumsum(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    return staxi_d_give(d, n->sources[0],
+                        staxi_x_scan(&d->e, STAX_OP_CUMSUM, g[0], (int)n->attrs[0].i,
+                                     n->attrs[1].i != 0, n->attrs[2].i == 0));
+}
+
+/* r[j] = product of x[k], k <= j (or < j). Before the first 0, sum(g * r) / x; at it, the products
+   with a 1 in its place; behind it 0. */
+static bool staxi_vjp_cumprod(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], zero, count, first, before, one, v, w;
+    int axis = (int)n->attrs[0].i;
+    bool exclusive = n->attrs[1].i != 0, reverse = n->attrs[2].i != 0;
+    stax_dtype dtype = staxi_x_dtype(e, x);
+    zero = staxi_x_op2(e, STAX_OP_EQ, x, staxi_x_zeros_like(e, x));
+    count = zero ? staxi_x_cast(e, zero, STAX_I64) : 0;
+    count = staxi_x_scan(e, STAX_OP_CUMSUM, count, axis, false, reverse); /* zeros until here */
+    if (!count) return false;
+    before = staxi_x_with(e, STAX_OP_EQ, count, staxi_x_int(e, 0, STAX_I64));
+    first = staxi_x_op2(e, STAX_OP_LOGICAL_AND, zero,
+                        staxi_x_with(e, STAX_OP_EQ, count, staxi_x_int(e, 1, STAX_I64)));
+    one = staxi_x_like(e, staxi_x_number(e, 1, dtype), x);
+    v = staxi_x_op2(e, STAX_OP_MUL, g[0], n->first_value);
+    v = staxi_x_scan(e, STAX_OP_CUMSUM, v, axis, exclusive, !reverse);
+    v = staxi_x_op2(e, STAX_OP_DIV, v, staxi_x_op3(e, STAX_OP_WHERE, before, x, one));
+    w = staxi_x_op3(e, STAX_OP_WHERE, first, one, x);
+    w = staxi_x_scan(e, STAX_OP_CUMPROD, w, axis, exclusive, reverse);
+    w = staxi_x_scan(e, STAX_OP_CUMSUM, staxi_x_op2(e, STAX_OP_MUL, g[0], w), axis, exclusive,
+                     !reverse);
+    w = staxi_x_op3(e, STAX_OP_WHERE, first, w, staxi_x_zeros_like(e, w));
+    return staxi_d_give(d, x, staxi_x_op3(e, STAX_OP_WHERE, before, v, w));
+}
+
+/* cummax, cummin: g goes to the last place until here that holds the extreme. */
+static bool staxi_vjp_cumextreme(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], at, hit, none, u = g[0];
+    int axis = (int)n->attrs[0].i;
+    bool exclusive = n->attrs[1].i != 0, reverse = n->attrs[2].i != 0;
+    staxi_type shape = *staxi_x_type(e, x);
+    shape.dtype = STAX_I64;
+    at = staxi_x_iota(e, &shape, axis);
+    if (!at) return false;
+    hit = staxi_x_op2(e, STAX_OP_EQ, x, staxi_x_scan(e, (stax_op)n->op, x, axis, false, reverse));
+    none = staxi_x_like(e, staxi_x_int(e, reverse ? INT64_MAX : -1, STAX_I64), at);
+    at = staxi_x_scan(e, reverse ? STAX_OP_CUMMIN : STAX_OP_CUMMAX,
+                      staxi_x_op3(e, STAX_OP_WHERE, hit, at, none), axis, exclusive, reverse);
+    if (exclusive) { /* the first one has seen nothing */
+        hit = staxi_x_op2(e, STAX_OP_LOGICAL_AND,
+                          staxi_x_with(e, STAX_OP_GE, at, staxi_x_int(e, 0, STAX_I64)),
+                          staxi_x_with(e, STAX_OP_NE, at, staxi_x_int(e, INT64_MAX, STAX_I64)));
+        at = staxi_x_op3(e, STAX_OP_WHERE, hit, at, staxi_x_zeros_like(e, at));
+        u = staxi_x_op3(e, STAX_OP_WHERE, hit, u, staxi_x_zeros_like(e, u));
+    }
+    shape.dtype = (uint8_t)staxi_x_dtype(e, x);
+    return staxi_d_give(d, x, staxi_d_put_along(d, &shape, at, u, axis));
+}
+
+/* x gets e^x * (sum of g * e^-r behind it), the positive and the negative g apart, in logarithms.
+ */
+static bool staxi_vjp_logcumsumexp(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], part[2];
+    for (int k = 0; k < 2; k++) {
+        uint32_t v = k ? staxi_x_op1(e, STAX_OP_NEG, g[0]) : g[0];
+        v = staxi_x_op1(e, STAX_OP_LOG,
+                        staxi_x_op2(e, STAX_OP_MAXIMUM, v, staxi_x_zeros_like(e, v)));
+        v = staxi_x_op2(e, STAX_OP_SUB, v, n->first_value);
+        v = staxi_x_scan(e, STAX_OP_LOGCUMSUMEXP, v, (int)n->attrs[0].i, n->attrs[1].i != 0,
+                         n->attrs[2].i == 0);
+        part[k] = staxi_x_op1(e, STAX_OP_EXP, staxi_x_op2(e, STAX_OP_ADD, v, x));
+    }
+    return staxi_d_give(d, x, staxi_x_op2(e, STAX_OP_SUB, part[0], part[1]));
+}
+
+/* Element j came from place i[j], so place k got element argsort(i)[k]. */
+static bool staxi_vjp_sort(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t i;
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, n->attrs, 2 * sizeof *attrs);
+    i = staxi_x_node(e, STAX_OP_ARGSORT, n->sources, 1, attrs);
+    attrs[1] = staxi_attr_bool(false);
+    i = i ? staxi_x_node(e, STAX_OP_ARGSORT, &i, 1, attrs) : 0;
+    return staxi_d_give(
+        d, n->sources[0],
+        i ? staxi_x_gather(e, STAX_OP_TAKE_ALONG_AXIS, g[0], i, (int)n->attrs[0].i, "error") : 0);
+}
+
+static bool staxi_vjp_topk(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]);
+    return staxi_d_give(
+        d, n->sources[0],
+        staxi_d_put_along(d, &x, n->first_value + 1, g[0], staxi_basis_axis(d->e.to, n)));
+}
+
+/* ---- contractions ---------------------------------------------------------------------------- */
+
+/* One operand's part: g and the other operand, contracted over the other's free axes. The left one
+   is g . b, the right one a . g, so that matrices come out as they lie. */
+static uint32_t staxi_d_dot_part(staxi_derivation *d, const staxi_node *n, uint32_t g, int side) {
+    staxi_contraction c;
+    staxi_attr lists[4];
+    int64_t room[4][STAX_MAX_RANK], axes[STAX_MAX_RANK];
+    int other = !side, of_g = side, at = 0; /* of_g: on which side of the new dot g stands */
+    if (!staxi_basis_dot(d->e.to, n, &c)) return 0;
+    for (int k = 0; k < c.n_free[other]; k++) {
+        room[of_g][k] = c.n_batch + (other ? c.n_free[0] : 0) + k;
+        room[!of_g][k] = c.free[other][k];
+    }
+    for (int k = 0; k < c.n_batch; k++) {
+        room[2 + of_g][k] = k;
+        room[2 + !of_g][k] = c.batch[other][k];
+    }
+    for (int k = 0; k < 4; k++)
+        lists[k] = staxi_attr_list(room[k], k < 2 ? c.n_free[other] : c.n_batch);
+    g = staxi_x_dot(&d->e, of_g ? n->sources[other] : g, of_g ? g : n->sources[other], lists, NULL);
+    if (!g) return 0;
+    for (int k = 0; k < c.n_batch; k++) axes[c.batch[side][k]] = at++;
+    for (int k = 0; k < c.n_free[side] && !side; k++) axes[c.free[side][k]] = at++;
+    for (int q = 0; q < staxi_x_type(&d->e, n->sources[other])->rank; q++)
+        for (int k = 0; k < c.n_contract; k++)
+            if (c.contract[other][k] == q) axes[c.contract[side][k]] = at++;
+    for (int k = 0; k < c.n_free[side] && side; k++) axes[c.free[side][k]] = at++;
+    for (int k = 0; k < at; k++)
+        if (axes[k] != k) return staxi_x_permute(&d->e, g, axes);
+    return g;
+}
+
+static bool staxi_vjp_dot(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    d->selected = false; /* its cotangents are sums */
+    for (int side = 0; side < 2; side++)
+        if (staxi_d_active(d, n->sources[side]) &&
+            !staxi_d_give(d, n->sources[side], staxi_d_dot_part(d, n, g[0], side)))
+            return false;
+    return true;
+}
+
+/* ---- composites as the user wrote them ------------------------------------------------------- */
+
+/* softmax: r * (g - sum(g * r));   log_softmax: g - e^r * sum(g) */
+static bool staxi_vjp_softmax(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], mask = 1u << n->attrs[0].i, r, u, s;
+    stax_dtype own = staxi_x_dtype(e, x), compute = staxi_compute_dtype(own);
+    r = staxi_x_cast(e, n->first_value, compute);
+    u = staxi_x_cast(e, g[0], compute);
+    if (n->op == STAX_OP_SOFTMAX) {
+        s = staxi_x_reduce(e, STAX_OP_SUM, staxi_x_op2(e, STAX_OP_MUL, u, r), mask, NULL);
+        u = staxi_x_op2(e, STAX_OP_SUB, u, staxi_x_spread(e, s, u, mask));
+        u = staxi_x_op2(e, STAX_OP_MUL, r, u);
+    } else {
+        s = staxi_x_spread(e, staxi_x_reduce(e, STAX_OP_SUM, u, mask, NULL), u, mask);
+        u = staxi_x_op2(e, STAX_OP_SUB, u,
+                        staxi_x_op2(e, STAX_OP_MUL, staxi_x_op1(e, STAX_OP_EXP, r), s));
+    }
+    return staxi_d_give(d, x, u ? staxi_x_cast(e, u, own) : 0);
+}
+
+/* x * 2^i: the same of g. The exponent is an integer. */
+static bool staxi_vjp_ldexp(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]);
+    uint32_t v = staxi_x_op2(&d->e, STAX_OP_LDEXP, g[0], n->sources[1]);
+    return staxi_d_give(d, n->sources[0], staxi_x_sum_to(&d->e, v, &x));
+}
+
+/* m = x * 2^-e, where e is a constant but for jumps. */
+static bool staxi_vjp_frexp(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    uint32_t e = staxi_x_op1(&d->e, STAX_OP_NEG, n->first_value + 1);
+    if (!g[0]) return true;
+    return staxi_d_give(d, n->sources[0], e ? staxi_x_op2(&d->e, STAX_OP_LDEXP, g[0], e) : 0);
+}
+
+/* What lies within the bounds passes, and what is at them. */
+static bool staxi_vjp_clip(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], v = g[0];
+    for (int k = 0; k < 2; k++) {
+        stax_dtype dtype = staxi_x_dtype(e, x);
+        staxi_literal bound = staxi_literal_of(&n->attrs[k]);
+        if (!staxi_attr_given(&n->attrs[k])) continue;
+        uint32_t c = staxi_x_with(e, k ? STAX_OP_LE : STAX_OP_GE, x,
+                                  staxi_x_literal(e, &bound, dtype, dtype));
+        v = staxi_x_op3(e, STAX_OP_WHERE, c, v, staxi_x_zeros_like(e, v));
+    }
+    return staxi_d_give(d, x, v);
+}
+
+/* What was finite passes. */
+static bool staxi_vjp_nan_to_num(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    uint32_t c = staxi_x_op1(&d->e, STAX_OP_ISFINITE, n->sources[0]);
+    return staxi_d_give(
+        d, n->sources[0],
+        staxi_x_op3(&d->e, STAX_OP_WHERE, c, g[0], staxi_x_zeros_like(&d->e, g[0])));
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define STAXI_D_F(id, flags, text) {STAX_OP_##id, flags, staxi_vjp_formula, text}
+#define STAXI_D_C(id)              {STAX_OP_##id, STAXI_D_CONSTANT, NULL, NULL}
+static const staxi_derivative staxi_derivatives[] = {
+    STAXI_D_F(NEG,       0, "(neg g)"),
+    STAXI_D_F(ABS,       STAXI_D_SELECTS, "(mul g (sign x))"),
+    STAXI_D_F(QUIET,     0, "g"),
+    STAXI_D_C(SIGN),     STAXI_D_C(FLOOR), STAXI_D_C(CEIL), STAXI_D_C(ROUND), STAXI_D_C(TRUNC),
+    STAXI_D_C(FLOOR_DIVIDE),
+    STAXI_D_F(SQRT,      STAXI_D_SINGULAR, "(div g (add r r))"),
+    STAXI_D_F(RSQRT,     STAXI_D_SINGULAR, "(mul -0.5 (mul g (div r x)))"),
+    STAXI_D_F(CBRT,      STAXI_D_SINGULAR, "(div g (mul 3 (mul r r)))"),
+    STAXI_D_F(EXP,       STAXI_D_SINGULAR, "(mul g r)"),
+    STAXI_D_F(EXP2,      STAXI_D_SINGULAR, "(mul g (mul r 0.69314718055994531))"),
+    STAXI_D_F(EXPM1,     STAXI_D_SINGULAR, "(mul g (exp x))"),
+    STAXI_D_F(LOG,       STAXI_D_SINGULAR, "(div g x)"),
+    STAXI_D_F(LOG2,      STAXI_D_SINGULAR, "(div g (mul x 0.69314718055994531))"),
+    STAXI_D_F(LOG10,     STAXI_D_SINGULAR, "(div g (mul x 2.3025850929940457))"),
+    STAXI_D_F(LOG1P,     STAXI_D_SINGULAR, "(div g (add x 1))"),
+    STAXI_D_F(SIN,       STAXI_D_SINGULAR, "(mul g (cos x))"),
+    STAXI_D_F(COS,       STAXI_D_SINGULAR, "(neg (mul g (sin x)))"),
+    STAXI_D_F(TAN,       STAXI_D_SINGULAR, "(mul g (add 1 (mul r r)))"),
+    STAXI_D_F(ASIN,      STAXI_D_SINGULAR, "(div g (sqrt (mul (sub 1 x) (add 1 x))))"),
+    STAXI_D_F(ACOS,      STAXI_D_SINGULAR, "(neg (div g (sqrt (mul (sub 1 x) (add 1 x)))))"),
+    STAXI_D_F(ATAN,      STAXI_D_SINGULAR, "(div g (add 1 (mul x x)))"),
+    STAXI_D_F(SINH,      STAXI_D_SINGULAR, "(mul g (cosh x))"),
+    STAXI_D_F(COSH,      STAXI_D_SINGULAR, "(mul g (sinh x))"),
+    STAXI_D_F(TANH,      STAXI_D_SINGULAR, "(mul g (sub 1 (mul r r)))"),
+    STAXI_D_F(ASINH,     STAXI_D_SINGULAR, "(div g (hypot x 1))"),
+    STAXI_D_F(ACOSH,     STAXI_D_SINGULAR, "(div g (mul (sqrt (sub x 1)) (sqrt (add x 1))))"),
+    STAXI_D_F(ATANH,     STAXI_D_SINGULAR, "(div g (mul (sub 1 x) (add 1 x)))"),
+    STAXI_D_F(ERF,       STAXI_D_SINGULAR, "(mul g (mul 1.1283791670955126 (exp (neg (mul x x)))))"),
+    STAXI_D_F(ERFC,      STAXI_D_SINGULAR, "(mul g (mul -1.1283791670955126 (exp (neg (mul x x)))))"),
+    STAXI_D_F(SIGMOID,   STAXI_D_SINGULAR, "(mul g (mul r (sub 1 r)))"),
+    STAXI_D_F(SOFTPLUS,  STAXI_D_SINGULAR, "(mul g (sigmoid x))"),
+    STAXI_D_F(SILU,      STAXI_D_SINGULAR, "(mul g (mul (sigmoid x) (add 1 (mul x (sub 1 (sigmoid x))))))"),
+    STAXI_D_F(RELU,      STAXI_D_SELECTS,  "(where (gt r 0) g 0)"),
+    STAXI_D_F(GELU,      STAXI_D_SINGULAR, "(mul g (add (mul 0.5 (add 1 (erf (mul x 0.70710678118654752)))) (mul x (mul 0.39894228040143268 (exp (mul -0.5 (mul x x)))))))"),
+    STAXI_D_F(RELU6,     STAXI_D_SELECTS | STAXI_D_WHOLE, "(where (logical_and (gt x 0) (lt x 6)) g 0)"),
+    STAXI_D_F(HARDTANH,  STAXI_D_SELECTS | STAXI_D_WHOLE, "(where (logical_and (gt x min_val) (lt x max_val)) g 0)"),
+    STAXI_D_F(HARDSIGMOID, STAXI_D_SELECTS | STAXI_D_WHOLE, "(where (lt (abs x) 3) (div g 6) 0)"),
+    STAXI_D_F(HARDSWISH, STAXI_D_SELECTS | STAXI_D_WHOLE, "(where (lt x -3) 0 (where (lt x 3) (mul g (add (div x 3) 0.5)) g))"),
+    STAXI_D_F(ADD,       0, "g; g"),
+    STAXI_D_F(SUB,       0, "g; (neg g)"),
+    STAXI_D_F(MUL,       STAXI_D_SINGULAR, "(mul g y); (mul g x)"),
+    STAXI_D_F(DIV,       STAXI_D_SINGULAR, "(div g y); (neg (mul (div g y) r))"),
+    STAXI_D_F(FMA,       STAXI_D_SINGULAR, "(mul g y); (mul g x); g"),
+    STAXI_D_F(REMAINDER, STAXI_D_SINGULAR, "g; (neg (mul g (floor_divide x y)))"),
+    STAXI_D_F(FMOD,      STAXI_D_SINGULAR, "g; (neg (mul g (trunc (div x y))))"),
+    STAXI_D_F(POW,       STAXI_D_SINGULAR, "(where (eq y 0) 0 (mul g (mul y (pow x (sub y 1))))); (mul g (where (logical_and (eq x 0) (ge y 0)) 0 (mul r (log x))))"),
+    STAXI_D_F(MAXIMUM,   STAXI_D_SELECTS, "(where (gt x y) g (where (eq x y) (mul 0.5 g) 0)); (where (lt x y) g (where (eq x y) (mul 0.5 g) 0))"),
+    STAXI_D_F(MINIMUM,   STAXI_D_SELECTS, "(where (lt x y) g (where (eq x y) (mul 0.5 g) 0)); (where (gt x y) g (where (eq x y) (mul 0.5 g) 0))"),
+    STAXI_D_F(ATAN2,     STAXI_D_SINGULAR, "(mul g (div (div y (hypot x y)) (hypot x y))); (neg (mul g (div (div x (hypot x y)) (hypot x y))))"),
+    STAXI_D_F(HYPOT,     STAXI_D_SINGULAR, "(mul g (where (eq r 0) 0 (div x r))); (mul g (where (eq r 0) 0 (div y r)))"),
+    STAXI_D_F(COPYSIGN,  0, "(mul g (where (eq x 0) 0 (mul (sign x) (copysign 1 y)))); -"),
+    STAXI_D_F(LOGADDEXP, STAXI_D_SINGULAR | STAXI_D_WHOLE, "(mul g (where (eq x y) 0.5 (sigmoid (sub x y)))); (mul g (where (eq x y) 0.5 (sigmoid (sub y x))))"),
+    STAXI_D_F(WHERE,     STAXI_D_SELECTS, "-; (where x g 0); (where x 0 g)"),
+    {STAX_OP_CAST,            0, staxi_vjp_cast, NULL},
+    {STAX_OP_CLIP,            STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_clip, NULL},
+    {STAX_OP_CUSTOM,          STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_custom, NULL},
+    {STAX_OP_RESHAPE,         0, staxi_vjp_reshape, NULL},
+    {STAX_OP_PERMUTE,         0, staxi_vjp_permute, NULL},
+    {STAX_OP_EXPAND,          0, staxi_vjp_expand, NULL},
+    {STAX_OP_SLICE,           STAXI_D_SELECTS, staxi_vjp_slice, NULL},
+    {STAX_OP_SLICE_SCATTER,   STAXI_D_SELECTS, staxi_vjp_slice_scatter, NULL},
+    {STAX_OP_PAD,             STAXI_D_SELECTS, staxi_vjp_pad, NULL},
+    {STAX_OP_CONCAT,          0, staxi_vjp_concat, NULL},
+    {STAX_OP_UNFOLD,          STAXI_D_SELECTS, staxi_vjp_unfold, NULL},
+    {STAX_OP_BARRIER,         0, staxi_vjp_same, NULL},
+    {STAX_OP_GATHER,          STAXI_D_SELECTS, staxi_vjp_gather, NULL},
+    {STAX_OP_TAKE_ALONG_AXIS, STAXI_D_SELECTS, staxi_vjp_take_along_axis, NULL},
+    {STAX_OP_SCATTER,         STAXI_D_SELECTS, staxi_vjp_scatter, NULL},
+    {STAX_OP_SUM,             0, staxi_vjp_sum, NULL},
+    {STAX_OP_PROD,            0, staxi_vjp_prod, NULL},
+    {STAX_OP_MAX,             STAXI_D_SELECTS, staxi_vjp_extreme, NULL},
+    {STAX_OP_MIN,             STAXI_D_SELECTS, staxi_vjp_extreme, NULL},
+    {STAX_OP_MEAN,            STAXI_D_WHOLE, staxi_vjp_welford, NULL},
+    {STAX_OP_WELFORD,         STAXI_D_WHOLE, staxi_vjp_welford, NULL},
+    {STAX_OP_CUMSUM,          0, staxi_vjp_cumsum, NULL},
+    {STAX_OP_CUMPROD,         0, staxi_vjp_cumprod, NULL},
+    {STAX_OP_CUMMAX,          STAXI_D_SELECTS, staxi_vjp_cumextreme, NULL},
+    {STAX_OP_CUMMIN,          STAXI_D_SELECTS, staxi_vjp_cumextreme, NULL},
+    {STAX_OP_LOGCUMSUMEXP,    0, staxi_vjp_logcumsumexp, NULL},
+    {STAX_OP_SORT,            0, staxi_vjp_sort, NULL},
+    {STAX_OP_TOPK,            STAXI_D_SELECTS, staxi_vjp_topk, NULL},
+    {STAX_OP_DOT,             0, staxi_vjp_dot, NULL},
+    {STAX_OP_SOFTMAX,         STAXI_D_WHOLE, staxi_vjp_softmax, NULL},
+    {STAX_OP_LOG_SOFTMAX,     STAXI_D_WHOLE, staxi_vjp_softmax, NULL},
+    {STAX_OP_LDEXP,           STAXI_D_WHOLE, staxi_vjp_ldexp, NULL},
+    {STAX_OP_FREXP,           STAXI_D_WHOLE, staxi_vjp_frexp, NULL},
+    {STAX_OP_NAN_TO_NUM,      STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_nan_to_num, NULL},
+};
+#undef STAXI_D_F
+#undef STAXI_D_C
+/* clang-format on */
+
+static const staxi_derivative *staxi_derivative_of(int op) {
+    for (size_t k = 0; k < sizeof staxi_derivatives / sizeof staxi_derivatives[0]; k++)
+        if (staxi_derivatives[k].op == (stax_op)op) return &staxi_derivatives[k];
+    return NULL;
+}
+
+/* ---- reverse mode ---------------------------------------------------------------------------- */
+
+/* What a node gives to its operands. */
+static bool staxi_d_pull(staxi_derivation *d, const staxi_node *n) {
+    const staxi_derivative *row = staxi_derivative_of(n->op);
+    bool any = false, varies = false;
+    uint32_t few[4], *g = few;
+    d->selected = row && row->flags & STAXI_D_SELECTS;
+    for (uint32_t i = 0; i < n->n_results; i++) {
+        any = any || d->cotangent[n->first_value + i];
+        varies = varies || staxi_d_varies(d, n, n->first_value + i);
+        d->selected = d->selected || d->marks[n->first_value + i] & STAXI_D_SELECTED;
+    }
+    if (!any || !varies) return true;
+    d->e.place = n->place;
+    d->e.origin = n->origin ? n->origin : n->op;
+    if (!row || !row->vjp) return staxi_d_refuse(d, n);
+    if (n->n_results > 4)
+        g = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, n->n_results * sizeof *g, 4);
+    if (!g) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t i = 0; i < n->n_results; i++) g[i] = d->cotangent[n->first_value + i];
+    return row->vjp(d, n, g);
+}
+
+/* From the last node to the first. */
+static bool staxi_d_sweep(staxi_derivation *d, size_t first, size_t end) {
+    for (size_t k = end; k-- > first;) {
+        staxi_node n = d->e.to->nodes[k]; /* a copy: the array moves */
+        if (!staxi_d_pull(d, &n)) return false;
+    }
+    return true;
+}
+
+/* ---- forward mode ---------------------------------------------------------------------------- */
+
+/* The tangents of a node's results are in d->cotangent, as those of its operands. */
+static bool staxi_jvp_formula(staxi_derivation *d, const staxi_node *n) {
+    const staxi_derivative *row = staxi_derivative_of(n->op);
+    uint32_t sum = 0;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        uint32_t part = 0, t = d->cotangent[n->sources[k]];
+        if (!t) continue;
+        if (!staxi_d_formula(d, n, row->text, k, t, &part)) return false;
+        if (part) sum = sum ? staxi_x_op2(&d->e, STAX_OP_ADD, sum, part) : part;
+    }
+    d->cotangent[n->first_value] = sum;
+    return d->e.to->root->status == STAX_OK;
+}
+
+/* A derivation beside this one, with tables of its own. */
+static bool staxi_d_inner(const staxi_derivation *d, staxi_derivation *inner) {
+    memset(inner, 0, sizeof *inner);
+    inner->e = d->e;
+    inner->what = d->what;
+    return staxi_d_room(inner);
+}
+
+/* The transpose of the vjp: u stands for a cotangent, and what u would get from the tangents, as
+   the cotangents of what it gives, is the tangent of the result. */
+static bool staxi_jvp_transposed(staxi_derivation *d, const staxi_node *n) {
+    const staxi_derivative *row = staxi_derivative_of(n->op);
+    stax_graph *g = d->e.to;
+    staxi_derivation there, back;
+    size_t first = g->n_nodes, end;
+    uint32_t *u = (uint32_t *)staxi_arena_push(&g->root->arena, n->n_results * sizeof *u, 4);
+    if (!u) return staxi_no_graph_memory(g, d->e.place);
+    for (uint32_t i = 0; i < n->n_results; i++) {
+        uint32_t r = n->first_value + i;
+        u[i] = staxi_d_varies(d, n, r) ? staxi_x_op1(&d->e, STAX_OP_BARRIER, r) : 0;
+    }
+    if (!staxi_d_inner(d, &there)) return false;
+    for (uint32_t k = 0; k < n->n_sources; k++)
+        if (d->cotangent[n->sources[k]]) there.marks[n->sources[k]] |= STAXI_D_ACTIVE;
+    if (!row->vjp(&there, n, u) || !staxi_d_inner(d, &back)) return false;
+    for (uint32_t i = 0; i < n->n_results; i++)
+        if (u[i]) back.marks[u[i]] |= STAXI_D_ACTIVE;
+    end = g->n_nodes;
+    if (!staxi_d_spread(&back, first, end)) return false;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        uint32_t x = n->sources[k], seen = 0;
+        while (n->sources[seen] != x) seen++; /* an operand that stands twice counts once */
+        if (seen == k && d->cotangent[x] && there.cotangent[x] &&
+            !staxi_d_give(&back, there.cotangent[x], d->cotangent[x]))
+            return false;
+    }
+    if (!staxi_d_sweep(&back, first, end)) return false;
+    for (uint32_t i = 0; i < n->n_results; i++)
+        d->cotangent[n->first_value + i] = u[i] ? back.cotangent[u[i]] : 0;
+    return true;
+}
+
+/* custom: the user's expression of each operand, with its tangent for g. */
+static bool staxi_jvp_custom(staxi_derivation *d, const staxi_node *n) {
+    staxi_type shape = *staxi_x_type(&d->e, n->first_value);
+    uint32_t sum = 0;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        uint32_t t = d->cotangent[n->sources[k]];
+        if (!t) continue;
+        t = staxi_d_custom_part(d, n, k, staxi_x_expand(&d->e, t, &shape), (stax_dtype)shape.dtype);
+        sum = sum ? staxi_x_op2(&d->e, STAX_OP_ADD, sum, t) : t;
+        if (!sum) return false;
+    }
+    d->cotangent[n->first_value] = sum;
+    return true;
+}
+
+/* t of r[j] is the sum of t e^(x - r) until j, the positive and the negative t apart. */
+static bool staxi_jvp_logcumsumexp(staxi_derivation *d, const staxi_node *n) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], t = d->cotangent[x], part[2];
+    for (int k = 0; k < 2; k++) {
+        uint32_t v = k ? staxi_x_op1(e, STAX_OP_NEG, t) : t;
+        v = staxi_x_op1(e, STAX_OP_LOG,
+                        staxi_x_op2(e, STAX_OP_MAXIMUM, v, staxi_x_zeros_like(e, v)));
+        v = staxi_x_scan(e, STAX_OP_LOGCUMSUMEXP, staxi_x_op2(e, STAX_OP_ADD, v, x),
+                         (int)n->attrs[0].i, n->attrs[1].i != 0, n->attrs[2].i != 0);
+        part[k] = staxi_x_op1(e, STAX_OP_EXP, staxi_x_op2(e, STAX_OP_SUB, v, n->first_value));
+    }
+    return (d->cotangent[n->first_value] = staxi_x_op2(e, STAX_OP_SUB, part[0], part[1])) != 0;
+}
+
+static bool staxi_d_forward(staxi_derivation *d, size_t first, size_t end) {
+    for (size_t k = first; k < end; k++) {
+        staxi_node n = d->e.to->nodes[k];
+        const staxi_derivative *row = staxi_derivative_of(n.op);
+        bool any = false, varies = false;
+        for (uint32_t i = 0; i < n.n_results; i++)
+            varies = varies || staxi_d_varies(d, &n, n.first_value + i);
+        for (uint32_t i = 0; i < n.n_sources; i++) any = any || d->cotangent[n.sources[i]];
+        if (!any || !varies) continue;
+        d->e.place = n.place;
+        d->e.origin = n.origin ? n.origin : n.op;
+        d->selected = false;
+        if (!row || !row->vjp) return staxi_d_refuse(d, &n);
+        if (!(row->vjp == staxi_vjp_formula        ? staxi_jvp_formula(d, &n)
+              : row->vjp == staxi_vjp_custom       ? staxi_jvp_custom(d, &n)
+              : row->vjp == staxi_vjp_logcumsumexp ? staxi_jvp_logcumsumexp(d, &n)
+                                                   : staxi_jvp_transposed(d, &n)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- what lies between ----------------------------------------------------------------------- */
+
+/* A function of scalars as it is, on operands of one shape in the dtype computed in. */
+static bool staxi_d_keep_scalar(staxi_derivation *d, const staxi_node *n, uint32_t *results) {
+    staxi_type shape = staxi_x_result(&d->e, n);
+    uint32_t v[3] = {0, 0, 0};
+    staxi_x_operands(&d->e, n, &shape, n->n_sources, v);
+    return staxi_x_finish(&d->e, n, staxi_x_node(&d->e, (stax_op)n->op, v, n->n_sources, n->attrs),
+                          results);
+}
+
+/* One node of the user in basis ops, or as it is where its row says so. */
+static bool staxi_d_expand(staxi_derivation *d, const staxi_node *n, uint32_t *results) {
+    const staxi_derivative *row = staxi_derivative_of(n->op);
+    bool whole = row && row->flags & STAXI_D_WHOLE;
+    d->e.place = n->place;
+    d->e.origin = n->op;
+    if (n->op == STAX_OP_SUM) whole = n->attrs[3].i != 0; /* compensated */
+    if (!whole) return staxi_expand_fns[n->op](&d->e, n, results);
+    if (row->vjp == staxi_vjp_formula || n->op == STAX_OP_CLIP)
+        return staxi_d_keep_scalar(d, n, results);
+    return staxi_expand_own(&d->e, n, results);
+}
+
+/* All nodes between what is marked and `outs`, and the marks of their values. *first, *end: the new
+   nodes. */
+static bool staxi_d_primal(staxi_derivation *d, const uint32_t *outs, int n_outs, size_t *first,
+                           size_t *end) {
+    stax_graph *g = d->e.to;
+    const size_t n_old = d->was.n_nodes;
+    uint8_t *needed = (uint8_t *)staxi_arena_push(&g->root->arena, d->was.n_values + 1, 1);
+    if (!needed) return staxi_no_graph_memory(g, 0);
+    if (!staxi_d_spread(d, 1, n_old)) return false;
+    for (int k = 0; k < n_outs; k++) needed[outs[k]] = 1;
+    for (size_t k = n_old; k-- > 1;) {
+        const staxi_node *n = &d->was.nodes[k];
+        bool wanted = false;
+        for (uint32_t i = 0; i < n->n_results; i++)
+            wanted =
+                wanted || (needed[n->first_value + i] && staxi_d_varies(d, n, n->first_value + i));
+        if (!wanted) continue;
+        for (uint32_t i = 0; i < n->n_results; i++) needed[n->first_value + i] = 2;
+        for (uint32_t i = 0; i < n->n_sources; i++)
+            if (!needed[n->sources[i]]) needed[n->sources[i]] = 1;
+        for (uint32_t r = 0; r < n->n_regions; r++)
+            for (size_t i = 0; i < n->regions[r]->n_inputs; i++) {
+                const staxi_input *in = &n->regions[r]->inputs[i];
+                if (in->kind == STAXI_CAPTURE && !needed[in->outer]) needed[in->outer] = 1;
+            }
+    }
+    *first = g->n_nodes;
+    for (size_t k = 1; k < n_old; k++) {
+        const staxi_node *n = &d->was.nodes[k];
+        if (!n->n_results || needed[n->first_value] != 2) continue;
+        if (!staxi_d_expand(d, n, &d->e.map[n->first_value])) return false;
+    }
+    *end = g->n_nodes;
+    return staxi_d_spread(d, *first, *end);
+}
+
+/* ---- the calls ------------------------------------------------------------------------------- */
+
+/* A value of the call: its number in g, or 0 after recording what is wrong with it. */
+static uint32_t staxi_d_value(stax_graph *g, const char *what, stax_value v, const char *which,
+                              int k) {
+    uint32_t id = v.graph == g && v.id && v.id < g->n_values ? staxi_value_now(g, v.id) : 0;
+    if (g->root->status != STAX_OK) return 0;
+    if (!id) {
+        staxi_graph_fail(
+            g, STAX_E_ARGUMENT, v.place,
+            STAXI_SAY("%s: %s %d: expected a value of the graph that is differentiated"), what,
+            which, k);
+        return 0;
+    }
+    if (staxi_is_float((stax_dtype)g->values[id].type.dtype) && !g->values[id].type.weak) return id;
+    staxi_graph_fail(g, STAX_E_DTYPE, v.place,
+                     g->values[id].type.weak
+                         ? STAXI_SAY("%s: %s %d: a literal is a constant; expected a tensor of "
+                                     "floats, found %T")
+                         : STAXI_SAY("%s: %s %d: expected floats, found %T: only they have "
+                                     "derivatives; stax_cast it first"),
+                     what, which, k, &g->values[id].type);
+    return 0;
+}
+
+/* While nodes are added, the name of a state means its contents of the time that was
+   differentiated: `saved` has what they are now. */
+static uint32_t *staxi_d_states_open(stax_graph *g) {
+    uint32_t *saved =
+        (uint32_t *)staxi_arena_push(&g->root->arena, (g->n_inputs + 1) * sizeof *saved, 4);
+    for (size_t k = 0; saved && k < g->n_inputs; k++) {
+        saved[k] = g->inputs[k].current;
+        g->inputs[k].current = g->inputs[k].value;
+    }
+    return saved;
+}
+
+static void staxi_d_states_close(stax_graph *g, const uint32_t *saved) {
+    for (size_t k = 0; saved && k < g->n_inputs; k++) g->inputs[k].current = saved[k];
+}
+
+static bool staxi_d_begin(staxi_derivation *d, stax_graph *g, const char *what, uint32_t place) {
+    memset(d, 0, sizeof *d);
+    d->was = *g;
+    d->what = what;
+    d->e.from = &d->was;
+    d->e.to = g;
+    d->e.place = place;
+    d->e.derives = true;
+    d->e.map =
+        (uint32_t *)staxi_arena_push(&g->root->arena, (g->n_values + 1) * sizeof *d->e.map, 4);
+    if (!d->e.map) return staxi_no_graph_memory(g, place);
+    for (size_t v = 0; v < g->n_values; v++) d->e.map[v] = (uint32_t)v;
+    return staxi_d_room(d);
+}
+
+/* One derivation of either mode, in numbers of values: `in` are the values it is by. seeds: one a
+   value of `outs` (reverse: cotangents), or of `in` (forward: tangents); results the other way. */
+static bool staxi_d_derive(staxi_derivation *d, bool forward, const uint32_t *outs, int n_outs,
+                           const uint32_t *in, int n_in, const uint32_t *seeds, uint32_t *results) {
+    size_t first = 0, end = 0;
+    for (int k = 0; k < n_in; k++) d->marks[in[k]] |= STAXI_D_ACTIVE;
+    if (!staxi_d_primal(d, outs, n_outs, &first, &end)) return false;
+    for (int k = 0; k < (forward ? n_in : n_outs); k++)
+        if (!staxi_d_give(d, d->e.map[forward ? in[k] : outs[k]], seeds[k])) return false;
+    if (!(forward ? staxi_d_forward(d, first, end) : staxi_d_sweep(d, first, end))) return false;
+    for (int k = 0; k < (forward ? n_outs : n_in); k++) {
+        uint32_t v = d->e.map[forward ? outs[k] : in[k]];
+        results[k] = staxi_d_active(d, v) ? d->cotangent[v] : 0;
+    }
+    return true;
+}
+
+/* A seed in the shape and dtype of what it belongs to; a literal stands for all elements. */
+static uint32_t staxi_d_seed(staxi_derivation *d, stax_value seed, uint32_t of, const char *which,
+                             int k) {
+    stax_graph *g = d->e.to;
+    staxi_type t = g->values[of].type;
+    const staxi_literal *l;
+    uint32_t id = seed.graph == g && seed.id && seed.id < g->n_values ? seed.id : 0;
+    if (g->root->status != STAX_OK) return 0;
+    if (!id) {
+        staxi_graph_fail(
+            g, STAX_E_ARGUMENT, seed.place,
+            STAXI_SAY("%s: %s %d: expected a value of the graph that is differentiated"), d->what,
+            which, k);
+        return 0;
+    }
+    id = staxi_value_now(g, id);
+    l = staxi_value_literal(g, id);
+    if (l)
+        return staxi_x_expand(
+            &d->e, staxi_x_literal(&d->e, l, (stax_dtype)t.dtype, (stax_dtype)t.dtype), &t);
+    if (g->values[id].type.dtype == t.dtype && staxi_same_dims(&g->values[id].type, &t)) return id;
+    staxi_graph_fail(g, STAX_E_SHAPE, seed.place, STAXI_SAY("%s: %s %d: expected %T, found %T"),
+                     d->what, which, k, &t, &g->values[id].type);
+    return 0;
+}
+
+/* Both modes of the public calls. `absent`: what does not depend stays none, else it is 0. */
+static stax_status staxi_differentiate(const char *what, bool forward, const stax_value *outs,
+                                       int n_outs, const stax_value *in, int n_in,
+                                       const stax_value *seeds, bool absent, stax_value *results) {
+    const int n_seeds = forward ? n_in : n_outs, n_results = forward ? n_outs : n_in;
+    stax_graph *g = n_outs > 0 ? outs[0].graph : NULL;
+    staxi_derivation d;
+    staxi_fpenv old;
+    for (int k = 0; results && k < n_results; k++) results[k] = stax_none();
+    if (!g || n_in < 0 || !in || !results || (n_seeds > 0 && !seeds)) return STAX_E_ARGUMENT;
+    if (g->root->status != STAX_OK) return g->root->status;
+    const size_t n = (size_t)(n_outs + n_in) * 3 + 1;
+    uint32_t *room = (uint32_t *)staxi_arena_push(&g->root->arena, n * sizeof *room, 4),
+             *ids = room, *from = room, *seed = room, *got = room, *saved;
+    staxi_fpenv_enter(&old);
+    saved = staxi_d_states_open(g);
+    staxi_d_states_close(g, saved); /* the newest contents are what the names of the call mean */
+    bool ok = room && saved && staxi_d_begin(&d, g, what, outs[0].place);
+    if (room) from = ids + n_outs, seed = from + n_in, got = seed + n_seeds;
+    for (int k = 0; ok && k < n_outs; k++)
+        ok = (ids[k] = staxi_d_value(g, what, outs[k], "output", k)) != 0;
+    for (int k = 0; ok && k < n_in; k++)
+        ok = (from[k] = staxi_d_value(g, what, in[k], "input", k)) != 0;
+    for (int k = 0; ok && k < n_seeds; k++)
+        ok = (seed[k] = staxi_d_seed(&d, seeds[k], (forward ? from : ids)[k],
+                                     forward ? "tangent" : "cotangent", k)) != 0;
+    if (ok) {
+        saved = staxi_d_states_open(g);
+        ok = saved && staxi_d_derive(&d, forward, ids, n_outs, from, n_in, seed, got);
+        for (int k = 0; ok && k < n_results; k++)
+            if (!got[k] && !absent)
+                ok = (got[k] = staxi_x_zeros_like(&d.e, (forward ? ids : from)[k])) != 0;
+        staxi_d_states_close(g, saved);
+    }
+    for (int k = 0; ok && k < n_results; k++)
+        if (got[k]) results[k] = staxi_value(g, got[k], 0);
+    staxi_fpenv_leave(&old);
+    if (!ok && g->root->status == STAX_OK) staxi_no_graph_memory(g, 0);
+    return g->root->status;
+}
+
+STAXDEF stax_status stax_vjp(const stax_value *outs, const stax_value *cotangents, int n_outs,
+                             const stax_value *wrt, int n, bool absent, stax_value *grads) {
+    return staxi_differentiate("stax_vjp", false, outs, n_outs, wrt, n, cotangents, absent, grads);
+}
+
+STAXDEF stax_status stax_grad(stax_value loss, const stax_value *wrt, int n, stax_value *grads) {
+    stax_value one;
+    for (int k = 0; grads && k < n; k++) grads[k] = stax_none();
+    if (!loss.graph) return STAX_E_ARGUMENT;
+    if (loss.graph->root->status == STAX_OK && loss.id && loss.id < loss.graph->n_values &&
+        loss.graph->values[loss.id].type.rank != 0)
+        return staxi_graph_fail(loss.graph, STAX_E_SHAPE, loss.place,
+                                STAXI_SAY("stax_grad: the loss: expected a scalar, found %T: sum "
+                                          "it, or give stax_vjp a cotangent"),
+                                &loss.graph->values[loss.id].type);
+    one = stax_const(loss.graph, 1.0);
+    return staxi_differentiate("stax_grad", false, &loss, 1, wrt, n, &one, false, grads);
+}
+
+STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents,
+                             int n, stax_value *out_tangent) {
+    return staxi_differentiate("stax_jvp", true, &out, 1, wrt, n, tangents, false, out_tangent);
 }
 
 /* ================================================================================= >>interpreter
@@ -24691,9 +26075,21 @@ static bool staxi_may_be_empty_operand(const stax_graph *g, const staxi_node *n)
     return false;
 }
 
+/* May a size of a result be negative when it runs? */
+static bool staxi_may_be_negative(const stax_graph *g, const staxi_node *n) {
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        const staxi_type *t = &g->values[n->first_value + k].type;
+        for (int d = 0; d < t->rank; d++)
+            if (staxi_ix_range((staxi_ix_pool *)(uintptr_t)&g->root->sizes, t->dims[d]).lo < 0)
+                return true;
+    }
+    return false;
+}
+
 /* Can the node fail when it runs, whatever its operands do? (Or, in a region, go on for ever.) */
 static bool staxi_node_fails(const stax_graph *g, const staxi_node *n) {
     staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    if (staxi_may_be_negative(g, n)) return true;
     if (n->op == STAX_OP_IOTA) return false;
     if (n->op == STAX_OP_PAD) /* one that repeats needs something to repeat */
         return staxi_basis_pad_repeats(g, n) && staxi_may_be_empty_operand(g, n);
@@ -38419,7 +39815,9 @@ static const char *staxi_isa_flags(int isa) {
 /* -pipe saves gcc two temporary files. Leaving out the C library, which the process has anyway,
    saves a fifth of a small compile: ld reads no libc and no start files. What the compiler itself
    may call (libgcc) is linked; clang knows by itself which library that is. The stack protector,
-   on by default here and there, would want the C library again. */
+   on by default here and there, would want the C library again. gcc 12 makes a load under a mask
+   known beforehand a whole one (vpblendw with memory), which may lie outside of the buffer: its
+   vectoriser gets no conditional loads to mask. */
 static void staxi_put_command(staxi_toolchain *tc, const staxi_compiler *c, int level,
                               const char *object, const char *source, staxi_text *t) {
     const bool gnu = c->kind == STAXI_CC_GCC, clang = c->kind == STAXI_CC_CLANG;
@@ -38435,7 +39833,7 @@ static void staxi_put_command(staxi_toolchain *tc, const staxi_compiler *c, int 
         staxi_put(t,
                   " -ffp-contract=off -fno-math-errno -fno-strict-aliasing"
                   " -fno-stack-protector");
-        if (gnu) staxi_put(t, " -fschedule-insns -fsched-pressure -pipe");
+        if (gnu) staxi_put(t, " -fschedule-insns -fsched-pressure -fno-tree-loop-if-convert -pipe");
         if (gnu && elf) staxi_put(t, " -nostdlib");
         if (clang && elf) staxi_put(t, " -nolibc -nostartfiles");
     } else if (c->kind == STAXI_CC_TCC) {
@@ -44041,7 +45439,8 @@ static const char staxi_export_pragmas[] =
     "#if defined(__GNUC__) && !defined(__clang__) && !defined(__TINYC__)\n"
     "#pragma GCC optimize(\"O2\", \"fp-contract=off\", \"no-math-errno\", \"trapping-math\", "
     "\"no-strict-aliasing\")\n"
-    "#pragma GCC optimize(\"schedule-insns\", \"sched-pressure\")\n#endif\n"
+    "#pragma GCC optimize(\"schedule-insns\", \"sched-pressure\", \"no-tree-loop-if-convert\")\n"
+    "#endif\n"
     "#if defined(__GNUC__)\n#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "
     "\"-Wunused-variable\"\n"
     "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n#pragma GCC diagnostic ignored "
@@ -44200,21 +45599,6 @@ static stax_status staxi_not_built(stax_context *ctx, const char *what) {
 
 static stax_context *staxi_context_of_value(stax_value v) {
     return v.graph ? v.graph->root->ctx : NULL;
-}
-
-STAXDEF stax_status stax_grad(stax_value loss, const stax_value *wrt, int n, stax_value *grads) {
-    (void)wrt;
-    for (int k = 0; k < n; k++) memset(&grads[k], 0, sizeof grads[k]);
-    return staxi_not_built(staxi_context_of_value(loss), "stax_grad (gradients)");
-}
-
-STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents,
-                             int n, stax_value *out_tangent) {
-    (void)wrt;
-    (void)tangents;
-    (void)n;
-    memset(out_tangent, 0, sizeof *out_tangent);
-    return staxi_not_built(staxi_context_of_value(out), "stax_jvp (forward mode)");
 }
 
 STAXDEF stax_status stax_program_save(const stax_program *p, const char *file) {

@@ -35,6 +35,13 @@ static harness_state harness;
 
 #define HARNESS_UNUSED(f) (void)(f)
 
+/* Is there a program of this name? */
+static inline int harness_has_program(const char *name) {
+    char command[100];
+    snprintf(command, sizeof command, "command -v %s >/dev/null 2>&1", name);
+    return system(command) == 0;
+}
+
 static int harness_wants(const char *name) {
     for (int i = 0; i < harness.n_filters; i++) {
         if (strstr(name, harness.filters[i])) return 1;

@@ -407,12 +407,6 @@ static int fill_recipes(int wide, int n, uint64_t seed) {
     return made;
 }
 
-static int has_program(const char *name) {
-    char command[100];
-    snprintf(command, sizeof command, "command -v %s >/dev/null 2>&1", name);
-    return system(command) == 0;
-}
-
 static int has_isa(stax_isa isa) {
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__) && !defined(__TINYC__)
     __builtin_cpu_init();
@@ -464,7 +458,7 @@ int main(int argc, char **argv) {
            wide);
     CHECK(small > 0 && wide > 0);
     for (int c = 0; c < 3; c++) {
-        if (!has_program(compilers[c])) {
+        if (!harness_has_program(compilers[c])) {
             printf("skip %s: not here\n", compilers[c]);
             continue;
         }
@@ -508,7 +502,7 @@ int main(int argc, char **argv) {
         {"clang++", "c++11_O2", "clang++ -x c++ -std=c++11 -O2"},
         {"tcc", "", "tcc"}};
     for (size_t k = 0; k < sizeof exports / sizeof exports[0]; k++) {
-        if (!has_program(exports[k][0])) continue;
+        if (!harness_has_program(exports[k][0])) continue;
         memset(&now, 0, sizeof now);
         now.opt_level = 1;
         now.export_command = exports[k][2];

@@ -928,6 +928,13 @@ static void test_errors_kept(void) {
               "pad"));
     CHECK(!lacks("graph g(x: i32[n]) {\n  a = max x {axes=[0]}; b = sub a, a\n  return b\n}\n",
                  "max"));
+    /* a size that may turn out negative */
+    CHECK(!lacks("graph g(x: i64[n]) {\n  i = iota {shape=[n-5]}; s = sum i; z = mul s, 0; b = add "
+                 "x, z\n  return b\n}\n",
+                 "iota"));
+    CHECK(lacks("graph g(x: i64[n]) {\n  i = iota {shape=[n+5]}; s = sum i; z = mul s, 0; b = add "
+                "x, z\n  return b\n}\n",
+                "iota"));
 }
 
 /* ---- views

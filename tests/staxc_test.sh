@@ -221,8 +221,18 @@ expect 1 "^own.schedule: error: schedule ex: there is no such graph" run two.sta
 expect 1 "two.stax:1:1: error: syntax: expected schedule, found 'graph'" run two.stax --schedule=two.stax
 expect 1 "no.schedule: cannot read" run two.stax --schedule=no.schedule
 expect 0 "^vectorize stage, loop: " ops --primitives
-expect 1 "not built" print ex.stax --after=grad
-expect 1 "not built|no value" grad ex.stax --of=y --wrt=x
+printf 'graph g(x: f64[2,3], w: f64[3]) {\n  h = dot x, w {lhs_contract=[1], rhs_contract=[0]}\n  s = square h\n  y = sum s\n  return y\n}\n' >loss.stax
+expect 2 "expected --of=VALUE and --wrt=NAME,NAME" print loss.stax --after=grad
+expect 0 "^  d_w: f64\[3\] = " grad loss.stax --of=y --wrt=w
+expect 0 "^  return y, d_w, d_x$" print loss.stax --after=grad --of=y --wrt=w,x
+expect 0 "^digraph" print loss.stax --after=grad --of=y --wrt=w --emit=dot
+expect 0 "^  return y, d_w, d_x$" grad loss.stax --of=y --wrt=w,x --order=2
+expect 0 "^  return y, d_w$" grad loss.stax --of=y --wrt=w --mode=forward
+expect 1 "stax_grad: the loss: expected a scalar, found f64.2." grad loss.stax --of=h --wrt=w
+expect 2 "expected --after=grad, found --after=parse" print loss.stax --of=y
+for how in "" --order=2 "--mode=forward"; do # the printed graph reads back, and both backends agree
+    "$staxc" grad loss.stax --of=y --wrt=w,x $how >grads.stax 2>err && expect 0 "^d_x: f64" run grads.stax --check
+done
 expect 1 "no input q" grad ex.stax --of=y --wrt=q
 expect 0 "." explain ex.stax
 cat >model.stax <<'END'

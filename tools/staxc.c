@@ -65,10 +65,10 @@ enum {
     X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
     X(SVG,     "svg",     "FILE.svg",             PRINT,        "with --emit=plan: what lies where in the workspace, from which kernel to which, as a picture") \
     X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan, c and cuda are of the finished program")        \
-    X(OF,      "of",      "VALUE",                GRAD,         "the scalar whose gradient is wanted")                                  \
-    X(WRT,     "wrt",     "NAME,NAME",            GRAD,         "the inputs it is taken by")                                            \
-    X(ORDER,   "order",   "1|2",                  GRAD,         "first or second derivative (default 1)")                               \
-    X(MODE,    "mode",    "reverse|forward",      GRAD,         "how (default reverse)")                                                \
+    X(OF,      "of",      "VALUE",                GRAD | PRINT, "the scalar whose gradient is wanted")                                  \
+    X(WRT,     "wrt",     "NAME,NAME",            GRAD | PRINT, "the inputs it is taken by")                                            \
+    X(ORDER,   "order",   "1|2",                  GRAD | PRINT, "2: of the sum of all first derivatives (default 1)")                               \
+    X(MODE,    "mode",    "reverse|forward",      GRAD | PRINT, "how (default reverse)")                                                \
     X(RUNS,    "runs",    "15",                   BENCH,        "readings of a round; the interval holds the true median with 95 %")    \
     X(ROUNDS,  "rounds",  "2",                    BENCH,        "rounds, kept apart: machines change from one minute to the next (default 2)") \
     X(VS,      "vs",      "interpret|op-by-op|FILE2", BENCH,    "measure a second contender in turn, and the ratio of the two")         \
@@ -214,10 +214,6 @@ static int say_error(const tool *t, stax_status s) {
     else
         fail(0, "%s", message);
     return exit_code(s);
-}
-
-static int not_built(const char *what) {
-    return fail(WRONG_INPUT, "%s: %s", what, stax_status_text(STAX_E_NOT_BUILT));
 }
 
 /* ==== files =================================================================================== */
@@ -1370,18 +1366,115 @@ static int print_graph(const tool *t, const stax_graph *g, bool rewritten, bool 
     return code;
 }
 
+enum { MOST_WRT = 64 };
+
+/* The values that --wrt names. */
+static int find_wrt(tool *t, stax_graph *g, const char **names, stax_value *wrt, int *n) {
+    for (const char *s = t->given[OPT_WRT]; *s; *n += 1) {
+        size_t length = strcspn(s, ",");
+        char *name = take_text(t, s, length);
+        bool is_input = false;
+        stax_input_info info;
+        for (int k = 0; stax_graph_input(g, k, &info); k++)
+            is_input = is_input || strcmp(info.name, name) == 0;
+        if (!is_input) return fail(WRONG_INPUT, "--wrt: the graph has no input %s", name);
+        if (*n == MOST_WRT) return fail(WRONG_INPUT, "--wrt: expected at most %d inputs", MOST_WRT);
+        names[*n] = name;
+        wrt[*n] = stax_graph_value(g, name);
+        s += length + (s[length] == ',');
+    }
+    return *n ? DONE : fail(WRONG_USAGE, "--wrt: expected names of inputs");
+}
+
+/* Forward mode along one element at a time: for small inputs only, each is a derivation. */
+enum { MOST_DIRECTIONS = 1024 };
+
+static int forward_gradient(tool *t, stax_graph *g, const char *name, stax_value loss,
+                            stax_value wrt, stax_value *grad) {
+    stax_shape shape = stax_value_shape(wrt);
+    stax_dtype dtype = stax_value_dtype(wrt);
+    int64_t n = 1;
+    stax_status s = STAX_OK;
+    for (int d = 0; d < shape.rank; d++) {
+        if (shape.dims[d] < 0)
+            return fail(WRONG_INPUT, "--mode=forward: %s: expected sizes that are numbers", name);
+        n *= shape.dims[d];
+    }
+    if (n > MOST_DIRECTIONS)
+        return fail(WRONG_INPUT,
+                    "--mode=forward takes one direction for each of the %lld elements of %s: "
+                    "expected at most %d; use --mode=reverse",
+                    (long long)n, name, MOST_DIRECTIONS);
+    double *line = (double *)take(t, (size_t)(n + 1) * sizeof *line);
+    stax_value *parts = (stax_value *)take(t, (size_t)(n + 1) * sizeof *parts);
+    for (int64_t i = 0; i < n && s == STAX_OK; i++) {
+        for (int64_t k = 0; k < n; k++) line[k] = k == i;
+        stax_value e = stax_cast(stax_const_data(g, STAX_F64, shape, line), dtype);
+        s = stax_jvp(loss, &wrt, &e, 1, &parts[i]);
+    }
+    if (s != STAX_OK) return say_error(t, s);
+    *grad = n ? stax_reshape(stax_stack(parts, (int)n, 0), shape)
+              : stax_cast(stax_const_data(g, STAX_F64, shape, line), dtype);
+    return stax_ok(g) ? DONE : say_error(t, stax_graph_status(g));
+}
+
+/* The gradients, or those of the sum of all their elements, as outputs d_<input>. */
+static int add_gradient(tool *t, stax_graph *g) {
+    const char *names[MOST_WRT], *mode = t->given[OPT_MODE];
+    stax_value wrt[MOST_WRT], grads[MOST_WRT], loss;
+    int n = 0, order = t->given[OPT_ORDER] ? atoi(t->given[OPT_ORDER]) : 1;
+    if (!t->given[OPT_OF] || !t->given[OPT_WRT])
+        return fail(WRONG_USAGE, "grad: expected --of=VALUE and --wrt=NAME,NAME");
+    loss = stax_graph_value(g, t->given[OPT_OF]);
+    if (loss.id == 0) return fail(WRONG_INPUT, "--of: the graph has no value %s", t->given[OPT_OF]);
+    int code = find_wrt(t, g, names, wrt, &n);
+    for (int pass = 0; pass < order && code == DONE; pass++) {
+        for (int k = 0; mode && strcmp(mode, "forward") == 0 && k < n && code == DONE; k++)
+            code = forward_gradient(t, g, names[k], loss, wrt[k], &grads[k]);
+        stax_status s =
+            mode && strcmp(mode, "forward") == 0 ? STAX_OK : stax_grad(loss, wrt, n, grads);
+        if (code == DONE && s != STAX_OK) code = say_error(t, s);
+        for (int k = 0; k < n && code == DONE && pass + 1 < order; k++) {
+            stax_value all = stax_sum(grads[k], stax_axes_all(), false);
+            loss = k ? stax_add(loss, all) : all;
+        }
+    }
+    for (int k = 0; k < n && code == DONE; k++) {
+        char *name = (char *)take(t, strlen(names[k]) + 3);
+        memcpy(name, "d_", 2);
+        memcpy(name + 2, names[k], strlen(names[k]));
+        (stax_output)(g, name, grads[k]);
+    }
+    if (code == DONE && !stax_ok(g)) code = say_error(t, stax_graph_status(g));
+    return code;
+}
+
+static int verb_grad(tool *t) {
+    stax_graph *g = NULL;
+    int code = start(t, &g);
+    if (code == DONE) code = add_gradient(t, g);
+    if (code == DONE) code = put_text(t, stax_print(g));
+    stax_graph_free(g);
+    return code;
+}
+
 static int verb_print(tool *t) {
     const char *after = t->given[OPT_AFTER] ? t->given[OPT_AFTER] : "parse",
                *emit = t->given[OPT_EMIT] ? t->given[OPT_EMIT] : "text";
-    bool dot = strcmp(emit, "dot") == 0,
-         is_graph = strcmp(after, "parse") == 0 || strcmp(after, "rewrite") == 0;
+    bool dot = strcmp(emit, "dot") == 0, is_grad = strcmp(after, "grad") == 0,
+         is_graph = is_grad || strcmp(after, "parse") == 0 || strcmp(after, "rewrite") == 0;
     stax_graph *g = NULL;
     int code;
-    if (strcmp(after, "grad") == 0) return not_built("print --after=grad");
+    if (!is_grad &&
+        (t->given[OPT_OF] || t->given[OPT_WRT] || t->given[OPT_ORDER] || t->given[OPT_MODE]))
+        return fail(WRONG_USAGE,
+                    "--of, --wrt, --order, --mode: expected --after=grad, found "
+                    "--after=%s",
+                    after);
     if (dot && !is_graph)
         return fail(
             WRONG_USAGE,
-            "--emit=dot draws graphs: expected --after=parse or --after=rewrite, found --after=%s",
+            "--emit=dot draws graphs: expected --after=parse, grad or rewrite, found --after=%s",
             after);
     if (t->given[OPT_TRACE] && strcmp(after, "rewrite") != 0)
         return fail(WRONG_USAGE,
@@ -1394,7 +1487,11 @@ static int verb_print(tool *t) {
         return fail(WRONG_USAGE,
                     "--trace shows rewriting: expected --emit=text or dot, found --emit=%s", emit);
     code = start(t, &g);
-    if (code != DONE) return code;
+    if (code == DONE && is_grad) code = add_gradient(t, g);
+    if (code != DONE) {
+        stax_graph_free(g);
+        return code;
+    }
     if (strcmp(emit, "loops") == 0)
         code = put_report(t, g, STAX_REPORT_LOOPS, false);
     else if (strcmp(emit, "plan") == 0)
@@ -1419,59 +1516,6 @@ static int verb_explain(tool *t) {
     if (code == DONE)
         code = put_report(t, g, t->given[OPT_JSON] ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN,
                           t->given[OPT_STRICT] != NULL);
-    stax_graph_free(g);
-    return code;
-}
-
-enum { MOST_WRT = 64 };
-
-/* The values that --wrt names. */
-static int find_wrt(tool *t, stax_graph *g, const char **names, stax_value *wrt, int *n) {
-    for (const char *s = t->given[OPT_WRT]; *s; *n += 1) {
-        size_t length = strcspn(s, ",");
-        char *name = take_text(t, s, length);
-        bool is_input = false;
-        stax_input_info info;
-        for (int k = 0; stax_graph_input(g, k, &info); k++)
-            is_input = is_input || strcmp(info.name, name) == 0;
-        if (!is_input) return fail(WRONG_INPUT, "--wrt: the graph has no input %s", name);
-        if (*n == MOST_WRT) return fail(WRONG_INPUT, "--wrt: expected at most %d inputs", MOST_WRT);
-        names[*n] = name;
-        wrt[*n] = stax_graph_value(g, name);
-        s += length + (s[length] == ',');
-    }
-    return *n ? DONE : fail(WRONG_USAGE, "--wrt: expected names of inputs");
-}
-
-static int print_gradient(tool *t, stax_graph *g) {
-    const char *names[MOST_WRT];
-    stax_value wrt[MOST_WRT], grads[MOST_WRT], loss = stax_graph_value(g, t->given[OPT_OF]);
-    int n = 0;
-    if (loss.id == 0) return fail(WRONG_INPUT, "--of: the graph has no value %s", t->given[OPT_OF]);
-    int code = find_wrt(t, g, names, wrt, &n);
-    if (code != DONE) return code;
-    stax_status s = stax_grad(loss, wrt, n, grads);
-    if (s == STAX_E_NOT_BUILT) return not_built("grad");
-    if (s != STAX_OK) return say_error(t, s);
-    for (int k = 0; k < n; k++) {
-        char *name = (char *)take(t, strlen(names[k]) + 3);
-        memcpy(name, "d_", 2);
-        memcpy(name + 2, names[k], strlen(names[k]));
-        (stax_output)(g, name, grads[k]);
-    }
-    return stax_ok(g) ? put_text(t, stax_print(g)) : say_error(t, stax_graph_status(g));
-}
-
-static int verb_grad(tool *t) {
-    stax_graph *g = NULL;
-    if (!t->given[OPT_OF] || !t->given[OPT_WRT])
-        return fail(WRONG_USAGE, "grad: expected --of=VALUE and --wrt=NAME,NAME");
-    if (t->given[OPT_ORDER] && strcmp(t->given[OPT_ORDER], "2") == 0)
-        return not_built("grad --order=2");
-    if (t->given[OPT_MODE] && strcmp(t->given[OPT_MODE], "forward") == 0)
-        return not_built("grad --mode=forward");
-    int code = start(t, &g);
-    if (code == DONE) code = print_gradient(t, g);
     stax_graph_free(g);
     return code;
 }
