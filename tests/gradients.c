@@ -505,7 +505,7 @@ int main(int argc, char **argv) {
         char name[40], op[30];
         const char *y = strstr(cases[number].body, "y = ");
         sscanf(y ? y + 4 : "none", "%29[a-z_0-9]", op);
-        sprintf(name, "%s_%d", op, number);
+        snprintf(name, sizeof name, "%s_%d", op, number);
         RUN_NAMED(name, check_case);
     }
     RUN(narrow);
