@@ -30125,8 +30125,8 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p, uint
      SCAN   running values along runs[0], as ACC in rows or across columns; its children run for
    every element, with its value in the register of the stage SORT   the line runs[1] in order; the
    children run for each of the first runs[0] elements
-     CACHE  copies what a tile (axis, runs[0]) reads from expr[0], a load, to buffer ref. Loops are normalised here: adjacent loops
-   whose every access walks on evenly become one (P 6.3).
+     CACHE  copies what a tile (axis, runs[0]) reads from expr[0], a load, to buffer ref. Loops are
+   normalised here: adjacent loops whose every access walks on evenly become one (P 6.3).
  */
 
 typedef enum staxi_tree_kind {
@@ -30423,6 +30423,7 @@ typedef struct staxi_nest {
     uint32_t kernel;
     staxi_marks *marks;
     bool given;             /* the schedule says how; else it is decided here                     */
+    bool few; /* its last axis is short, and another loop has taken its place              */
     staxi_directive *calls; /* its calls, with the loops of the kernel instead of the stage's     */
     size_t n_calls;
 } staxi_nest;
@@ -30753,8 +30754,9 @@ static bool staxi_obey_parallel(staxi_nest *n, const staxi_directive *c, uint32_
             whole = !staxi_ix_depends_on(&n->t->s->p->ix, loops[d].extent, loops[o].var);
         if (whole) continue;
         staxi_put_axis(staxi_refuse(n->t->s, c), c->axes[k]);
-        staxi_put(&n->t->s->refusal, ": expected the outermost loops, in their order, each as long "
-                                     "in every iteration, and at least one more inside them");
+        staxi_put(&n->t->s->refusal,
+                  ": expected the outermost loops, in their order, each as long "
+                  "in every iteration, and at least one more inside them");
         return false;
     }
     if (c->n_axes > 1) loops[0].spread = c->n_axes;
@@ -30772,9 +30774,8 @@ static bool staxi_lies_along(staxi_stages *p, const staxi_expr_node *load, staxi
     staxi_ix flat = staxi_flat_index(p, load->ref, load->ix), step, rest, base;
     int64_t c = 0;
     if (!flat || staxi_ix_has_values(&p->ix, flat) ||
-        !staxi_ix_affine(&p->ix, flat, u, &step, &rest) ||
-        !staxi_ix_is_const(&p->ix, step, &c) || c != 1 ||
-        !staxi_ix_affine(&p->ix, rest, v, &step, &base))
+        !staxi_ix_affine(&p->ix, flat, u, &step, &rest) || !staxi_ix_is_const(&p->ix, step, &c) ||
+        c != 1 || !staxi_ix_affine(&p->ix, rest, v, &step, &base))
         return false;
     return !staxi_ix_is_const(&p->ix, step, &c) || c > 1 || c < 0;
 }
@@ -30817,7 +30818,8 @@ typedef struct staxi_cache_loads {
     staxi_subst sub;
 } staxi_cache_loads;
 
-/* A copy of what this load reads: its room is that of a slot, which kernels use one after the other.
+/* A copy of what this load reads: its room is that of a slot, which kernels use one after the
+ * other.
  */
 static bool staxi_cache_load(void *user, staxi_expr load) {
     staxi_cache_loads *c = (staxi_cache_loads *)user;
@@ -30829,8 +30831,8 @@ static bool staxi_cache_load(void *user, staxi_expr load) {
     const int64_t pitch = staxi_cache_pitch(c->v->block, size);
     staxi_type type = staxi_type_scalar((stax_dtype)to.dtype);
     uint32_t buffer = staxi_buffer_add(p, "turned", STAXI_SCOPE_ROW, &type, p->graph);
-    if (!buffer || !staxi_grow(p->a, (void **)&t->caches, &t->cap_caches, t->n_caches + 2,
-                               sizeof *t->caches))
+    if (!buffer ||
+        !staxi_grow(p->a, (void **)&t->caches, &t->cap_caches, t->n_caches + 2, sizeof *t->caches))
         return staxi_stages_fail(p, STAX_E_MEMORY, NULL) == STAX_OK;
     staxi_buffer *b = &p->buffers[buffer];
     b->rank = 2;
@@ -30897,12 +30899,10 @@ static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, sta
         uint8_t primitive;
         bool (*obey)(staxi_nest *n, const staxi_directive *c, uint32_t segment,
                      staxi_loop_axis *loops, uint8_t *n_loops);
-    } rows[] = {{STAXI_CALL_SPLIT, staxi_obey_split},
-                {STAXI_CALL_TILE, staxi_obey_tile},
-                {STAXI_CALL_PARALLEL, staxi_obey_parallel},
-                {STAXI_CALL_CACHE_READ, staxi_obey_cache_read},
-                {STAXI_CALL_UNROLL, staxi_obey_unroll},
-                {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
+    } rows[] = {
+        {STAXI_CALL_SPLIT, staxi_obey_split},       {STAXI_CALL_TILE, staxi_obey_tile},
+        {STAXI_CALL_PARALLEL, staxi_obey_parallel}, {STAXI_CALL_CACHE_READ, staxi_obey_cache_read},
+        {STAXI_CALL_UNROLL, staxi_obey_unroll},     {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (size_t i = 0; i < n->n_calls; i++) {
             const staxi_directive *c = &n->calls[i];
@@ -30913,6 +30913,10 @@ static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, sta
         }
     return true;
 }
+
+/* An output this large is out of every cache before anyone reads it, and a store that goes through
+   the caches reads its line first: measured 1.5 to 1.7 times slower for x + y. */
+enum { STAXI_STREAM_BYTES = 32 << 20 };
 
 enum {
     STAXI_TURN_LEAST = 8,      /* shortest side of what is worth a tile                         */
@@ -30937,13 +30941,90 @@ static bool staxi_turn_count_load(void *user, staxi_expr load) {
     return true;
 }
 
-static bool staxi_choose_call(staxi_nest *n, uint32_t segment, staxi_directive *c,
+/* A kernel of elements, whose loops may stand in any order? */
+static bool staxi_is_plain_nest(const staxi_nest *n, uint32_t segment) {
+    const staxi_schedule *s = n->t->s;
+    const staxi_kernel *K = &s->kernels[n->kernel];
+    const staxi_stage *first = &s->p->stages[K->first_stage];
+    return !s->plain_loops && !K->n_outer && !K->has_reduce && K->n_segments == 1 &&
+           K->segments[segment].n_loops > 1 && !staxi_is_line(first) && !first->tiled;
+}
+
+/* The loop that most of what is not read along the innermost one lies along, if it is long enough;
+   else -1. */
+static int staxi_turn_loop(staxi_nest *n, uint32_t segment, staxi_turn_count *count) {
+    const staxi_segment *g = &n->t->s->kernels[n->kernel].segments[segment];
+    int best = -1;
+    memset(count, 0, sizeof *count);
+    count->p = n->t->s->p;
+    count->loops = g->loops;
+    count->n_loops = g->n_loops;
+    (void)staxi_segment_loads(n, segment, staxi_turn_count_load, count);
+    for (int d = 0; d + 1 < g->n_loops; d++)
+        if (count->along[d] > 0 && (best < 0 || count->along[d] >= count->along[best])) best = d;
+    if (best >= 0 && staxi_extent_guess(count->p, g->loops[best].extent) < STAXI_TURN_LEAST)
+        return -1;
+    return best;
+}
+
+/* Of the automatic schedule: a last axis of a few elements, as that of the channels of a picture,
+   leaves most lanes idle. The loop that operands lie along, with its neighbours that are fused with
+   it, comes to stand innermost instead, in tiles whose results stay in L1 until all of their
+   elements are there. */
+static bool staxi_choose_order(staxi_nest *n, uint32_t segment) {
+    staxi_schedule *s = n->t->s;
+    staxi_stages *p = s->p;
+    staxi_segment *g = &s->kernels[n->kernel].segments[segment];
+    const int last = g->n_loops - 1;
+    staxi_turn_count count;
+    staxi_loop_axis loops[2 * STAX_MAX_RANK];
+    int from[2 * STAX_MAX_RANK], m = 0;
+    if (!staxi_is_plain_nest(n, segment) ||
+        staxi_extent_guess(p, g->loops[last].extent) >= STAXI_TURN_LEAST)
+        return true;
+    for (uint32_t k = s->kernels[n->kernel].first_member; k; k = p->stages[k].next_member)
+        if (p->stages[k].reordered) return true;
+    int end = staxi_turn_loop(n, segment, &count), begin = end;
+    if (end < 0 || staxi_can_merge(n->t, n->kernel, segment, g->loops, last - 1, n->marks))
+        return true;
+    while (begin > 0 && staxi_can_merge(n->t, n->kernel, segment, g->loops, begin - 1, n->marks))
+        begin--;
+    for (int inside = 0; inside < 2; inside++)
+        for (int d = 0; d <= last; d++)
+            if ((d >= begin && d <= end) == (inside == 1)) from[m++] = d;
+    memcpy(loops, g->loops, sizeof loops);
+    for (int d = 0; d <= last; d++) g->loops[d] = loops[from[d]];
+    for (uint32_t k = s->kernels[n->kernel].first_member; k; k = p->stages[k].next_member) {
+        staxi_stage *st = &p->stages[k];
+        for (int d = 0; d <= last; d++) loops[d] = st->axes[from[d]];
+        staxi_order_axes(st, loops);
+        st->reordered = true;
+    }
+    return n->few = true;
+}
+
+static void staxi_choose_call(staxi_nest *n, uint32_t segment, staxi_directive *c,
                               staxi_primitive primitive) {
     c->primitive = (uint8_t)primitive;
     c->segment = -1;
     c->list = segment;
     n->calls[n->n_calls++] = *c;
     memset(c, 0, sizeof *c);
+}
+
+/* Are all results small, or stored in whole lines of the cache, past it? */
+static bool staxi_small_tile(staxi_stages *p, const staxi_kernel *K, staxi_ix width) {
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member) {
+        const staxi_buffer *b = &p->buffers[p->stages[k].buffer];
+        int64_t bytes = 0, n = 0;
+        if (!p->stages[k].buffer) continue;
+        if (!staxi_ix_is_const(&p->ix, b->bytes, &bytes)) return false;
+        if (bytes < STAXI_STREAM_BYTES) continue;
+        if (!staxi_ix_is_const(&p->ix, width, &n) || b->scope != STAXI_SCOPE_ARG ||
+            (b->dtype != STAX_F32 && b->dtype != STAX_F64) ||
+            n * (int64_t)staxi_dtype_bytes((stax_dtype)b->dtype) % STAX_ALIGN != 0)
+            return false;
+    }
     return true;
 }
 
@@ -30956,47 +31037,47 @@ static bool staxi_choose_tile(staxi_nest *n, uint32_t segment) {
     const staxi_segment *g = &K->segments[segment];
     const int last = g->n_loops - 1;
     staxi_turn_count count;
-    int best = -1, stored = 0;
+    int best, stored = 0;
     double bytes = 0;
-    if (s->plain_loops || K->n_outer || K->has_reduce || K->n_segments != 1 || last < 1 ||
-        last + 3 > 2 * STAX_MAX_RANK || staxi_is_line(&p->stages[K->first_stage]) ||
-        p->stages[K->first_stage].tiled)
-        return true;
-    memset(&count, 0, sizeof count);
-    count.p = p;
-    count.loops = g->loops;
-    count.n_loops = g->n_loops;
-    (void)staxi_segment_loads(n, segment, staxi_turn_count_load, &count);
-    for (int d = 0; d < last; d++)
-        if (count.along[d] > 0 && (best < 0 || count.along[d] >= count.along[best])) best = d;
-    if (best < 0 || staxi_extent_guess(p, g->loops[best].extent) < STAXI_TURN_LEAST ||
-        staxi_extent_guess(p, g->loops[last].extent) < STAXI_TURN_LEAST)
-        return true;
+    if (!staxi_is_plain_nest(n, segment) || last + 3 > 2 * STAX_MAX_RANK) return true;
+    best = n->few ? last - 1 : staxi_turn_loop(n, segment, &count);
+    if (best < 0 || staxi_extent_guess(p, g->loops[last].extent) < STAXI_TURN_LEAST) return true;
     for (uint32_t k = K->first_member; k; k = p->stages[k].next_member) {
         const staxi_stage *st = &p->stages[k];
         if (!st->buffer) continue;
         const double size = (double)staxi_dtype_bytes((stax_dtype)st->dtype);
-        if (staxi_stride_along(p, staxi_flat_index(p, st->buffer, st->store),
-                               g->loops[last].var) == 1)
+        if (staxi_stride_along(p, staxi_flat_index(p, st->buffer, st->store), g->loops[last].var) ==
+                1 ||
+            n->few)
             stored++;
         if (size > bytes) bytes = size;
     }
     if (!stored) return true;
     n->calls = (staxi_directive *)staxi_arena_push(&p->arena, 3 * sizeof *n->calls, 8);
     if (!n->calls) return false;
-    /* a tile's columns fill some lines of the cache; more where other operands are read along them */
-    const bool alone = count.along[last] == 0;
-    const int64_t columns = (alone ? 128 : 512) / (int64_t)bytes,
-                  rows = alone ? STAX_ALIGN / (int64_t)bytes : 256;
+    /* Small tiles read in the longest runs. Where other operands are read along the lanes, and
+       where stores into memory that no cache holds go through the caches, the other direction wants
+       long runs too: a tile that lies in L2. */
+    const bool small =
+        !n->few && count.along[last] == 0 && staxi_small_tile(p, K, g->loops[last].extent);
+    const int64_t columns = (n->few  ? 4096
+                             : small ? 128
+                                     : 512) /
+                            (int64_t)bytes,
+                  rows = n->few  ? STAXI_TURN_LEAST
+                         : small ? STAX_ALIGN / (int64_t)bytes
+                                 : 256;
     staxi_directive c;
     memset(&c, 0, sizeof c);
     c.axes[c.n_axes++] = g->loops[last].name;
     c.axes[c.n_axes++] = g->loops[best].name;
     c.by[c.n_by++] = columns;
     c.by[c.n_by++] = rows;
-    if (!staxi_choose_call(n, segment, &c, STAXI_CALL_TILE)) return false;
-    c.axes[c.n_axes++] = g->loops[best].name | 1;
-    if (!staxi_choose_call(n, segment, &c, STAXI_CALL_CACHE_READ)) return false;
+    staxi_choose_call(n, segment, &c, STAXI_CALL_TILE);
+    if (!n->few) {
+        c.axes[c.n_axes++] = g->loops[best].name | 1;
+        staxi_choose_call(n, segment, &c, STAXI_CALL_CACHE_READ);
+    }
     double blocks = 1;
     for (int d = 0; d <= last && blocks < STAXI_PARALLEL_BLOCKS; d++) {
         const bool own = d == best || d == last;
@@ -31010,7 +31091,8 @@ static bool staxi_choose_tile(staxi_nest *n, uint32_t segment) {
         c.axes[c.n_axes++] = a->name;
         blocks *= (staxi_extent_guess(p, a->extent) + by - 1) / by;
     }
-    return staxi_choose_call(n, segment, &c, STAXI_CALL_PARALLEL);
+    staxi_choose_call(n, segment, &c, STAXI_CALL_PARALLEL);
+    return true;
 }
 
 /* A reduction's run becomes one loop in any case (k must be a single counter); other loops as the
@@ -31018,7 +31100,8 @@ static bool staxi_choose_tile(staxi_nest *n, uint32_t segment) {
 static bool staxi_nest_segment(staxi_nest *n, uint32_t segment) {
     staxi_segment *g = &n->t->s->kernels[n->kernel].segments[segment];
     if (g->mode == STAXI_MODE_MAP)
-        return staxi_nest_fuse(n, segment, segment, g->loops, &g->n_loops) &&
+        return (n->given || staxi_choose_order(n, segment)) &&
+               staxi_nest_fuse(n, segment, segment, g->loops, &g->n_loops) &&
                (n->given || staxi_choose_tile(n, segment)) &&
                staxi_nest_split(n, segment, segment, g->loops, &g->n_loops);
     if (g->mode == STAXI_MODE_CHECK || g->mode == STAXI_MODE_SCATTER || g->mode == STAXI_MODE_CALL)
@@ -31269,10 +31352,6 @@ static const char *staxi_cannot_stream(staxi_nest *n, uint32_t k, uint8_t lanes)
         return "its elements do not lie one behind the other along the loop of the lanes";
     return NULL;
 }
-
-/* An output this large is out of every cache before anyone reads it, and a store that goes through
-   the caches reads its line first: measured 1.5 to 1.7 times slower for x + y. */
-enum { STAXI_STREAM_BYTES = 32 << 20 };
 
 /* Does a stage read this one's result from memory? Those in its own loop nest compute it. */
 static bool staxi_is_loaded(const staxi_schedule *s, uint32_t k) {
@@ -32735,7 +32814,6 @@ static const char *const staxi_lines_memory[] = {
     NULL};
 /* clang-format on */
 
-
 /* clang-format off */
 static const char *const staxi_lines_turn[] = {
     "/* to[u * pitch + v] = from[u + v * step]: what lies along u comes to lie along v, in squares of LANES that are",
@@ -32764,13 +32842,38 @@ static const char *const staxi_lines_turn[] = {
     "#define SX_TURN4 SX_TURN_EACH",
     "#define SX_TURN8 SX_TURN_EACH",
     "#endif",
-    "#if SX_W >= 8 /* narrow elements are widened on the way */",
-    "#define SXV_WIDE1(p) ((sxv_f32)__builtin_convertvector(*(const sxm_u8 *)(const void *)(p), sxv_u32))",
-    "#define SXV_WIDE2(p) ((sxv_f32)__builtin_convertvector(*(const sxm_u16 *)(const void *)(p), sxv_u32))",
-    "#define SXV_NARROW1(p, v) (*(sxm_u8 *)(void *)(p) = __builtin_convertvector((sxv_u32)(v), sxm_u8))",
-    "#define SXV_NARROW2(p, v) (*(sxm_u16 *)(void *)(p) = __builtin_convertvector((sxv_u32)(v), sxm_u16))",
-    "#define SX_TURN1(name, T) SX_TURN_SQUARES(name, T, sxv_f32, SX_W, SXV_WIDE1, SXV_NARROW1, sxv_turn32)",
-    "#define SX_TURN2(name, T) SX_TURN_SQUARES(name, T, sxv_f32, SX_W, SXV_WIDE2, SXV_NARROW2, sxv_turn32)",
+    "#if SX_W > 1 /* narrow elements: 16 bytes at every level; in each step neighbours come from row i and one half further on */",
+    "typedef unsigned char sxv_u8 __attribute__((vector_size(16), may_alias));",
+    "typedef unsigned short sxv_u16 __attribute__((vector_size(16), may_alias));",
+    "typedef unsigned char sxm_u8x16 __attribute__((vector_size(16), aligned(1), may_alias));",
+    "typedef unsigned short sxm_u16x8 __attribute__((vector_size(16), aligned(2), may_alias));",
+    "#ifdef __clang__",
+    "#define SXV_MIX(V, a, b, ...) ((V)__builtin_shufflevector((a), (b), __VA_ARGS__))",
+    "#elif defined(__cplusplus)",
+    "#define SXV_MIX(V, a, b, ...) __builtin_shuffle((a), (b), V{__VA_ARGS__})",
+    "#else",
+    "#define SXV_MIX(V, a, b, ...) __builtin_shuffle((a), (b), (V){__VA_ARGS__})",
+    "#endif",
+    "#define SXV_LOW8(a, b) SXV_MIX(sxv_u8, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)",
+    "#define SXV_HIGH8(a, b) SXV_MIX(sxv_u8, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)",
+    "#define SXV_LOW16(a, b) SXV_MIX(sxv_u16, a, b, 0, 8, 1, 9, 2, 10, 3, 11)",
+    "#define SXV_HIGH16(a, b) SXV_MIX(sxv_u16, a, b, 4, 12, 5, 13, 6, 14, 7, 15)",
+    "#define SXV_LOAD8(p) ((sxv_u8)*(const sxm_u8x16 *)(const void *)(p))",
+    "#define SXV_LOAD16(p) ((sxv_u16)*(const sxm_u16x8 *)(const void *)(p))",
+    "#define SXV_STORE8(p, v) (*(sxm_u8x16 *)(void *)(p) = (sxm_u8x16)(v))",
+    "#define SXV_STORE16(p, v) (*(sxm_u16x8 *)(void *)(p) = (sxm_u16x8)(v))",
+    "#define SX_TURN_NARROW(name, V, LANES, STEPS, LOW, HIGH) \\",
+    "    SX_INLINE void name(V *r) { \\",
+    "        V s[LANES]; \\",
+    "        SX_UNROLL for (int step = 0; step < STEPS; step++) { \\",
+    "            SX_UNROLL for (int i = 0; i < LANES / 2; i++) { s[2 * i] = LOW(r[i], r[i + LANES / 2]); s[2 * i + 1] = HIGH(r[i], r[i + LANES / 2]); } \\",
+    "            SX_UNROLL for (int i = 0; i < LANES; i++) r[i] = s[i]; \\",
+    "        } \\",
+    "    }",
+    "SX_TURN_NARROW(sxv_turn8, sxv_u8, 16, 4, SXV_LOW8, SXV_HIGH8)",
+    "SX_TURN_NARROW(sxv_turn16, sxv_u16, 8, 3, SXV_LOW16, SXV_HIGH16)",
+    "#define SX_TURN1(name, T) SX_TURN_SQUARES(name, T, sxv_u8, 16, SXV_LOAD8, SXV_STORE8, sxv_turn8)",
+    "#define SX_TURN2(name, T) SX_TURN_SQUARES(name, T, sxv_u16, 8, SXV_LOAD16, SXV_STORE16, sxv_turn16)",
     "#else",
     "#define SX_TURN1 SX_TURN_EACH",
     "#define SX_TURN2 SX_TURN_EACH",
@@ -33506,8 +33609,7 @@ static void staxi_emit_hoist_list(staxi_emit *e, uint32_t list, uint64_t inner) 
             n->kind == STAXI_TREE_SCAN || n->kind == STAXI_TREE_SORT; /* evaluated in its loop */
         int n_own = n->combine == STAXI_COMBINE_MONOID ? 1 : 2;       /* a join is a function */
         if (n->kind == STAXI_TREE_CALL || n->kind == STAXI_TREE_CACHE) n_own = 0;
-        for (int k = 0; k < n_own && !(own && empty); k++)
-            staxi_emit_hoist(e, n->expr[k], inner);
+        for (int k = 0; k < n_own && !(own && empty); k++) staxi_emit_hoist(e, n->expr[k], inner);
         if (!empty) staxi_emit_hoist_list(e, n->child, inner);
     }
 }
@@ -33622,27 +33724,28 @@ static void staxi_emit_prefetch(staxi_emit *e, staxi_expr x, const staxi_loop_ax
 /* The loops that this one stands for, from its counter. */
 static void staxi_emit_runs(staxi_emit *e, const staxi_tree_node *n) {
     uint64_t id = staxi_var_id(e, n->axis.var);
-    for (int r = n->n_runs - 1; r >= 0; r--) {
+    int last = n->n_runs - 1;
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t at%U_%d = i%U;\n", id, last, id);
+    for (int r = last; r >= 0; r--) {
+        uint64_t run = staxi_var_id(e, n->runs[r].var);
         staxi_line(e);
-        staxi_putf(e->t, r ? "const int64_t i%U = at%U_%d %% (" : "const int64_t i%U = at%U_%d;\n",
-                   staxi_var_id(e, n->runs[r].var), id, r);
-        if (!r) break;
-        staxi_emit_ix(e, n->runs[r].extent);
-        staxi_putf(e->t, "), at%U_%d = at%U_%d / (", id, r - 1, id, r);
-        staxi_emit_ix(e, n->runs[r].extent);
-        staxi_put(e->t, ");\n");
+        staxi_putf(e->t, "const int64_t i%U = at%U_%d", run, id, r);
+        if (r) {
+            staxi_put(e->t, " % (");
+            staxi_emit_ix(e, n->runs[r].extent);
+            staxi_putf(e->t, "), at%U_%d = at%U_%d / (", id, r - 1, id, r);
+            staxi_emit_ix(e, n->runs[r].extent);
+            staxi_putc(e->t, ')');
+        }
+        staxi_putf(e->t, "; (void)i%U;\n", run);
     }
 }
 
 /* One body of a loop, in a scope of its own. */
 static void staxi_emit_body(staxi_emit *e, const staxi_tree_node *n) {
     size_t scope = staxi_emit_scope_open(e);
-    if (n->n_runs) {
-        staxi_line(e);
-        staxi_putf(e->t, "const int64_t at%U_%d = i%U;\n", staxi_var_id(e, n->axis.var),
-                   n->n_runs - 1, staxi_var_id(e, n->axis.var));
-        staxi_emit_runs(e, n);
-    }
+    if (n->n_runs) staxi_emit_runs(e, n);
     if (n->axis.ahead && !e->partial) {
         e->hoisted.now++;
         for (uint32_t k = n->child; k; k = e->trees->nodes[k].next)
@@ -33803,7 +33906,8 @@ static void staxi_emit_cache(staxi_emit *e, const staxi_tree_node *n) {
     const staxi_expr_node load = e->p->exprs[n->expr[0]];
     staxi_ix_pool *ix = &e->p->ix;
     staxi_ix step, base, rest;
-    if (!staxi_ix_affine(ix, staxi_flat_index(e->p, load.ref, load.ix), n->axis.var, &step, &rest) ||
+    if (!staxi_ix_affine(ix, staxi_flat_index(e->p, load.ref, load.ix), n->axis.var, &step,
+                         &rest) ||
         !staxi_ix_affine(ix, rest, n->runs[0].var, &step, &base)) {
         e->failed = true;
         return;
@@ -36863,10 +36967,14 @@ static void staxi_put_line_functions(staxi_emit *e, staxi_text *t) {
 
 /* The functions that copy tiles, for the dtypes that the unit wants. */
 static void staxi_put_turns(staxi_emit *e, staxi_text *t) {
-    bool bits[2] = {false, false};
+    bool bits[2] = {false, false}, any = false;
     for (int d = 0; d < STAX_DTYPE_COUNT; d++)
-        if (e->turns[d]) bits[staxi_dtype_bytes((stax_dtype)d) == 8] = true;
-    if (!bits[0] && !bits[1]) return;
+        if (e->turns[d]) {
+            bits[0] = bits[0] || staxi_dtype_bytes((stax_dtype)d) == 4;
+            bits[1] = bits[1] || staxi_dtype_bytes((stax_dtype)d) == 8;
+            any = true;
+        }
+    if (!any) return;
     for (int wide = 0; wide < 2; wide++)
         for (int w = 16; w >= 4 && bits[wide]; w /= 2) {
             staxi_putf(t, "#if SX_W == %d\nSX_INLINE void sxv_turn%d", w, wide ? 64 : 32);
@@ -36876,9 +36984,8 @@ static void staxi_put_turns(staxi_emit *e, staxi_text *t) {
     staxi_put_lines(t, staxi_lines_turn);
     for (int d = 0; d < STAX_DTYPE_COUNT; d++)
         if (e->turns[d])
-            staxi_putf(t, "SX_TURN%d(sx_turn_%s, %s)\n",
-                       (int)staxi_dtype_bytes((stax_dtype)d), staxi_dtype_name((stax_dtype)d),
-                       staxi_c_type(d));
+            staxi_putf(t, "SX_TURN%d(sx_turn_%s, %s)\n", (int)staxi_dtype_bytes((stax_dtype)d),
+                       staxi_dtype_name((stax_dtype)d), staxi_c_type(d));
 }
 
 static void staxi_put_block_extras(staxi_emit *e, staxi_text *t, int block) {

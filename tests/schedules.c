@@ -131,9 +131,9 @@ static void syntax_errors(void) {
 }
 
 static void what_is_not_built_is_refused_by_name(void) {
-    static const char *const names[] = {"skew",     "store_at",  "fold",       "ahead",
-                                        "zip",      "pack",      "cache_write",
-                                        "pipeline", "tensorize", "rfactor",    "bind"};
+    static const char *const names[] = {"skew",      "store_at", "fold",        "ahead",
+                                        "zip",       "pack",     "cache_write", "pipeline",
+                                        "tensorize", "rfactor",  "bind"};
     char text[80], says[80], *all = stax_primitives_text(ctx);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         snprintf(text, sizeof text, "schedule {\n  %s s1, i1\n}\n", names[k]);
@@ -310,7 +310,8 @@ static void calls_do_what_they_say(void) {
          "parallel for i5 in 0..3|for i3 in 0..5|for i6 in 0..10|vector i4 in 0..8"},
         {plain, "tile s1, i2, i1 {by=[10,8]}\nparallel s1, i2, i1",
          "parallel for i7 in 0..16 as [i3 < 4, i5 < 4]|for i6 in 0..|vector i4 in 0..10"},
-        {turned, "", "parallel for i7 in 0..3 as [i3 < 1, i5 < 3]|b3[i6, i4] = b1[i4, i5*16 + i6] for [i6"},
+        {turned, "",
+         "parallel for i7 in 0..3 as [i3 < 1, i5 < 3]|b3[i6, i4] = b1[i4, i5*16 + i6] for [i6"},
         {turned, "tile s1, i1, i2 {by=[8,20]}\ncache_read s1, i1_in\nvectorize s1, i2_in",
          "for i5 in 0..|for i3 in 0..|= b1[|for [i6 < 8] [i4 < min(20"},
         {cube, "tile s1, i1, i3 {by=[2,3]}", "for i2 in 0..5|for i6 in 0..2|for i4 in 0..2|"},
@@ -404,7 +405,8 @@ static void refusals(void) {
         {plain, "split s1, i2 {by=8}\nsplit s1, i2 {by=4}", "this has been said before"},
         {plain, "split s1, i2 {by=8}\ntile s1, i1, i2 {by=[4,4]}", "i2 is split already"},
         {plain, "tile s1, i2, i2 {by=[4,4]}", "expected two loops, found one twice"},
-        {plain, "tile s1, i1, i2 {by=[4,4]}\nparallel s1, i1, i1_in", "i1_in: expected the outermost"},
+        {plain, "tile s1, i1, i2 {by=[4,4]}\nparallel s1, i1, i1_in",
+         "i1_in: expected the outermost"},
         {plain, "parallel s1, i1, i2", "and at least one more inside them"},
         {plain, "tile s1, i1, i2 {by=[4,4]}\nparallel s1, i1, i2\nunroll s1, i2 {by=2}",
          "it is cut as one with other loops"},

@@ -1,23 +1,29 @@
-/* transpose_ratio.c - times programs that read along two loops beside kernels written by hand, in one process, alternating.
-       cc -O2 -march=native -I. tools/bench/transpose_ratio.c -o transpose_ratio -lm -ldl -lpthread
+/* transpose_ratio.c - times programs that read along two loops beside kernels written by hand, in
+   one process, alternating. cc -O2 -march=native -I. tools/bench/transpose_ratio.c -o
+   transpose_ratio -lm -ldl -lpthread
        ./transpose_ratio [threads] [schedule file for transpose+1 [and for x + x.T]]
-   The hand-written kernels are for 4096x4096 f32 on processors with AVX-512; each comes in the two forms that were the
-   best of those that were tried (see below); that with the lower median is the rival.
-   Prints the median of the paired ratios ours/theirs over 31 pairs, with ranks 10 and 22 as interval, the ratio of the
-   minima, the A/A ratio (theirs/theirs), and the ratio to a copy with stores past the caches.
+   The hand-written kernels are for 4096x4096 f32 on processors with AVX-512; each comes in the two
+   forms that were the best of those that were tried (see below); that with the lower median is the
+   rival. Prints the median of the paired ratios ours/theirs over 31 pairs, with ranks 10 and 22 as
+   interval, the ratio of the minima, the A/A ratio (theirs/theirs), and the ratio to a copy with
+   stores past the caches.
 
-   What was tried on a server core with 2 MiB of L2, for transpose+1: squares of 16x16 turned in registers and stored at once, in
-   tiles of 64 to 4096; a tile staged in an area whose rows are one cache line longer than they need to be, or not;
-   stores through the caches or past them; software prefetch. Times are near those of a copy only where memory is read in
-   long runs (a strip of 16 to 32 of its rows, from end to end) and stored past the caches: 1.3 copies, and 4 where tiles of
-   64 to 128 are read. x + x.T reads in both directions: a tile of x.T is staged in L2, 256 x 128, rows padded
-   (unpadded, rows of a power of two share a few places of the cache: 1.2 times slower), then a pass over rows. */
+   What was tried on a server core with 2 MiB of L2, for transpose+1: squares of 16x16 turned in
+   registers and stored at once, in tiles of 64 to 4096; a tile staged in an area whose rows are one
+   cache line longer than they need to be, or not; stores through the caches or past them; software
+   prefetch. Times are near those of a copy only where memory is read in long runs (a strip of 16 to
+   32 of its rows, from end to end) and stored past the caches: 1.3 copies, and 4 where tiles of 64
+   to 128 are read. x + x.T reads in both directions: a tile of x.T is staged in L2, 256 x 128, rows
+   padded (unpadded, rows of a power of two share a few places of the cache: 1.2 times slower), then
+   a pass over rows. */
 #define STAX_IMPLEMENTATION
 #include "stax.h"
 
 #if !defined(__AVX512F__)
 int main(void) {
-    puts("transpose_ratio: the hand-written kernels need AVX-512 (-march=native on such a processor)");
+    puts(
+        "transpose_ratio: the hand-written kernels need AVX-512 (-march=native on such a "
+        "processor)");
     return 0;
 }
 #else
@@ -47,14 +53,15 @@ static inline __attribute__((always_inline)) void turn(lanes *r) {
 }
 
 /* t[u][v] = x[v][u] for a tile at (u0, v0) of the result */
-static inline __attribute__((always_inline)) void stage(const float *x, float *t, long u0, long v0, int rows, int columns,
-                                                        int pitch) {
+static inline __attribute__((always_inline)) void stage(const float *x, float *t, long u0, long v0,
+                                                        int rows, int columns, int pitch) {
     for (int v = 0; v < columns; v += 16)
         for (int u = 0; u < rows; u += 16) {
             lanes r[16];
-            UNROLL for (int k = 0; k < 16; k++) r[k] = *(const lanes_any *)(x + (v0 + v + k) * N + u0 + u);
+            UNROLL for (int k = 0; k < 16; k++) r[k] =
+                *(const lanes_any *)(x + (v0 + v + k) * N + u0 + u);
             turn(r);
-            UNROLL for (int k = 0; k < 16; k++) *(lanes_any *)(t + (u + k) * pitch + v) = r[k];
+            UNROLL for (int k = 0; k < 16; k++) * (lanes_any *)(t + (u + k) * pitch + v) = r[k];
         }
 }
 
@@ -67,19 +74,20 @@ static void copy(const float *x, float *z, int slot, int slots) {
     _mm_sfence();
 }
 
-#define TILES(name, rows, columns, other)                                                               \
-    static void name(const float *x, float *z, int slot, int slots) {                                   \
-        static _Thread_local float t[rows * (columns + 16)] __attribute__((aligned(64)));               \
-        for (long v0 = (long)N / slots * slot; v0 < (long)N / slots * (slot + 1); v0 += columns)        \
-            for (long u0 = 0; u0 < N; u0 += rows) {                                                     \
-                stage(x, t, u0, v0, rows, columns, columns + 16);                                       \
-                for (int u = 0; u < rows; u++)                                                          \
-                    for (int v = 0; v < columns; v += 16) {                                             \
-                        const lanes a = *(const lanes_any *)(t + u * (columns + 16) + v), y = a + other; \
-                        _mm512_stream_ps(z + (u0 + u) * N + v0 + v, (__m512)y);                         \
-                    }                                                                                   \
-            }                                                                                           \
-        _mm_sfence();                                                                                   \
+#define TILES(name, rows, columns, other)                                                        \
+    static void name(const float *x, float *z, int slot, int slots) {                            \
+        static _Thread_local float t[rows * (columns + 16)] __attribute__((aligned(64)));        \
+        for (long v0 = (long)N / slots * slot; v0 < (long)N / slots * (slot + 1); v0 += columns) \
+            for (long u0 = 0; u0 < N; u0 += rows) {                                              \
+                stage(x, t, u0, v0, rows, columns, columns + 16);                                \
+                for (int u = 0; u < rows; u++)                                                   \
+                    for (int v = 0; v < columns; v += 16) {                                      \
+                        const lanes a = *(const lanes_any *)(t + u * (columns + 16) + v),        \
+                                    y = a + other;                                               \
+                        _mm512_stream_ps(z + (u0 + u) * N + v0 + v, (__m512)y);                  \
+                    }                                                                            \
+            }                                                                                    \
+        _mm_sfence();                                                                            \
     }
 TILES(plus_one_strips, 16, 32, 1.0f)
 TILES(plus_one_tiles, 1024, 32, 1.0f)
@@ -138,9 +146,11 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name, *text;
         kernel_fn hand[2];
-    } works[] = {{"transpose + 1", "graph g(x: f32[4096,4096]) { t = transpose x; y = add t, 1.0; return y }",
+    } works[] = {{"transpose + 1",
+                  "graph g(x: f32[4096,4096]) { t = transpose x; y = add t, 1.0; return y }",
                   {plus_one_strips, plus_one_tiles}},
-                 {"x + x.T", "graph g(x: f32[4096,4096]) { t = transpose x; y = add x, t; return y }",
+                 {"x + x.T",
+                  "graph g(x: f32[4096,4096]) { t = transpose x; y = add x, t; return y }",
                   {plus_self_tiles, plus_self_large}}};
     stax_options o = stax_options_default();
     o.strict = true;
@@ -151,7 +161,8 @@ int main(int argc, char **argv) {
     float *x = (float *)staxi_pages_get((size_t)N * N * sizeof(float)),
           *z = (float *)staxi_pages_get((size_t)N * N * sizeof(float) + 4096) + 336,
           *want = (float *)staxi_pages_get((size_t)N * N * sizeof(float));
-    for (long i = 0; i < (long)N * N; i++) x[i] = (float)((size_t)i * 2654435761u >> 8 & 4095) / 1000.0f;
+    for (long i = 0; i < (long)N * N; i++)
+        x[i] = (float)((size_t)i * 2654435761u >> 8 & 4095) / 1000.0f;
     for (int k = 0; k < 2; k++) {
         stax_compile_options options;
         memset(&options, 0, sizeof options);
@@ -165,7 +176,8 @@ int main(int argc, char **argv) {
             fprintf(stderr, "%s: %s\n", works[k].name, stax_error(ctx));
             return 1;
         }
-        stax_tensor in = stax_tensor_of(STAX_F32, stax_shape2(N, N), x), out = stax_tensor_of(STAX_F32, stax_shape2(N, N), z);
+        stax_tensor in = stax_tensor_of(STAX_F32, stax_shape2(N, N), x),
+                    out = stax_tensor_of(STAX_F32, stax_shape2(N, N), z);
         double r[3][PAIRS], by_hand[2][PAIRS], aa[PAIRS], least[4] = {1e9, 1e9, 1e9, 1e9};
         for (int i = -3; i < PAIRS; i++) {
             double t[6];
@@ -175,7 +187,8 @@ int main(int argc, char **argv) {
             if (i == -3) memcpy(want, z, (size_t)N * N * sizeof(float));
             spread(works[k].hand[0], x, z, threads);
             t[2] = now_ms();
-            if (i == -3 && memcmp(want, z, (size_t)N * N * sizeof(float)) != 0) puts("  bits differ");
+            if (i == -3 && memcmp(want, z, (size_t)N * N * sizeof(float)) != 0)
+                puts("  bits differ");
             spread(works[k].hand[1], x, z, threads);
             t[3] = now_ms();
             spread(works[k].hand[1], x, z, threads);
@@ -197,8 +210,10 @@ int main(int argc, char **argv) {
         for (int j = 0; j < 2; j++) qsort(by_hand[j], PAIRS, sizeof(double), compare);
         const int rival = by_hand[1][PAIRS / 2] < by_hand[0][PAIRS / 2];
         const double hand = least[1 + rival];
-        printf("%s  %dx%d, %d thread(s): ours %.2f ms, by hand %.2f and %.2f ms, copy %.2f ms (minima)\n", works[k].name, N, N,
-               threads, least[0], least[1], least[2], least[3]);
+        printf(
+            "%s  %dx%d, %d thread(s): ours %.2f ms, by hand %.2f and %.2f ms, copy %.2f ms "
+            "(minima)\n",
+            works[k].name, N, N, threads, least[0], least[1], least[2], least[3]);
         ratio("ours/hand", r[rival]);
         printf("  %-12s %.3f\n", "of minima", least[0] / hand);
         ratio("ours/copy", r[2]);
