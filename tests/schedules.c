@@ -290,6 +290,8 @@ static void calls_do_what_they_say(void) {
     static const char plain[] = "graph g(x: f32[30,40]) { y = exp x; return y }\n";
     static const char turned[] =
         "graph g(x: f32[30,40]) { t = transpose x; y = exp t; return y }\n";
+    static const char pixels[] =
+        "graph g(x: f32[3,30,50]) { t = permute x {axes=[1,2,0]}; y = exp t; return y }\n";
     static const char cube[] = "graph g(x: f32[4,5,6]) { y = exp x; return y }\n";
     static const char sums[] = "graph g(x: i32[6,8,10]) { y = sum x {axes=[0,2]}; return y }\n";
     static const char floats[] = "graph g(x: f32[8,10]) { y = sum x {axes=[0]}; return y }\n";
@@ -314,6 +316,8 @@ static void calls_do_what_they_say(void) {
          "parallel for i7 in 0..3 as [i3 < 1, i5 < 3]|b3[i6, i4] = b1[i4, i5*16 + i6] for [i6"},
         {turned, "tile s1, i1, i2 {by=[8,20]}\ncache_read s1, i1_in\nvectorize s1, i2_in",
          "for i5 in 0..|for i3 in 0..|= b1[|for [i6 < 8] [i4 < min(20"},
+        {pixels, "", "parallel for i9 in 0..2 as [i5 < 2, i7 < 1]|for i8 in 0..3\n      vector i6 in 0.."},
+        {pixels, "reorder s1, i1, i2, i3", "parallel for i4 in 0..1500\n    vector i3 in 0..3"},
         {cube, "tile s1, i1, i3 {by=[2,3]}", "for i2 in 0..5|for i6 in 0..2|for i4 in 0..2|"},
         {turned, "reorder s1, i2, i1\nvectorize s1, i1\nparallel s1, i2",
          "parallel for i2 in 0..30|vector i1 in 0..40"},
