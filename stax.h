@@ -30837,7 +30837,7 @@ static bool staxi_cache_load(void *user, staxi_expr load) {
     staxi_buffer *b = &p->buffers[buffer];
     b->rank = 2;
     b->dims[0] = staxi_ix_const(&p->ix, c->u->block);
-    b->dims[1] = staxi_ix_const(&p->ix, c->v->block);
+    b->dims[1] = staxi_ix_const(&p->ix, pitch);
     b->strides[0] = staxi_ix_const(&p->ix, pitch);
     b->strides[1] = staxi_ix_const(&p->ix, 1);
     const int64_t bytes = c->u->block * pitch * (int64_t)size;
