@@ -30962,7 +30962,7 @@ static int staxi_turn_loop(staxi_nest *n, uint32_t segment, staxi_turn_count *co
     (void)staxi_segment_loads(n, segment, staxi_turn_count_load, count);
     for (int d = 0; d + 1 < g->n_loops; d++)
         if (count->along[d] > 0 && (best < 0 || count->along[d] >= count->along[best])) best = d;
-    if (best >= 0 && staxi_extent_guess(count->p, g->loops[best].extent) < STAXI_TURN_LEAST)
+    if (best >= 0 && staxi_extent_guess(count->p, g->loops[best].extent) < (double)STAXI_TURN_LEAST)
         return -1;
     return best;
 }
@@ -30980,7 +30980,7 @@ static bool staxi_choose_order(staxi_nest *n, uint32_t segment) {
     staxi_loop_axis loops[2 * STAX_MAX_RANK];
     int from[2 * STAX_MAX_RANK], m = 0;
     if (!staxi_is_plain_nest(n, segment) ||
-        staxi_extent_guess(p, g->loops[last].extent) >= STAXI_TURN_LEAST)
+        staxi_extent_guess(p, g->loops[last].extent) >= (double)STAXI_TURN_LEAST)
         return true;
     for (uint32_t k = s->kernels[n->kernel].first_member; k; k = p->stages[k].next_member)
         if (p->stages[k].reordered) return true;
@@ -31019,7 +31019,7 @@ static bool staxi_small_tile(staxi_stages *p, const staxi_kernel *K, staxi_ix wi
         int64_t bytes = 0, n = 0;
         if (!p->stages[k].buffer) continue;
         if (!staxi_ix_is_const(&p->ix, b->bytes, &bytes)) return false;
-        if (bytes < STAXI_STREAM_BYTES) continue;
+        if (bytes < (int64_t)STAXI_STREAM_BYTES) continue;
         if (!staxi_ix_is_const(&p->ix, width, &n) || b->scope != STAXI_SCOPE_ARG ||
             (b->dtype != STAX_F32 && b->dtype != STAX_F64) ||
             n * (int64_t)staxi_dtype_bytes((stax_dtype)b->dtype) % STAX_ALIGN != 0)
@@ -31041,7 +31041,8 @@ static bool staxi_choose_tile(staxi_nest *n, uint32_t segment) {
     double bytes = 0;
     if (!staxi_is_plain_nest(n, segment) || last + 3 > 2 * STAX_MAX_RANK) return true;
     best = n->few ? last - 1 : staxi_turn_loop(n, segment, &count);
-    if (best < 0 || staxi_extent_guess(p, g->loops[last].extent) < STAXI_TURN_LEAST) return true;
+    if (best < 0 || staxi_extent_guess(p, g->loops[last].extent) < (double)STAXI_TURN_LEAST)
+        return true;
     for (uint32_t k = K->first_member; k; k = p->stages[k].next_member) {
         const staxi_stage *st = &p->stages[k];
         if (!st->buffer) continue;
@@ -31064,7 +31065,7 @@ static bool staxi_choose_tile(staxi_nest *n, uint32_t segment) {
                              : small ? 128
                                      : 512) /
                             (int64_t)bytes,
-                  rows = n->few  ? STAXI_TURN_LEAST
+                  rows = n->few  ? (int64_t)STAXI_TURN_LEAST
                          : small ? STAX_ALIGN / (int64_t)bytes
                                  : 256;
     staxi_directive c;
@@ -31079,13 +31080,13 @@ static bool staxi_choose_tile(staxi_nest *n, uint32_t segment) {
         staxi_choose_call(n, segment, &c, STAXI_CALL_CACHE_READ);
     }
     double blocks = 1;
-    for (int d = 0; d <= last && blocks < STAXI_PARALLEL_BLOCKS; d++) {
+    for (int d = 0; d <= last && blocks < (double)STAXI_PARALLEL_BLOCKS; d++) {
         const bool own = d == best || d == last;
         if (own) continue;
         c.axes[c.n_axes++] = g->loops[d].name;
         blocks *= staxi_extent_guess(p, g->loops[d].extent);
     }
-    for (int own = 0; own < 2 && blocks < STAXI_PARALLEL_BLOCKS; own++) {
+    for (int own = 0; own < 2 && blocks < (double)STAXI_PARALLEL_BLOCKS; own++) {
         const staxi_loop_axis *a = &g->loops[own ? best : last];
         const double by = (double)(own ? rows : columns);
         c.axes[c.n_axes++] = a->name;
