@@ -26870,7 +26870,10 @@ typedef struct staxi_loop_axis {
     staxi_ix var, extent;
     uint32_t name;  /* a loop's in schedules, see staxi_directive                               */
     uint8_t unroll; /* times that its body stands in one trip; 0: once                     */
+    uint8_t spread; /* it and the loops inside it whose ranges are cut as one; 0: it alone */
     int64_t ahead;  /* iterations that its loads are fetched ahead; 0: not                 */
+    int64_t block;  /* of the inner part of a split: most iterations; 0: it is none        */
+    uint32_t cached; /* the first copy that is made in front of it, see staxi_cache          */
 } staxi_loop_axis;
 
 /* Axes: first the n_domain parallel ones (row-major, extents of literal 1 dropped), then the
@@ -27701,6 +27704,19 @@ static staxi_ix staxi_subst_ix(staxi_stages *p, staxi_subst *s, staxi_ix ix) {
     return staxi_ix_substitute(&p->ix, ix, from, to, n);
 }
 
+/* From now on `e` becomes `r`. */
+static bool staxi_subst_note(staxi_stages *p, staxi_subst *s, staxi_expr e, staxi_expr r) {
+    if (!r || !staxi_grow(p->a, (void **)&s->news, &s->cap_news, s->n_news + 1, sizeof r) ||
+        !staxi_grow(p->a, (void **)&s->olds, &s->cap_olds, s->n_news + 1, sizeof r) ||
+        !staxi_map_add(&s->memo, staxi_hash_u64(3, e), (uint32_t)s->n_news)) {
+        staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+        return false;
+    }
+    s->olds[s->n_news] = e;
+    s->news[s->n_news++] = r;
+    return true;
+}
+
 static staxi_expr staxi_ex_substitute(staxi_stages *p, staxi_subst *s, staxi_expr e) {
     if (!e) return 0;
     uint64_t h = staxi_hash_u64(3, e);
@@ -27728,15 +27744,7 @@ static staxi_expr staxi_ex_substitute(staxi_stages *p, staxi_subst *s, staxi_exp
     else
         r = staxi_ex_intern(p, &n);
     if (r && n.kind == STAXI_EX_USE && s->use) r = s->use(p, r, s->user);
-    if (!r || !staxi_grow(p->a, (void **)&s->news, &s->cap_news, s->n_news + 1, sizeof r) ||
-        !staxi_grow(p->a, (void **)&s->olds, &s->cap_olds, s->n_news + 1, sizeof r) ||
-        !staxi_map_add(&s->memo, h, (uint32_t)s->n_news)) {
-        staxi_stages_fail(p, STAX_E_MEMORY, NULL);
-        return 0;
-    }
-    s->olds[s->n_news] = e;
-    s->news[s->n_news++] = r;
-    return r;
+    return staxi_subst_note(p, s, e, r) ? r : 0;
 }
 
 /* ---- realisation: which values become stages (6.6) ----
@@ -29054,8 +29062,8 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
 
 /* id, name, stages, axes (least, most), attributes, phase, what it says. They are checked and
    obeyed by staxi_given_inline, staxi_obey_reorder and staxi_place_given in >>schedule, and by
-   staxi_obey_fuse, _split, _tile, _unroll, _prefetch, _vectorize, staxi_nest_stream and _parallel
-   in >>loops, in this order. */
+   staxi_obey_fuse, _split, _tile, _parallel, _cache_read, _unroll, _prefetch, _vectorize,
+   staxi_nest_stream and _parallel in >>loops, in this order. */
 /* clang-format off */
 #define STAXI_PRIMITIVES(X)                                                                                              \
     X(INLINE,    "compute_inline", 1, 0, 0,  0, STAGES, "every reader computes the stage anew")                          \
@@ -29064,10 +29072,11 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(AT,        "compute_at",     2, 0, 0,  STAXI_TAKES_SEGMENT, PLACES, "the first stage joins the kernel of the second") \
     X(FUSE,      "fuse",           1, 2, 16, 0, LOOPS, "neighbouring loops become one, named as the outermost; columns keep their name")\
     X(SPLIT,     "split",          1, 1, 1,  STAXI_TAKES_BY | STAXI_TAKES_TAIL, LOOPS, "a loop becomes a loop over blocks and one in them, named with _in") \
-    X(TILE,      "tile",           1, 2, 2,  STAXI_TAKES_BY | STAXI_TAKES_TAIL, LOOPS, "two neighbouring loops are split, and the blocks' loops stand outside") \
+    X(TILE,      "tile",           1, 2, 2,  STAXI_TAKES_BY | STAXI_TAKES_TAIL, LOOPS, "two loops are split; their blocks' loops stand outside, in the order of the names") \
+    X(PARALLEL,  "parallel",       1, 1, 16, 0, LOOPS, "the range of this loop, the outermost one, may be cut into slots; of several, as of one") \
+    X(CACHE_READ, "cache_read",    1, 1, 1,  0, LOOPS, "what lies along this loop of a tile is copied, a tile at a time, so that lanes find it in a row") \
     X(UNROLL,    "unroll",         1, 1, 1,  STAXI_TAKES_BY, LOOPS, "the body stands so many times in one trip of the loop") \
     X(VECTORIZE, "vectorize",      1, 1, 1,  0, LOOPS, "lanes run along this loop, an innermost one")                    \
-    X(PARALLEL,  "parallel",       1, 1, 1,  0, LOOPS, "the range of this loop, the outermost one, may be cut into slots") \
     X(STREAM,    "stream",         1, 0, 0,  0, LOOPS, "its stores in lanes go past the caches, where they lie on whole vectors") \
     X(PREFETCH,  "prefetch",       1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "an innermost loop fetches what it loads so many iterations later") \
     X(SERIAL,    "serial",         1, 0, 0,  0, LOOPS, "the loops of its kernel are plain ones but for what other calls say") \
@@ -29077,7 +29086,6 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(AHEAD,     "ahead",          1, 0, 16, 0, LATER, "")                                                               \
     X(ZIP,       "zip",            2, 0, 16, 0, LATER, "")                                                               \
     X(PACK,      "pack",           1, 0, 16, 0, LATER, "")                                                               \
-    X(CACHE_READ, "cache_read",    1, 0, 16, 0, LATER, "")                                                               \
     X(CACHE_WRITE, "cache_write",  1, 0, 16, 0, LATER, "")                                                               \
     X(PIPELINE,  "pipeline",       1, 0, 16, 0, LATER, "")                                                               \
     X(TENSORIZE, "tensorize",      1, 0, 16, 0, LATER, "")                                                               \
@@ -29564,6 +29572,7 @@ typedef struct staxi_schedule {
     staxi_text refusal; /* of a call: the message                                       */
     staxi_ix shared_bytes, slot_bytes; /* the same with room for packed operands, which all
                                           contractions of a CPU use one after the other */
+    bool plain_loops; /* whoever prints the loops cuts them: no tiles are chosen           */
 } staxi_schedule;
 
 /* ---- refusals of calls ---- */
@@ -32197,7 +32206,8 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
 /* ======================================================================================= >>loops
    LOOP TREES  what is emitted (structure D of the manual).
    In:  a schedule.   Out: one tree a kernel.
-     LOOP   a loop; mark SERIAL, PARALLEL (may be cut into slots) or VECTOR (steps over lanes)
+     LOOP   a loop; mark SERIAL, PARALLEL (may be cut into slots) or VECTOR (steps over lanes);
+            with runs: one for these, outermost first
      ACC    a reduction over its loops: the only node that knows an `order`. Its children are ACCUM
             (one result each) and STOREs done for every element on the way; `after` runs when the
             results are known
@@ -32207,8 +32217,9 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
      STORE  expression to buffer;   CHECK  an expression must lie in [-limit, limit)
      SCAN   running values along runs[0], as ACC in rows or across columns; its children run for
    every element, with its value in the register of the stage SORT   the line runs[1] in order; the
-   children run for each of the first runs[0] elements Loops are normalised here: adjacent loops
-   whose every access walks on evenly become one (P 6.3).
+   children run for each of the first runs[0] elements
+     CACHE  copies what a tile (axis, runs[0]) reads from expr[0], a load, to buffer ref. Loops are
+   normalised here: adjacent loops whose every access walks on evenly become one (P 6.3).
  */
 
 typedef enum staxi_tree_kind {
@@ -32222,7 +32233,8 @@ typedef enum staxi_tree_kind {
     STAXI_TREE_CHECK,
     STAXI_TREE_SCAN,
     STAXI_TREE_SORT,
-    STAXI_TREE_CALL
+    STAXI_TREE_CALL,
+    STAXI_TREE_CACHE
 } staxi_tree_kind;
 typedef enum staxi_mark { STAXI_MARK_SERIAL, STAXI_MARK_PARALLEL, STAXI_MARK_VECTOR } staxi_mark;
 
@@ -32231,7 +32243,7 @@ typedef struct staxi_tree_node {
     bool parallel;                       /* this loop's range is the kernel's lo..hi           */
     uint32_t child, after, next;         /* indices, 0: none                                   */
     staxi_loop_axis axis;                /* LOOP; ACC COLUMN: the axis vectors run along       */
-    staxi_loop_axis runs[STAX_MAX_RANK]; /* ACC: one loop a run, outermost first               */
+    staxi_loop_axis runs[2 * STAX_MAX_RANK]; /* ACC: one loop a run, outermost first           */
     uint8_t n_runs;
     staxi_expr expr[2]; /* STORE: the second one is a value that `at` needs                  */
     uint32_t ref;       /* STORE: buffer; others: stage                       */
@@ -32251,6 +32263,14 @@ typedef struct staxi_kernel_tree {
     bool tiled;      /* printed in tiles too, see staxi_emit_tiles          */
 } staxi_kernel_tree;
 
+/* A copy of what a tile reads with a load that lies along the outer one of its two loops: made
+   before that loop, and read along the inner one. */
+typedef struct staxi_cache {
+    staxi_expr load;
+    uint32_t buffer;
+    uint32_t next; /* of the same loop; 0: none                                             */
+} staxi_cache;
+
 typedef struct staxi_trees {
     staxi_schedule *s;
     staxi_tree_node *nodes;
@@ -32259,6 +32279,8 @@ typedef struct staxi_trees {
     uint32_t n_kernels;
     staxi_expr *stage_expr[2]; /* by stage, in kernel variables    */
     uint8_t *in_register;      /* by stage: USE means its register */
+    staxi_cache *caches;
+    size_t n_caches, cap_caches; /* [0] unused                      */
 } staxi_trees;
 
 static uint32_t staxi_tree_add(staxi_trees *t, staxi_tree_kind kind) {
@@ -32420,7 +32442,21 @@ static bool staxi_stage_mergeable(staxi_trees *t, uint32_t k, const staxi_loop_a
                                              staxi_flat_index(p, st->buffer, st->store));
 }
 
-/* Replaces variables in all stages of one segment (or of the whole kernel: segment UINT32_MAX). */
+/* Replaces in all stages of one segment (or of the whole kernel: segment UINT32_MAX). */
+static bool staxi_replace(staxi_trees *t, uint32_t kernel, uint32_t segment, staxi_subst *sub) {
+    staxi_stages *p = t->s->p;
+    bool ok = true;
+    for (uint32_t k = t->s->kernels[kernel].first_member; k && ok; k = p->stages[k].next_member) {
+        if (segment != UINT32_MAX && p->stages[k].segment != segment) continue;
+        for (int e = 0; e < 2 && ok; e++)
+            if (t->stage_expr[e][k])
+                ok = (t->stage_expr[e][k] = staxi_ex_substitute(p, sub, t->stage_expr[e][k])) != 0;
+        for (int d = 0; d < staxi_type_of(p, p->stages[k].value)->rank && ok; d++)
+            p->stages[k].store[d] = staxi_subst_ix(p, sub, p->stages[k].store[d]);
+    }
+    return ok;
+}
+
 static bool staxi_rename_vars(staxi_trees *t, uint32_t kernel, uint32_t segment,
                               const staxi_ix *from, const staxi_ix *to, int n) {
     staxi_stages *p = t->s->p;
@@ -32431,15 +32467,7 @@ static bool staxi_rename_vars(staxi_trees *t, uint32_t kernel, uint32_t segment,
         sub.from[sub.n] = from[sub.n];
         sub.to[sub.n] = to[sub.n];
     }
-    bool ok = true;
-    for (uint32_t k = t->s->kernels[kernel].first_member; k && ok; k = p->stages[k].next_member) {
-        if (segment != UINT32_MAX && p->stages[k].segment != segment) continue;
-        for (int e = 0; e < 2 && ok; e++)
-            if (t->stage_expr[e][k])
-                ok = (t->stage_expr[e][k] = staxi_ex_substitute(p, &sub, t->stage_expr[e][k])) != 0;
-        for (int d = 0; d < staxi_type_of(p, p->stages[k].value)->rank && ok; d++)
-            p->stages[k].store[d] = staxi_subst_ix(p, &sub, p->stages[k].store[d]);
-    }
+    bool ok = staxi_replace(t, kernel, segment, &sub);
     staxi_subst_free(p, &sub);
     return ok;
 }
@@ -32488,6 +32516,7 @@ typedef struct staxi_nest {
     uint32_t kernel;
     staxi_marks *marks;
     bool given;             /* the schedule says how; else it is decided here                     */
+    bool few; /* its last axis is short, and another loop has taken its place              */
     staxi_directive *calls; /* its calls, with the loops of the kernel instead of the stage's     */
     size_t n_calls;
 } staxi_nest;
@@ -32735,6 +32764,7 @@ static bool staxi_split_loop(staxi_nest *n, const staxi_directive *c, uint32_t s
     outer.var = staxi_new_var(p, outer.extent);
     inner.var = staxi_new_var(p, size);
     inner.name |= 1;
+    inner.block = by;
     at = staxi_ix_mul(&p->ix, outer.var, size);
     inner.extent = even ? size : staxi_ix_min(&p->ix, size, staxi_ix_sub(&p->ix, all, at));
     at = staxi_ix_add(&p->ix, at, inner.var);
@@ -32747,23 +32777,30 @@ static bool staxi_split_loop(staxi_nest *n, const staxi_directive *c, uint32_t s
     return true;
 }
 
+/* Loop `from` comes to stand at place `to`, further out. */
+static void staxi_move_loop_out(staxi_loop_axis *loops, int from, int to) {
+    const staxi_loop_axis moved = loops[from];
+    for (; from > to; from--) loops[from] = loops[from - 1];
+    loops[to] = moved;
+}
+
+/* No iteration reads another one's result (P 7.3), so loops may change places: those between the
+   two come to stand outside the tile. */
 static bool staxi_obey_tile(staxi_nest *n, const staxi_directive *c, uint32_t segment,
                             staxi_loop_axis *loops, uint8_t *n_loops) {
     int a = staxi_nest_find(n, c, 0, loops, *n_loops),
         b = a < 0 ? a : staxi_nest_find(n, c, 1, loops, *n_loops);
     if (b < 0) return false;
-    if (b != a + 1) {
-        staxi_put_axis(staxi_refuse(n->t->s, c), c->axes[1]);
-        staxi_put(&n->t->s->refusal, " does not stand just inside ");
-        staxi_put_axis(&n->t->s->refusal, c->axes[0]);
+    const int out = a < b ? a : b, in = a < b ? b : a;
+    if (a == b) {
+        staxi_put(staxi_refuse(n->t->s, c), "expected two loops, found one twice");
         return false;
     }
-    if (!staxi_split_loop(n, c, segment, loops, n_loops, b, c->by[1]) ||
-        !staxi_split_loop(n, c, segment, loops, n_loops, a, c->by[0]))
+    if (!staxi_split_loop(n, c, segment, loops, n_loops, in, c->by[a < b]) ||
+        !staxi_split_loop(n, c, segment, loops, n_loops, out, c->by[a > b]))
         return false;
-    staxi_loop_axis in = loops[a + 1]; /* no iteration reads another one's result (P 7.3)     */
-    loops[a + 1] = loops[a + 2];
-    loops[a + 2] = in;
+    for (int d = out + 2; d <= in; d++) staxi_move_loop_out(loops, d, d - 2);
+    staxi_move_loop_out(loops, in + 1, a < b ? in : in - 1);
     return true;
 }
 
@@ -32778,6 +32815,10 @@ static bool staxi_obey_unroll(staxi_nest *n, const staxi_directive *c, uint32_t 
     int d = staxi_nest_find(n, c, 0, loops, *n_loops);
     (void)segment;
     if (d < 0) return false;
+    if (d < loops[0].spread) {
+        staxi_put(staxi_refuse(n->t->s, c), "it is cut as one with other loops");
+        return false;
+    }
     loops[d].unroll = (uint8_t)(c->by[0] > STAXI_UNROLL_MOST ? 0 : c->by[0]);
     if (loops[d].unroll) return true;
     staxi_putf(staxi_refuse(n->t->s, c), "expected at most %d times", (int)STAXI_UNROLL_MOST);
@@ -32794,6 +32835,156 @@ static bool staxi_obey_prefetch(staxi_nest *n, const staxi_directive *c, uint32_
     return false;
 }
 
+/* Several outermost loops whose ranges are cut as one. */
+static bool staxi_obey_parallel(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                                staxi_loop_axis *loops, uint8_t *n_loops) {
+    (void)segment;
+    for (int k = 0; k < c->n_axes && c->n_axes > 1; k++) {
+        int d = staxi_nest_find(n, c, k, loops, *n_loops);
+        if (d < 0) return false;
+        bool whole = d == k && k < *n_loops - 1;
+        for (int o = 0; o < d && whole; o++)
+            whole = !staxi_ix_depends_on(&n->t->s->p->ix, loops[d].extent, loops[o].var);
+        if (whole) continue;
+        staxi_put_axis(staxi_refuse(n->t->s, c), c->axes[k]);
+        staxi_put(&n->t->s->refusal,
+                  ": expected the outermost loops, in their order, each as long "
+                  "in every iteration, and at least one more inside them");
+        return false;
+    }
+    if (c->n_axes > 1) loops[0].spread = c->n_axes;
+    return true;
+}
+
+/* ---- tiles of what lies along another loop than the lanes ----
+   An operand whose neighbours lie along a loop further out, as those of a transposed matrix do, is
+   copied for a tile of that loop and of the innermost one: read along the former, in squares that
+   are turned in registers, and found along the latter. So no cache line is fetched twice, whatever
+   the sizes, and what follows is a loop over rows as any other. */
+
+/* Does this load lie along loop `u` (its elements side by side) and not along loop `v`? */
+static bool staxi_lies_along(staxi_stages *p, const staxi_expr_node *load, staxi_ix u, staxi_ix v) {
+    staxi_ix flat = staxi_flat_index(p, load->ref, load->ix), step, rest, base;
+    int64_t c = 0;
+    if (!flat || staxi_ix_has_values(&p->ix, flat) ||
+        !staxi_ix_affine(&p->ix, flat, u, &step, &rest) || !staxi_ix_is_const(&p->ix, step, &c) ||
+        c != 1 || !staxi_ix_affine(&p->ix, rest, v, &step, &base))
+        return false;
+    return !staxi_ix_is_const(&p->ix, step, &c) || c > 1 || c < 0;
+}
+
+/* Visits the loads that happen in every iteration: not those in an arm of a select. */
+typedef bool (*staxi_load_fn)(void *user, staxi_expr load);
+
+static bool staxi_loads_each(staxi_stages *p, staxi_expr e, staxi_marks *marks, staxi_load_fn visit,
+                             void *user) {
+    if (!e || !staxi_mark_first(p, marks, e)) return true;
+    const staxi_expr_node n = p->exprs[e];
+    if (n.kind == STAXI_EX_SELECT) return true;
+    if (n.kind == STAXI_EX_LOAD && !visit(user, e)) return false;
+    for (int k = 0; k < n.n_args; k++)
+        if (!staxi_loads_each(p, n.args[k], marks, visit, user)) return false;
+    return true;
+}
+
+static bool staxi_segment_loads(staxi_nest *n, uint32_t segment, staxi_load_fn visit, void *user) {
+    staxi_stages *p = n->t->s->p;
+    ++n->marks->now;
+    for (uint32_t k = n->t->s->kernels[n->kernel].first_member; k; k = p->stages[k].next_member) {
+        if (p->stages[k].segment != segment) continue;
+        for (int e = 0; e < 2; e++)
+            if (!staxi_loads_each(p, n->t->stage_expr[e][k], n->marks, visit, user)) return false;
+    }
+    return true;
+}
+
+/* Elements between the rows of a copy: one line of the cache more than they have, so that rows of a
+   power of two do not all lie in the same few places of it. */
+static int64_t staxi_cache_pitch(int64_t width, size_t element) {
+    return width + (int64_t)(STAX_ALIGN / element);
+}
+
+typedef struct staxi_cache_loads {
+    staxi_nest *n;
+    const staxi_loop_axis *u, *v;
+    uint32_t first;
+    staxi_subst sub;
+} staxi_cache_loads;
+
+/* A copy of what this load reads: its room is that of a slot, which kernels use one after the
+ * other.
+ */
+static bool staxi_cache_load(void *user, staxi_expr load) {
+    staxi_cache_loads *c = (staxi_cache_loads *)user;
+    staxi_trees *t = c->n->t;
+    staxi_stages *p = t->s->p;
+    staxi_expr_node to = p->exprs[load];
+    if (!staxi_lies_along(p, &to, c->u->var, c->v->var)) return true;
+    const size_t size = staxi_dtype_bytes((stax_dtype)to.dtype);
+    const int64_t pitch = staxi_cache_pitch(c->v->block, size);
+    staxi_type type = staxi_type_scalar((stax_dtype)to.dtype);
+    uint32_t buffer = staxi_buffer_add(p, "turned", STAXI_SCOPE_ROW, &type, p->graph);
+    if (!buffer ||
+        !staxi_grow(p->a, (void **)&t->caches, &t->cap_caches, t->n_caches + 2, sizeof *t->caches))
+        return staxi_stages_fail(p, STAX_E_MEMORY, NULL) == STAX_OK;
+    staxi_buffer *b = &p->buffers[buffer];
+    b->rank = 2;
+    b->dims[0] = staxi_ix_const(&p->ix, c->u->block);
+    b->dims[1] = staxi_ix_const(&p->ix, pitch);
+    b->strides[0] = staxi_ix_const(&p->ix, pitch);
+    b->strides[1] = staxi_ix_const(&p->ix, 1);
+    const int64_t bytes = c->u->block * pitch * (int64_t)size;
+    b->bytes = staxi_ix_const(&p->ix, (bytes + STAX_ALIGN - 1) / STAX_ALIGN * STAX_ALIGN);
+    b->first_use = b->last_use = t->s->kernels[c->n->kernel].order;
+    b->offset = t->s->row_bytes;
+    if (c->first)
+        b->offset = staxi_ix_add(&p->ix, p->buffers[t->caches[c->first].buffer].offset,
+                                 p->buffers[t->caches[c->first].buffer].bytes);
+    t->s->slot_bytes =
+        staxi_ix_max(&p->ix, t->s->slot_bytes, staxi_ix_add(&p->ix, b->offset, b->bytes));
+    if (t->n_caches == 0) t->n_caches = 1;
+    t->caches[t->n_caches].load = load;
+    t->caches[t->n_caches].buffer = buffer;
+    t->caches[t->n_caches].next = c->first;
+    c->first = (uint32_t)t->n_caches++;
+    to.ref = buffer;
+    to.n_ix = 2;
+    to.ix[0] = c->u->var;
+    to.ix[1] = c->v->var;
+    return staxi_subst_note(p, &c->sub, load, staxi_ex_intern(p, &to));
+}
+
+static bool staxi_obey_cache_read(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                                  staxi_loop_axis *loops, uint8_t *n_loops) {
+    staxi_schedule *s = n->t->s;
+    staxi_cache_loads l;
+    int d = staxi_nest_find(n, c, 0, loops, *n_loops);
+    if (d < 0) return false;
+    if (segment == UINT32_MAX || d != *n_loops - 2 || !loops[d].block || !loops[d + 1].block ||
+        d < loops[0].spread) {
+        staxi_put_axis(staxi_refuse(s, c), loops[d].name);
+        staxi_put(&s->refusal, " is not the outer loop of a tile that stands innermost");
+        return false;
+    }
+    memset(&l, 0, sizeof l);
+    l.n = n;
+    l.u = &loops[d];
+    l.v = &loops[d + 1];
+    staxi_map_init(&l.sub.memo, s->p->a);
+    bool ok = staxi_segment_loads(n, segment, staxi_cache_load, &l);
+    if (ok && !l.first) {
+        staxi_put(staxi_refuse(s, c), "nothing is read in every iteration that lies along ");
+        staxi_put_axis(&s->refusal, loops[d].name);
+        staxi_put(&s->refusal, " and not along ");
+        staxi_put_axis(&s->refusal, loops[d + 1].name);
+        ok = false;
+    }
+    ok = ok && staxi_replace(n->t, n->kernel, segment, &l.sub);
+    staxi_subst_free(s->p, &l.sub);
+    loops[d].cached = l.first;
+    return ok;
+}
+
 /* What is done to the loops of a list once its neighbours are fused, in this order. */
 static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, staxi_loop_axis *loops,
                              uint8_t *n_loops) {
@@ -32801,17 +32992,200 @@ static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, sta
         uint8_t primitive;
         bool (*obey)(staxi_nest *n, const staxi_directive *c, uint32_t segment,
                      staxi_loop_axis *loops, uint8_t *n_loops);
-    } rows[] = {{STAXI_CALL_SPLIT, staxi_obey_split},
-                {STAXI_CALL_TILE, staxi_obey_tile},
-                {STAXI_CALL_UNROLL, staxi_obey_unroll},
-                {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
+    } rows[] = {
+        {STAXI_CALL_SPLIT, staxi_obey_split},       {STAXI_CALL_TILE, staxi_obey_tile},
+        {STAXI_CALL_PARALLEL, staxi_obey_parallel}, {STAXI_CALL_CACHE_READ, staxi_obey_cache_read},
+        {STAXI_CALL_UNROLL, staxi_obey_unroll},     {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (size_t i = 0; i < n->n_calls; i++) {
             const staxi_directive *c = &n->calls[i];
             if (c->list != list || c->primitive != rows[r].primitive) continue;
-            if (!rows[r].obey(n, c, segment, loops, n_loops) || !staxi_nest_note(n, list, *c))
-                return false;
+            if (!rows[r].obey(n, c, segment, loops, n_loops)) return false;
+            if (c->primitive == STAXI_CALL_PARALLEL) continue; /* see staxi_nest_parallel */
+            if (!staxi_nest_note(n, list, *c)) return false;
         }
+    return true;
+}
+
+/* An output this large is out of every cache before anyone reads it, and a store that goes through
+   the caches reads its line first: measured 1.5 to 1.7 times slower for x + y. */
+enum { STAXI_STREAM_BYTES = 32 << 20 };
+
+enum {
+    STAXI_TURN_LEAST = 8,      /* shortest side of what is worth a tile                         */
+    STAXI_PARALLEL_BLOCKS = 64 /* iterations of the loop that is cut, where more loops give them */
+};
+
+typedef struct staxi_turn_count {
+    staxi_stages *p;
+    const staxi_loop_axis *loops;
+    int n_loops;
+    double along[2 * STAX_MAX_RANK]; /* bytes of the loads that lie along each loop              */
+} staxi_turn_count;
+
+static bool staxi_turn_count_load(void *user, staxi_expr load) {
+    staxi_turn_count *c = (staxi_turn_count *)user;
+    const staxi_expr_node n = c->p->exprs[load];
+    const staxi_ix lanes = c->loops[c->n_loops - 1].var;
+    const double bytes = (double)staxi_dtype_bytes((stax_dtype)n.dtype);
+    for (int d = 0; d + 1 < c->n_loops; d++)
+        if (staxi_lies_along(c->p, &n, c->loops[d].var, lanes)) c->along[d] += bytes;
+    if (staxi_expr_stride(c->p, load, lanes) == 1) c->along[c->n_loops - 1] += bytes;
+    return true;
+}
+
+/* A kernel of elements, whose loops may stand in any order? */
+static bool staxi_is_plain_nest(const staxi_nest *n, uint32_t segment) {
+    const staxi_schedule *s = n->t->s;
+    const staxi_kernel *K = &s->kernels[n->kernel];
+    const staxi_stage *first = &s->p->stages[K->first_stage];
+    return !s->plain_loops && !K->n_outer && !K->has_reduce && K->n_segments == 1 &&
+           K->segments[segment].n_loops > 1 && !staxi_is_line(first) && !first->tiled;
+}
+
+/* The loop that most of what is not read along the innermost one lies along, if it is long enough;
+   else -1. */
+static int staxi_turn_loop(staxi_nest *n, uint32_t segment, staxi_turn_count *count) {
+    const staxi_segment *g = &n->t->s->kernels[n->kernel].segments[segment];
+    int best = -1;
+    memset(count, 0, sizeof *count);
+    count->p = n->t->s->p;
+    count->loops = g->loops;
+    count->n_loops = g->n_loops;
+    (void)staxi_segment_loads(n, segment, staxi_turn_count_load, count);
+    for (int d = 0; d + 1 < g->n_loops; d++)
+        if (count->along[d] > 0 && (best < 0 || count->along[d] >= count->along[best])) best = d;
+    if (best >= 0 && staxi_extent_guess(count->p, g->loops[best].extent) < (double)STAXI_TURN_LEAST)
+        return -1;
+    return best;
+}
+
+/* Of the automatic schedule: a last axis of a few elements, as that of the channels of a picture,
+   leaves most lanes idle. The loop that operands lie along, with its neighbours that are fused with
+   it, comes to stand innermost instead, in tiles whose results stay in L1 until all of their
+   elements are there. */
+static bool staxi_choose_order(staxi_nest *n, uint32_t segment) {
+    staxi_schedule *s = n->t->s;
+    staxi_stages *p = s->p;
+    staxi_segment *g = &s->kernels[n->kernel].segments[segment];
+    const int last = g->n_loops - 1;
+    staxi_turn_count count;
+    staxi_loop_axis loops[2 * STAX_MAX_RANK];
+    int from[2 * STAX_MAX_RANK], m = 0;
+    if (!staxi_is_plain_nest(n, segment) ||
+        staxi_extent_guess(p, g->loops[last].extent) >= (double)STAXI_TURN_LEAST)
+        return true;
+    for (uint32_t k = s->kernels[n->kernel].first_member; k; k = p->stages[k].next_member)
+        if (p->stages[k].reordered) return true;
+    int end = staxi_turn_loop(n, segment, &count), begin = end;
+    if (end < 0 || staxi_can_merge(n->t, n->kernel, segment, g->loops, last - 1, n->marks))
+        return true;
+    while (begin > 0 && staxi_can_merge(n->t, n->kernel, segment, g->loops, begin - 1, n->marks))
+        begin--;
+    for (int inside = 0; inside < 2; inside++)
+        for (int d = 0; d <= last; d++)
+            if ((d >= begin && d <= end) == (inside == 1)) from[m++] = d;
+    memcpy(loops, g->loops, sizeof loops);
+    for (int d = 0; d <= last; d++) g->loops[d] = loops[from[d]];
+    for (uint32_t k = s->kernels[n->kernel].first_member; k; k = p->stages[k].next_member) {
+        staxi_stage *st = &p->stages[k];
+        for (int d = 0; d <= last; d++) loops[d] = st->axes[from[d]];
+        staxi_order_axes(st, loops);
+        st->reordered = true;
+    }
+    return n->few = true;
+}
+
+static void staxi_choose_call(staxi_nest *n, uint32_t segment, staxi_directive *c,
+                              staxi_primitive primitive) {
+    c->primitive = (uint8_t)primitive;
+    c->segment = -1;
+    c->list = segment;
+    n->calls[n->n_calls++] = *c;
+    memset(c, 0, sizeof *c);
+}
+
+/* Are all results small, or stored in whole lines of the cache, past it? */
+static bool staxi_small_tile(staxi_stages *p, const staxi_kernel *K, staxi_ix width) {
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member) {
+        const staxi_buffer *b = &p->buffers[p->stages[k].buffer];
+        int64_t bytes = 0, n = 0;
+        if (!p->stages[k].buffer) continue;
+        if (!staxi_ix_is_const(&p->ix, b->bytes, &bytes)) return false;
+        if (bytes < (int64_t)STAXI_STREAM_BYTES) continue;
+        if (!staxi_ix_is_const(&p->ix, width, &n) || b->scope != STAXI_SCOPE_ARG ||
+            (b->dtype != STAX_F32 && b->dtype != STAX_F64) ||
+            n * (int64_t)staxi_dtype_bytes((stax_dtype)b->dtype) % STAX_ALIGN != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Of the automatic schedule: a tile of the innermost loop and of the one that most of what is not
+   read along the former lies along. */
+static bool staxi_choose_tile(staxi_nest *n, uint32_t segment) {
+    staxi_schedule *s = n->t->s;
+    staxi_stages *p = s->p;
+    const staxi_kernel *K = &s->kernels[n->kernel];
+    const staxi_segment *g = &K->segments[segment];
+    const int last = g->n_loops - 1;
+    staxi_turn_count count;
+    int best, stored = 0;
+    double bytes = 0;
+    if (!staxi_is_plain_nest(n, segment) || last + 3 > 2 * STAX_MAX_RANK) return true;
+    best = n->few ? last - 1 : staxi_turn_loop(n, segment, &count);
+    if (best < 0 || staxi_extent_guess(p, g->loops[last].extent) < (double)STAXI_TURN_LEAST)
+        return true;
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member) {
+        const staxi_stage *st = &p->stages[k];
+        if (!st->buffer) continue;
+        const double size = (double)staxi_dtype_bytes((stax_dtype)st->dtype);
+        if (staxi_stride_along(p, staxi_flat_index(p, st->buffer, st->store), g->loops[last].var) ==
+                1 ||
+            n->few)
+            stored++;
+        if (size > bytes) bytes = size;
+    }
+    if (!stored) return true;
+    n->calls = (staxi_directive *)staxi_arena_push(&p->arena, 3 * sizeof *n->calls, 8);
+    if (!n->calls) return false;
+    /* Small tiles read in the longest runs. Where other operands are read along the lanes, and
+       where stores into memory that no cache holds go through the caches, the other direction wants
+       long runs too: a tile that lies in L2. */
+    const bool small =
+        !n->few && count.along[last] == 0 && staxi_small_tile(p, K, g->loops[last].extent);
+    const int64_t columns = (n->few  ? 4096
+                             : small ? 128
+                                     : 512) /
+                            (int64_t)bytes,
+                  rows = n->few  ? (int64_t)STAXI_TURN_LEAST
+                         : small ? STAX_ALIGN / (int64_t)bytes
+                                 : 256;
+    staxi_directive c;
+    memset(&c, 0, sizeof c);
+    c.axes[c.n_axes++] = g->loops[last].name;
+    c.axes[c.n_axes++] = g->loops[best].name;
+    c.by[c.n_by++] = columns;
+    c.by[c.n_by++] = rows;
+    staxi_choose_call(n, segment, &c, STAXI_CALL_TILE);
+    if (!n->few) {
+        c.axes[c.n_axes++] = g->loops[best].name | 1;
+        staxi_choose_call(n, segment, &c, STAXI_CALL_CACHE_READ);
+    }
+    double blocks = 1;
+    for (int d = 0; d <= last && blocks < (double)STAXI_PARALLEL_BLOCKS; d++) {
+        const bool own = d == best || d == last;
+        if (own) continue;
+        c.axes[c.n_axes++] = g->loops[d].name;
+        blocks *= staxi_extent_guess(p, g->loops[d].extent);
+    }
+    for (int own = 0; own < 2 && blocks < (double)STAXI_PARALLEL_BLOCKS; own++) {
+        const staxi_loop_axis *a = &g->loops[own ? best : last];
+        const double by = (double)(own ? rows : columns);
+        c.axes[c.n_axes++] = a->name;
+        blocks *= (staxi_extent_guess(p, a->extent) + by - 1) / by;
+    }
+    staxi_choose_call(n, segment, &c, STAXI_CALL_PARALLEL);
     return true;
 }
 
@@ -32820,7 +33194,9 @@ static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, sta
 static bool staxi_nest_segment(staxi_nest *n, uint32_t segment) {
     staxi_segment *g = &n->t->s->kernels[n->kernel].segments[segment];
     if (g->mode == STAXI_MODE_MAP)
-        return staxi_nest_fuse(n, segment, segment, g->loops, &g->n_loops) &&
+        return (n->given || staxi_choose_order(n, segment)) &&
+               staxi_nest_fuse(n, segment, segment, g->loops, &g->n_loops) &&
+               (n->given || staxi_choose_tile(n, segment)) &&
                staxi_nest_split(n, segment, segment, g->loops, &g->n_loops);
     if (g->mode == STAXI_MODE_CHECK || g->mode == STAXI_MODE_SCATTER || g->mode == STAXI_MODE_CALL)
         return true;
@@ -33065,10 +33441,6 @@ static const char *staxi_cannot_stream(staxi_nest *n, uint32_t k, uint8_t lanes)
     return NULL;
 }
 
-/* An output this large is out of every cache before anyone reads it, and a store that goes through
-   the caches reads its line first: measured 1.5 to 1.7 times slower for x + y. */
-enum { STAXI_STREAM_BYTES = 32 << 20 };
-
 /* Does a stage read this one's result from memory? Those in its own loop nest compute it. */
 static bool staxi_is_loaded(const staxi_schedule *s, uint32_t k) {
     const staxi_stage *st = &s->p->stages[k];
@@ -33237,16 +33609,49 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
     return staxi_tree_writes(t, kernel, segment, each);
 }
 
+/* The copies of a tile, in front of its loops. */
+static uint32_t staxi_tree_caches(staxi_trees *t, const staxi_loop_axis *loops, uint32_t body) {
+    uint32_t list = 0;
+    for (uint32_t c = loops[0].cached; c; c = t->caches[c].next) {
+        uint32_t node = staxi_tree_add(t, STAXI_TREE_CACHE);
+        if (!node) return 0;
+        staxi_tree_node *n = &t->nodes[node];
+        n->axis = loops[0];
+        n->runs[n->n_runs++] = loops[1];
+        n->ref = t->caches[c].buffer;
+        n->expr[0] = t->caches[c].load;
+        staxi_tree_append(t, &list, node);
+    }
+    staxi_tree_append(t, &list, body);
+    return list;
+}
+
+/* One loop for several, which are its runs. */
+static bool staxi_tree_spread(staxi_trees *t, staxi_tree_node *n, const staxi_loop_axis *loops) {
+    staxi_stages *p = t->s->p;
+    n->axis.extent = staxi_ix_const(&p->ix, 1);
+    for (; n->n_runs < loops[0].spread; n->n_runs++) {
+        n->runs[n->n_runs] = loops[n->n_runs];
+        n->axis.extent = staxi_ix_mul(&p->ix, n->axis.extent, loops[n->n_runs].extent);
+    }
+    n->axis.var = n->axis.extent ? staxi_new_var(p, n->axis.extent) : 0;
+    return n->axis.var != 0;
+}
+
 static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, int n, uint32_t body,
                                  bool vector) {
+    const int spread = n > 0 ? loops[0].spread : 0;
     for (int d = n - 1; d >= 0; d--) {
+        if (d > 0 && d < spread) continue;
         uint32_t loop = staxi_tree_add(t, STAXI_TREE_LOOP);
         if (!loop) return 0;
         t->nodes[loop].axis = loops[d];
+        if (d == 0 && spread && !staxi_tree_spread(t, &t->nodes[loop], loops)) return 0;
         t->nodes[loop].mark =
             (uint8_t)(vector && d == n - 1 ? STAXI_MARK_VECTOR : STAXI_MARK_SERIAL);
         t->nodes[loop].child = body;
-        body = loop;
+        body = loops[d].cached ? staxi_tree_caches(t, loops + d, loop) : loop;
+        if (!body) return 0;
     }
     return body;
 }
@@ -33340,10 +33745,8 @@ static bool staxi_nest_parallel(staxi_nest *n, staxi_kernel_tree *kt) {
     if (!loop || (n->given && !asked)) return true;
     n->t->nodes[loop].parallel = true;
     kt->extent = n->t->nodes[loop].axis.extent;
-    return staxi_nest_note_loop(n,
-                                asked                               ? asked->list
-                                : s->kernels[n->kernel].n_outer > 0 ? STAXI_LIST_OUTER
-                                                                    : 0,
+    if (asked) return staxi_nest_note(n, asked->list, *asked);
+    return staxi_nest_note_loop(n, s->kernels[n->kernel].n_outer > 0 ? STAXI_LIST_OUTER : 0,
                                 STAXI_CALL_PARALLEL, n->t->nodes[loop].axis.name);
 }
 
@@ -33385,6 +33788,7 @@ static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree
 
 static void staxi_trees_free(staxi_trees *t) {
     staxi_free(t->s->p->a, t->nodes, t->cap_nodes * sizeof *t->nodes);
+    staxi_free(t->s->p->a, t->caches, t->cap_caches * sizeof *t->caches);
 }
 
 static stax_status staxi_trees_build(staxi_trees *t, staxi_schedule *s) {
@@ -34498,6 +34902,72 @@ static const char *const staxi_lines_memory[] = {
     NULL};
 /* clang-format on */
 
+/* clang-format off */
+static const char *const staxi_lines_turn[] = {
+    "/* to[u * pitch + v] = from[u + v * step]: what lies along u comes to lie along v, in squares of LANES that are",
+    "   turned in registers */",
+    "#define SX_TURN_EACH(name, T) \\",
+    "    SX_FUNCTION void name(const T *from, int64_t step, T *to, int64_t pitch, int64_t height, int64_t width) { \\",
+    "        for (int64_t v = 0; v < width; v++) for (int64_t u = 0; u < height; u++) to[u * pitch + v] = from[v * step + u]; \\",
+    "    }",
+    "#define SX_TURN_SQUARES(name, T, V, LANES, LOAD, STORE, TURN) \\",
+    "    SX_TURN_EACH(name##_rest, T) \\",
+    "    SX_FUNCTION void name(const T *from, int64_t step, T *to, int64_t pitch, int64_t height, int64_t width) { \\",
+    "        const int64_t high = height - height % LANES, wide = width - width % LANES; \\",
+    "        for (int64_t v = 0; v < wide; v += LANES) for (int64_t u = 0; u < high; u += LANES) { \\",
+    "            V r[LANES]; \\",
+    "            SX_UNROLL for (int k = 0; k < LANES; k++) r[k] = LOAD(from + (v + k) * step + u); \\",
+    "            TURN(r); \\",
+    "            SX_UNROLL for (int k = 0; k < LANES; k++) STORE(to + (u + k) * pitch + v, r[k]); \\",
+    "        } \\",
+    "        if (high < height) name##_rest(from + high, step, to + high * pitch, pitch, height - high, wide); \\",
+    "        if (wide < width) name##_rest(from + wide * step, step, to + wide, pitch, height, width - wide); \\",
+    "    }",
+    "#if SX_W > 1",
+    "#define SX_TURN4(name, T) SX_TURN_SQUARES(name, T, sxv_f32, SX_W, sx_loadf, sx_storef, sxv_turn32)",
+    "#define SX_TURN8(name, T) SX_TURN_SQUARES(name, T, sxv_f64, SX_W64, sx_loadd, sx_stored, sxv_turn64)",
+    "#else",
+    "#define SX_TURN4 SX_TURN_EACH",
+    "#define SX_TURN8 SX_TURN_EACH",
+    "#endif",
+    "#if SX_W > 1 /* narrow elements: 16 bytes at every level; in each step neighbours come from row i and one half further on */",
+    "typedef unsigned char sxv_u8 __attribute__((vector_size(16), may_alias));",
+    "typedef unsigned short sxv_u16 __attribute__((vector_size(16), may_alias));",
+    "typedef unsigned char sxm_u8x16 __attribute__((vector_size(16), aligned(1), may_alias));",
+    "typedef unsigned short sxm_u16x8 __attribute__((vector_size(16), aligned(2), may_alias));",
+    "#ifdef __clang__",
+    "#define SXV_MIX(V, a, b, ...) ((V)__builtin_shufflevector((a), (b), __VA_ARGS__))",
+    "#elif defined(__cplusplus)",
+    "#define SXV_MIX(V, a, b, ...) __builtin_shuffle((a), (b), V{__VA_ARGS__})",
+    "#else",
+    "#define SXV_MIX(V, a, b, ...) __builtin_shuffle((a), (b), (V){__VA_ARGS__})",
+    "#endif",
+    "#define SXV_LOW8(a, b) SXV_MIX(sxv_u8, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)",
+    "#define SXV_HIGH8(a, b) SXV_MIX(sxv_u8, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)",
+    "#define SXV_LOW16(a, b) SXV_MIX(sxv_u16, a, b, 0, 8, 1, 9, 2, 10, 3, 11)",
+    "#define SXV_HIGH16(a, b) SXV_MIX(sxv_u16, a, b, 4, 12, 5, 13, 6, 14, 7, 15)",
+    "#define SXV_LOAD8(p) ((sxv_u8)*(const sxm_u8x16 *)(const void *)(p))",
+    "#define SXV_LOAD16(p) ((sxv_u16)*(const sxm_u16x8 *)(const void *)(p))",
+    "#define SXV_STORE8(p, v) (*(sxm_u8x16 *)(void *)(p) = (sxm_u8x16)(v))",
+    "#define SXV_STORE16(p, v) (*(sxm_u16x8 *)(void *)(p) = (sxm_u16x8)(v))",
+    "#define SX_TURN_NARROW(name, V, LANES, STEPS, LOW, HIGH) \\",
+    "    SX_INLINE void name(V *r) { \\",
+    "        V s[LANES]; \\",
+    "        SX_UNROLL for (int step = 0; step < STEPS; step++) { \\",
+    "            SX_UNROLL for (int i = 0; i < LANES / 2; i++) { s[2 * i] = LOW(r[i], r[i + LANES / 2]); s[2 * i + 1] = HIGH(r[i], r[i + LANES / 2]); } \\",
+    "            SX_UNROLL for (int i = 0; i < LANES; i++) r[i] = s[i]; \\",
+    "        } \\",
+    "    }",
+    "SX_TURN_NARROW(sxv_turn8, sxv_u8, 16, 4, SXV_LOW8, SXV_HIGH8)",
+    "SX_TURN_NARROW(sxv_turn16, sxv_u16, 8, 3, SXV_LOW16, SXV_HIGH16)",
+    "#define SX_TURN1(name, T) SX_TURN_SQUARES(name, T, sxv_u8, 16, SXV_LOAD8, SXV_STORE8, sxv_turn8)",
+    "#define SX_TURN2(name, T) SX_TURN_SQUARES(name, T, sxv_u16, 8, SXV_LOAD16, SXV_STORE16, sxv_turn16)",
+    "#else",
+    "#define SX_TURN1 SX_TURN_EACH",
+    "#define SX_TURN2 SX_TURN_EACH",
+    "#endif",
+    NULL};
+/* clang-format on */
 
 /* ======================================================================================= >>emit
    EMISSION  loop trees as C.
@@ -34531,6 +35001,7 @@ typedef struct staxi_emit {
     staxi_marks hoisted; /* expressions seen in the current hoist                       */
     uint8_t scans[STAXI_COMBINE_COUNT][STAX_DTYPE_COUNT]; /* wanted: 1 in rows, 2 across columns */
     uint8_t sorts;                                        /* wanted: 1 narrow pairs, 2 wide ones */
+    bool turns[STAX_DTYPE_COUNT];                         /* wanted: copies of tiles             */
     bool failed, no_memory;
     int program; /* number of the program within the unit                       */
     bool by_kernel; /* the entry can run one kernel alone: see staxi_enter_code       */
@@ -35225,8 +35696,8 @@ static void staxi_emit_hoist_list(staxi_emit *e, uint32_t list, uint64_t inner) 
         bool own =
             n->kind == STAXI_TREE_SCAN || n->kind == STAXI_TREE_SORT; /* evaluated in its loop */
         int n_own = n->combine == STAXI_COMBINE_MONOID ? 1 : 2;       /* a join is a function */
-        for (int k = 0; k < n_own && n->kind != STAXI_TREE_CALL && !(own && empty); k++)
-            staxi_emit_hoist(e, n->expr[k], inner);
+        if (n->kind == STAXI_TREE_CALL || n->kind == STAXI_TREE_CACHE) n_own = 0;
+        for (int k = 0; k < n_own && !(own && empty); k++) staxi_emit_hoist(e, n->expr[k], inner);
         if (!empty) staxi_emit_hoist_list(e, n->child, inner);
     }
 }
@@ -35338,9 +35809,31 @@ static void staxi_emit_prefetch(staxi_emit *e, staxi_expr x, const staxi_loop_ax
     staxi_putf(e->t, ") * %d);\n", (int)staxi_dtype_bytes((stax_dtype)n.dtype));
 }
 
+/* The loops that this one stands for, from its counter. */
+static void staxi_emit_runs(staxi_emit *e, const staxi_tree_node *n) {
+    uint64_t id = staxi_var_id(e, n->axis.var);
+    int last = n->n_runs - 1;
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t at%U_%d = i%U;\n", id, last, id);
+    for (int r = last; r >= 0; r--) {
+        uint64_t run = staxi_var_id(e, n->runs[r].var);
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = at%U_%d", run, id, r);
+        if (r) {
+            staxi_put(e->t, " % (");
+            staxi_emit_ix(e, n->runs[r].extent);
+            staxi_putf(e->t, "), at%U_%d = at%U_%d / (", id, r - 1, id, r);
+            staxi_emit_ix(e, n->runs[r].extent);
+            staxi_putc(e->t, ')');
+        }
+        staxi_putf(e->t, "; (void)i%U;\n", run);
+    }
+}
+
 /* One body of a loop, in a scope of its own. */
 static void staxi_emit_body(staxi_emit *e, const staxi_tree_node *n) {
     size_t scope = staxi_emit_scope_open(e);
+    if (n->n_runs) staxi_emit_runs(e, n);
     if (n->axis.ahead && !e->partial) {
         e->hoisted.now++;
         for (uint32_t k = n->child; k; k = e->trees->nodes[k].next)
@@ -35440,7 +35933,9 @@ static void staxi_emit_loop(staxi_emit *e, const staxi_tree_node *n) {
         staxi_put(e->t, "{\n");
         e->indent++;
     }
-    staxi_emit_hoists(e, n->child, staxi_var_bit(e, n->axis.var) | staxi_tree_bits(e, n->child));
+    uint64_t inside = staxi_var_bit(e, n->axis.var) | staxi_tree_bits(e, n->child);
+    for (int r = 0; r < n->n_runs; r++) inside |= staxi_var_bit(e, n->runs[r].var);
+    staxi_emit_hoists(e, n->child, inside);
     if (n->mark == STAXI_MARK_VECTOR && e->lanes) {
         staxi_emit_vector_loop(e, n);
     } else {
@@ -35470,6 +35965,55 @@ static void staxi_emit_loop(staxi_emit *e, const staxi_tree_node *n) {
     e->indent--;
     staxi_line(e);
     staxi_put(e->t, "}\n");
+}
+
+/* The rest of a function that turns as many vectors r[] as they have lanes: rows become columns. In
+   each stage neighbours, then pairs, then fours... swap halves. */
+static void staxi_put_turn(staxi_text *t, int bits, int n) {
+    staxi_putf(t, "(sx_f%d *r) {\n", bits);
+    for (int stage = 1; stage < n; stage *= 2)
+        for (int i = 0; i < n; i++) {
+            if (i & stage) continue;
+            staxi_putf(t, "    { const sx_f%d a = r[%d], b = r[%d];", bits, i, i + stage);
+            for (int half = 0; half < 2; half++) {
+                staxi_putf(t, " r[%d] = sx_among%d(a, b", half ? i + stage : i, bits);
+                for (int j = 0; j < n; j++)
+                    staxi_putf(t, ", %d",
+                               j & stage ? n + (half ? j : j - stage)
+                               : half    ? j + stage
+                                         : j);
+                staxi_put(t, ");");
+            }
+            staxi_put(t, " }\n");
+        }
+    staxi_put(t, "}\n\n");
+}
+
+/* Copies what a tile reads, turned. */
+static void staxi_emit_cache(staxi_emit *e, const staxi_tree_node *n) {
+    const staxi_expr_node load = e->p->exprs[n->expr[0]];
+    staxi_ix_pool *ix = &e->p->ix;
+    staxi_ix step, base, rest;
+    if (!staxi_ix_affine(ix, staxi_flat_index(e->p, load.ref, load.ix), n->axis.var, &step,
+                         &rest) ||
+        !staxi_ix_affine(ix, rest, n->runs[0].var, &step, &base)) {
+        e->failed = true;
+        return;
+    }
+    e->turns[load.dtype] = true;
+    staxi_line(e);
+    staxi_putf(e->t, "sx_turn_%s(b%U + ", staxi_dtype_name((stax_dtype)load.dtype),
+               (uint64_t)load.ref);
+    staxi_emit_ix(e, base);
+    staxi_put(e->t, ", ");
+    staxi_emit_ix(e, step);
+    staxi_putf(e->t, ", b%U, ", (uint64_t)n->ref);
+    staxi_emit_ix(e, e->p->buffers[n->ref].strides[0]);
+    staxi_put(e->t, ", ");
+    staxi_emit_ix(e, n->axis.extent);
+    staxi_put(e->t, ", ");
+    staxi_emit_ix(e, n->runs[0].extent);
+    staxi_put(e->t, ");\n");
 }
 
 /* ---- reductions ---- */
@@ -37117,6 +37661,9 @@ static void staxi_emit_list(staxi_emit *e, uint32_t list) {
             case STAXI_TREE_CALL:
                 staxi_emit_call(e, &n);
                 break;
+            case STAXI_TREE_CACHE:
+                staxi_emit_cache(e, &n);
+                break;
             default:
                 break;
         }
@@ -37607,28 +38154,9 @@ static void staxi_emit_tile_function(staxi_emit *e, const staxi_tiles *t, const 
     staxi_emit_tile_sizes(e, t);
 }
 
-/* Turns as many vectors as they have lanes: rows become columns. In each stage neighbours, then
-   pairs, then fours... swap halves. */
 static void staxi_emit_transpose(staxi_emit *e, const staxi_tiles *t) {
-    int bits = staxi_tiles_bits(t), n = t->width;
-    staxi_putf(e->t, "static void sx_turn_%d_%U(sx_f%d *r) {\n", e->program, (uint64_t)t->kernel,
-               bits);
-    for (int stage = 1; stage < n; stage *= 2)
-        for (int i = 0; i < n; i++) {
-            if (i & stage) continue;
-            staxi_putf(e->t, "    { const sx_f%d a = r[%d], b = r[%d];", bits, i, i + stage);
-            for (int half = 0; half < 2; half++) {
-                staxi_putf(e->t, " r[%d] = sx_among%d(a, b", half ? i + stage : i, bits);
-                for (int j = 0; j < n; j++)
-                    staxi_putf(e->t, ", %d",
-                               j & stage ? n + (half ? j : j - stage)
-                               : half    ? j + stage
-                                         : j);
-                staxi_put(e->t, ");");
-            }
-            staxi_put(e->t, " }\n");
-        }
-    staxi_put(e->t, "}\n\n");
+    staxi_putf(e->t, "static void sx_turn_%d_%U", e->program, (uint64_t)t->kernel);
+    staxi_put_turn(e->t, staxi_tiles_bits(t), t->width);
 }
 
 /* A panel of an operand that lies along k: squares of it are turned. */
@@ -38234,6 +38762,7 @@ static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, s
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
         if (n->kind == STAXI_TREE_STORE) used[n->ref] |= 2;
+        if (n->kind == STAXI_TREE_CACHE) used[n->ref] |= 2;
         if (n->kind == STAXI_TREE_SORT) used[e->p->stages[n->ref].pairs] |= 2;
         if (n->kind == STAXI_TREE_CALL) used[e->p->stages[n->ref].buffer] |= 2;
         for (int k = 0; k < 2; k++) staxi_collect_buffers_of(e, n->expr[k], used, marks);
@@ -38524,6 +39053,29 @@ static void staxi_put_line_functions(staxi_emit *e, staxi_text *t) {
     if (e->sorts & 2) staxi_put(t, "SX_SORT(sx_wide, SX_WIDE_LESS, SX_WIDE_DIGIT, 8)\n");
 }
 
+/* The functions that copy tiles, for the dtypes that the unit wants. */
+static void staxi_put_turns(staxi_emit *e, staxi_text *t) {
+    bool bits[2] = {false, false}, any = false;
+    for (int d = 0; d < STAX_DTYPE_COUNT; d++)
+        if (e->turns[d]) {
+            bits[0] = bits[0] || staxi_dtype_bytes((stax_dtype)d) == 4;
+            bits[1] = bits[1] || staxi_dtype_bytes((stax_dtype)d) == 8;
+            any = true;
+        }
+    if (!any) return;
+    for (int wide = 0; wide < 2; wide++)
+        for (int w = 16; w >= 4 && bits[wide]; w /= 2) {
+            staxi_putf(t, "#if SX_W == %d\nSX_INLINE void sxv_turn%d", w, wide ? 64 : 32);
+            staxi_put_turn(t, wide ? 64 : 32, wide ? w / 2 : w);
+            staxi_put(t, "#endif\n");
+        }
+    staxi_put_lines(t, staxi_lines_turn);
+    for (int d = 0; d < STAX_DTYPE_COUNT; d++)
+        if (e->turns[d])
+            staxi_putf(t, "SX_TURN%d(sx_turn_%s, %s)\n", (int)staxi_dtype_bytes((stax_dtype)d),
+                       staxi_dtype_name((stax_dtype)d), staxi_c_type(d));
+}
+
 static void staxi_put_block_extras(staxi_emit *e, staxi_text *t, int block) {
     static const char *const columns[4][4] = {{"columns_sum32", "float", "64", "SX_ADD_TO"},
                                               {"columns_prod32", "float", "64", "SX_TIMES_TO"},
@@ -38774,6 +39326,7 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
     staxi_put_lines(out, staxi_lines_memory);
     staxi_put_functions(e, out, 1);
     staxi_put_block_extras(e, out, 1);
+    staxi_put_turns(e, out);
 }
 
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
@@ -38796,7 +39349,7 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
         e.t = &body;
         for (uint32_t i = 0; i < programs[k]->n_kernels && !e.failed; i++) {
             const staxi_schedule *s = programs[k]->s;
-            vectors = vectors || programs[k]->kernels[i].lanes ||
+            vectors = vectors || programs[k]->kernels[i].lanes || programs[k]->n_caches ||
                       s->p->stages[s->kernels[programs[k]->kernels[i].kernel].first_stage].tiled;
             if (!staxi_emit_kernel(&e, i)) e.failed = true;
         }
@@ -41035,6 +41588,7 @@ struct stax_program {
     const stax_schedule *given; /* while it is compiled; NULL: automatic                   */
     const stax_compile_options *how; /* while it is compiled; NULL: the defaults            */
     staxi_decisions decisions;
+    bool plain_loops;           /* see staxi_schedule                                      */
     int64_t piece;              /* of the program it is a part of; -1: it is the whole      */
     staxi_object *object;
     staxi_call_fn call; /* NULL: interpreted                                           */
@@ -41315,6 +41869,7 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
         if (s == STAX_OK) s = staxi_schedule_build(&p->schedule, &p->stages, now, (uint32_t)block);
         if (s == STAX_OK && !p->schedule.again && now == given) break;
     }
+    p->schedule.plain_loops = p->plain_loops;
     if (s == STAX_OK)
         s = staxi_trees_build(&p->trees, &p->schedule);
     else
@@ -44030,6 +44585,9 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             staxi_put_program_ix(t, p, n->axis.var);
             staxi_put(t, " in 0..");
             staxi_put_program_ix(t, p, n->axis.extent);
+            if (!n->n_runs) break;
+            staxi_put(t, " as ");
+            staxi_put_axes(t, p, n->runs, n->n_runs);
             break;
         case STAXI_TREE_ACC:
             staxi_put(t, n->mode == STAXI_MODE_COLUMN ? "reduce columns " : "reduce ");
@@ -44049,6 +44607,18 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             if (n->mode != STAXI_MODE_COLUMN) break;
             staxi_put(t, " across ");
             staxi_put_axes(t, p, &n->axis, 1);
+            break;
+        case STAXI_TREE_CACHE:
+            staxi_putf(t, "b%U[", (uint64_t)n->ref);
+            staxi_put_program_ix(t, p, n->axis.var);
+            staxi_put(t, ", ");
+            staxi_put_program_ix(t, p, n->runs[0].var);
+            staxi_put(t, "] = ");
+            staxi_put_expr(t, p, n->expr[0], 0);
+            staxi_put(t, " for ");
+            staxi_put_axes(t, p, &n->axis, 1);
+            staxi_putc(t, ' ');
+            staxi_put_axes(t, p, n->runs, 1);
             break;
         case STAXI_TREE_CALL:
             staxi_putf(t, "r%U = call ", (uint64_t)n->ref);

@@ -131,9 +131,9 @@ static void syntax_errors(void) {
 }
 
 static void what_is_not_built_is_refused_by_name(void) {
-    static const char *const names[] = {"skew",     "store_at",  "fold",       "ahead",
-                                        "zip",      "pack",      "cache_read", "cache_write",
-                                        "pipeline", "tensorize", "rfactor",    "bind"};
+    static const char *const names[] = {"skew",      "store_at", "fold",        "ahead",
+                                        "zip",       "pack",     "cache_write", "pipeline",
+                                        "tensorize", "rfactor",  "bind"};
     char text[80], says[80], *all = stax_primitives_text(ctx);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         snprintf(text, sizeof text, "schedule {\n  %s s1, i1\n}\n", names[k]);
@@ -290,6 +290,9 @@ static void calls_do_what_they_say(void) {
     static const char plain[] = "graph g(x: f32[30,40]) { y = exp x; return y }\n";
     static const char turned[] =
         "graph g(x: f32[30,40]) { t = transpose x; y = exp t; return y }\n";
+    static const char pixels[] =
+        "graph g(x: f32[3,30,50]) { t = permute x {axes=[1,2,0]}; y = exp t; return y }\n";
+    static const char cube[] = "graph g(x: f32[4,5,6]) { y = exp x; return y }\n";
     static const char sums[] = "graph g(x: i32[6,8,10]) { y = sum x {axes=[0,2]}; return y }\n";
     static const char floats[] = "graph g(x: f32[8,10]) { y = sum x {axes=[0]}; return y }\n";
     static const meaning list[] = {
@@ -307,6 +310,16 @@ static void calls_do_what_they_say(void) {
          "parallel for i4 in 0..12|vector i5 in 0..100"},
         {plain, "tile s1, i1, i2 {by=[10,8]}\nparallel s1, i1",
          "parallel for i5 in 0..3|for i3 in 0..5|for i6 in 0..10|vector i4 in 0..8"},
+        {plain, "tile s1, i2, i1 {by=[10,8]}\nparallel s1, i2, i1",
+         "parallel for i7 in 0..16 as [i3 < 4, i5 < 4]|for i6 in 0..|vector i4 in 0..10"},
+        {turned, "",
+         "parallel for i7 in 0..3 as [i3 < 1, i5 < 3]|b3[i6, i4] = b1[i4, i5*16 + i6] for [i6"},
+        {turned, "tile s1, i1, i2 {by=[8,20]}\ncache_read s1, i1_in\nvectorize s1, i2_in",
+         "for i5 in 0..|for i3 in 0..|= b1[|for [i6 < 8] [i4 < min(20"},
+        {pixels, "",
+         "parallel for i9 in 0..2 as [i5 < 2, i7 < 1]|for i8 in 0..3\n      vector i6 in 0.."},
+        {pixels, "reorder s1, i1, i2, i3", "parallel for i4 in 0..1500\n    vector i3 in 0..3"},
+        {cube, "tile s1, i1, i3 {by=[2,3]}", "for i2 in 0..5|for i6 in 0..2|for i4 in 0..2|"},
         {turned, "reorder s1, i2, i1\nvectorize s1, i1\nparallel s1, i2",
          "parallel for i2 in 0..30|vector i1 in 0..40"},
         {sums, "reorder s1, i1, i3, i2", "reduce [i3 < 10, i2 < 6]"},
@@ -317,7 +330,7 @@ static void calls_do_what_they_say(void) {
         {two_uses,
          "reorder s1, i2, i1\ncompute_root s1\nreorder s3, i6, i5\ncompute_at s2, s1\ncompute_at "
          "s3, s1",
-         "kernel 0\n  parallel for i2 in 0..50\n    vector i1 in 0..37"},
+         "kernel 0\n  parallel for i11 in 0..8 as [i7 < 2, i9 < 4]"},
         {rows, "compute_at s2, s1 {segment=1}\ncompute_at s3, s1 {segment=1}", "reduce |r1 = max"},
         {rows, "compute_root s1\ncompute_root s2\ncompute_root s3", "kernel 0|kernel 1|kernel 2"},
         {rows, "split s1, i1 {by=5}\nvectorize s1, i3\nvectorize s2, i6\nparallel s1, i1",
@@ -396,7 +409,18 @@ static void refusals(void) {
         {sized, "split s1, i1 {by=8, tail=\"exact\"}", "its extent is n"},
         {plain, "split s1, i2 {by=8}\nsplit s1, i2 {by=4}", "this has been said before"},
         {plain, "split s1, i2 {by=8}\ntile s1, i1, i2 {by=[4,4]}", "i2 is split already"},
-        {plain, "tile s1, i2, i1 {by=[4,4]}", "i1 does not stand just inside i2"},
+        {plain, "tile s1, i2, i2 {by=[4,4]}", "expected two loops, found one twice"},
+        {plain, "tile s1, i1, i2 {by=[4,4]}\nparallel s1, i1, i1_in",
+         "i1_in: expected the outermost"},
+        {plain, "parallel s1, i1, i2", "and at least one more inside them"},
+        {plain, "tile s1, i1, i2 {by=[4,4]}\nparallel s1, i1, i2\nunroll s1, i2 {by=2}",
+         "it is cut as one with other loops"},
+        {plain, "tile s1, i1, i2 {by=[4,4]}\ncache_read s1, i1_in",
+         "nothing is read in every iteration that lies along i1_in and not along i2_in"},
+        {plain, "cache_read s1, i1", "i1 is not the outer loop of a tile that stands innermost"},
+        {plain, "tile s1, i1, i2 {by=[4,4]}\ncache_read s1, i2_in",
+         "i2_in is not the outer loop of a tile"},
+        {sums, "cache_read s1, i2", "a reduction's loops keep its order"},
         {plain, "fuse s1, i2, i1", "i1 does not stand just inside i2"},
         {plain, "fuse s1, i1, i2\nsplit s1, i2 {by=8}", "i2 is no loop by now: its loops are i1"},
         {plain, "unroll s1, i2_in {by=4}", "i2_in is no loop by now"},
