@@ -31340,12 +31340,59 @@ static bool staxi_nest_keep_ahead(staxi_nest *n) {
     return !folds || staxi_plan_packs(s);
 }
 
-static bool staxi_nest_ahead(staxi_nest *n) {
+/* What makes running ahead worth its text, which holds each nest twice. */
+enum {
+    STAXI_AHEAD_NESTS = 4,
+    STAXI_AHEAD_WORK = 65536, /* elements of a nest                                          */
+    STAXI_AHEAD_ROWS = 16,
+    STAXI_AHEAD_BYTES = 1 << 20 /* a row read and a row left for each nest: in a core's cache */
+};
+
+/* Of the automatic schedule: nests in lanes, each of which waits for the one before it at the end
+   of its row, run one row apart in one loop. Then memory is read and written all the time instead
+   of by turns, and the steps of one row's reduction fill the waits of another's. Measured against
+   nests one behind the other: 1.1 to 1.9 times as fast, in caches too, and never slower for rows of
+   16 elements to 256 KiB. */
+static bool staxi_choose_ahead(staxi_nest *n, uint8_t lanes) {
+    staxi_schedule *s = n->t->s;
+    staxi_stages *p = s->p;
+    staxi_kernel *K = &s->kernels[n->kernel];
+    int loops = 0, left;
+    if (!lanes || !K->has_reduce || K->n_outer == 0 || K->n_segments < 2) return false;
+    uint32_t first = UINT32_MAX;
+    for (uint32_t g = 0; g < K->n_segments; g++) {
+        if (K->segments[g].n_loops == 0) continue;
+        if (loops++ == 0) first = g;
+        if (staxi_cannot_zip(n, g) ||
+            K->segments[g].loops[0].extent != K->segments[first].loops[0].extent)
+            return false;
+    }
+    if (loops < 2 || loops > STAXI_AHEAD_NESTS) return false;
+    double rows = 1, row = staxi_extent_guess(p, K->segments[first].loops[0].extent);
+    for (int d = 0; d < K->n_outer; d++) rows *= staxi_extent_guess(p, K->outer[d].extent);
+    if (rows < STAXI_AHEAD_ROWS || rows * row < STAXI_AHEAD_WORK ||
+        row * (lanes == STAXI_LANES_64 ? 8 : 4) * 2 * loops > STAXI_AHEAD_BYTES)
+        return false;
+    left = loops - 1;
+    for (uint32_t g = 0; g < K->n_segments; g++) { /* what has no loop runs with what it reads   */
+        bool loop = K->segments[g].n_loops > 0;
+        if (loop && g > first) left--;
+        K->segments[g].ahead = (uint8_t)left;
+        K->segments[g].zip = loop ? first + 1 : 0;
+    }
+    return true;
+}
+
+static bool staxi_nest_ahead(staxi_nest *n, uint8_t lanes) {
     staxi_kernel *K = &n->t->s->kernels[n->kernel];
     if (n->t->s->device) return true;
     if (n->given && (!staxi_obey_ahead(n) || !staxi_obey_zip(n))) return false;
+    bool chosen = !n->given && staxi_choose_ahead(n, lanes);
     if (!staxi_has_steps(K)) return true;
     staxi_clash clash = staxi_find_clash(n);
+    for (size_t g = 0; g < K->n_segments && chosen && clash.why; g++)
+        K->segments[g].ahead = 0, K->segments[g].zip = 0;
+    if (chosen && clash.why) return true;
     return clash.why ? staxi_refuse_clash(n, &clash) : staxi_nest_keep_ahead(n);
 }
 
@@ -31689,7 +31736,7 @@ static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree
         if (!staxi_nest_segment(&nest, g)) return false;
     if (!staxi_nest_outer(&nest)) return false;
     out->kernel = kernel;
-    if (!staxi_nest_lanes(&nest, &out->lanes) || !staxi_nest_ahead(&nest)) return false;
+    if (!staxi_nest_lanes(&nest, &out->lanes) || !staxi_nest_ahead(&nest, out->lanes)) return false;
     uint32_t body = 0;
     if (staxi_has_steps(K)) {
         if (!staxi_tree_steps(t, kernel, &body)) return false;
@@ -32839,7 +32886,7 @@ typedef struct staxi_emit {
     staxi_stages *p;
     int lanes, indent;
     bool partial;            /* inside a tail: loads and stores take `left` lanes           */
-    bool ahead;              /* inside a long run: loads also fetch what comes later        */
+    uint32_t ahead;          /* inside a long run, its nodes: loads fetch what comes later  */
     staxi_expr range;        /* inside a select: loads take lanes from..to of this name     */
     staxi_ix vec;            /* the variable that lanes run along, 0: none                  */
     staxi_ix loop_vars[256]; /* of this kernel; bit min(k, 63) of a dependence mask         */
@@ -33328,6 +33375,27 @@ static void staxi_emit_op(staxi_emit *e, const staxi_expr_node *n) {
     staxi_put(e->t, ")");
 }
 
+static bool staxi_expr_loads(staxi_emit *e, staxi_expr x, uint32_t buffer) {
+    if (!x || !staxi_mark_first(e->p, &e->hoisted, x)) return false;
+    const staxi_expr_node *n = &e->p->exprs[x];
+    if (n->kind == STAXI_EX_LOAD && n->ref == buffer) return true;
+    for (int k = 0; k < n->n_args; k++)
+        if (staxi_expr_loads(e, n->args[k], buffer)) return true;
+    return false;
+}
+
+/* Does a load fetch what comes later? Not where a nest that runs ahead in the same loop has loaded
+   it, or stored it for this one. */
+static bool staxi_fetches_ahead(staxi_emit *e, uint32_t buffer) {
+    bool fetched = e->in_steps && e->p->buffers[buffer].scope == STAXI_SCOPE_ROW;
+    if (!e->ahead) return false;
+    e->hoisted.now++;
+    for (uint32_t k = e->ahead; k && !fetched; k = e->trees->nodes[k].next)
+        for (int x = 0; x < 2 && e->trees->nodes[k].ahead > e->ahead_now; x++)
+            fetched = fetched || staxi_expr_loads(e, e->trees->nodes[k].expr[x], buffer);
+    return !fetched;
+}
+
 /* A load at width 1, or of W lanes: contiguous, one element in every lane, or strided. */
 static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
     staxi_ix flat = staxi_flat_index(e->p, n->ref, n->ix);
@@ -33351,10 +33419,10 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
                !varies ? "splat"
                : near_ ? "load"
                        : "pick",
-               varies && e->range                          ? "r"
-               : varies && e->partial                      ? "p"
-               : near_ && e->ahead && n->dtype == STAX_F32 ? "a"
-                                                           : "",
+               varies && e->range                                                ? "r"
+               : varies && e->partial                                            ? "p"
+               : near_ && n->dtype == STAX_F32 && staxi_fetches_ahead(e, n->ref) ? "a"
+                                                                                 : "",
                s, wide, (uint64_t)n->ref);
     staxi_emit_ix(e, flat);
     if (varies && !near_) {
@@ -34413,19 +34481,39 @@ static int staxi_group_lanes(const staxi_emit *e, uint32_t list) {
     return g;
 }
 
+/* A tail runs through some of the accumulators only, by number: in memory, in a copy of them, so
+   that they themselves stay in registers. */
+static void staxi_emit_tail_copy(staxi_emit *e, uint32_t list, int group, bool back) {
+    for (uint32_t k = list; k && e->lanes; k = e->trees->nodes[k].next) {
+        const staxi_tree_node *a = &e->trees->nodes[k];
+        uint64_t id = a->ref;
+        if (a->kind != STAXI_TREE_ACCUM || staxi_is_monoid(a)) continue;
+        staxi_line(e);
+        if (!back) staxi_putf(e->t, "%s ", staxi_acc_type(e, a->dtype));
+        if (!back) staxi_putf(e->t, "z%U[%d / %s]; ", id, group, staxi_lane_count(e));
+        staxi_putf(e->t, "SX_UNROLL for (int u = 0; u < %d / %s; u++) ", group,
+                   staxi_lane_count(e));
+        staxi_putf(e->t, back ? "a%U[u] = z%U[u];\n" : "z%U[u] = a%U[u];\n", id, id);
+    }
+}
+
 /* One pass of the innermost run over [from, to): lanes, and stores on the way. */
-static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, int group) {
+static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, const staxi_loop_axis *run,
+                                 int group) {
     const char *w = staxi_lane_count(e);
-    uint64_t id = staxi_var_id(e, var);
+    uint64_t id = staxi_var_id(e, run->var);
+    int64_t extent = 1;
+    bool whole = staxi_ix_is_const(&e->p->ix, run->extent, &extent) && extent % group == 0;
     staxi_ix outer_vec = e->vec;
-    e->vec = var;
-    for (int tail = 0; tail < 2; tail++) {
+    e->vec = run->var;
+    for (int tail = 0; tail < 2 - whole; tail++) {
         staxi_line(e);
         if (!tail)
             staxi_putf(e->t, "for (; k + %d <= end; k += %d) {\n", group, group);
         else
             staxi_put(e->t, "if (k < end) {\n");
         e->indent++;
+        if (tail) staxi_emit_tail_copy(e, list, group, false);
         staxi_line(e);
         if (!tail)
             staxi_putf(e->t, "%sfor (int u = 0; u < %d / %s; u++) {\n",
@@ -34442,7 +34530,7 @@ static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, int
                        w);
             e->partial = true;
         }
-        e->ahead = !tail && e->lanes;
+        e->ahead = !tail && e->lanes ? list : 0;
         size_t scope = staxi_emit_scope_open(e);
         for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
             const staxi_tree_node a = e->trees->nodes[k];
@@ -34457,14 +34545,18 @@ static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, int
                 continue;
             }
             if (a.kind != STAXI_TREE_ACCUM) continue;
-            staxi_format(into, sizeof into, "a%U[u]", (uint64_t)a.ref);
+            staxi_format(into, sizeof into,
+                         tail && e->lanes && !staxi_is_monoid(&a) ? "z%U[u]" : "a%U[u]",
+                         (uint64_t)a.ref);
             staxi_emit_combine(e, &a, into);
         }
         staxi_emit_scope_close(e, scope);
-        e->partial = e->ahead = false;
+        e->partial = false;
+        e->ahead = 0;
         e->indent--;
         staxi_line(e);
         staxi_put(e->t, "}\n");
+        if (tail) staxi_emit_tail_copy(e, list, group, true);
         e->indent--;
         staxi_line(e);
         staxi_put(e->t, "}\n");
@@ -34575,7 +34667,7 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
         staxi_put(e->t, "int64_t k = 0;\n");
     }
     staxi_emit_lane_init(e, list, group);
-    staxi_emit_lane_pass(e, list, run.var, group);
+    staxi_emit_lane_pass(e, list, &run, group);
     for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM) continue;
@@ -39589,37 +39681,44 @@ static bool staxi_loads_only_at(stax_program *p, staxi_expr e, uint32_t in, stax
     return true;
 }
 
-static staxi_ix staxi_tree_store_at(const staxi_trees *t, uint32_t list, uint32_t buffer) {
+/* The node that stores into a buffer, 0: there is none. */
+static uint32_t staxi_tree_store_of(const staxi_trees *t, uint32_t list, uint32_t buffer) {
     for (; list; list = t->nodes[list].next) {
         const staxi_tree_node *n = &t->nodes[list];
-        if (n->kind == STAXI_TREE_STORE && n->ref == buffer) return n->at;
-        staxi_ix at = staxi_tree_store_at(t, n->child, buffer);
-        if (!at) at = staxi_tree_store_at(t, n->after, buffer);
-        if (at) return at;
+        if (n->kind == STAXI_TREE_STORE && n->ref == buffer) return list;
+        uint32_t store = staxi_tree_store_of(t, n->child, buffer);
+        if (!store) store = staxi_tree_store_of(t, n->after, buffer);
+        if (store) return store;
     }
     return 0;
 }
 
 /* The same of all expressions of a tree, and none may stand behind the store to `out`, when the
-   element has changed (*stored, which starts as true in a kernel without that store). */
-static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in, uint32_t out,
-                                     staxi_ix at, bool *stored, staxi_marks *marks) {
+   element has changed (*stored, which starts as true in a kernel without that store); what runs
+   further ahead than the store comes before it, wherever it stands. */
+static bool staxi_tree_loads_only_at(stax_program *p, uint32_t list, uint32_t in, uint32_t store,
+                                     bool *stored, staxi_marks *marks) {
+    uint32_t out = p->trees.nodes[store].ref;
+    staxi_ix at = p->trees.nodes[store].at;
     for (; list; list = p->trees.nodes[list].next) {
         const staxi_tree_node *n = &p->trees.nodes[list];
+        bool early = store && n->ahead > p->trees.nodes[store].ahead;
         bool reads_ahead = n->kind == STAXI_TREE_ACC || n->kind == STAXI_TREE_SCAN ||
                            n->kind == STAXI_TREE_SORT;
-        bool ahead = true, *now = reads_ahead ? &ahead : stored;
+        bool ahead = true, before = false, *now = reads_ahead ? &ahead : early ? &before : stored;
         for (int e = 0; e < 2; e++)
             if (!staxi_loads_only_at(p, n->expr[e], in, at, !*now, marks)) return false;
-        if (n->kind == STAXI_TREE_STORE && n->ref == out) {
+        if (store && n->kind == STAXI_TREE_STORE && n->ref == out) {
             *stored = true;
             marks->now++; /* what was computed before may be computed again */
         }
-        if (!staxi_tree_loads_only_at(p, n->child, in, out, at, now, marks)) return false;
+        if (!staxi_tree_loads_only_at(p, n->child, in, store, now, marks)) return false;
         if (n->kind == STAXI_TREE_ZIP) continue; /* `after` does what its steps do             */
-        if (reads_ahead && staxi_tree_store_at(&p->trees, n->child, out))
+        if (store && reads_ahead && staxi_tree_store_of(&p->trees, n->child, out))
             *stored = true; /* a reduction reads ahead of what it stores on the way */
-        if (!staxi_tree_loads_only_at(p, n->after, in, out, at, stored, marks)) return false;
+        if (!staxi_tree_loads_only_at(p, n->after, in, store, early ? &before : stored, marks))
+            return false;
+        if (early) marks->now++; /* it may be computed again, behind the store               */
     }
     return true;
 }
@@ -39643,10 +39742,10 @@ static bool staxi_in_place_is_safe(stax_program *p, uint32_t in, uint32_t out,
     for (uint32_t l = touch->first_load[in]; l && safe; l = touch->loads[l].next) {
         uint32_t k = touch->loads[l].to;
         if (k < touch->first_store[out]) break; /* the last ones stand first                 */
-        staxi_ix at = staxi_tree_store_at(&p->trees, p->trees.kernels[k - 1].root, out);
-        bool stored = at == 0;
+        uint32_t store = staxi_tree_store_of(&p->trees, p->trees.kernels[k - 1].root, out);
+        bool stored = store == 0;
         touch->marks.now++;
-        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k - 1].root, in, out, at, &stored,
+        safe = staxi_tree_loads_only_at(p, p->trees.kernels[k - 1].root, in, store, &stored,
                                         &touch->marks);
     }
     return safe;
