@@ -27316,6 +27316,8 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(PREFETCH,  "prefetch",       1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "an innermost loop fetches what it loads so many iterations later") \
     X(AHEAD,     "ahead",          1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "its loop nest runs so many iterations ahead in the loop around it") \
     X(ZIP,       "zip",            2, 0, 0,  0, LOOPS, "the loops of both nests become one, each nest in its own iteration of the loop around them") \
+    X(PIPELINE,  "pipeline",       1, 1, 1,  0, LOOPS, "the nests in this loop run one iteration apart, in one loop where they can: calls of ahead and zip") \
+    X(BIND,      "bind",           1, 1, 1,  0, LOOPS, "the loop is spread over the threads of a device; on a CPU it is refused") \
     X(SERIAL,    "serial",         1, 0, 0,  0, LOOPS, "the loops of its kernel are plain ones but for what other calls say") \
     X(SKEW,      "skew",           1, 0, 16, 0, LATER, "")                                                               \
     X(STORE_AT,  "store_at",       2, 0, 16, 0, LATER, "")                                                               \
@@ -27323,10 +27325,8 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(PACK,      "pack",           1, 0, 16, 0, LATER, "")                                                               \
     X(CACHE_READ, "cache_read",    1, 0, 16, 0, LATER, "")                                                               \
     X(CACHE_WRITE, "cache_write",  1, 0, 16, 0, LATER, "")                                                               \
-    X(PIPELINE,  "pipeline",       1, 0, 16, 0, LATER, "")                                                               \
     X(TENSORIZE, "tensorize",      1, 0, 16, 0, LATER, "")                                                               \
-    X(RFACTOR,   "rfactor",        1, 0, 16, 0, LATER, "")                                                               \
-    X(BIND,      "bind",           1, 0, 16, 0, LATER, "")
+    X(RFACTOR,   "rfactor",        1, 0, 16, 0, LATER, "")
 /* clang-format on */
 
 typedef enum staxi_primitive {
@@ -30462,7 +30462,9 @@ static const char *staxi_list_allows(const staxi_nest *n, uint32_t list, int pri
     const staxi_kernel *K = &n->t->s->kernels[n->kernel];
     int mode = list < STAXI_LIST_COLUMN ? (int)K->segments[list].mode : STAXI_MODE_MAP;
     if (primitive == STAXI_CALL_PARALLEL) return NULL;
-    if (primitive == STAXI_CALL_AHEAD)
+    if (primitive == STAXI_CALL_BIND)
+        return "a CPU has no blocks, threads and warps of a device: expected parallel or vectorize";
+    if (primitive == STAXI_CALL_AHEAD || primitive == STAXI_CALL_PIPELINE)
         return list == STAXI_LIST_OUTER ? NULL : "a nest runs ahead in a loop around it";
     if (primitive == STAXI_CALL_VECTORIZE)
         return list == STAXI_LIST_OUTER ? "lanes run along an innermost loop" : NULL;
@@ -31095,12 +31097,53 @@ static bool staxi_has_steps(const staxi_kernel *K) {
     return false;
 }
 
+/* Why a segment may not run in one loop with others, or NULL. */
+static const char *staxi_cannot_zip(const staxi_nest *n, uint32_t segment) {
+    const staxi_kernel *K = &n->t->s->kernels[n->kernel];
+    const staxi_segment *g = &K->segments[segment];
+    const staxi_stage *st = &n->t->s->p->stages[staxi_list_stage(n, segment)];
+    if (K->writes) return "a state is written, behind all that is read in an iteration";
+    if (g->alone || staxi_is_line(st) || st->tiled)
+        return "its loop carries more than values, and has no room for others";
+    if ((g->mode != STAXI_MODE_MAP && g->mode != STAXI_MODE_ROW) || g->n_loops != 1 ||
+        (g->mode == STAXI_MODE_ROW && g->n_runs != 1))
+        return "only nests of a single loop, over elements or along rows, become one";
+    if (st->order == STAXI_ORDER_CHAIN) return "it adds its products in a chain";
+    if (g->loops[0].unroll > 1 || g->loops[0].ahead)
+        return "its loop is unrolled or fetches ahead: expected a plain one";
+    return NULL;
+}
+
+/* Each nest one iteration ahead of the next, and those that can be in one loop with the first. What
+   has no loop runs with what it reads. */
+static void staxi_run_apart(staxi_nest *n) {
+    staxi_kernel *K = &n->t->s->kernels[n->kernel];
+    uint32_t first = UINT32_MAX, left = 0;
+    for (uint32_t g = 0; g < K->n_segments; g++) {
+        if (K->segments[g].n_loops == 0) continue;
+        if (first == UINT32_MAX)
+            first = g;
+        else
+            left++;
+    }
+    for (uint32_t g = 0; g < K->n_segments; g++) {
+        bool loop = K->segments[g].n_loops > 0;
+        if (loop && g > first) left--;
+        K->segments[g].ahead =
+            (uint8_t)(left < STAXI_AHEAD_MOST ? left : (uint32_t)STAXI_AHEAD_MOST);
+        if (loop && g > first && !staxi_cannot_zip(n, first) && !staxi_cannot_zip(n, g) &&
+            left < STAXI_AHEAD_MOST &&
+            K->segments[g].loops[0].extent == K->segments[first].loops[0].extent)
+            K->segments[g].zip = K->segments[first].zip = first + 1;
+    }
+}
+
 static bool staxi_obey_ahead(staxi_nest *n) {
     staxi_schedule *s = n->t->s;
     staxi_kernel *K = &s->kernels[n->kernel];
     for (size_t i = 0; i < n->n_calls; i++) {
         const staxi_directive *c = &n->calls[i];
-        if (c->primitive != STAXI_CALL_AHEAD) continue;
+        if (c->primitive != STAXI_CALL_AHEAD && c->primitive != STAXI_CALL_PIPELINE) continue;
         int d = staxi_nest_find(n, c, 0, K->outer, K->n_outer);
         if (d < 0) return false;
         const staxi_loop_axis *loop = &K->outer[K->n_outer - 1];
@@ -31111,6 +31154,16 @@ static bool staxi_obey_ahead(staxi_nest *n) {
             staxi_put(staxi_refuse(s, c), "the loop is unrolled");
         } else if (c->distance > STAXI_AHEAD_MOST) {
             staxi_putf(staxi_refuse(s, c), "expected at most %d iterations", (int)STAXI_AHEAD_MOST);
+        } else if (c->primitive == STAXI_CALL_PIPELINE) {
+            for (size_t j = 0; j < n->n_calls; j++) {
+                int other = n->calls[j].primitive;
+                if (other != STAXI_CALL_AHEAD && other != STAXI_CALL_ZIP) continue;
+                staxi_put(staxi_refuse(s, c), "calls of ahead and zip say how far: not both");
+                return false;
+            }
+            staxi_run_apart(n);
+            if (staxi_has_steps(K)) continue;
+            staxi_put(staxi_refuse(s, c), "the loop has one nest: there is nothing to run apart");
         } else {
             K->segments[c->list].ahead = (uint8_t)c->distance;
             continue;
@@ -31145,23 +31198,6 @@ static bool staxi_obey_zip(staxi_nest *n) {
         return false;
     }
     return true;
-}
-
-/* Why a segment may not run in one loop with others, or NULL. */
-static const char *staxi_cannot_zip(const staxi_nest *n, uint32_t segment) {
-    const staxi_kernel *K = &n->t->s->kernels[n->kernel];
-    const staxi_segment *g = &K->segments[segment];
-    const staxi_stage *st = &n->t->s->p->stages[staxi_list_stage(n, segment)];
-    if (K->writes) return "a state is written, behind all that is read in an iteration";
-    if (g->alone || staxi_is_line(st) || st->tiled)
-        return "its loop carries more than values, and has no room for others";
-    if ((g->mode != STAXI_MODE_MAP && g->mode != STAXI_MODE_ROW) || g->n_loops != 1 ||
-        (g->mode == STAXI_MODE_ROW && g->n_runs != 1))
-        return "only nests of a single loop, over elements or along rows, become one";
-    if (st->order == STAXI_ORDER_CHAIN) return "it adds its products in a chain";
-    if (g->loops[0].unroll > 1 || g->loops[0].ahead)
-        return "its loop is unrolled or fetches ahead: expected a plain one";
-    return NULL;
 }
 
 /* What forbids the distances and zips of a kernel: stages of two segments, the second of which
@@ -31236,7 +31272,9 @@ static bool staxi_refuse_clash(staxi_nest *n, const staxi_clash *clash) {
     const staxi_directive *c = NULL;
     for (size_t i = 0; i < n->n_calls; i++) {
         const staxi_directive *o = &n->calls[i];
-        if (o->primitive != STAXI_CALL_AHEAD && o->primitive != STAXI_CALL_ZIP) continue;
+        if (o->primitive != STAXI_CALL_AHEAD && o->primitive != STAXI_CALL_ZIP &&
+            o->primitive != STAXI_CALL_PIPELINE)
+            continue;
         bool about = o->stage == clash->first || o->stage == clash->second ||
                      (o->target && (o->target == clash->first || o->target == clash->second));
         if (!c || about) c = o;
@@ -31357,7 +31395,7 @@ static bool staxi_choose_ahead(staxi_nest *n, uint8_t lanes) {
     staxi_schedule *s = n->t->s;
     staxi_stages *p = s->p;
     staxi_kernel *K = &s->kernels[n->kernel];
-    int loops = 0, left;
+    int loops = 0;
     if (!lanes || !K->has_reduce || K->n_outer == 0 || K->n_segments < 2) return false;
     uint32_t first = UINT32_MAX;
     for (uint32_t g = 0; g < K->n_segments; g++) {
@@ -31373,13 +31411,7 @@ static bool staxi_choose_ahead(staxi_nest *n, uint8_t lanes) {
     if (rows < STAXI_AHEAD_ROWS || rows * row < STAXI_AHEAD_WORK ||
         row * (lanes == STAXI_LANES_64 ? 8 : 4) * 2 * loops > STAXI_AHEAD_BYTES)
         return false;
-    left = loops - 1;
-    for (uint32_t g = 0; g < K->n_segments; g++) { /* what has no loop runs with what it reads   */
-        bool loop = K->segments[g].n_loops > 0;
-        if (loop && g > first) left--;
-        K->segments[g].ahead = (uint8_t)left;
-        K->segments[g].zip = loop ? first + 1 : 0;
-    }
+    staxi_run_apart(n);
     return true;
 }
 
@@ -31390,8 +31422,10 @@ static bool staxi_nest_ahead(staxi_nest *n, uint8_t lanes) {
     bool chosen = !n->given && staxi_choose_ahead(n, lanes);
     if (!staxi_has_steps(K)) return true;
     staxi_clash clash = staxi_find_clash(n);
-    for (size_t g = 0; g < K->n_segments && chosen && clash.why; g++)
-        K->segments[g].ahead = 0, K->segments[g].zip = 0;
+    for (size_t g = 0; g < K->n_segments && chosen && clash.why; g++) {
+        K->segments[g].ahead = 0;
+        K->segments[g].zip = 0;
+    }
     if (chosen && clash.why) return true;
     return clash.why ? staxi_refuse_clash(n, &clash) : staxi_nest_keep_ahead(n);
 }
@@ -33936,8 +33970,8 @@ static void staxi_emit_steps(staxi_emit *e, const staxi_tree_node *loop, uint32_
 }
 
 static bool staxi_has_step(const staxi_emit *e, const staxi_tree_node *n) {
-    int kind = n->child ? e->trees->nodes[n->child].kind : STAXI_TREE_LOOP;
-    return kind == STAXI_TREE_STEP || kind == STAXI_TREE_ZIP;
+    const staxi_tree_node *first = &e->trees->nodes[n->child];
+    return n->child && (first->kind == STAXI_TREE_STEP || first->kind == STAXI_TREE_ZIP);
 }
 
 /* The loop begins early, so that the first iteration of the last nest finds all it needs: the steps

@@ -66,6 +66,8 @@ static void texts(void) {
         "  prefetch s4, i9_in {distance=512}\n"
         "  ahead s1, i1_in {distance=2}\n"
         "  zip s1, s4\n"
+        "  pipeline s1, i1\n"
+        "  bind s1, i1\n"
         "  serial s4\n"
         "}\n"
         "schedule a piece 2 {\n"
@@ -137,9 +139,8 @@ static void syntax_errors(void) {
 }
 
 static void what_is_not_built_is_refused_by_name(void) {
-    static const char *const names[] = {"skew",       "store_at",    "fold",     "pack",
-                                        "cache_read", "cache_write", "pipeline", "tensorize",
-                                        "rfactor",    "bind"};
+    static const char *const names[] = {"skew",       "store_at",    "fold",      "pack",
+                                        "cache_read", "cache_write", "tensorize", "rfactor"};
     char text[80], says[80], *all = stax_primitives_text(ctx);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         snprintf(text, sizeof text, "schedule {\n  %s s1, i1\n}\n", names[k]);
@@ -248,6 +249,9 @@ static const char rows[] =
     "  m = max x {axes=[2], keepdims=true}; d = sub x, m; e = exp d\n"
     "  s = sum e {axes=[2]}\n  return s, e\n}\n";
 
+static const char unequal[] =
+    "graph g(x: f32[9,40], y: f32[9,50]) { s = sum x {axes=[1], keepdims=true}; z = div y, s; "
+    "return z }\n";
 static const char softmax[] = "graph g(x: f32[n,100]) { y = softmax x; return y }\n";
 
 typedef struct meaning {
@@ -292,6 +296,41 @@ static void large_outputs_are_streamed(void) {
     }
     plan_free(&p);
     stax_graph_free(g);
+}
+
+/* Rows by the thousand run their nests one row apart; few, huge or scalar ones do not. */
+static void rows_run_apart(void) {
+    static const struct {
+        const char *graph, *call; /* call NULL: no nest runs ahead */
+    } list[] = {
+        {"(x: f32[8192,2048]) { s = sum x {axes=[1], keepdims=true}; y = div x, s; return y }",
+         "  ahead s1, i1 {distance=1}\n  zip s1, s2\n"},
+        {"(x: f32[n,m]) { y = softmax x; return y }",
+         "  ahead s1, i1 {distance=2}\n  ahead s2, i3 {distance=1}\n  zip s1, s2\n  zip s1, s4\n"},
+        {"(x: f64[512,300]) { y = layer_norm x {axes=[-1]}; return y }",
+         "  ahead s1, i1 {distance=2}\n  ahead s2, i3 {distance=1}\n  zip s1, s2\n  zip s1, s3\n"},
+        {"(x: f32[8,90000]) { y = softmax x; return y }", NULL},
+        {"(x: f32[64,1000000]) { y = softmax x; return y }", NULL},
+        {"(x: f32[40,40]) { y = softmax x; return y }", NULL},
+        {"(x: i32[8192,2048]) { s = sum x {axes=[1], keepdims=true}; y = add x, s; return y }",
+         NULL},
+        {"(x: f32[8192,2048], w: f32[8192,100]) { s = sum x {axes=[1], keepdims=true}; y = div w, "
+         "s; "
+         "return y }",
+         NULL},
+    };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        char text[300];
+        plan p;
+        snprintf(text, sizeof text, "graph g%s\n", list[k].graph);
+        stax_graph *g = graph_of(text);
+        if (!g) return;
+        plan_make(&p, ctx, g, NULL, 1);
+        CHECK(p.schedule && (strstr(p.schedule, "  ahead ") != NULL) == (list[k].call != NULL));
+        if (list[k].call) CHECK_HAS(p.schedule, list[k].call);
+        plan_free(&p);
+        stax_graph_free(g);
+    }
 }
 
 static void calls_do_what_they_say(void) {
@@ -345,6 +384,10 @@ static void calls_do_what_they_say(void) {
          "in 0..min(8, |zip"},
         {rows, "zip s1, s2\nahead s1, i1 {distance=1}\nfuse s1, i1, i2",
          " in 0..480\n    zip\n      ahead 1\n"},
+        {softmax, "pipeline s1, i1",
+         "    zip\n      ahead 2\n        reduce |      ahead 1\n        reduce |      ahead 0\n"},
+        {unequal, "pipeline s1, i1",
+         "    ahead 1\n      reduce [i2 < 40]|    ahead 0\n      vector i4 in 0..50"},
         {pair, "compute_root s1\ncompute_at s2, s1 {segment=1}\nzip s1, s2",
          "kernel 0\n  reduce [i1 < 700]|\n    r1 = sum b1[i1]|\n    r2 = sum b2[i1]"},
     };
@@ -403,9 +446,6 @@ static void refusals(void) {
         "graph g(inout p: f32[9]) { a = exp p; s = sum a; q = mul a, 2.0; r = add q, 1.0; assign "
         "p, r; z = add a, s; return z }\n";
     static const char ints[] = "graph g(x: i32[9,4]) { y = add x, 1; return y }\n";
-    static const char unequal[] =
-        "graph g(x: f32[9,40], y: f32[9,50]) { s = sum x {axes=[1], keepdims=true}; z = div y, s; "
-        "return z }\n";
     static const char monoid[] =
         "graph g(x: f32[9,40]) { s = sum x {axes=[1], keepdims=true, compensated=true}; z = div x, "
         "s; return z }\n";
@@ -506,6 +546,11 @@ static void refusals(void) {
          "a nest runs ahead in the loop just around it: i1_in"},
         {softmax, "ahead s2, i3 {distance=1}\nahead s3, i5 {distance=2}",
          "this has been said before"},
+        {softmax, "pipeline s1, i1\nahead s1, i1 {distance=1}",
+         "calls of ahead and zip say how far: not both"},
+        {softmax, "pipeline s4, i8", "a nest runs ahead in a loop around it"},
+        {sums, "pipeline s1, i1", "the loop has one nest: there is nothing to run apart"},
+        {softmax, "bind s1, i1", "a CPU has no blocks, threads and warps of a device"},
         {softmax, "zip s2, s3", "both are in segment 1 already"},
         {softmax, "zip s1, s4\nzip s1, s4", "this has been said before"},
         {softmax, "ahead s1, i1 {distance=1}\nprefetch s4, i8 {distance=64}\nzip s3, s4",
@@ -903,6 +948,7 @@ int main(int argc, char **argv) {
     RUN(automatic_schedules_read_back);
     RUN(calls_do_what_they_say);
     RUN(large_outputs_are_streamed);
+    RUN(rows_run_apart);
     RUN(refusals);
     RUN(blocks_are_for_their_graphs);
     RUN(programs_obey);
