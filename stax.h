@@ -32940,6 +32940,7 @@ typedef struct staxi_emit {
     bool failed, no_memory;
     bool in_steps; /* inside a loop whose nests run ahead, and by how much the node does    */
     int ahead_now;
+    bool brief; /* text for the first and last iterations alone: small rather than fast       */
     int program; /* number of the program within the unit                       */
     bool by_kernel; /* the entry can run one kernel alone: see staxi_enter_code       */
     int isa;        /* what tiles are printed for, beside the plain form                 */
@@ -33960,7 +33961,9 @@ static void staxi_emit_steps(staxi_emit *e, const staxi_tree_node *loop, uint32_
             staxi_line(e);
             staxi_put(e->t, "} else {\n");
             e->indent++;
+            e->brief = true;
             staxi_emit_steps(e, loop, n.child);
+            e->brief = false;
         }
         staxi_emit_scope_close(e, scope);
         e->indent--;
@@ -34282,7 +34285,8 @@ static int staxi_acc_lanes(const staxi_emit *e, const staxi_tree_node *a);
  */
 static void staxi_emit_tuples(staxi_emit *e, uint32_t tree) {
     const staxi_tree_node *acc = &e->trees->nodes[tree];
-    while (acc->kind == STAXI_TREE_LOOP) acc = &e->trees->nodes[acc->child];
+    while (acc->kind == STAXI_TREE_LOOP || acc->kind == STAXI_TREE_STEP)
+        acc = &e->trees->nodes[acc->child];
     const staxi_tree_node a = e->trees->nodes[acc->child];
     int lanes = e->lanes;
     staxi_put(e->t, "\n");
@@ -34551,7 +34555,7 @@ static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, const staxi_loop_
         staxi_line(e);
         if (!tail)
             staxi_putf(e->t, "%sfor (int u = 0; u < %d / %s; u++) {\n",
-                       e->lanes ? "SX_UNROLL " : "", group, w);
+                       e->lanes && !e->brief ? "SX_UNROLL " : "", group, w);
         else
             staxi_putf(e->t, "for (int u = 0; u < %d / %s && k + u * %s < end; u++) {\n", group, w,
                        w);

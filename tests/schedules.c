@@ -698,6 +698,9 @@ static const struct ahead_of {
     {"(x: f32[n,5000]) { s = sum x {axes=[1], keepdims=true}; y = div x, s; return y, s }",
      "vectorize s1, i2\nvectorize s2, i4\nahead s1, i1 {distance=1}\nzip s1, s2\nparallel s1, i1"},
     {"(x: i32[n,m]) { s = sum x {axes=[1], keepdims=true}; y = add x, s; return y }", NULL},
+    {"(x: f32[n,40]) { m: f32[n,1], v: f32[n,1] = welford x {axes=[1], keepdims=true}; "
+     "d = sub x, m; y = div d, v; return y, m }",
+     NULL},
     {"(x: f32[n,m], w: f32[m]) { y = layer_norm x, w {axes=[-1]}; z = gelu y; return z }", NULL},
     {"(x: f32[n,m], w: f32[n,m]) { a = max x {axes=[1], keepdims=true}; b = mul w, a; "
      "c = min b {axes=[1], keepdims=true}; d = sqrt c; y = sub b, d; return y, d }",
