@@ -31408,8 +31408,8 @@ static bool staxi_choose_ahead(staxi_nest *n, uint8_t lanes) {
     if (loops < 2 || loops > STAXI_AHEAD_NESTS) return false;
     double rows = 1, row = staxi_extent_guess(p, K->segments[first].loops[0].extent);
     for (int d = 0; d < K->n_outer; d++) rows *= staxi_extent_guess(p, K->outer[d].extent);
-    if (rows < STAXI_AHEAD_ROWS || rows * row < STAXI_AHEAD_WORK ||
-        row * (lanes == STAXI_LANES_64 ? 8 : 4) * 2 * loops > STAXI_AHEAD_BYTES)
+    if (rows < (double)STAXI_AHEAD_ROWS || rows * row < (double)STAXI_AHEAD_WORK ||
+        row * (lanes == STAXI_LANES_64 ? 8 : 4) * 2 * loops > (double)STAXI_AHEAD_BYTES)
         return false;
     staxi_run_apart(n);
     return true;
