@@ -2713,7 +2713,7 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
         p->host = host;
         staxi_text_init(&p->source, a);
         staxi_put(&why, "CUDA: ");
-        host->plain_loops = true;
+        host->for_device = true;
         s = staxi_program_plan(host, &why);
         if (staxi_has_regions(host->basis))
             staxi_put(&why, " (cond, while, loop, map and scan run on the CPU)");

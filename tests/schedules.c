@@ -64,6 +64,10 @@ static void texts(void) {
         "  parallel s1, i1\n"
         "  stream s4\n"
         "  prefetch s4, i9_in {distance=512}\n"
+        "  ahead s1, i1_in {distance=2}\n"
+        "  zip s1, s4\n"
+        "  pipeline s1, i1\n"
+        "  bind s1, i1\n"
         "  serial s4\n"
         "}\n"
         "schedule a piece 2 {\n"
@@ -110,6 +114,10 @@ static void syntax_errors(void) {
         {"schedule {\n  prefetch s1, i2\n}", "s:2:3:", "expected distance, like {distance=512}"},
         {"schedule {\n  prefetch s1, i2 {distance=0}\n}",
          "s:2:29:", "expected at least 1, found 0"},
+        {"schedule {\n  ahead s1, i2\n}", "s:2:3:", "expected distance, like {distance=512}"},
+        {"schedule {\n  ahead s1, i2 {distance=0}\n}", "s:2:26:", "expected at least 1, found 0"},
+        {"schedule {\n  zip s1\n}", "s:2:9:", "expected ','"},
+        {"schedule {\n  zip s1, s2 {distance=1}\n}", "s:2:15:", "it has no attributes"},
         {"schedule {\n  tile s1, i2, i3 {by=4}\n}", "s:2:23:", "expected '['"},
         {"schedule {\n  tile s1, i2, i3\n}", "s:2:3:", "expected by, like {by=[8,8]}"},
         {"schedule {\n  serial s1 {by=4}\n}", "s:2:14:", "it has no attributes"},
@@ -131,9 +139,8 @@ static void syntax_errors(void) {
 }
 
 static void what_is_not_built_is_refused_by_name(void) {
-    static const char *const names[] = {"skew",      "store_at", "fold",        "ahead",
-                                        "zip",       "pack",     "cache_write", "pipeline",
-                                        "tensorize", "rfactor",  "bind"};
+    static const char *const names[] = {"skew",        "store_at",  "fold",   "pack",
+                                        "cache_write", "tensorize", "rfactor"};
     char text[80], says[80], *all = stax_primitives_text(ctx);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         snprintf(text, sizeof text, "schedule {\n  %s s1, i1\n}\n", names[k]);
@@ -242,6 +249,11 @@ static const char rows[] =
     "  m = max x {axes=[2], keepdims=true}; d = sub x, m; e = exp d\n"
     "  s = sum e {axes=[2]}\n  return s, e\n}\n";
 
+static const char unequal[] =
+    "graph g(x: f32[9,40], y: f32[9,50]) { s = sum x {axes=[1], keepdims=true}; z = div y, s; "
+    "return z }\n";
+static const char softmax[] = "graph g(x: f32[n,100]) { y = softmax x; return y }\n";
+
 typedef struct meaning {
     const char *graph, *calls, *loops; /* loops: parts of the trees that must be there, by | */
 } meaning;
@@ -286,6 +298,41 @@ static void large_outputs_are_streamed(void) {
     stax_graph_free(g);
 }
 
+/* Rows by the thousand run their nests one row apart; few, huge or scalar ones do not. */
+static void rows_run_apart(void) {
+    static const struct {
+        const char *graph, *call; /* call NULL: no nest runs ahead */
+    } list[] = {
+        {"(x: f32[8192,2048]) { s = sum x {axes=[1], keepdims=true}; y = div x, s; return y }",
+         "  ahead s1, i1 {distance=1}\n  zip s1, s2\n"},
+        {"(x: f32[n,m]) { y = softmax x; return y }",
+         "  ahead s1, i1 {distance=2}\n  ahead s2, i3 {distance=1}\n  zip s1, s2\n  zip s1, s4\n"},
+        {"(x: f64[512,300]) { y = layer_norm x {axes=[-1]}; return y }",
+         "  ahead s1, i1 {distance=2}\n  ahead s2, i3 {distance=1}\n  zip s1, s2\n  zip s1, s3\n"},
+        {"(x: f32[8,90000]) { y = softmax x; return y }", NULL},
+        {"(x: f32[64,1000000]) { y = softmax x; return y }", NULL},
+        {"(x: f32[40,40]) { y = softmax x; return y }", NULL},
+        {"(x: i32[8192,2048]) { s = sum x {axes=[1], keepdims=true}; y = add x, s; return y }",
+         NULL},
+        {"(x: f32[8192,2048], w: f32[8192,100]) { s = sum x {axes=[1], keepdims=true}; y = div w, "
+         "s; "
+         "return y }",
+         NULL},
+    };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        char text[300];
+        plan p;
+        snprintf(text, sizeof text, "graph g%s\n", list[k].graph);
+        stax_graph *g = graph_of(text);
+        if (!g) return;
+        plan_make(&p, ctx, g, NULL, 1);
+        CHECK(p.schedule && (strstr(p.schedule, "  ahead ") != NULL) == (list[k].call != NULL));
+        if (list[k].call) CHECK_HAS(p.schedule, list[k].call);
+        plan_free(&p);
+        stax_graph_free(g);
+    }
+}
+
 static void calls_do_what_they_say(void) {
     static const char plain[] = "graph g(x: f32[30,40]) { y = exp x; return y }\n";
     static const char turned[] =
@@ -295,6 +342,8 @@ static void calls_do_what_they_say(void) {
     static const char cube[] = "graph g(x: f32[4,5,6]) { y = exp x; return y }\n";
     static const char sums[] = "graph g(x: i32[6,8,10]) { y = sum x {axes=[0,2]}; return y }\n";
     static const char floats[] = "graph g(x: f32[8,10]) { y = sum x {axes=[0]}; return y }\n";
+    static const char pair[] =
+        "graph g(x: f32[700], y: f32[700]) { a = sum x; b = sum y; return a, b }\n";
     static const meaning list[] = {
         {plain, "", "parallel vector i3 in 0..1200"},
         {plain, "serial s1", "\n  for i1 in 0..30\n    vector i2 in 0..40"},
@@ -335,6 +384,25 @@ static void calls_do_what_they_say(void) {
         {rows, "compute_root s1\ncompute_root s2\ncompute_root s3", "kernel 0|kernel 1|kernel 2"},
         {rows, "split s1, i1 {by=5}\nvectorize s1, i3\nvectorize s2, i6\nparallel s1, i1",
          "parallel for |in 0..min(5, "},
+        {softmax, "ahead s1, i1 {distance=2}\nahead s3, i5 {distance=1}\nzip s1, s2\nzip s1, s4",
+         "for i1 in 0..n\n    zip\n      ahead 2\n        reduce |      ahead 1\n        reduce "
+         "|\n          b3[i4 + (i1 % 2)*112] = |      ahead 0\n        vector "},
+        {softmax, "ahead s1, i1 {distance=1}\nahead s3, i5 {distance=1}\nparallel s1, i1",
+         "parallel for i1 in 0..n\n    ahead 1\n      reduce |\n    ahead 0\n      vector "},
+        {softmax, "ahead s1, i1 {distance=3}\nahead s2, i3 {distance=3}\nzip s2, s4",
+         "    ahead 3\n      reduce |\n    zip\n      ahead 3\n        reduce | % 4)"},
+        {softmax,
+         "split s1, i1 {by=8}\nahead s1, i1_in {distance=2}\n"
+         "ahead s2, i3_in {distance=1}\nzip s4, s1",
+         "in 0..min(8, |zip"},
+        {rows, "zip s1, s2\nahead s1, i1 {distance=1}\nfuse s1, i1, i2",
+         " in 0..480\n    zip\n      ahead 1\n"},
+        {softmax, "pipeline s1, i1",
+         "    zip\n      ahead 2\n        reduce |      ahead 1\n        reduce |      ahead 0\n"},
+        {unequal, "pipeline s1, i1",
+         "    ahead 1\n      reduce [i2 < 40]|    ahead 0\n      vector i4 in 0..50"},
+        {pair, "compute_root s1\ncompute_at s2, s1 {segment=1}\nzip s1, s2",
+         "kernel 0\n  reduce [i1 < 700]|\n    r1 = sum b1[i1]|\n    r2 = sum b2[i1]"},
     };
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         char text[500];
@@ -391,6 +459,9 @@ static void refusals(void) {
         "graph g(inout p: f32[9]) { a = exp p; s = sum a; q = mul a, 2.0; r = add q, 1.0; assign "
         "p, r; z = add a, s; return z }\n";
     static const char ints[] = "graph g(x: i32[9,4]) { y = add x, 1; return y }\n";
+    static const char monoid[] =
+        "graph g(x: f32[9,40]) { s = sum x {axes=[1], keepdims=true, compensated=true}; z = div x, "
+        "s; return z }\n";
     static const refusal list[] = {
         {plain, "serial s2", "serial s2: there is no stage s2: expected s1 to s1"},
         {plain, "compute_at s1, s5", "there is no stage s5"},
@@ -478,6 +549,43 @@ static void refusals(void) {
         {two_uses, "compute_inline s1\nserial s1", "the stage is inlined: it has no loops"},
         {two_uses, "compute_inline s1\ncompute_at s2, s1", "s1 is inlined: it has no kernel"},
         {two_uses, "compute_at s2, s3\ncompute_at s3, s2", "s2 and s3 are placed at each other"},
+        {monoid, "reorder s2, i3, i4", "it is a state of the monoid of s1"},
+        {softmax, "zip s1, s3\nahead s1, i1 {distance=1}\nahead s2, i3 {distance=1}",
+         "s1 (max) and s2 (exp): the second reads what the first gives at the end of its loop: "
+         "iteration (0, 0) of s2 would come before iteration (0, 99) of s1: expected ahead s1, i1 "
+         "{distance=2} or more"},
+        {softmax, "zip s3, s4",
+         "iteration (0, 0) of s4 would come before iteration (0, 99) of s3: expected ahead s3, i5 "
+         "{distance=1} or more|iteration (0, 0) of s4 would come before iteration (0, 99) of s2"},
+        {softmax, "ahead s3, i5 {distance=1}",
+         "s1 (max) and s2 (exp): the second would run ahead of the first"},
+        {softmax, "ahead s1, i1 {distance=2}\nahead s2, i3 {distance=2}\nahead s4, i7 {distance=1}",
+         "s4 (div): distances count from the last nest"},
+        {softmax, "ahead s1, i1 {distance=1}\nzip s1, s4",
+         "s2 (exp) and s4 (div): the second, zipped with a nest before both, would come before the "
+         "first"},
+        {softmax, "ahead s1, i1 {distance=9}", "expected at most 8 iterations"},
+        {softmax, "ahead s1, i2 {distance=1}", "a nest runs ahead in a loop around it"},
+        {softmax, "ahead s1, i1 {distance=1}\nunroll s1, i1 {by=2}", "the loop is unrolled"},
+        {softmax, "split s1, i1 {by=4}\nahead s1, i1 {distance=1}",
+         "a nest runs ahead in the loop just around it: i1_in"},
+        {softmax, "ahead s2, i3 {distance=1}\nahead s3, i5 {distance=2}",
+         "this has been said before"},
+        {softmax, "pipeline s1, i1\nahead s1, i1 {distance=1}",
+         "calls of ahead and zip say how far: not both"},
+        {softmax, "pipeline s4, i8", "a nest runs ahead in a loop around it"},
+        {sums, "pipeline s1, i1", "the loop has one nest: there is nothing to run apart"},
+        {softmax, "bind s1, i1", "a CPU has no blocks, threads and warps of a device"},
+        {softmax, "zip s2, s3", "both are in segment 1 already"},
+        {softmax, "zip s1, s4\nzip s1, s4", "this has been said before"},
+        {softmax, "ahead s1, i1 {distance=1}\nprefetch s4, i8 {distance=64}\nzip s3, s4",
+         "its loop is unrolled or fetches ahead: expected a plain one"},
+        {two_uses, "compute_root s1\ncompute_root s2\ncompute_at s3, s1\nzip s1, s2",
+         "s2 is in another kernel"},
+        {plain, "ahead s1, i1 {distance=1}", "a nest runs ahead in a loop around it"},
+        {unequal, "ahead s1, i1 {distance=1}\nzip s1, s2", "their loops have other extents"},
+        {monoid, "zip s1, s3\nahead s1, i1 {distance=1}",
+         "its loop carries more than values, and has no room for others"},
     };
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         char text[500];
@@ -592,6 +700,137 @@ static void programs_obey(void) {
     feed_free(&a);
     feed_free(&b);
     stax_graph_free(g);
+}
+
+/* Graphs of rows whose nests run ahead or in one loop. */
+static const struct ahead_of {
+    const char *graph, *calls; /* graph: behind its name */
+} aheads[] = {
+    {"(x: f32[n,5000]) { y = softmax x; return y }",
+     "vectorize s1, i2\nvectorize s2, i4\nvectorize s4, i8\nstream s4\nahead s1, i1 {distance=2}\n"
+     "ahead s2, i3 {distance=1}\nzip s1, s2\nzip s1, s4\nparallel s1, i1"},
+    {"(x: f32[n,1000]) { y = softmax x; return y }",
+     "vectorize s1, i2\nvectorize s2, i4\nvectorize s4, i8\nahead s1, i1 {distance=3}\n"
+     "ahead s2, i3 {distance=3}\nzip s2, s4"},
+    {"(x: f64[n,37]) { y = softmax x; return y }",
+     "ahead s1, i1 {distance=5}\nahead s2, i3 {distance=2}\nzip s1, s4\nparallel s1, i1"},
+    {"(x: f16[n,3,70]) { y = softmax x; return y }",
+     "vectorize s1, i3\nvectorize s2, i6\nvectorize s4, i12\nahead s1, i2 {distance=2}\n"
+     "ahead s2, i5 {distance=1}\nzip s1, s2\nzip s1, s4"},
+    {"(x: f32[n,4,70]) { y = softmax x; return y }",
+     "fuse s1, i1, i2\nsplit s1, i1 {by=3}\nahead s1, i1_in {distance=2}\n"
+     "ahead s2, i4_in {distance=1}\nzip s1, s2\nparallel s1, i1"},
+    {"(x: f32[n,5000]) { s = sum x {axes=[1], keepdims=true}; y = div x, s; return y, s }",
+     "vectorize s1, i2\nvectorize s2, i4\nahead s1, i1 {distance=1}\nzip s1, s2\nparallel s1, i1"},
+    {"(x: i32[n,m]) { s = sum x {axes=[1], keepdims=true}; y = add x, s; return y }", NULL},
+    {"(x: f32[n,40]) { m: f32[n,1], v: f32[n,1] = welford x {axes=[1], keepdims=true}; "
+     "d = sub x, m; y = div d, v; return y, m }",
+     NULL},
+    {"(x: f32[n,m], w: f32[m]) { y = layer_norm x, w {axes=[-1]}; z = gelu y; return z }", NULL},
+    {"(x: f32[n,m], w: f32[n,m]) { a = max x {axes=[1], keepdims=true}; b = mul w, a; "
+     "c = min b {axes=[1], keepdims=true}; d = sqrt c; y = sub b, d; return y, d }",
+     NULL},
+    {"(x: f32[n,m]) { a = argmax x {axis=1, keepdims=true}; b = cast a {dtype=f32}; c = mul x, b; "
+     "v = var c {axes=[1], keepdims=true}; y = div x, v; return y, v }",
+     NULL},
+};
+enum { N_AHEADS = sizeof aheads / sizeof *aheads };
+
+/* All nests of the first kernel one behind the other, in one loop where they can be. */
+static int run_nests_ahead(char *calls, size_t room, const char *schedule) {
+    static edited e;
+    int stage[8] = {0}, loop[8] = {0}, loops[MOST_LOOPS], last = 0, n = 0;
+    if (!read_lines(&e, schedule)) return 0;
+    for (int k = 1; k < e.n && is_call(&e, k) && (k == 1 || !opens_kernel(&e, k)); k++) {
+        const char *open = strstr(e.lines[k], "{segment=");
+        int g = open ? atoi(open + 9) : 0;
+        if (!is_placement_line(&e, k) || g >= 8 || stage[g]) continue;
+        loops_of_line(&e, k, loops);
+        stage[g] = stage_of_line(&e, k);
+        loop[g] = loops[0];
+        if (g > last) last = g;
+    }
+    for (int g = 0; g < last; g++)
+        n += snprintf(calls + n, room - (size_t)n, "ahead s%d, i%d {distance=%d}\n", stage[g],
+                      loop[g], last - g);
+    return last > 0;
+}
+
+/* Distances against sizes on both sides of them, slots with ranges of their own: the same bits. */
+static void rows_ahead_keep_their_bits(void) {
+    static const struct {
+        const char *compiler;
+        stax_isa isa;
+    } tools[] = {{NULL, STAX_ISA_DETECT},
+                 {NULL, STAX_ISA_SSE2},
+                 {NULL, STAX_ISA_SCALAR},
+                 {"tcc", STAX_ISA_DETECT}};
+    static const int64_t sizes[] = {0, 1, 2, 3, 14, 75};
+    static char blocks[8000];
+    stax_graph *graphs[N_AHEADS];
+    int n = 0, ran = 0;
+    for (int k = 0; k < N_AHEADS; k++) {
+        char text[400], calls[400];
+        plan p;
+        snprintf(text, sizeof text, "graph g%d%s\n", k, aheads[k].graph);
+        graphs[k] = graph_of(text);
+        if (!graphs[k]) return;
+        plan_make(&p, ctx, graphs[k], NULL, 3);
+        if (!aheads[k].calls && !CHECK(run_nests_ahead(calls, sizeof calls, p.schedule)))
+            printf("%s\n", p.schedule);
+        plan_free(&p);
+        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k,
+                      aheads[k].calls ? aheads[k].calls : calls);
+    }
+    for (size_t t = 0; t < sizeof tools / sizeof *tools; t++) {
+        stax_options o = stax_options_default();
+        stax_compile_options how;
+        stax_program *programs[N_AHEADS] = {0};
+        o.compiler = tools[t].compiler;
+        o.isa = tools[t].isa;
+        o.n_threads = 3;
+        o.strict = true;
+        memset(&how, 0, sizeof how);
+        if (tools[t].compiler && !fastest_compiler()) continue;
+        stax_context *c = stax_open(&o);
+        stax_graph *own[N_AHEADS];
+        for (int k = 0; k < N_AHEADS; k++) {
+            char text[400];
+            snprintf(text, sizeof text, "graph g%d%s\n", k, aheads[k].graph);
+            own[k] = stax_parse(c, "own", text);
+        }
+        how.schedule = stax_schedule_parse(c, "ahead", blocks);
+        if (!CHECK_INT(stax_compile_many((const stax_graph *const *)own, N_AHEADS, &how, programs),
+                       STAX_OK))
+            printf("%s\n%s\n", stax_error(c), blocks);
+        for (int k = 0; k < N_AHEADS && programs[k]; k++) {
+            char *loops = stax_program_report(programs[k], STAX_REPORT_LOOPS);
+            CHECK_HAS(loops, "ahead ");
+            stax_free(c, loops);
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                static feed a, b;
+                CHECK(feed_make(&a, own[k], sizes[i], i + 1) &&
+                      feed_make(&b, own[k], sizes[i], i + 1));
+                CHECK_INT(stax_interpret(own[k], a.all, a.outputs), STAX_OK);
+                CHECK_INT(stax_run(programs[k], b.slots, b.outputs), STAX_OK);
+                if (!CHECK(feed_equal(&a, &b)))
+                    printf("%s size %d\n", aheads[k].graph, (int)sizes[i]);
+                CHECK(feed_guards_hold(&b));
+                feed_free(&a);
+                feed_free(&b);
+                ran++;
+            }
+        }
+        for (int k = 0; k < N_AHEADS; k++) {
+            stax_program_free(programs[k]);
+            stax_graph_free(own[k]);
+        }
+        stax_schedule_free((stax_schedule *)how.schedule);
+        stax_close(c);
+    }
+    for (int k = 0; k < N_AHEADS; k++) stax_graph_free(graphs[k]);
+    printf("%d runs of nests that run ahead\n", ran);
+    CHECK(ran >= 3 * N_AHEADS * 6);
 }
 
 /* ---- damaged texts
@@ -732,9 +971,11 @@ int main(int argc, char **argv) {
     RUN(automatic_schedules_read_back);
     RUN(calls_do_what_they_say);
     RUN(large_outputs_are_streamed);
+    RUN(rows_run_apart);
     RUN(refusals);
     RUN(blocks_are_for_their_graphs);
     RUN(programs_obey);
+    RUN(rows_ahead_keep_their_bits);
     RUN(damaged_texts);
     RUN(time_grows_with_the_graph);
     stax_close(ctx);

@@ -31,7 +31,8 @@ static const work works[] = {
     {"exp", "graph g(x: f32[8192,2048]) { y = exp x; return y }", "o_exp", 8192, 2048, 1, 1, {2, 0}},
     {"exp -> sum, amax", "graph g(x: f32[8192,2048]) { e = exp x; s = sum e {axes=[-1]}; m = max e {axes=[-1]}; return s, m }", "p_expsummax", 8192,
      2048, 1, 2, {1, 1}},
-    {"softmax", "graph g(x: f32[16384,1000]) { y = softmax x; return y }", "q_softmax", 16384, 1000, 1, 1, {2, 0}},
+    {"x / x.sum(-1)", "graph g(x: f32[8192,2048]) { s = sum x {axes=[-1], keepdims=true}; y = div x, s; return y }", "q_norm", 8192, 2048, 1, 1, {2, 0}},
+{"softmax", "graph g(x: f32[16384,1000]) { y = softmax x; return y }", "q_softmax", 16384, 1000, 1, 1, {2, 0}},
     {"row sum", "graph g(x: f32[8192,2048]) { y = sum x {axes=[-1]}; return y }", "n_sum", 8192, 2048, 1, 1, {1, 0}},
     {"x + 1", "graph g(x: f32[8192,2048]) { y = add x, 1.0; return y }", "o_add1", 8192, 2048, 1, 1, {2, 0}},
 };
