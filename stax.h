@@ -1127,6 +1127,9 @@ typedef struct stax_options {
     int n_threads;                         /* 0 and 1: the calling thread only; -1: one a core     */
     stax_parallel_for_fn parallel_for;     /* NULL: threads of our own when n_threads > 1          */
     void *parallel_user;
+    uint64_t l2_bytes;                     /* cache of a core that contractions are blocked for;   */
+                                           /* 0: what the processor says, or 1 MiB. No bit depends */
+                                           /* on it                                                */
 } stax_options;
 
 STAXDEF stax_options stax_options_default(void);
@@ -8624,6 +8627,7 @@ struct stax_graph {
    Invariants: nodes stand in a topological order; axes are never negative; an omitted attribute
         that has a default holds it; nothing is changed after it was made. */
 
+static int64_t staxi_l2_of(const stax_context *ctx); /* cache of a core */
 static const stax_allocator *staxi_allocator_of(const stax_context *ctx);
 static void staxi_context_note(stax_context *ctx, stax_status s, const char *message);
 
@@ -28007,9 +28011,16 @@ enum {
     STAXI_TILE_COLUMNS = 64,      /* most columns of a tile, for the room of the last panel    */
     STAXI_TILE_ROWS = 32,         /* most rows of a tile                                       */
     STAXI_TILE_PAD = 16,          /* rows are packed in pieces of up to this many              */
-    STAXI_TILE_WORK = 1024,       /* products that are not worth the code                      */
-    STAXI_PACK_BYTES = 640 * 1024 /* packed rows that stay in a core's cache                   */
+    STAXI_TILE_WORK = 1024        /* products that are not worth the code                      */
 };
+
+/* Parts of a core's cache. Measured: packed rows in 5/8 of it; a panel in 1/4 of it. Chunks of k
+   that keep a panel in the first cache instead cost 5 % at depths of 1024 and more: loading and
+   storing the chains is dearer than reading the panel from the second cache. */
+static int64_t staxi_pack_bytes(const staxi_stages *p) {
+    return staxi_l2_of(p->graph->root->ctx) * 5 / 8;
+}
+
 
 /* Which of the kernel's axes this index of a USE is, counted as the axes of the stage it reads. */
 static int staxi_axis_of_use(const staxi_stages *p, const staxi_stage *w, int position) {
@@ -29352,7 +29363,7 @@ static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
     staxi_ix deep = staxi_ix_add(&p->ix, depth, staxi_ix_const(&p->ix, STAXI_TILE_PAD));
     staxi_ix least = staxi_ix_mul(&p->ix, deep, staxi_ix_const(&p->ix, STAXI_TILE_ROWS));
     staxi_ix budget =
-        staxi_ix_const(&p->ix, STAXI_PACK_BYTES / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
+        staxi_ix_const(&p->ix, staxi_pack_bytes(p) / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
     staxi_ix rows =
         staxi_ix_mul(&p->ix, deep, staxi_ix_mul(&p->ix, n[3 - last], staxi_ix_const(&p->ix, 2)));
     bool slot = staxi_ix_is_true(p, staxi_ix_le(&p->ix, rows, budget));
@@ -31457,11 +31468,13 @@ static const char *const staxi_lines_scalar[] = {
     "#define SX_INLINE static inline __attribute__((always_inline, unused))",
     "#define SX_FUNCTION static __attribute__((unused))",
     "#define SX_COLD static __attribute__((noinline, cold, unused))",
+    "#define SX_MICRO static __attribute__((noinline)) /* it needs all registers for itself */",
     "#else",
     "#define SX_GNU 0",
     "#define SX_INLINE static inline",
     "#define SX_FUNCTION static",
     "#define SX_COLD static",
+    "#define SX_MICRO static",
     "#endif",
     "#define sx_f32 float",
     "#define sx_u32 unsigned int",
@@ -35167,6 +35180,8 @@ typedef struct staxi_tiles {
     bool sweep;               /* row after row of tiles, for all panels stay in the cache        */
     staxi_expr operand[2];    /* of the rows, of the columns                                     */
     uint8_t pack[2];
+    int64_t chunk; /* of k: what of a panel stays in the first cache; 0: all of k */
+    bool blocks;   /* more than one block of 4096 */
     bool bound[2]; /* packed when params are bound, all of it                          */
     int64_t column_deep; /* elements along k of the columns' operand                        */
     staxi_loop_axis axes[3][STAX_MAX_RANK]; /* batches, rows, columns but for the last axis   */
@@ -35324,13 +35339,13 @@ static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
 
 /* An operand that is read a few times, or is small, need not be packed; but lines that lie a
    multiple of the page apart push each other out of the cache. */
-enum { STAXI_DIRECT_REUSE = 4, STAXI_DIRECT_BYTES = 1 << 20, STAXI_DIRECT_WAYS = 8 };
+enum { STAXI_DIRECT_REUSE = 4, STAXI_DIRECT_WAYS = 8 };
 
-static bool staxi_tiles_need_pack(const staxi_tiles *t, int64_t reuse, int64_t elements,
+static bool staxi_tiles_need_pack(const staxi_emit *e, const staxi_tiles *t, int64_t reuse, int64_t elements,
                                   int64_t apart, int64_t lines) {
     int64_t size = (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
     bool collide = apart * size % 4096 == 0 && apart > 0 && lines > STAXI_DIRECT_WAYS;
-    return reuse > 1 && (collide || elements > STAXI_DIRECT_BYTES / size) &&
+    return reuse > 1 && (collide || elements > staxi_l2_of(e->p->graph->root->ctx) / size) &&
            (collide || reuse > STAXI_DIRECT_REUSE);
 }
 
@@ -35357,7 +35372,7 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
     t->column_deep = panel;
     int64_t near_, deep;
     if (!t->bound[0] && known && t->n_axes[STAXI_OF_ROWS] < 2 && staxi_tiles_direct(e, t, 0, row, &near_, &deep) &&
-        !staxi_tiles_need_pack(t, panels, rows * depth, near_, t->rows)) {
+        !staxi_tiles_need_pack(e, t, panels, rows * depth, near_, t->rows)) {
         t->pack[0] = STAXI_PACK_DIRECT;
         t->row = near_;
         t->deep = deep;
@@ -35365,7 +35380,7 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
     }
     if (!t->bound[1] && known && columns % t->width == 0 && !t->gap &&
         staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1 &&
-        !staxi_tiles_need_pack(t, tiles, columns * outer * depth, deep, depth)) {
+        !staxi_tiles_need_pack(e, t, tiles, columns * outer * depth, deep, depth)) {
         t->pack[1] = STAXI_PACK_DIRECT;
         t->column_deep = deep;
     }
@@ -35380,7 +35395,19 @@ static bool staxi_tiles_sweep(staxi_emit *e, const staxi_tiles *t) {
            staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth) &&
            staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_COLUMNS), &outer) &&
            depth <= STAXI_SWEEP_DEPTH &&
-           columns * outer * depth <= STAXI_DIRECT_BYTES * 8 / staxi_tiles_bits(t);
+           columns * outer * depth <= staxi_l2_of(e->p->graph->root->ctx) * 8 / staxi_tiles_bits(t);
+}
+
+enum { STAXI_CHUNK_TILES = 8 };
+
+/* Of k: a divisor of a block, so that no chunk lies in two. */
+static void staxi_tiles_chunk(staxi_emit *e, staxi_tiles *t) {
+    int64_t depth = staxi_high(e, t->depth.extent),
+            step = (int64_t)t->vectors * t->width * staxi_tiles_bits(t) / 8,
+            room = staxi_l2_of(e->p->graph->root->ctx) / 4;
+    t->blocks = staxi_dtype_is_float(t->dtype) && depth > STAXI_BLOCK;
+    for (t->chunk = STAXI_BLOCK; t->chunk > 4 * t->step && t->chunk * step > room;) t->chunk /= 2;
+    if (depth <= t->chunk) t->chunk = 0;
 }
 
 /* What the tiles of kernel k are; false where it is no contraction in tiles. */
@@ -35422,6 +35449,7 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     t->slot = t->pack[1] != STAXI_PACK_DIRECT && !t->bound[1] &&
               e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
     t->sweep = !t->slot && staxi_tiles_sweep(e, t);
+    staxi_tiles_chunk(e, t);
     return true;
 }
 
@@ -35815,19 +35843,18 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
 }
 
 /* Kernels whose tiles look alike share a function: its name says all that is written into it. */
-static void staxi_put_micro_name(staxi_emit *e, staxi_text *out, const staxi_tiles *t, int rows,
+static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows,
                                  int vectors) {
-    bool blocks = staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
-    staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s%s", staxi_dtype_name((stax_dtype)t->dtype),
+    staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s", staxi_dtype_name((stax_dtype)t->dtype),
                rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
-               blocks ? "_blocks" : "", t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
+               t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
 }
 
 /* Has this unit that function already? */
 static bool staxi_has_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     staxi_text name;
     staxi_text_init(&name, e->p->a);
-    staxi_put_micro_name(e, &name, t, rows, vectors);
+    staxi_put_micro_name(&name, t, rows, vectors);
     staxi_putc(&name, '(');
     bool has = e->t->data && name.data && strstr(e->t->data, name.data) != NULL;
     if (name.failed) staxi_emit_no_memory(e);
@@ -35835,38 +35862,33 @@ static bool staxi_has_micro(staxi_emit *e, const staxi_tiles *t, int rows, int v
     return has;
 }
 
-/* c = the tile's chains over all k. On the way it fetches `ahead` lines of the next panel with
-   every piece of k. Blocks of 4096 are added in c. */
+/* Continues the tile's chains in c, or begins them, over `depth` steps of k. On the way it fetches
+   `ahead` lines of the next panel with every piece of k. */
 static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     int bits = staxi_tiles_bits(t), n = rows * vectors;
     const char *type = staxi_c_type(t->dtype);
     int class_ = staxi_tiles_class(t);
-    bool blocks = class_ == 'f' && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
-    staxi_put(e->t, "static void ");
-    staxi_put_micro_name(e, e->t, t, rows, vectors);
+    staxi_put(e->t, "SX_MICRO void ");
+    staxi_put_micro_name(e->t, t, rows, vectors);
     staxi_putf(e->t,
-               "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, sx_%c%d "
-               "*c) {\n",
+               "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, int begins, "
+               "sx_%c%d *c) {\n",
                type, type, type, class_, bits);
     e->indent = 1;
-    if (blocks) staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
-    staxi_line(e);
-    staxi_put(e->t, blocks ? "const int64_t end = depth - block < 4096 ? depth - block : 4096;\n"
-                           : "const int64_t end = depth;\n");
     for (int i = 0; i < n; i++) {
         staxi_line(e);
-        if (class_ == 'f')
-            staxi_putf(e->t, "sx_f%d c%d = sx_k%d(-0.0%s);\n", bits, i, bits,
-                       bits == 32 ? "f" : "");
-        else
-            staxi_putf(e->t, "sx_u%d c%d = sx_ku%d(0u);\n", bits, i, bits);
+        staxi_putf(e->t,
+                   class_ == 'u' ? "sx_u%d c%d = begins ? sx_ku%d(0u) : c[%d];\n"
+                   : bits == 32  ? "sx_f%d c%d = begins ? sx_k%d(-0.0f) : c[%d];\n"
+                                 : "sx_f%d c%d = begins ? sx_k%d(-0.0) : c[%d];\n",
+                   bits, i, bits, i / vectors * t->vectors + i % vectors);
     }
     staxi_line(e);
-    staxi_putf(e->t, "for (int64_t piece = 0; piece < end; piece += %d, a += %D) {\n", t->step,
+    staxi_putf(e->t, "for (int64_t piece = 0; piece < depth; piece += %d, a += %D) {\n", t->step,
                t->piece);
     e->indent++;
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t last = end - piece < %d ? end - piece : %d;\n", t->step,
+    staxi_putf(e->t, "const int64_t last = depth - piece < %d ? depth - piece : %d;\n", t->step,
                t->step);
     staxi_line(e);
     if (t->pack[0] == STAXI_PACK_ALONG)
@@ -35880,20 +35902,10 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
     staxi_emit_micro_step(e, t, rows, vectors);
     staxi_emit_close(e);
     staxi_emit_close(e);
-    for (int pass = blocks ? 0 : 1; pass < 2; pass++) {
-        staxi_line(e);
-        if (blocks) staxi_put(e->t, pass ? "else {" : "if (block > 0) {");
-        for (int i = 0; i < n; i++) {
-            int at = i / vectors * t->vectors + i % vectors;
-            if (pass)
-                staxi_putf(e->t, " c[%d] = c%d;", at, i);
-            else
-                staxi_putf(e->t, " c[%d] = c[%d] + c%d;", at, at, i);
-        }
-        staxi_put(e->t, blocks ? " }\n" : "\n");
-    }
-    if (blocks) staxi_emit_close(e);
-    staxi_put(e->t, "}\n\n");
+    staxi_line(e);
+    for (int i = 0; i < n; i++)
+        staxi_putf(e->t, " c[%d] = c%d;", i / vectors * t->vectors + i % vectors, i);
+    staxi_put(e->t, "\n}\n\n");
 }
 
 /* May what happens to the results run in lanes along the columns? */
@@ -36068,15 +36080,22 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
             if (t->rows - h < 1) {
                 staxi_put(e->t, ";\n");
             } else {
-                staxi_put_micro_name(e, e->t, t, t->rows - h, v ? t->last_vectors : t->vectors);
-                staxi_put(e->t, "(a, b, next, ahead, depth, c);\n");
+                staxi_put_micro_name(e->t, t, t->rows - h, v ? t->last_vectors : t->vectors);
+                staxi_put(e->t, t->chunk ? "(a, b + k0 * apart, next, ahead, steps, begins, c);\n"
+                                         : "(a, b, next, ahead, depth, 1, c);\n");
             }
         }
+}
+
+/* Vectors of a tile; lines that are read at any column run over its end. */
+static int staxi_tiles_chains(const staxi_tiles *t) {
+    return t->rows * t->vectors + (t->gap > 0);
 }
 
 /* One tile: where its operands are, its chains, its results. */
 static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
     const char *type = staxi_c_type(t->dtype);
+    int class_ = staxi_tiles_class(t), bits = staxi_tiles_bits(t), size = staxi_tiles_chains(t);
     staxi_line(e);
     if (t->high >= 0)
         staxi_putf(e->t,
@@ -36088,8 +36107,10 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
             e->t, "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
             t->rows, t->rows, t->rows);
     staxi_line(e);
-    staxi_putf(e->t, "sx_%c%d c[%d];\n", staxi_tiles_class(t), staxi_tiles_bits(t),
-               t->rows * t->vectors + (t->gap > 0));
+    if (t->chunk)
+        staxi_putf(e->t, "sx_%c%d *const c = chains + (tile - tile1) * %d;\n", class_, bits, size);
+    else
+        staxi_putf(e->t, "sx_%c%d c[%d];\n", class_, bits, size);
     if (t->pack[0] == STAXI_PACK_DIRECT) {
         staxi_emit_direct(e, t, 0, "a");
     } else {
@@ -36109,8 +36130,33 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
                    type, t->vectors * t->width, t->step - 1, t->step,
                    STAXI_LINE * 8 / staxi_tiles_bits(t));
     }
-    staxi_emit_tile_fetch(e, t);
+    if (t->chunk) {
+        staxi_line(e);
+        staxi_putf(e->t, "a += k0 / %d * %D;\n", t->step, t->piece);
+        staxi_line(e);
+        staxi_putf(e->t, "next += k0 / %d * ahead * %d;\n", t->step, STAXI_LINE * 8 / bits);
+        staxi_emit_open(e, "if (ends) {\n");
+        staxi_emit_tile_fetch(e, t);
+        staxi_emit_close(e);
+    } else {
+        staxi_emit_tile_fetch(e, t);
+    }
     staxi_emit_micro_call(e, t);
+    if (t->blocks) { /* of 4096: their results are added in order */
+        staxi_emit_open(e, "if (ends || (k0 + steps) % 4096 == 0) {\n");
+        staxi_line(e);
+        staxi_putf(e->t, "sx_f%d *const sum = sums + (tile - tile1) * %d;\n", bits, size);
+        staxi_line(e);
+        staxi_putf(e->t, "if (k0 >= 4096) for (int i = 0; i < %d; i++) c[i] = sum[i] + c[i];\n",
+                   t->rows * t->vectors);
+        staxi_line(e);
+        staxi_putf(e->t, "for (int i = 0; i < %d; i++) sum[i] = c[i];\n", t->rows * t->vectors);
+        staxi_emit_close(e);
+    }
+    if (t->chunk) {
+        staxi_line(e);
+        staxi_put(e->t, "if (!ends) continue;\n");
+    }
     if (t->even || t->gap) {
         staxi_emit_tile_rows(e, t, t->even);
     } else {
@@ -36123,6 +36169,45 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_emit_tile_rows(e, t, false);
         staxi_emit_close(e);
     }
+}
+
+/* Some tiles of a panel, chunk by chunk of k: what of the panel is read for the first of them is
+   in the first cache for the others. */
+static void staxi_emit_chunks(staxi_emit *e, const staxi_tiles *t) {
+    int class_ = staxi_tiles_class(t), bits = staxi_tiles_bits(t);
+    staxi_line(e);
+    staxi_putf(e->t,
+               "for (int64_t tile1 = tile0 + begin, tile2; tile1 < tile0 + stop; tile1 = tile2) {\n");
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "sx_%c%d chains[%d];\n", class_, bits, STAXI_CHUNK_TILES * staxi_tiles_chains(t));
+    if (t->blocks) {
+        staxi_line(e);
+        staxi_putf(e->t, "sx_%c%d sums[%d];\n", class_, bits,
+                   STAXI_CHUNK_TILES * staxi_tiles_chains(t));
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "int64_t k0 = 0;\n");
+    staxi_line(e);
+    staxi_putf(e->t, "tile2 = tile0 + stop - tile1 < %d ? tile0 + stop : tile1 + %d;\n",
+               STAXI_CHUNK_TILES, STAXI_CHUNK_TILES);
+    staxi_emit_open(e, "do {\n");
+    staxi_line(e);
+    staxi_putf(e->t,
+               "const int64_t steps = depth - k0 < %D ? depth - k0 : %D, apart = %D;\n",
+               t->chunk, t->chunk, t->column_deep);
+    staxi_line(e);
+    staxi_putf(e->t, "const int begins = k0 %s == 0, ends = k0 + steps == depth;\n",
+               class_ == 'f' ? "% 4096" : "");
+    staxi_emit_open(e, "for (int64_t tile = tile1; tile < tile2; tile++) {\n");
+    staxi_emit_tile_body(e, t);
+    staxi_emit_close(e);
+    staxi_line(e);
+    staxi_put(e->t, "k0 += steps;\n");
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "} while (k0 < depth);\n");
+    staxi_emit_close(e);
 }
 
 /* Tiles [lo, hi), counted batch by batch, then block by block of rows, then panel by panel. */
@@ -36194,9 +36279,13 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "const %s *b = b%U + (batch * panels + panel) * depth * %d;\n", type,
                    (uint64_t)st->packs[1], columns);
     }
-    staxi_emit_open(e, "for (int64_t tile = tile0 + begin; tile < tile0 + stop; tile++) {\n");
-    staxi_emit_tile_body(e, t);
-    staxi_emit_close(e);
+    if (t->chunk) {
+        staxi_emit_chunks(e, t);
+    } else {
+        staxi_emit_open(e, "for (int64_t tile = tile0 + begin; tile < tile0 + stop; tile++) {\n");
+        staxi_emit_tile_body(e, t);
+        staxi_emit_close(e);
+    }
     staxi_emit_close(e);
     staxi_line(e);
     staxi_put(e->t, "at += last - first;\n");
@@ -38944,6 +39033,7 @@ enum {
 struct stax_context {
     stax_allocator allocator;
     stax_options options;
+    int64_t l2_bytes;
     staxi_toolchain toolchain;
     staxi_mutex mutex;              /* guards the messages                              */
     char *messages[STAXI_MESSAGES]; /* a ring: a pointer given out stays valid a while  */
@@ -38953,6 +39043,8 @@ struct stax_context {
 };
 
 static const stax_allocator *staxi_allocator_of(const stax_context *ctx) { return &ctx->allocator; }
+
+static int64_t staxi_l2_of(const stax_context *ctx) { return ctx->l2_bytes; }
 
 static staxi_toolchain *staxi_toolchain_of(stax_context *ctx) { return &ctx->toolchain; }
 
@@ -39056,6 +39148,18 @@ static bool staxi_host_is_exact(void) {
     return sum == 0.0 && s == 0.0f;
 }
 
+static bool staxi_cpu_cache(int level, double *bytes, bool *is_shared);
+
+/* In steps of a power of two between 64 KiB and 16 MiB, so that like machines print like texts. */
+static int64_t staxi_l2_bytes(uint64_t wanted) {
+    double bytes = (double)wanted;
+    bool is_shared = false;
+    int64_t l2 = 1 << 16;
+    if (wanted == 0 && !staxi_cpu_cache(2, &bytes, &is_shared)) bytes = 1 << 20;
+    while (l2 < 1 << 24 && (double)(2 * l2) <= bytes) l2 *= 2;
+    return l2;
+}
+
 STAXDEF stax_context *stax_open(const stax_options *options) {
     stax_options o = options ? *options : stax_options_default();
     if (!o.allocator.alloc || !o.allocator.free) memset(&o.allocator, 0, sizeof o.allocator);
@@ -39065,6 +39169,7 @@ STAXDEF stax_context *stax_open(const stax_options *options) {
     memset(ctx, 0, sizeof *ctx);
     ctx->allocator = o.allocator;
     ctx->options = o;
+    ctx->l2_bytes = staxi_l2_bytes(o.l2_bytes);
     if (o.n_threads < 0) ctx->options.n_threads = staxi_cpu_count();
     staxi_toolchain_options t;
     memset(&t, 0, sizeof t);

@@ -122,6 +122,7 @@ static struct {
     const char *compiler;
     stax_isa isa;
     int threads;
+    uint64_t l2_bytes;
 } now;
 
 /* Numbers of mixed size, and here and there what is not a number, infinite, subnormal or -0. */
@@ -164,6 +165,7 @@ static void same_bits(void) {
     o.compiler = now.compiler;
     o.isa = now.isa;
     o.n_threads = now.threads;
+    o.l2_bytes = now.l2_bytes;
     stax_context *ctx = stax_open(&o);
     const stax_graph *parsed[N_GRAPHS];
     stax_program *programs[N_GRAPHS] = {0};
@@ -309,11 +311,13 @@ static void large(void) {
     stax_close(ctx);
 }
 
-static void run_named(const char *compiler, const char *level, stax_isa isa, int threads) {
+static void run_named(const char *compiler, const char *level, stax_isa isa, int threads,
+                      uint64_t l2_bytes) {
     snprintf(now.name, sizeof now.name, "%s_%s_%d", compiler, level, threads);
     now.compiler = compiler;
     now.isa = isa;
     now.threads = threads;
+    now.l2_bytes = l2_bytes;
     harness_run(now.name, same_bits);
 }
 
@@ -339,18 +343,20 @@ int main(int argc, char **argv) {
         const char *compiler, *level;
         stax_isa isa;
         int threads;
-    } settings[] = {{"gcc", "best", STAX_ISA_DETECT, 1},   {"gcc", "best", STAX_ISA_DETECT, 2},
-                    {"gcc", "best", STAX_ISA_DETECT, 4},   {"gcc", "avx2", STAX_ISA_AVX2, 1},
-                    {"gcc", "sse2", STAX_ISA_SSE2, 1},     {"gcc", "scalar", STAX_ISA_SCALAR, 1},
-                    {"clang", "best", STAX_ISA_DETECT, 1}, {"clang", "avx2", STAX_ISA_AVX2, 2},
-                    {"tcc", "best", STAX_ISA_DETECT, 1}};
+        uint64_t l2_bytes; /* small: many chunks and blocks */
+    } settings[] = {{"gcc", "best", STAX_ISA_DETECT, 1, 0},   {"gcc", "best", STAX_ISA_DETECT, 2, 0},
+                    {"gcc", "best", STAX_ISA_DETECT, 4, 0},   {"gcc", "avx2", STAX_ISA_AVX2, 1, 0},
+                    {"gcc", "sse2", STAX_ISA_SSE2, 1, 0},     {"gcc", "scalar", STAX_ISA_SCALAR, 1, 0},
+                    {"clang", "best", STAX_ISA_DETECT, 1, 0}, {"clang", "avx2", STAX_ISA_AVX2, 2, 0},
+                    {"gcc", "small", STAX_ISA_DETECT, 2, 1},  {"clang", "small", STAX_ISA_AVX2, 1, 1},
+                    {"tcc", "best", STAX_ISA_DETECT, 1, 0}};
     HARNESS_BEGIN(argc, argv);
     plain = stax_open(NULL);
     if (!prepare()) return 1;
     for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++)
         if (runs_here(settings[k].compiler, settings[k].isa))
             run_named(settings[k].compiler, settings[k].level, settings[k].isa,
-                      settings[k].threads);
+                      settings[k].threads, settings[k].l2_bytes);
     RUN(bound_once);
     RUN(large);
     for (int k = 0; k < N_GRAPHS; k++) {
