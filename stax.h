@@ -30281,6 +30281,10 @@ typedef struct staxi_kernel_tree {
     bool tiled;      /* printed in tiles too, see staxi_emit_tiles          */
     uint8_t bound;   /* its packed operands in the program's own memory     */
     staxi_expr operand[2]; /* of the rows and the columns of its tiles       */
+    int tile[2];           /* rows and columns of a tile                     */
+    int64_t chunk;         /* steps of k at a time; 0: all                   */
+    const char *packing[2]; /* how its operands are read: for reports        */
+    uint8_t direct;         /* those that are not packed                     */
 } staxi_kernel_tree;
 
 typedef struct staxi_trees {
@@ -36474,7 +36478,16 @@ static void staxi_emit_tiled(staxi_emit *e, const staxi_tiles *t, uint8_t *used,
     const uint32_t *packs = e->p->stages[t->stage].packs;
     staxi_kernel_tree *kt = &e->trees->kernels[t->kernel];
     uint8_t *own = (uint8_t *)(uintptr_t)e->buffer_use, *operand[2];
+    kt->tile[0] = t->rows;
+    kt->tile[1] = t->vectors * t->width;
+    kt->chunk = t->chunk;
+    kt->direct = (uint8_t)((t->pack[0] == STAXI_PACK_DIRECT) | (t->pack[1] == STAXI_PACK_DIRECT) << 1);
     for (int side = 0; side < 2; side++) {
+        kt->packing[side] = t->pack[side] == STAXI_PACK_DIRECT ? "where they lie"
+                            : t->bound[side]                   ? "packed once, when bound"
+                            : side == 0                        ? "packed in blocks, by each slot"
+                            : t->slot                          ? "packed panel by panel, by each slot"
+                                                               : "packed before, all of them";
         operand[side] = used + (size_t)side * e->p->n_buffers;
         kt->operand[side] = t->operand[side];
         if (t->pack[side] == STAXI_PACK_DIRECT) continue;
@@ -42615,9 +42628,39 @@ static bool staxi_product_of(const staxi_explain *x, const staxi_stage *st,
     return !staxi_marks_failed(p);
 }
 
+/* The tiles that were printed for a contraction, and what they are blocked for. */
+static void staxi_explain_tiles(const staxi_explain *x, uint32_t tree,
+                                const staxi_product_sizes *s) {
+    const staxi_kernel_tree *kt = &x->p->trees.kernels[tree];
+    const staxi_schedule *schedule = &x->p->schedule;
+    if (!kt->tiled) return;
+    const staxi_stage *st =
+        &x->p->stages.stages[schedule->kernels[kt->kernel].first_stage];
+    const double room = staxi_sizer_value(&x->z, x->p->stages.buffers[st->packs[0]].dims[0]);
+    const bool direct = kt->direct & 1;
+    const int64_t chunk =
+                      kt->chunk && (double)kt->chunk < s->k ? kt->chunk : staxi_whole(s->k),
+                  tiles = staxi_whole(room / (s->k > 1.0 ? s->k : 1.0)) / kt->tile[0],
+                  block = direct || (double)(tiles * kt->tile[0]) > s->m
+                              ? staxi_whole(s->m)
+                              : (tiles > 1 ? tiles : 1) * kt->tile[0];
+    if (x->json) {
+        staxi_putf(x->t,
+                   ", \"tile_m\": %d, \"tile_n\": %d, \"kc\": %D, \"mc\": %D, \"rows\": \"%s\", "
+                   "\"columns\": \"%s\"",
+                   kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
+        return;
+    }
+    staxi_putf(x->t,
+               "    in tiles of %d rows x %d columns: %D steps of k at a time (kc), blocks of up to "
+               "%D rows (mc), all columns (nc);\n    rows %s, columns %s\n",
+               kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
+}
+
 /* The least traffic of the kernel's contractions between each cache and what lies behind it, and
    that of square tiles which fit it (T 9.1, exercise 25). */
-static void staxi_explain_contractions(const staxi_explain *x, uint32_t kernel) {
+static void staxi_explain_contractions(const staxi_explain *x, uint32_t tree) {
+    const uint32_t kernel = x->p->trees.kernels[tree].kernel;
     enum { DEPTH = 32 };
     staxi_text *t = x->t;
     int shown = 0;
@@ -42635,6 +42678,7 @@ static void staxi_explain_contractions(const staxi_explain *x, uint32_t kernel) 
             staxi_putf(t, "  %D contraction%s of %D x %D x %D (m n k):\n", staxi_whole(s.batch),
                        s.batch > 1.0 ? "s" : "", staxi_whole(s.m), staxi_whole(s.n),
                        staxi_whole(s.k));
+        if (!x->json) staxi_explain_tiles(x, tree, &s);
         for (int l = 0; l + 1 < x->one.n_levels; l++) {
             const stax_machine_level *level = &x->one.levels[l];
             const double fast = level->bytes / size;
@@ -42654,7 +42698,10 @@ static void staxi_explain_contractions(const staxi_explain *x, uint32_t kernel) 
             staxi_put_rounded(t, least > 0.0 ? tiled / least : 0.0);
             staxi_put(t, " times that\n");
         }
-        if (x->json) staxi_put(t, "]}");
+        if (!x->json) continue;
+        staxi_putc(t, ']');
+        staxi_explain_tiles(x, tree, &s);
+        staxi_putc(t, '}');
     }
     if (x->json) staxi_putc(t, ']');
 }
@@ -42715,7 +42762,7 @@ static void staxi_explain_kernel(staxi_explain *x, uint32_t k) {
         p->trees.kernels[k].lanes ? "vectors" : "one element at a time");
     staxi_explain_formulas(x, &f);
     staxi_explain_prediction(x, k, &w);
-    staxi_explain_contractions(x, K);
+    staxi_explain_contractions(x, k);
     if (json) staxi_putc(t, '}');
     x->bytes += w.reads + w.writes;
     x->allocates += w.allocates;

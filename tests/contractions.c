@@ -244,6 +244,9 @@ static void bound_once(void) {
         if (CHECK(p != NULL) && CHECK(feed_make(&f, g, 16, 3)) &&
             CHECK_INT((p->pack != NULL), (cases[k].is_packed && tiles)) &&
             CHECK_INT(feed_bind(p, &f), STAX_OK) && CHECK(runs_as(p, g, 3)) && p->pack) {
+            char *text = stax_program_report(p, STAX_REPORT_EXPLAIN);
+            if (CHECK(text != NULL)) CHECK(strstr(text, "packed once, when bound") != NULL);
+            stax_free(ctx, text);
             memset(p->pack_args[p->stages.n_args], 0, (size_t)p->trees.packed_bytes);
             CHECK(!runs_as(p, g, 3)); /* nobody packs again, nobody looks at the params */
             h.fail_at = h.calls + 1;
