@@ -1148,6 +1148,9 @@ typedef struct stax_options {
     int n_threads;                         /* 0 and 1: the calling thread only; -1: one a core     */
     stax_parallel_for_fn parallel_for;     /* NULL: threads of our own when n_threads > 1          */
     void *parallel_user;
+    uint64_t l2_bytes;                     /* cache of a core that contractions are blocked for;   */
+                                           /* 0: what the processor says, or 1 MiB. No bit depends */
+                                           /* on it                                                */
 } stax_options;
 
 STAXDEF stax_options stax_options_default(void);
@@ -1233,7 +1236,11 @@ STAXDEF stax_status stax_run_with(stax_program *p, const stax_tensor *inputs, co
                                   void *workspace, size_t bytes);
 /* Exact bytes for these inputs; 0 also when the inputs are wrong. */
 STAXDEF size_t stax_workspace_bytes(const stax_program *p, const stax_tensor *inputs);
-/* Gives a param its tensor; copied. Must not run at the same time as stax_run. */
+/* Gives a param its tensor; copied. Operands of contractions that only params and constants of fixed
+   sizes make (also computed ones, and weights of convolutions) are packed now, once the last of these
+   params is bound; binding again packs them again. The program keeps both forms and frees them. When
+   it fails, the old binding stands. Must not run at the same time as stax_run. Exported programs, and
+   those with regions, pack in each call, as all programs do with states. */
 STAXDEF stax_status stax_bind(stax_program *p, const char *name, const stax_tensor *tensor);
 STAXDEF stax_status stax_rebind(stax_program *p, const char *name, const stax_tensor *tensor);
 /* The reference interpreter; params count as inputs here, in order of declaration. */
@@ -8675,6 +8682,7 @@ struct stax_graph {
    Invariants: nodes stand in a topological order; axes are never negative; an omitted attribute
         that has a default holds it; nothing is changed after it was made. */
 
+static int64_t staxi_l2_of(const stax_context *ctx); /* cache of a core */
 static const stax_allocator *staxi_allocator_of(const stax_context *ctx);
 static void staxi_context_note(stax_context *ctx, stax_status s, const char *message);
 
@@ -26806,6 +26814,8 @@ typedef struct staxi_buffer {
     uint8_t dtype, rank, scope;
     bool is_output, is_state;
     bool stream;                  /* it is not read soon: stores go past the caches           */
+    bool is_bound;                /* a packed operand that only params and constants make     */
+    int64_t bound_at;             /* its place in the program's own memory; -1: it has none   */
     uint32_t slot;                /* ARG: position in the call's buffers                     */
     uint32_t first_use, last_use; /* kernels, for the plan                                 */
     uint32_t host;                /* it lies where this one did, which died as it was made   */
@@ -29014,6 +29024,32 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
     return p->status;
 }
 
+/* Which expressions a walk has seen; expressions may be added while it grows. */
+typedef struct staxi_marks {
+    uint32_t *at;
+    size_t cap;
+    uint32_t now;
+} staxi_marks;
+
+/* Did a walk since the last question end early, for want of memory? */
+static bool staxi_marks_failed(staxi_stages *p) {
+    bool failed = p->marks_failed;
+    p->marks_failed = false;
+    return failed;
+}
+
+/* True the first time e is met in the current walk (a walk starts with ++now). */
+static bool staxi_mark_first(staxi_stages *p, staxi_marks *m, staxi_expr e) {
+    if (e >= m->cap &&
+        !staxi_grow(p->a, (void **)&m->at, &m->cap, p->n_exprs + 1024, sizeof *m->at)) {
+        p->marks_failed = true;
+        return false; /* unmarked, a shared expression would be walked again and again */
+    }
+    if (m->at[e] == m->now) return false;
+    m->at[e] = m->now;
+    return true;
+}
+
 /* ==================================================================================== >>language
    SCHEDULE LANGUAGE  how a graph is computed, as calls that print, parse and can be edited.
    In:  text, or calls one by one.   Out: a stax_schedule: calls that >>schedule and >>loops obey.
@@ -29579,8 +29615,9 @@ typedef struct staxi_schedule {
     size_t n_loop_calls, cap_loop_calls;
     staxi_text refusal; /* of a call: the message                                       */
     bool device; /* loops are cut for a device: no tiles are chosen, no nest runs ahead         */
-    staxi_ix shared_bytes, slot_bytes; /* the same with room for packed operands, which all
-                                          contractions of a CPU use one after the other */
+    /* The same with room for packed operands, which all contractions of a CPU use one after the
+       other: [0] for all, [1] without those that are packed when params are bound. */
+    staxi_ix shared_bytes[2], slot_bytes[2];
 } staxi_schedule;
 
 /* ---- refusals of calls ---- */
@@ -29788,9 +29825,16 @@ enum {
     STAXI_TILE_COLUMNS = 64,      /* most columns of a tile, for the room of the last panel    */
     STAXI_TILE_ROWS = 32,         /* most rows of a tile                                       */
     STAXI_TILE_PAD = 16,          /* rows are packed in pieces of up to this many              */
-    STAXI_TILE_WORK = 1024,       /* products that are not worth the code                      */
-    STAXI_PACK_BYTES = 640 * 1024 /* packed rows that stay in a core's cache                   */
+    STAXI_TILE_WORK = 1024        /* products that are not worth the code                      */
 };
+
+/* Parts of a core's cache. Measured: packed rows in 5/8 of it; a panel in 1/4 of it. Chunks of k
+   that keep a panel in the first cache instead cost 5 % at depths of 1024 and more: loading and
+   storing the chains is dearer than reading the panel from the second cache. */
+static int64_t staxi_pack_bytes(const staxi_stages *p) {
+    return staxi_l2_of(p->graph->root->ctx) * 5 / 8;
+}
+
 
 /* Which of the kernel's axes this index of a USE is, counted as the axes of the stage it reads. */
 static int staxi_axis_of_use(const staxi_stages *p, const staxi_stage *w, int position) {
@@ -31115,6 +31159,74 @@ static bool staxi_store_pack(staxi_schedule *s, staxi_stage *st, int which, bool
     return true;
 }
 
+/* The axes of a stage that an expression depends on, a bit for each. */
+static uint32_t staxi_expr_axes(staxi_stages *p, const staxi_stage *st, staxi_expr e,
+                                staxi_marks *marks) {
+    uint32_t bits = 0;
+    if (!e || !staxi_mark_first(p, marks, e)) return 0;
+    const staxi_expr_node *n = &p->exprs[e];
+    for (int k = 0; k < n->n_ix; k++)
+        for (int d = 0; d < st->n_domain + st->n_reduce; d++)
+            if (staxi_ix_depends_on(&p->ix, n->ix[k], st->axes[d].var)) bits |= 1u << d;
+    for (int k = 0; k < n->n_args; k++) bits |= staxi_expr_axes(p, st, n->args[k], marks);
+    return bits;
+}
+
+static bool staxi_buffer_is_param(const staxi_stages *p, const staxi_buffer *b) {
+    return b->scope == STAXI_SCOPE_ARG && b->slot < p->graph->n_inputs &&
+           p->graph->inputs[b->slot].kind == STAXI_PARAM;
+}
+
+/* Do only params, constants and fixed sizes make this expression, by indices that cannot fail? */
+static bool staxi_expr_is_bound(staxi_stages *p, staxi_expr e, bool *loads, staxi_marks *marks) {
+    if (!e || !staxi_mark_first(p, marks, e)) return true;
+    const staxi_expr_node *n = &p->exprs[e];
+    if (n->kind == STAXI_EX_USE || n->kind == STAXI_EX_STATE) return false;
+    if (n->kind == STAXI_EX_LOAD) {
+        const staxi_buffer *b = &p->buffers[n->ref];
+        *loads = true;
+        if (b->scope != STAXI_SCOPE_CONST && !staxi_buffer_is_param(p, b)) return false;
+        for (int d = 0; d < b->rank; d++)
+            if (staxi_ix_op(&p->ix, b->strides[d]) != STAXI_IX_CONST) return false;
+    }
+    for (int k = 0; k < n->n_ix; k++) {
+        if (staxi_ix_has_values(&p->ix, n->ix[k])) return false;
+        for (uint32_t z = 0; z < p->n_sizes; z++)
+            if (staxi_ix_depends_on(&p->ix, n->ix[k], staxi_ix_sym(&p->ix, z))) return false;
+    }
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_expr_is_bound(p, n->args[k], loads, marks)) return false;
+    return true;
+}
+
+/* Which packed operands (bit 0: of the rows, 1: of the columns) can be packed when params are
+   bound: those that nothing else makes, and whose number of elements is fixed. */
+static int staxi_bound_packs(staxi_stages *p, const staxi_stage *st) {
+    const int columns = st->sides[st->n_domain - 1] == 2;
+    const staxi_expr operand[2] = {st->expr[1 - columns], st->expr[columns]};
+    uint32_t axes[2];
+    int bound = 0;
+    staxi_marks marks;
+    memset(&marks, 0, sizeof marks);
+    for (int side = 0; side < 2; side++) {
+        marks.now++;
+        axes[side] = staxi_expr_axes(p, st, operand[side], &marks);
+    }
+    for (int side = 0; side < 2; side++) {
+        bool loads = false, fixed = true;
+        marks.now++;
+        for (int d = 0; d < st->n_domain + st->n_reduce; d++) {
+            bool row = axes[0] >> d & 1, column = axes[1] >> d & 1,
+                 counts = d >= st->n_domain || (side ? column : row || !column);
+            fixed = fixed && (!counts || staxi_ix_op(&p->ix, st->axes[d].extent) == STAXI_IX_CONST);
+        }
+        if (fixed && staxi_expr_is_bound(p, operand[side], &loads, &marks) && loads)
+            bound |= 1 << side;
+    }
+    staxi_free(p->a, marks.at, marks.cap * sizeof *marks.at);
+    return bound;
+}
+
 static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage st = p->stages[k];
@@ -31134,7 +31246,7 @@ static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
     staxi_ix deep = staxi_ix_add(&p->ix, depth, staxi_ix_const(&p->ix, STAXI_TILE_PAD));
     staxi_ix least = staxi_ix_mul(&p->ix, deep, staxi_ix_const(&p->ix, STAXI_TILE_ROWS));
     staxi_ix budget =
-        staxi_ix_const(&p->ix, STAXI_PACK_BYTES / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
+        staxi_ix_const(&p->ix, staxi_pack_bytes(p) / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
     staxi_ix rows =
         staxi_ix_mul(&p->ix, deep, staxi_ix_mul(&p->ix, n[3 - last], staxi_ix_const(&p->ix, 2)));
     bool slot = staxi_ix_is_true(p, staxi_ix_le(&p->ix, rows, budget));
@@ -31143,6 +31255,11 @@ static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
     if (!staxi_store_pack(s, &st, 0, true, rows) || !staxi_store_pack(s, &st, 1, slot, columns))
         return false;
     memcpy(p->stages[k].packs, st.packs, sizeof st.packs);
+    int bound = staxi_bound_packs(p, &st);
+    for (int side = 0; side < 2; side++) {
+        p->buffers[st.packs[side]].is_bound = bound >> side & 1;
+        p->buffers[st.packs[side]].bound_at = -1;
+    }
     return true;
 }
 
@@ -32152,25 +32269,31 @@ static bool staxi_plan_room(staxi_planner *q) {
 /* Packed operands: behind what kernels share, and behind what a slot has. */
 static bool staxi_plan_packs(staxi_schedule *s) {
     staxi_stages *p = s->p;
-    s->shared_bytes = s->workspace;
-    s->slot_bytes = s->row_bytes;
+    for (int binds = 0; binds < 2; binds++) {
+        s->shared_bytes[binds] = s->workspace;
+        s->slot_bytes[binds] = s->row_bytes;
+    }
     for (uint32_t k = 1; k < p->n_stages; k++) {
         if (!p->stages[k].tiled) continue;
         staxi_buffer *rows = &p->buffers[p->stages[k].packs[0]],
                      *columns = &p->buffers[p->stages[k].packs[1]];
         rows->first_use = rows->last_use = columns->first_use = columns->last_use =
             s->kernels[p->stages[k].kernel].order;
-        rows->offset = s->row_bytes;
-        staxi_ix slot = staxi_ix_add(&p->ix, s->row_bytes, rows->bytes), shared = s->workspace;
-        columns->offset = columns->scope == STAXI_SCOPE_ROW ? slot : shared;
-        if (columns->scope == STAXI_SCOPE_ROW)
-            slot = staxi_ix_add(&p->ix, slot, columns->bytes);
-        else
-            shared = staxi_ix_add(&p->ix, shared, columns->bytes);
-        s->slot_bytes = staxi_ix_max(&p->ix, s->slot_bytes, slot);
-        s->shared_bytes = staxi_ix_max(&p->ix, s->shared_bytes, shared);
+        for (int binds = 0; binds < 2; binds++) {
+            staxi_ix slot = s->row_bytes, shared = s->workspace;
+            for (int i = 0; i < 2; i++) { /* what is bound comes last: the other one stays put */
+                staxi_buffer *b = (i == 1) != rows->is_bound ? columns : rows;
+                staxi_ix *at = b->scope == STAXI_SCOPE_ROW ? &slot : &shared;
+                if (binds && b->is_bound) continue;
+                b->offset = *at;
+                *at = staxi_ix_add(&p->ix, *at, b->bytes);
+            }
+            s->slot_bytes[binds] = staxi_ix_max(&p->ix, s->slot_bytes[binds], slot);
+            s->shared_bytes[binds] = staxi_ix_max(&p->ix, s->shared_bytes[binds], shared);
+        }
     }
-    return s->shared_bytes != 0 && s->slot_bytes != 0;
+    return s->shared_bytes[0] != 0 && s->slot_bytes[0] != 0 && s->shared_bytes[1] != 0 &&
+           s->slot_bytes[1] != 0;
 }
 
 /* Order of the kernels, offsets of the buffers, bytes of the workspace. */
@@ -32286,6 +32409,12 @@ typedef struct staxi_kernel_tree {
     staxi_ix extent; /* of the parallel loop, 0: none                      */
     staxi_ix work;   /* elements visited, for the decision to go parallel  */
     bool tiled;      /* printed in tiles too, see staxi_emit_tiles          */
+    uint8_t bound;   /* its packed operands in the program's own memory     */
+    staxi_expr operand[2]; /* of the rows and the columns of its tiles       */
+    int tile[2];           /* rows and columns of a tile                     */
+    int64_t chunk;         /* steps of k at a time; 0: all                   */
+    const char *packing[2]; /* how its operands are read: for reports        */
+    uint8_t direct;         /* those that are not packed                     */
 } staxi_kernel_tree;
 
 /* A copy of what a tile reads with a load that lies along the outer one of its two loops: made
@@ -32302,6 +32431,7 @@ typedef struct staxi_trees {
     size_t n_nodes, cap_nodes;  /* [0] unused                      */
     staxi_kernel_tree *kernels; /* in running order, n of them      */
     uint32_t n_kernels;
+    int64_t packed_bytes;      /* of the program's own memory, known when it is printed */
     staxi_expr *stage_expr[2]; /* by stage, in kernel variables    */
     uint8_t *in_register;      /* by stage: USE means its register */
     staxi_cache *caches;
@@ -32326,32 +32456,6 @@ static void staxi_tree_append(staxi_trees *t, uint32_t *list, uint32_t node) {
 }
 
 /* ---- stages in the variables of their kernel ---- */
-
-/* Which expressions a walk has seen; expressions may be added while it grows. */
-typedef struct staxi_marks {
-    uint32_t *at;
-    size_t cap;
-    uint32_t now;
-} staxi_marks;
-
-/* Did a walk since the last question end early, for want of memory? */
-static bool staxi_marks_failed(staxi_stages *p) {
-    bool failed = p->marks_failed;
-    p->marks_failed = false;
-    return failed;
-}
-
-/* True the first time e is met in the current walk (a walk starts with ++now). */
-static bool staxi_mark_first(staxi_stages *p, staxi_marks *m, staxi_expr e) {
-    if (e >= m->cap &&
-        !staxi_grow(p->a, (void **)&m->at, &m->cap, p->n_exprs + 1024, sizeof *m->at)) {
-        p->marks_failed = true;
-        return false; /* unmarked, a shared expression would be walked again and again */
-    }
-    if (m->at[e] == m->now) return false;
-    m->at[e] = m->now;
-    return true;
-}
 
 typedef struct staxi_use_context {
     staxi_trees *t;
@@ -34352,11 +34456,13 @@ static const char *const staxi_lines_scalar[] = {
     "#define SX_INLINE static inline __attribute__((always_inline, unused))",
     "#define SX_FUNCTION static __attribute__((unused))",
     "#define SX_COLD static __attribute__((noinline, cold, unused))",
+    "#define SX_MICRO static __attribute__((noinline)) /* it needs all registers for itself */",
     "#else",
     "#define SX_GNU 0",
     "#define SX_INLINE static inline",
     "#define SX_FUNCTION static",
     "#define SX_COLD static",
+    "#define SX_MICRO static",
     "#endif",
     "#define sx_f32 float",
     "#define sx_u32 unsigned int",
@@ -35471,6 +35577,12 @@ static const char *const staxi_lines_turn[] = {
    loop is computed before it. Tails use partial loads and stores: memory out of bounds is never
    touched. */
 
+/* How a unit is printed. */
+enum {
+    STAXI_EMIT_BY_KERNEL = 1, /* the entry can run one kernel alone: see staxi_enter_code         */
+    STAXI_EMIT_BINDS = 2      /* operands that params make are packed when these are bound        */
+};
+
 typedef struct staxi_emit {
     staxi_text *t;
     staxi_trees *trees;
@@ -35500,7 +35612,7 @@ typedef struct staxi_emit {
     int ahead_now;
     bool brief; /* text for the first and last iterations alone: small rather than fast       */
     int program; /* number of the program within the unit                       */
-    bool by_kernel; /* the entry can run one kernel alone: see staxi_enter_code       */
+    unsigned how;   /* STAXI_EMIT_... */
     int isa;        /* what tiles are printed for, beside the plain form                 */
 } staxi_emit;
 
@@ -38397,6 +38509,9 @@ typedef struct staxi_tiles {
     bool sweep;               /* row after row of tiles, for all panels stay in the cache        */
     staxi_expr operand[2];    /* of the rows, of the columns                                     */
     uint8_t pack[2];
+    int64_t chunk; /* of k: what of a panel stays in the first cache; 0: all of k */
+    bool blocks;   /* more than one block of 4096 */
+    bool bound[2]; /* packed when params are bound, all of it                          */
     int64_t column_deep; /* elements along k of the columns' operand                        */
     staxi_loop_axis axes[3][STAX_MAX_RANK]; /* batches, rows, columns but for the last axis   */
     int n_axes[3];
@@ -38553,13 +38668,13 @@ static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
 
 /* An operand that is read a few times, or is small, need not be packed; but lines that lie a
    multiple of the page apart push each other out of the cache. */
-enum { STAXI_DIRECT_REUSE = 4, STAXI_DIRECT_BYTES = 1 << 20, STAXI_DIRECT_WAYS = 8 };
+enum { STAXI_DIRECT_REUSE = 4, STAXI_DIRECT_WAYS = 8 };
 
-static bool staxi_tiles_need_pack(const staxi_tiles *t, int64_t reuse, int64_t elements,
+static bool staxi_tiles_need_pack(const staxi_emit *e, const staxi_tiles *t, int64_t reuse, int64_t elements,
                                   int64_t apart, int64_t lines) {
     int64_t size = (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
     bool collide = apart * size % 4096 == 0 && apart > 0 && lines > STAXI_DIRECT_WAYS;
-    return reuse > 1 && (collide || elements > STAXI_DIRECT_BYTES / size) &&
+    return reuse > 1 && (collide || elements > staxi_l2_of(e->p->graph->root->ctx) / size) &&
            (collide || reuse > STAXI_DIRECT_REUSE);
 }
 
@@ -38585,16 +38700,16 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
     t->piece = t->pack[0] == STAXI_PACK_ACROSS ? t->step * t->deep : t->rows * t->step;
     t->column_deep = panel;
     int64_t near_, deep;
-    if (known && t->n_axes[STAXI_OF_ROWS] < 2 && staxi_tiles_direct(e, t, 0, row, &near_, &deep) &&
-        !staxi_tiles_need_pack(t, panels, rows * depth, near_, t->rows)) {
+    if (!t->bound[0] && known && t->n_axes[STAXI_OF_ROWS] < 2 && staxi_tiles_direct(e, t, 0, row, &near_, &deep) &&
+        !staxi_tiles_need_pack(e, t, panels, rows * depth, near_, t->rows)) {
         t->pack[0] = STAXI_PACK_DIRECT;
         t->row = near_;
         t->deep = deep;
         t->piece = deep * t->step;
     }
-    if (known && columns % t->width == 0 && !t->gap &&
+    if (!t->bound[1] && known && columns % t->width == 0 && !t->gap &&
         staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1 &&
-        !staxi_tiles_need_pack(t, tiles, columns * outer * depth, deep, depth)) {
+        !staxi_tiles_need_pack(e, t, tiles, columns * outer * depth, deep, depth)) {
         t->pack[1] = STAXI_PACK_DIRECT;
         t->column_deep = deep;
     }
@@ -38609,7 +38724,19 @@ static bool staxi_tiles_sweep(staxi_emit *e, const staxi_tiles *t) {
            staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth) &&
            staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_COLUMNS), &outer) &&
            depth <= STAXI_SWEEP_DEPTH &&
-           columns * outer * depth <= STAXI_DIRECT_BYTES * 8 / staxi_tiles_bits(t);
+           columns * outer * depth <= staxi_l2_of(e->p->graph->root->ctx) * 8 / staxi_tiles_bits(t);
+}
+
+enum { STAXI_CHUNK_TILES = 8 };
+
+/* Of k: a divisor of a block, so that no chunk lies in two. */
+static void staxi_tiles_chunk(staxi_emit *e, staxi_tiles *t) {
+    int64_t depth = staxi_high(e, t->depth.extent),
+            step = (int64_t)t->vectors * t->width * staxi_tiles_bits(t) / 8,
+            room = staxi_l2_of(e->p->graph->root->ctx) / 4;
+    t->blocks = staxi_dtype_is_float(t->dtype) && depth > STAXI_BLOCK;
+    for (t->chunk = STAXI_BLOCK; t->chunk > 4 * t->step && t->chunk * step > room;) t->chunk /= 2;
+    if (depth <= t->chunk) t->chunk = 0;
 }
 
 /* What the tiles of kernel k are; false where it is no contraction in tiles. */
@@ -38643,12 +38770,15 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
         int group = !column ? STAXI_OF_ROWS : row ? STAXI_OF_BATCHES : STAXI_OF_COLUMNS;
         t->axes[group][t->n_axes[group]++] = K->outer[d];
     }
+    for (int side = 0; side < 2; side++)
+        t->bound[side] = e->how & STAXI_EMIT_BINDS && e->p->buffers[st->packs[side]].is_bound;
     staxi_tiles_join_lines(e, t);
     staxi_tiles_size(e, t);
     staxi_tiles_packing(e, t);
-    t->slot =
-        t->pack[1] != STAXI_PACK_DIRECT && e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
+    t->slot = t->pack[1] != STAXI_PACK_DIRECT && !t->bound[1] &&
+              e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
     t->sweep = !t->slot && staxi_tiles_sweep(e, t);
+    staxi_tiles_chunk(e, t);
     return true;
 }
 
@@ -38747,14 +38877,9 @@ static void staxi_emit_pack_row(staxi_emit *e, const staxi_tiles *t) {
     }
 }
 
-/* The tiles [from, end) of the block that begins at tile0. */
-static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
-    const char *type = staxi_c_type(t->dtype);
+/* The rows of tile `tile`, packed at p. */
+static void staxi_emit_pack_tile(staxi_emit *e, const staxi_tiles *t) {
     uint64_t id = staxi_var_id(e, t->depth.var);
-    staxi_emit_open(e, "for (int64_t tile = tile0 + from; tile < tile0 + end; tile++) {\n");
-    staxi_line(e);
-    staxi_putf(e->t, "%s *p = b%U + (tile - tile0) * room;\n", type,
-               (uint64_t)e->p->stages[t->stage].packs[0]);
     staxi_line(e);
     if (t->high >= 0)
         staxi_putf(e->t,
@@ -38797,7 +38922,23 @@ static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
                        t->rows, t->step, t->piece, t->row, t->step);
         }
     }
+}
+
+/* The tiles [from, end) of the block that begins at tile0. */
+static void staxi_emit_pack_rows(staxi_emit *e, const staxi_tiles *t) {
+    staxi_emit_open(e, "for (int64_t tile = tile0 + from; tile < tile0 + end; tile++) {\n");
+    staxi_line(e);
+    staxi_putf(e->t, "%s *p = b%U + (tile - tile0) * room;\n", staxi_c_type(t->dtype),
+               (uint64_t)e->p->stages[t->stage].packs[0]);
+    staxi_emit_pack_tile(e, t);
     staxi_emit_close(e);
+}
+
+/* Elements of a packed tile of the rows' operand. */
+static void staxi_emit_tile_room(staxi_emit *e, const staxi_tiles *t) {
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %D;\n", t->step - 1, t->step,
+               t->piece);
 }
 
 /* Panel `panel` of the columns' operand: its batch, its outer axes, its first column. */
@@ -38837,11 +38978,12 @@ static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
                t->rows - 1, t->rows);
 }
 
-static void staxi_emit_tile_function(staxi_emit *e, const staxi_tiles *t, const char *name) {
+static void staxi_emit_tile_function(staxi_emit *e, const staxi_tiles *t, const char *name,
+                                     const uint8_t *used) {
     staxi_putf(e->t, "static void sx_%s_%d_%U(const sx_args *sx, int64_t lo, int64_t hi) {\n", name,
                e->program, (uint64_t)t->kernel);
     e->indent = 1;
-    staxi_emit_pointers(e, e->buffer_use);
+    staxi_emit_pointers(e, used);
     staxi_emit_tile_sizes(e, t);
 }
 
@@ -38943,9 +39085,25 @@ static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_close(e);
 }
 
+/* The function that packs tiles [lo, hi) of the rows' operand, counted batch by batch. */
+static void staxi_emit_pack_all_rows(staxi_emit *e, const staxi_tiles *t, const uint8_t *used) {
+    staxi_emit_tile_function(e, t, "rows", used);
+    staxi_emit_tile_room(e, t);
+    staxi_emit_open(e, "for (int64_t at = lo; at < hi; at++) {\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t batch = at / tiles, tile = at - batch * tiles;\n");
+    staxi_emit_axes(e, t, STAXI_OF_BATCHES, "batch");
+    staxi_line(e);
+    staxi_putf(e->t, "%s *p = b%U + at * room;\n", staxi_c_type(t->dtype),
+               (uint64_t)e->p->stages[t->stage].packs[0]);
+    staxi_emit_pack_tile(e, t);
+    staxi_emit_close(e);
+    staxi_put(e->t, "}\n\n");
+}
+
 /* The function that packs panels [lo, hi) of the columns' operand. */
-static void staxi_emit_pack_columns(staxi_emit *e, const staxi_tiles *t) {
-    staxi_emit_tile_function(e, t, "pack");
+static void staxi_emit_pack_columns(staxi_emit *e, const staxi_tiles *t, const uint8_t *used) {
+    staxi_emit_tile_function(e, t, "pack", used);
     staxi_emit_open(e, "for (int64_t at = lo; at < hi; at++) {\n");
     staxi_line(e);
     staxi_put(e->t, "const int64_t batch = at / panels, panel = at - batch * panels;\n");
@@ -38995,19 +39153,18 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
 }
 
 /* Kernels whose tiles look alike share a function: its name says all that is written into it. */
-static void staxi_put_micro_name(staxi_emit *e, staxi_text *out, const staxi_tiles *t, int rows,
+static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows,
                                  int vectors) {
-    bool blocks = staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
-    staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s%s", staxi_dtype_name((stax_dtype)t->dtype),
+    staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s", staxi_dtype_name((stax_dtype)t->dtype),
                rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
-               blocks ? "_blocks" : "", t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
+               t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
 }
 
 /* Has this unit that function already? */
 static bool staxi_has_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     staxi_text name;
     staxi_text_init(&name, e->p->a);
-    staxi_put_micro_name(e, &name, t, rows, vectors);
+    staxi_put_micro_name(&name, t, rows, vectors);
     staxi_putc(&name, '(');
     bool has = e->t->data && name.data && strstr(e->t->data, name.data) != NULL;
     if (name.failed) staxi_emit_no_memory(e);
@@ -39015,38 +39172,33 @@ static bool staxi_has_micro(staxi_emit *e, const staxi_tiles *t, int rows, int v
     return has;
 }
 
-/* c = the tile's chains over all k. On the way it fetches `ahead` lines of the next panel with
-   every piece of k. Blocks of 4096 are added in c. */
+/* Continues the tile's chains in c, or begins them, over `depth` steps of k. On the way it fetches
+   `ahead` lines of the next panel with every piece of k. */
 static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     int bits = staxi_tiles_bits(t), n = rows * vectors;
     const char *type = staxi_c_type(t->dtype);
     int class_ = staxi_tiles_class(t);
-    bool blocks = class_ == 'f' && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
-    staxi_put(e->t, "static void ");
-    staxi_put_micro_name(e, e->t, t, rows, vectors);
+    staxi_put(e->t, "SX_MICRO void ");
+    staxi_put_micro_name(e->t, t, rows, vectors);
     staxi_putf(e->t,
-               "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, sx_%c%d "
-               "*c) {\n",
+               "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, int begins, "
+               "sx_%c%d *c) {\n",
                type, type, type, class_, bits);
     e->indent = 1;
-    if (blocks) staxi_emit_open(e, "for (int64_t block = 0; block < depth; block += 4096) {\n");
-    staxi_line(e);
-    staxi_put(e->t, blocks ? "const int64_t end = depth - block < 4096 ? depth - block : 4096;\n"
-                           : "const int64_t end = depth;\n");
     for (int i = 0; i < n; i++) {
         staxi_line(e);
-        if (class_ == 'f')
-            staxi_putf(e->t, "sx_f%d c%d = sx_k%d(-0.0%s);\n", bits, i, bits,
-                       bits == 32 ? "f" : "");
-        else
-            staxi_putf(e->t, "sx_u%d c%d = sx_ku%d(0u);\n", bits, i, bits);
+        staxi_putf(e->t,
+                   class_ == 'u' ? "sx_u%d c%d = begins ? sx_ku%d(0u) : c[%d];\n"
+                   : bits == 32  ? "sx_f%d c%d = begins ? sx_k%d(-0.0f) : c[%d];\n"
+                                 : "sx_f%d c%d = begins ? sx_k%d(-0.0) : c[%d];\n",
+                   bits, i, bits, i / vectors * t->vectors + i % vectors);
     }
     staxi_line(e);
-    staxi_putf(e->t, "for (int64_t piece = 0; piece < end; piece += %d, a += %D) {\n", t->step,
+    staxi_putf(e->t, "for (int64_t piece = 0; piece < depth; piece += %d, a += %D) {\n", t->step,
                t->piece);
     e->indent++;
     staxi_line(e);
-    staxi_putf(e->t, "const int64_t last = end - piece < %d ? end - piece : %d;\n", t->step,
+    staxi_putf(e->t, "const int64_t last = depth - piece < %d ? depth - piece : %d;\n", t->step,
                t->step);
     staxi_line(e);
     if (t->pack[0] == STAXI_PACK_ALONG)
@@ -39060,20 +39212,10 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
     staxi_emit_micro_step(e, t, rows, vectors);
     staxi_emit_close(e);
     staxi_emit_close(e);
-    for (int pass = blocks ? 0 : 1; pass < 2; pass++) {
-        staxi_line(e);
-        if (blocks) staxi_put(e->t, pass ? "else {" : "if (block > 0) {");
-        for (int i = 0; i < n; i++) {
-            int at = i / vectors * t->vectors + i % vectors;
-            if (pass)
-                staxi_putf(e->t, " c[%d] = c%d;", at, i);
-            else
-                staxi_putf(e->t, " c[%d] = c[%d] + c%d;", at, at, i);
-        }
-        staxi_put(e->t, blocks ? " }\n" : "\n");
-    }
-    if (blocks) staxi_emit_close(e);
-    staxi_put(e->t, "}\n\n");
+    staxi_line(e);
+    for (int i = 0; i < n; i++)
+        staxi_putf(e->t, " c[%d] = c%d;", i / vectors * t->vectors + i % vectors, i);
+    staxi_put(e->t, "\n}\n\n");
 }
 
 /* May what happens to the results run in lanes along the columns? */
@@ -39248,15 +39390,22 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
             if (t->rows - h < 1) {
                 staxi_put(e->t, ";\n");
             } else {
-                staxi_put_micro_name(e, e->t, t, t->rows - h, v ? t->last_vectors : t->vectors);
-                staxi_put(e->t, "(a, b, next, ahead, depth, c);\n");
+                staxi_put_micro_name(e->t, t, t->rows - h, v ? t->last_vectors : t->vectors);
+                staxi_put(e->t, t->chunk ? "(a, b + k0 * apart, next, ahead, steps, begins, c);\n"
+                                         : "(a, b, next, ahead, depth, 1, c);\n");
             }
         }
+}
+
+/* Vectors of a tile; lines that are read at any column run over its end. */
+static int staxi_tiles_chains(const staxi_tiles *t) {
+    return t->rows * t->vectors + (t->gap > 0);
 }
 
 /* One tile: where its operands are, its chains, its results. */
 static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
     const char *type = staxi_c_type(t->dtype);
+    int class_ = staxi_tiles_class(t), bits = staxi_tiles_bits(t), size = staxi_tiles_chains(t);
     staxi_line(e);
     if (t->high >= 0)
         staxi_putf(e->t,
@@ -39268,14 +39417,17 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
             e->t, "const int64_t row0 = tile * %d, height = rows - row0 < %d ? rows - row0 : %d;\n",
             t->rows, t->rows, t->rows);
     staxi_line(e);
-    staxi_putf(e->t, "sx_%c%d c[%d];\n", staxi_tiles_class(t), staxi_tiles_bits(t),
-               t->rows * t->vectors + (t->gap > 0));
+    if (t->chunk)
+        staxi_putf(e->t, "sx_%c%d *const c = chains + (tile - tile1) * %d;\n", class_, bits, size);
+    else
+        staxi_putf(e->t, "sx_%c%d c[%d];\n", class_, bits, size);
     if (t->pack[0] == STAXI_PACK_DIRECT) {
         staxi_emit_direct(e, t, 0, "a");
     } else {
         staxi_line(e);
-        staxi_putf(e->t, "const %s *a = b%U + (tile - tile0) * room;\n", type,
-                   (uint64_t)e->p->stages[t->stage].packs[0]);
+        staxi_putf(e->t, "const %s *a = b%U + (%s) * room;\n", type,
+                   (uint64_t)e->p->stages[t->stage].packs[0],
+                   t->bound[0] ? "batch * tiles + tile" : "tile - tile0");
     }
     if (t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep) {
         staxi_line(e);
@@ -39288,8 +39440,33 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
                    type, t->vectors * t->width, t->step - 1, t->step,
                    STAXI_LINE * 8 / staxi_tiles_bits(t));
     }
-    staxi_emit_tile_fetch(e, t);
+    if (t->chunk) {
+        staxi_line(e);
+        staxi_putf(e->t, "a += k0 / %d * %D;\n", t->step, t->piece);
+        staxi_line(e);
+        staxi_putf(e->t, "next += k0 / %d * ahead * %d;\n", t->step, STAXI_LINE * 8 / bits);
+        staxi_emit_open(e, "if (ends) {\n");
+        staxi_emit_tile_fetch(e, t);
+        staxi_emit_close(e);
+    } else {
+        staxi_emit_tile_fetch(e, t);
+    }
     staxi_emit_micro_call(e, t);
+    if (t->blocks) { /* of 4096: their results are added in order */
+        staxi_emit_open(e, "if (ends || (k0 + steps) % 4096 == 0) {\n");
+        staxi_line(e);
+        staxi_putf(e->t, "sx_f%d *const sum = sums + (tile - tile1) * %d;\n", bits, size);
+        staxi_line(e);
+        staxi_putf(e->t, "if (k0 >= 4096) for (int i = 0; i < %d; i++) c[i] = sum[i] + c[i];\n",
+                   t->rows * t->vectors);
+        staxi_line(e);
+        staxi_putf(e->t, "for (int i = 0; i < %d; i++) sum[i] = c[i];\n", t->rows * t->vectors);
+        staxi_emit_close(e);
+    }
+    if (t->chunk) {
+        staxi_line(e);
+        staxi_put(e->t, "if (!ends) continue;\n");
+    }
     if (t->even || t->gap) {
         staxi_emit_tile_rows(e, t, t->even);
     } else {
@@ -39304,18 +39481,58 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
     }
 }
 
+/* Some tiles of a panel, chunk by chunk of k: what of the panel is read for the first of them is
+   in the first cache for the others. */
+static void staxi_emit_chunks(staxi_emit *e, const staxi_tiles *t) {
+    int class_ = staxi_tiles_class(t), bits = staxi_tiles_bits(t);
+    staxi_line(e);
+    staxi_putf(e->t,
+               "for (int64_t tile1 = tile0 + begin, tile2; tile1 < tile0 + stop; tile1 = tile2) {\n");
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "sx_%c%d chains[%d];\n", class_, bits, STAXI_CHUNK_TILES * staxi_tiles_chains(t));
+    if (t->blocks) {
+        staxi_line(e);
+        staxi_putf(e->t, "sx_%c%d sums[%d];\n", class_, bits,
+                   STAXI_CHUNK_TILES * staxi_tiles_chains(t));
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "int64_t k0 = 0;\n");
+    staxi_line(e);
+    staxi_putf(e->t, "tile2 = tile0 + stop - tile1 < %d ? tile0 + stop : tile1 + %d;\n",
+               STAXI_CHUNK_TILES, STAXI_CHUNK_TILES);
+    staxi_emit_open(e, "do {\n");
+    staxi_line(e);
+    staxi_putf(e->t,
+               "const int64_t steps = depth - k0 < %D ? depth - k0 : %D, apart = %D;\n",
+               t->chunk, t->chunk, t->column_deep);
+    staxi_line(e);
+    staxi_putf(e->t, "const int begins = k0 %s == 0, ends = k0 + steps == depth;\n",
+               class_ == 'f' ? "% 4096" : "");
+    staxi_emit_open(e, "for (int64_t tile = tile1; tile < tile2; tile++) {\n");
+    staxi_emit_tile_body(e, t);
+    staxi_emit_close(e);
+    staxi_line(e);
+    staxi_put(e->t, "k0 += steps;\n");
+    e->indent--;
+    staxi_line(e);
+    staxi_put(e->t, "} while (k0 < depth);\n");
+    staxi_emit_close(e);
+}
+
 /* Tiles [lo, hi), counted batch by batch, then block by block of rows, then panel by panel. */
 static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     const char *type = staxi_c_type(t->dtype);
     const staxi_stage *st = &e->p->stages[t->stage];
     int columns = t->vectors * t->width;
-    staxi_emit_tile_function(e, t, "tiles");
-    staxi_line(e);
+    staxi_emit_tile_function(e, t, "tiles", e->buffer_use);
     if (t->pack[0] == STAXI_PACK_DIRECT) {
+        staxi_line(e);
         staxi_putf(e->t, "const int64_t block = %s;\n", t->sweep ? "1" : "tiles");
     } else {
-        staxi_putf(e->t, "const int64_t room = (depth + %d) / %d * %D, most = (", t->step - 1,
-                   t->step, t->piece);
+        staxi_emit_tile_room(e, t);
+        staxi_line(e);
+        staxi_put(e->t, "const int64_t most = (");
         staxi_emit_ix(e, e->p->buffers[st->packs[0]].dims[0]);
         staxi_putf(e->t, ") / (room > 0 ? room : 1), block = most < %s ? most : %s;\n",
                    t->sweep ? "1" : "tiles", t->sweep ? "1" : "tiles");
@@ -39337,7 +39554,7 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
               "const int64_t first = here - tile0 * panels, last = hi - at < many * panels - first "
               "? first + (hi - at) : many * panels;\n");
     staxi_emit_axes(e, t, STAXI_OF_BATCHES, "batch");
-    if (t->pack[0] != STAXI_PACK_DIRECT) {
+    if (t->pack[0] != STAXI_PACK_DIRECT && !t->bound[0]) {
         staxi_line(e);
         staxi_put(e->t,
                   "const int64_t single = first / many == (last - 1) / many, from = single ? first "
@@ -39372,14 +39589,38 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, "const %s *b = b%U + (batch * panels + panel) * depth * %d;\n", type,
                    (uint64_t)st->packs[1], columns);
     }
-    staxi_emit_open(e, "for (int64_t tile = tile0 + begin; tile < tile0 + stop; tile++) {\n");
-    staxi_emit_tile_body(e, t);
-    staxi_emit_close(e);
+    if (t->chunk) {
+        staxi_emit_chunks(e, t);
+    } else {
+        staxi_emit_open(e, "for (int64_t tile = tile0 + begin; tile < tile0 + stop; tile++) {\n");
+        staxi_emit_tile_body(e, t);
+        staxi_emit_close(e);
+    }
     staxi_emit_close(e);
     staxi_line(e);
     staxi_put(e->t, "at += last - first;\n");
     staxi_emit_close(e);
     staxi_put(e->t, "}\n");
+}
+
+static staxi_ix staxi_slot_bytes(const staxi_emit *e) {
+    return e->trees->s->slot_bytes[(e->how & STAXI_EMIT_BINDS) != 0];
+}
+
+/* Packs what params make. */
+static void staxi_emit_tiles_bind(staxi_emit *e, const staxi_tiles *t) {
+    staxi_putf(e->t, "static void sx_bind_%d_%U(const sx_args *sx) {\n", e->program,
+               (uint64_t)t->kernel);
+    e->indent = 1;
+    staxi_emit_sizes(e);
+    staxi_emit_tile_sizes(e, t);
+    for (int side = 0; side < 2; side++) {
+        if (!t->bound[side]) continue;
+        staxi_line(e);
+        staxi_putf(e->t, "sx_%s_%d_%U(sx, 0, batches * %s);\n", side ? "pack" : "rows", e->program,
+                   (uint64_t)t->kernel, side ? "panels" : "tiles");
+    }
+    staxi_put(e->t, "}\n\n");
 }
 
 /* Packs, then computes the tiles. */
@@ -39389,7 +39630,7 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
     e->indent = 1;
     staxi_emit_sizes(e);
     staxi_emit_tile_sizes(e, t);
-    for (int pass = t->pack[1] == STAXI_PACK_DIRECT || t->slot; pass < 2; pass++) {
+    for (int pass = t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->bound[1]; pass < 2; pass++) {
         const char *what = pass ? "tiles" : "pack",
                    *extent = pass ? "batches * tiles * panels" : "batches * panels";
         staxi_line(e);
@@ -39397,7 +39638,7 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
         staxi_emit_ix(e, t->tree->work);
         staxi_putf(e->t, " >= %d) sx_run(x, sx, sx_%s_%d_%U, %s, 1, ", STAXI_PARALLEL_WORK, what,
                    e->program, (uint64_t)t->kernel, extent);
-        staxi_emit_ix(e, e->trees->s->slot_bytes);
+        staxi_emit_ix(e, staxi_slot_bytes(e));
         staxi_put(e->t, ");\n");
         staxi_line(e);
         staxi_putf(e->t, "else sx_%s_%d_%U(sx, 0, %s);\n", what, e->program, (uint64_t)t->kernel,
@@ -39407,7 +39648,7 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
 }
 
 /* The functions of kernel k in tiles, in front of its plain form. */
-static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t) {
+static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t, uint8_t *const *used) {
     staxi_putf(e->t, "\n#if %s\n", staxi_tiles_guard(t->isa));
     int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
     for (int h = 0; h < heights; h++)
@@ -39417,7 +39658,10 @@ static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t) {
                 staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
     size_t scope = staxi_emit_scope_open(e);
     if (t->pack[1] == STAXI_PACK_ALONG) staxi_emit_transpose(e, t);
-    if (t->pack[1] != STAXI_PACK_DIRECT && !t->slot) staxi_emit_pack_columns(e, t);
+    if (t->bound[0]) staxi_emit_pack_all_rows(e, t, used[0]);
+    if (t->pack[1] != STAXI_PACK_DIRECT && !t->slot)
+        staxi_emit_pack_columns(e, t, t->bound[1] ? used[1] : e->buffer_use);
+    if (t->bound[0] || t->bound[1]) staxi_emit_tiles_bind(e, t);
     staxi_emit_tile_loops(e, t);
     staxi_emit_tiles_run(e, t);
     staxi_emit_scope_close(e, scope);
@@ -39486,7 +39730,10 @@ static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
             continue;
         }
         staxi_putf(e->t, "%s%s *b%U = (%s%s *)", c, type, (uint64_t)b, c, type);
-        if (buf->scope == STAXI_SCOPE_ARG) {
+        if (buf->bound_at >= 0 && buf->is_bound && e->how & STAXI_EMIT_BINDS) {
+            staxi_putf(e->t, "sx_hide((unsigned char *)sx->buffers[%U] + %D);\n",
+                       (uint64_t)e->p->n_args, buf->bound_at);
+        } else if (buf->scope == STAXI_SCOPE_ARG) {
             staxi_putf(e->t, "sx->buffers[%U]; /* %s */\n", (uint64_t)buf->slot, buf->name);
         } else {
             staxi_putf(e->t, "sx_hide(sx->%s + ",
@@ -39518,6 +39765,54 @@ static void staxi_emit_turn_to(staxi_emit *e, const staxi_kernel_tree *kt) {
     if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
 }
 
+/* Bytes of a packed operand whose sizes are fixed. */
+static int64_t staxi_packed_bytes(staxi_emit *e, const staxi_tiles *t, int side) {
+    int64_t batches = 0, lines = 0, columns = 0, depth = 0, panel = t->width * t->vectors;
+    (void)staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_BATCHES), &batches);
+    (void)staxi_ix_is_const(
+        &e->p->ix, staxi_tiles_count(e, t, side ? STAXI_OF_COLUMNS : STAXI_OF_ROWS), &lines);
+    (void)staxi_ix_is_const(&e->p->ix, t->column.extent, &columns);
+    (void)staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth);
+    int64_t pieces = side ? lines * ((columns + panel - 1) / panel)
+                          : (lines + t->rows - 1) / t->rows,
+            piece = side ? depth * panel : (depth + t->step - 1) / t->step * t->piece;
+    int64_t bytes = batches * pieces * piece * (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
+    return (bytes / STAX_ALIGN + 1) * STAX_ALIGN; /* never none: it has a place */
+}
+
+/* The functions in tiles of a kernel, with places for operands that are packed for good. `used` has
+   room for the buffers of an operand, twice. */
+static void staxi_emit_tiled(staxi_emit *e, const staxi_tiles *t, uint8_t *used,
+                             staxi_marks *marks) {
+    const uint32_t *packs = e->p->stages[t->stage].packs;
+    staxi_kernel_tree *kt = &e->trees->kernels[t->kernel];
+    uint8_t *own = (uint8_t *)(uintptr_t)e->buffer_use, *operand[2];
+    kt->tile[0] = t->rows;
+    kt->tile[1] = t->vectors * t->width;
+    kt->chunk = t->chunk;
+    kt->direct = (uint8_t)((t->pack[0] == STAXI_PACK_DIRECT) | (t->pack[1] == STAXI_PACK_DIRECT) << 1);
+    for (int side = 0; side < 2; side++) {
+        kt->packing[side] = t->pack[side] == STAXI_PACK_DIRECT ? "where they lie"
+                            : t->bound[side]                   ? "packed once, when bound"
+                            : side == 0                        ? "packed in blocks, by each slot"
+                            : t->slot                          ? "packed panel by panel, by each slot"
+                                                               : "packed before, all of them";
+        operand[side] = used + (size_t)side * e->p->n_buffers;
+        kt->operand[side] = t->operand[side];
+        if (t->pack[side] == STAXI_PACK_DIRECT) continue;
+        own[packs[side]] = 2;
+        if (!t->bound[side]) continue;
+        marks->now++;
+        staxi_collect_buffers_of(e, t->operand[side], operand[side], marks);
+        operand[side][packs[side]] = 2;
+        kt->bound |= (uint8_t)(1 << side);
+        e->p->buffers[packs[side]].bound_at = e->trees->packed_bytes;
+        e->trees->packed_bytes += staxi_packed_bytes(e, t, side);
+    }
+    staxi_emit_tiles(e, t, operand);
+    for (int side = 0; side < 2; side++) own[packs[side]] = 0;
+}
+
 static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     const staxi_kernel_tree *kt = &e->trees->kernels[k];
     size_t cap = 0;
@@ -39525,7 +39820,7 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     staxi_marks marks;
     memset(&marks, 0, sizeof marks);
     marks.now = 1;
-    if (!staxi_grow(e->p->a, (void **)&used, &cap, e->p->n_buffers, 1))
+    if (!staxi_grow(e->p->a, (void **)&used, &cap, 3 * e->p->n_buffers, 1))
         return staxi_emit_no_memory(e);
     e->lanes = kt->lanes;
     staxi_collect_buffers(e, kt->root, used, &marks);
@@ -39534,12 +39829,9 @@ static bool staxi_emit_kernel(staxi_emit *e, uint32_t k) {
     staxi_tiles tiles;
     bool tiled = staxi_emit_room(e) && staxi_tiles_of(e, k, e->isa, &tiles);
     e->trees->kernels[k].tiled = tiled;
+    e->trees->kernels[k].bound = 0;
     if (tiled) {
-        for (int side = 0; side < 2; side++)
-            if (tiles.pack[side] != STAXI_PACK_DIRECT)
-                used[e->p->stages[tiles.stage].packs[side]] = 2;
-        staxi_emit_tiles(e, &tiles);
-        for (int side = 0; side < 2; side++) used[e->p->stages[tiles.stage].packs[side]] = 0;
+        staxi_emit_tiled(e, &tiles, used + e->p->n_buffers, &marks);
         staxi_put(e->t, "#else\n");
         e->lanes = kt->lanes;
     }
@@ -39917,7 +40209,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     staxi_put(t,
               "    args.buffers = buffers;\n    args.sizes = sizes;\n    args.workspace = "
               "(unsigned char *)workspace;\n    args.row = args.workspace + ");
-    staxi_emit_ix(e, s->shared_bytes);
+    staxi_emit_ix(e, s->shared_bytes[(e->how & STAXI_EMIT_BINDS) != 0]);
     staxi_put(t,
               ";\n    args.record = x->records ? x->records : &own;\n    own.check = own.position "
               "= own.found = own.limit = 0;\n");
@@ -39929,7 +40221,7 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
         const staxi_kernel_tree *kt = &e->trees->kernels[k];
         bool check = s->mode[s->kernels[kt->kernel].first_stage] == STAXI_MODE_CHECK;
-        if (e->by_kernel)
+        if (e->how & STAXI_EMIT_BY_KERNEL)
             staxi_putf(t, "    if (sizes[%U] == 0 || sizes[%U] == %U) {\n", (uint64_t)e->p->n_sizes,
                        (uint64_t)e->p->n_sizes, (uint64_t)k + 1);
         if (kt->tiled)
@@ -39954,19 +40246,33 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
                                e->trees->nodes[kt->root].kind == STAXI_TREE_SCAN
                            ? 256
                            : 1);
-            staxi_emit_ix(e, s->slot_bytes);
+            staxi_emit_ix(e, staxi_slot_bytes(e));
             staxi_putf(t, ");\n    else sx_kernel_%d_%U(&args, 0, ", e->program, (uint64_t)k);
             staxi_emit_ix(e, kt->extent);
             staxi_put(t, ");\n");
         }
         if (kt->tiled) staxi_put(t, "#endif\n");
         if (check) staxi_put(t, "    if (args.record->check) goto done;\n");
-        if (e->by_kernel) staxi_put(t, "    }\n");
+        if (e->how & STAXI_EMIT_BY_KERNEL) staxi_put(t, "    }\n");
     }
     staxi_put(t,
               "    goto done;\ndone:\n    check = args.record->check;\n    sx_leave(mode);\n    "
               "return (int)check;\n}\n");
     e->t = keep;
+}
+
+static void staxi_put_pack_entry(staxi_emit *e, staxi_text *t, const char *name) {
+    staxi_putf(t,
+               "\nSX_EXPORT void %s_pack(void *const *buffers, int64_t kernel) {\n    const sx_mode "
+               "mode = sx_enter();\n    const int64_t sizes[%U] = {0};\n    sx_args args;\n    "
+               "args.buffers = buffers;\n    args.sizes = sizes;\n    args.workspace = args.row = "
+               "0;\n    args.record = 0;\n    (void)args;\n    (void)kernel;\n#if %s\n",
+               name, (uint64_t)e->p->n_sizes + 1, staxi_tiles_guard(e->isa));
+    for (uint32_t k = 0; k < e->trees->n_kernels; k++)
+        if (e->trees->kernels[k].bound)
+            staxi_putf(t, "    if (kernel == %U) sx_bind_%d_%U(&args);\n", (uint64_t)k, e->program,
+                       (uint64_t)k);
+    staxi_put(t, "#endif\n    sx_leave(mode);\n}\n");
 }
 
 static void staxi_emit_free(staxi_emit *e, const stax_allocator *a) {
@@ -40024,20 +40330,22 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
 
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
    int8_t and its kin: our own typedefs, or an include; `isa`: what contractions' tiles are for.
-   by_kernel: entries run the kernel whose number, counted from 1, stands behind their sizes; all of
-   them if that is 0. */
+   BY_KERNEL: entries run the kernel whose number, counted from 1, stands behind their sizes; all of
+   them if that is 0. BINDS: NAME_pack(buffers, kernel) packs for a kernel, counted from 0, what its
+   params make; the memory for it is the last of the buffers. */
 static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *const *names, int n,
-                                   int isa, const char *types, bool by_kernel, staxi_text *out) {
+                                   int isa, const char *types, unsigned how, staxi_text *out) {
     staxi_emit e;
     staxi_text body, before;
     bool vectors = false;
     memset(&e, 0, sizeof e);
     e.isa = isa;
-    e.by_kernel = by_kernel;
+    e.how = how;
     staxi_text_init(&body, out->a);
     staxi_text_init(&before, out->a);
     for (int k = 0; k < n && !e.failed; k++) {
         staxi_emit_turn(&e, programs[k], k);
+        programs[k]->packed_bytes = 0;
         staxi_put_constants(&e, &before);
         e.t = &body;
         for (uint32_t i = 0; i < programs[k]->n_kernels && !e.failed; i++) {
@@ -40048,6 +40356,7 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
         }
         staxi_put_customs(&e, &before);
         staxi_put_entry(&e, &body, names[k]);
+        if (programs[k]->packed_bytes > 0) staxi_put_pack_entry(&e, &body, names[k]);
     }
     staxi_put_prelude(&e, &body, vectors, types, out);
     staxi_putn(out, before.data ? before.data : "", before.n);
@@ -42072,6 +42381,7 @@ enum {
 struct stax_context {
     stax_allocator allocator;
     stax_options options;
+    int64_t l2_bytes;
     staxi_toolchain toolchain;
     staxi_mutex mutex;              /* guards the messages                              */
     char *messages[STAXI_MESSAGES]; /* a ring: a pointer given out stays valid a while  */
@@ -42081,6 +42391,8 @@ struct stax_context {
 };
 
 static const stax_allocator *staxi_allocator_of(const stax_context *ctx) { return &ctx->allocator; }
+
+static int64_t staxi_l2_of(const stax_context *ctx) { return ctx->l2_bytes; }
 
 static staxi_toolchain *staxi_toolchain_of(stax_context *ctx) { return &ctx->toolchain; }
 
@@ -42184,6 +42496,18 @@ static bool staxi_host_is_exact(void) {
     return sum == 0.0 && s == 0.0f;
 }
 
+static bool staxi_cpu_cache(int level, double *bytes, bool *is_shared);
+
+/* In steps of a power of two between 64 KiB and 16 MiB, so that like machines print like texts. */
+static int64_t staxi_l2_bytes(uint64_t wanted) {
+    double bytes = (double)wanted;
+    bool is_shared = false;
+    int64_t l2 = 1 << 16;
+    if (wanted == 0 && !staxi_cpu_cache(2, &bytes, &is_shared)) bytes = 1 << 20;
+    while (l2 < 1 << 24 && (double)(2 * l2) <= bytes) l2 *= 2;
+    return l2;
+}
+
 STAXDEF stax_context *stax_open(const stax_options *options) {
     stax_options o = options ? *options : stax_options_default();
     if (!o.allocator.alloc || !o.allocator.free) memset(&o.allocator, 0, sizeof o.allocator);
@@ -42193,6 +42517,7 @@ STAXDEF stax_context *stax_open(const stax_options *options) {
     memset(ctx, 0, sizeof *ctx);
     ctx->allocator = o.allocator;
     ctx->options = o;
+    ctx->l2_bytes = staxi_l2_bytes(o.l2_bytes);
     if (o.n_threads < 0) ctx->options.n_threads = staxi_cpu_count();
     staxi_toolchain_options t;
     memset(&t, 0, sizeof t);
@@ -42252,6 +42577,8 @@ typedef struct staxi_record {
 typedef int (*staxi_call_fn)(const staxi_exec *x, void *const *buffers, const int64_t *sizes,
                              void *workspace);
 
+typedef void (*staxi_pack_fn)(void *const *buffers, int64_t kernel);
+
 typedef struct staxi_workspace { /* a free block; the header stands before the memory it heads */
     struct staxi_workspace *next;
     size_t bytes;
@@ -42289,6 +42616,10 @@ struct stax_program {
     staxi_text source;
     staxi_build_result built;
     staxi_bound *bound; /* by input                                                    */
+    staxi_pack_fn pack; /* NULL: there is nothing to pack once                         */
+    staxi_workspace *packed; /* what it packed                                         */
+    void **pack_args;        /* its arguments; the mutex guards them and the marks     */
+    staxi_marks pack_marks;
     int64_t threads;
     staxi_mutex mutex; /* guards the free list                                        */
     staxi_workspace *spare;
@@ -42335,9 +42666,9 @@ static bool staxi_program_bytes(const stax_program *p, const int64_t *sizes, int
     int64_t root, row;
     /* evaluation uses scratch of the pool: one at a time */
     staxi_mutex_lock((staxi_mutex *)(uintptr_t)&p->mutex);
-    bool ok = staxi_ix_eval(pool, p->schedule.shared_bytes, staxi_eval_symbol,
+    bool ok = staxi_ix_eval(pool, p->schedule.shared_bytes[1], staxi_eval_symbol,
                             (void *)(uintptr_t)sizes, &root) &&
-              staxi_ix_eval(pool, p->schedule.slot_bytes, staxi_eval_symbol,
+              staxi_ix_eval(pool, p->schedule.slot_bytes[1], staxi_eval_symbol,
                             (void *)(uintptr_t)sizes, &row);
     staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&p->mutex);
     return ok && staxi_checked_mul(row, p->threads, &row) && staxi_checked_add(root, row, out);
@@ -42548,6 +42879,17 @@ static void staxi_decisions_take(staxi_decisions *d, const stax_compile_options 
     d->no_horizontal = o->no_horizontal;
 }
 
+/* Bytes of the workspace, with or without room for what is packed when params are bound; -1 where
+   they depend on sizes. */
+static int64_t staxi_constant_workspace(const stax_program *p, bool binds) {
+    int64_t root, row, total;
+    return staxi_ix_is_const(&p->stages.ix, p->schedule.shared_bytes[binds], &root) &&
+                   staxi_ix_is_const(&p->stages.ix, p->schedule.slot_bytes[binds], &row) &&
+                   staxi_checked_mul(row, p->threads, &row) && staxi_checked_add(root, row, &total)
+               ? total
+               : -1;
+}
+
 /* Lowers and schedules. */
 static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     stax_status s = STAX_OK;
@@ -42589,12 +42931,7 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     }
     if (!staxi_find_in_place(p)) return STAX_E_MEMORY;
     if (!staxi_find_expected(p)) return STAX_E_MEMORY;
-    int64_t root, row, total;
-    p->constant_bytes = -1;
-    if (staxi_ix_is_const(&p->stages.ix, p->schedule.shared_bytes, &root) &&
-        staxi_ix_is_const(&p->stages.ix, p->schedule.slot_bytes, &row) &&
-        staxi_checked_mul(row, p->threads, &row) && staxi_checked_add(root, row, &total))
-        p->constant_bytes = total;
+    p->constant_bytes = staxi_constant_workspace(p, true);
     return STAX_OK;
 }
 
@@ -42603,6 +42940,89 @@ static int staxi_tiles_isa(stax_program *p) {
     int isa = STAXI_ISA_SCALAR;
     (void)staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL);
     return isa;
+}
+
+enum { STAXI_PAGES_FROM = 2 * 1024 * 1024 };
+
+static staxi_workspace *staxi_workspace_new(const stax_allocator *a, size_t bytes) {
+    if (bytes > SIZE_MAX - STAX_ALIGN) return NULL;
+    bool is_pages = !a->alloc && bytes >= STAXI_PAGES_FROM;
+    staxi_workspace *w = (staxi_workspace *)(is_pages ? staxi_pages_get(bytes + STAX_ALIGN)
+                                                      : staxi_alloc(a, bytes + STAX_ALIGN));
+    if (!w) return NULL;
+    w->bytes = bytes;
+    w->is_pages = is_pages;
+    return w;
+}
+
+static void staxi_workspace_drop(const stax_allocator *a, staxi_workspace *w) {
+    if (w->is_pages)
+        staxi_pages_release(w, w->bytes + STAX_ALIGN);
+    else
+        staxi_free(a, w, w->bytes + STAX_ALIGN);
+}
+
+/* ---- operands of contractions that only params and constants make: packed once ---- */
+
+/* Is every param bound that makes x? *has: is the one of input `input` among them? */
+static bool staxi_params_are_bound(stax_program *p, staxi_expr x, size_t input, bool *has,
+                                   staxi_marks *marks) {
+    if (!x || !staxi_mark_first(&p->stages, marks, x)) return true;
+    const staxi_expr_node *n = &p->stages.exprs[x];
+    if (n->kind == STAXI_EX_LOAD) {
+        const staxi_buffer *b = &p->stages.buffers[n->ref];
+        if (!staxi_buffer_is_param(&p->stages, b)) return true;
+        *has = *has || b->slot == input;
+        return p->bound[b->slot].tensor.data != NULL;
+    }
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_params_are_bound(p, n->args[k], input, has, marks)) return false;
+    return true;
+}
+
+/* Packs what can be packed now that this param is bound; input SIZE_MAX: what needs none. */
+static void staxi_pack_bound(stax_program *p, size_t input) {
+    if (!p->pack) return;
+    staxi_mutex_lock(&p->mutex);
+    for (size_t k = 0; k < p->basis->n_inputs; k++) p->pack_args[k] = p->bound[k].tensor.data;
+    for (uint32_t k = 0; k < p->trees.n_kernels; k++) {
+        const staxi_kernel_tree *kt = &p->trees.kernels[k];
+        bool has = input == SIZE_MAX, ready = kt->bound != 0;
+        p->pack_marks.now++;
+        for (int side = 0; side < 2; side++)
+            if (kt->bound >> side & 1)
+                ready = staxi_params_are_bound(p, kt->operand[side], input, &has, &p->pack_marks) &&
+                        ready;
+        if (ready && has) p->pack(p->pack_args, (int64_t)k);
+    }
+    staxi_mutex_unlock(&p->mutex);
+}
+
+/* Memory for packed operands, and the arguments of the function that packs them. */
+static stax_status staxi_packing_begin(stax_program *p, const char *entry, staxi_text *why) {
+    char symbol[40];
+    const size_t n = p->stages.n_args, bytes = (size_t)p->trees.packed_bytes;
+    if (bytes == 0) return STAX_OK;
+    size_t length = strlen(entry);
+    memcpy(symbol, entry, length);
+    memcpy(symbol + length, "_pack", 6);
+    void *fn = staxi_object_symbol(p->object, symbol);
+    if (!fn) {
+        staxi_putf(why, "the compiled object has no function %s", symbol);
+        return STAX_E_COMPILER;
+    }
+    p->packed = staxi_workspace_new(&p->ctx->allocator, bytes + (n + 1) * sizeof(void *));
+    if (!p->packed) return STAX_E_MEMORY;
+    char *memory = (char *)p->packed + STAX_ALIGN;
+    p->pack_args = (void **)(void *)(memory + bytes);
+    memset((void *)p->pack_args, 0, n * sizeof(void *));
+    p->pack_args[n] = memory;
+    p->pack_marks.now = 1; /* room for all expressions: packing must not fail          */
+    (void)staxi_mark_first(&p->stages, &p->pack_marks, (staxi_expr)p->stages.n_exprs - 1);
+    if (staxi_marks_failed(&p->stages)) return STAX_E_MEMORY;
+    memcpy(&p->pack, &fn, sizeof fn);
+    staxi_pack_bound(p, SIZE_MAX);
+    return STAX_OK;
 }
 
 /* Prints all planned programs as one unit, compiles it, and gives each its entry. */
@@ -42626,7 +43046,8 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     b.result = &p[0]->built;
     int isa = staxi_tiles_isa(p[0]);
     stax_status s =
-        staxi_emit_unit(trees, names, n, isa, staxi_jit_types, o->by_kernel, &p[0]->source);
+        staxi_emit_unit(trees, names, n, isa, staxi_jit_types,
+                        STAXI_EMIT_BINDS | (o->by_kernel ? STAXI_EMIT_BY_KERNEL : 0), &p[0]->source);
     if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
@@ -42642,33 +43063,15 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
         }
         memcpy(&p[k]->call, &symbol,
                sizeof symbol); /* POSIX: an object pointer holds a function's address */
-        if (k == 0) continue;
-        p[k]->object = p[0]->object;
-        p[k]->built = p[0]->built;
-        staxi_object_retain(p[k]->object);
+        if (k > 0) {
+            p[k]->object = p[0]->object;
+            p[k]->built = p[0]->built;
+            staxi_object_retain(p[k]->object);
+        }
+        s = staxi_packing_begin(p[k], names[k], why);
     }
     staxi_free(a, (void *)trees, bytes);
     return s;
-}
-
-enum { STAXI_PAGES_FROM = 2 * 1024 * 1024 };
-
-static staxi_workspace *staxi_workspace_new(const stax_allocator *a, size_t bytes) {
-    if (bytes > SIZE_MAX - STAX_ALIGN) return NULL;
-    bool is_pages = !a->alloc && bytes >= STAXI_PAGES_FROM;
-    staxi_workspace *w = (staxi_workspace *)(is_pages ? staxi_pages_get(bytes + STAX_ALIGN)
-                                                      : staxi_alloc(a, bytes + STAX_ALIGN));
-    if (!w) return NULL;
-    w->bytes = bytes;
-    w->is_pages = is_pages;
-    return w;
-}
-
-static void staxi_workspace_drop(const stax_allocator *a, staxi_workspace *w) {
-    if (w->is_pages)
-        staxi_pages_release(w, w->bytes + STAX_ALIGN);
-    else
-        staxi_free(a, w, w->bytes + STAX_ALIGN);
 }
 
 STAXDEF void stax_program_free(stax_program *p) {
@@ -42676,6 +43079,7 @@ STAXDEF void stax_program_free(stax_program *p) {
     const stax_allocator *a = &p->ctx->allocator;
     staxi_steps_free(p);
     if (p->planned) {
+        staxi_free(p->stages.a, p->pack_marks.at, p->pack_marks.cap * sizeof *p->pack_marks.at);
         staxi_trees_free(&p->trees);
         staxi_schedule_free(&p->schedule);
         staxi_stages_free(&p->stages);
@@ -42684,6 +43088,7 @@ STAXDEF void stax_program_free(stax_program *p) {
     for (size_t k = 0; p->bound && k < p->basis->n_inputs; k++)
         staxi_free(a, p->bound[k].tensor.data, p->bound[k].bytes);
     if (p->bound) staxi_free(a, p->bound, (p->basis->n_inputs + 1) * sizeof *p->bound);
+    if (p->packed) staxi_workspace_drop(a, p->packed);
     while (p->spare) {
         staxi_workspace *w = p->spare;
         p->spare = w->next;
@@ -43052,6 +43457,7 @@ static stax_status staxi_call_arguments(stax_program *p, const stax_tensor *inpu
             buffers[n++] = inputs[slot].data;
         if (g->inputs[k].kind != STAXI_PARAM) slot++;
     }
+    if (p->pack) buffers[n++] = p->pack_args[p->stages.n_args];
     return STAX_OK;
 }
 
@@ -43152,7 +43558,7 @@ static stax_status staxi_run_program(stax_program *p, const stax_tensor *inputs,
     int64_t few_sizes[STAXI_FEW_ARGS * STAX_MAX_RANK], *sizes = few_sizes, need = 0;
     staxi_record record;
     size_t n_sizes = p->planned ? p->stages.n_sizes + 1 : p->basis->n_symbols,
-           n_args = p->basis->n_inputs * 2 + p->n_outputs, extra = 0;
+           n_args = p->basis->n_inputs * 2 + p->n_outputs + 1, extra = 0;
     if (!p->planned) n_sizes += p->basis->n_inputs * STAX_MAX_RANK; /* strides */
     staxi_text why;
     staxi_text_init(&why, &p->ctx->allocator);
@@ -43229,7 +43635,7 @@ STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs,
                              const stax_tensor *outputs) {
     void *buffers[STAXI_FEW_ARGS];
     if (!p) return STAX_E_ARGUMENT;
-    if (p->expect && p->call && p->constant_bytes == 0 && p->threads == 1 &&
+    if (p->expect && p->call && !p->pack && p->constant_bytes == 0 && p->threads == 1 &&
         staxi_quick_arguments(p, inputs, outputs, buffers)) {
         staxi_exec x;
         staxi_record record;
@@ -43353,6 +43759,7 @@ STAXDEF stax_status stax_bind(stax_program *p, const char *name, const stax_tens
         p->bound[k].tensor.data = copy;
         for (int d = 0; d < tensor->rank; d++) p->bound[k].tensor.strides[d] = strides[d];
         p->bound[k].bytes = bytes ? bytes : 1;
+        staxi_pack_bound(p, k);
         break;
     }
     if (s == STAX_E_NAME) staxi_putf(&why, "the program has no param named %s", name);
@@ -44907,7 +45314,7 @@ static double staxi_bound_bytes(const staxi_sizer *z) {
 
 /* Bytes that calls in a row go through. */
 static double staxi_working_set(const staxi_sizer *z) {
-    return staxi_bound_bytes(z) + staxi_sizer_value(z, z->p->schedule.shared_bytes);
+    return staxi_bound_bytes(z) + staxi_sizer_value(z, z->p->schedule.shared_bytes[1]);
 }
 
 static bool staxi_kernel_work(const staxi_sizer *z, uint32_t tree, stax_work *out) {
@@ -44929,8 +45336,8 @@ static int staxi_kernel_threads(const staxi_sizer *z, uint32_t tree) {
 }
 
 static double staxi_workspace_guess(const staxi_sizer *z) {
-    return staxi_sizer_value(z, z->p->schedule.shared_bytes) +
-           (double)z->p->threads * staxi_sizer_value(z, z->p->schedule.slot_bytes);
+    return staxi_sizer_value(z, z->p->schedule.shared_bytes[1]) +
+           (double)z->p->threads * staxi_sizer_value(z, z->p->schedule.slot_bytes[1]);
 }
 
 /* Sizes of the symbols from input tensors; entries stay -1 where they cannot be found. */
@@ -45416,9 +45823,9 @@ static void staxi_report_plan(const stax_program *p, staxi_text *t) {
         staxi_putc(t, '\n');
     }
     staxi_put(t, "workspace: ");
-    staxi_put_program_ix(t, p, s->shared_bytes);
+    staxi_put_program_ix(t, p, s->shared_bytes[1]);
     staxi_put(t, " bytes + ");
-    staxi_put_program_ix(t, p, s->slot_bytes);
+    staxi_put_program_ix(t, p, s->slot_bytes[1]);
     staxi_putf(t, " a slot (%D)\n", p->threads);
     if (s->least_bytes > 0)
         staxi_putf(t, "alive at a time: at most %U bytes, which no plan of this order goes below\n",
@@ -45583,19 +45990,6 @@ static stax_prediction staxi_explain_predict(const staxi_explain *x, uint32_t tr
     return stax_predict(threads > 1 ? &x->team : &x->one, w);
 }
 
-/* Which of its axes an expression depends on, as bits. */
-static uint32_t staxi_expr_axes(staxi_stages *p, const staxi_stage *st, staxi_expr e,
-                                staxi_marks *marks) {
-    uint32_t bits = 0;
-    if (!e || !staxi_mark_first(p, marks, e)) return 0;
-    const staxi_expr_node *n = &p->exprs[e];
-    for (int k = 0; k < n->n_ix; k++)
-        for (int d = 0; d < st->n_domain + st->n_reduce; d++)
-            if (staxi_ix_depends_on(&p->ix, n->ix[k], st->axes[d].var)) bits |= 1u << d;
-    for (int k = 0; k < n->n_args; k++) bits |= staxi_expr_axes(p, st, n->args[k], marks);
-    return bits;
-}
-
 /* A contraction as products: `batch` times m x n x k. */
 typedef struct staxi_product_sizes {
     double batch, m, n, k;
@@ -45622,9 +46016,39 @@ static bool staxi_product_of(const staxi_explain *x, const staxi_stage *st,
     return !staxi_marks_failed(p);
 }
 
+/* The tiles that were printed for a contraction, and what they are blocked for. */
+static void staxi_explain_tiles(const staxi_explain *x, uint32_t tree,
+                                const staxi_product_sizes *s) {
+    const staxi_kernel_tree *kt = &x->p->trees.kernels[tree];
+    const staxi_schedule *schedule = &x->p->schedule;
+    if (!kt->tiled) return;
+    const staxi_stage *st =
+        &x->p->stages.stages[schedule->kernels[kt->kernel].first_stage];
+    const double room = staxi_sizer_value(&x->z, x->p->stages.buffers[st->packs[0]].dims[0]);
+    const bool direct = kt->direct & 1;
+    const int64_t chunk =
+                      kt->chunk && (double)kt->chunk < s->k ? kt->chunk : staxi_whole(s->k),
+                  tiles = staxi_whole(room / (s->k > 1.0 ? s->k : 1.0)) / kt->tile[0],
+                  block = direct || (double)(tiles * kt->tile[0]) > s->m
+                              ? staxi_whole(s->m)
+                              : (tiles > 1 ? tiles : 1) * kt->tile[0];
+    if (x->json) {
+        staxi_putf(x->t,
+                   ", \"tile_m\": %d, \"tile_n\": %d, \"kc\": %D, \"mc\": %D, \"rows\": \"%s\", "
+                   "\"columns\": \"%s\"",
+                   kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
+        return;
+    }
+    staxi_putf(x->t,
+               "    in tiles of %d rows x %d columns: %D steps of k at a time (kc), blocks of up to "
+               "%D rows (mc), all columns (nc);\n    rows %s, columns %s\n",
+               kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
+}
+
 /* The least traffic of the kernel's contractions between each cache and what lies behind it, and
    that of square tiles which fit it (T 9.1, exercise 25). */
-static void staxi_explain_contractions(const staxi_explain *x, uint32_t kernel) {
+static void staxi_explain_contractions(const staxi_explain *x, uint32_t tree) {
+    const uint32_t kernel = x->p->trees.kernels[tree].kernel;
     enum { DEPTH = 32 };
     staxi_text *t = x->t;
     int shown = 0;
@@ -45642,6 +46066,7 @@ static void staxi_explain_contractions(const staxi_explain *x, uint32_t kernel) 
             staxi_putf(t, "  %D contraction%s of %D x %D x %D (m n k):\n", staxi_whole(s.batch),
                        s.batch > 1.0 ? "s" : "", staxi_whole(s.m), staxi_whole(s.n),
                        staxi_whole(s.k));
+        if (!x->json) staxi_explain_tiles(x, tree, &s);
         for (int l = 0; l + 1 < x->one.n_levels; l++) {
             const stax_machine_level *level = &x->one.levels[l];
             const double fast = level->bytes / size;
@@ -45661,7 +46086,10 @@ static void staxi_explain_contractions(const staxi_explain *x, uint32_t kernel) 
             staxi_put_rounded(t, least > 0.0 ? tiled / least : 0.0);
             staxi_put(t, " times that\n");
         }
-        if (x->json) staxi_put(t, "]}");
+        if (!x->json) continue;
+        staxi_putc(t, ']');
+        staxi_explain_tiles(x, tree, &s);
+        staxi_putc(t, '}');
     }
     if (x->json) staxi_putc(t, ']');
 }
@@ -45722,7 +46150,7 @@ static void staxi_explain_kernel(staxi_explain *x, uint32_t k) {
         p->trees.kernels[k].lanes ? "vectors" : "one element at a time");
     staxi_explain_formulas(x, &f);
     staxi_explain_prediction(x, k, &w);
-    staxi_explain_contractions(x, K);
+    staxi_explain_contractions(x, k);
     if (json) staxi_putc(t, '}');
     x->bytes += w.reads + w.writes;
     x->allocates += w.allocates;
@@ -46317,9 +46745,9 @@ static void staxi_put_size_names(const stax_graph *g, staxi_text *t, bool from_s
 static void staxi_put_workspace(const stax_program *p, const char *type, staxi_text *t) {
     staxi_ix_pool *pool = (staxi_ix_pool *)(uintptr_t)&p->stages.ix;
     staxi_putf(t, "(%s)(", type);
-    staxi_ix_print(pool, p->schedule.shared_bytes, t, staxi_leaf_name, NULL, 1);
+    staxi_ix_print(pool, p->schedule.shared_bytes[0], t, staxi_leaf_name, NULL, 1);
     staxi_putf(t, ") + %D * (%s)(", p->threads, type);
-    staxi_ix_print(pool, p->schedule.slot_bytes, t, staxi_leaf_name, NULL, 1);
+    staxi_ix_print(pool, p->schedule.slot_bytes[0], t, staxi_leaf_name, NULL, 1);
     staxi_put(t, ")");
 }
 
@@ -46762,7 +47190,7 @@ static stax_status staxi_export_kernels(staxi_exporter *x, const char *types) {
         names[k] = text;
         staxi_format(text, NAME, p->steps ? "sx_piece_%U" : "sx_entry", (uint64_t)k);
     }
-    stax_status s = staxi_emit_unit(trees, names, (int)n, staxi_tiles_isa(p), types, false, &x->c);
+    stax_status s = staxi_emit_unit(trees, names, (int)n, staxi_tiles_isa(p), types, 0, &x->c);
     staxi_free(a, (void *)trees, bytes);
     return s;
 }
@@ -46785,7 +47213,7 @@ static stax_status staxi_export_texts(staxi_exporter *x, staxi_text *why) {
         staxi_put(why, "export: the program cannot be printed");
         return s;
     }
-    x->workspace_bytes = p->steps ? staxi_steps_room(x) : p->constant_bytes;
+    x->workspace_bytes = p->steps ? staxi_steps_room(x) : staxi_constant_workspace(p, false);
     staxi_export_weights(x);
     staxi_export_header(x);
     if (p->steps) staxi_export_steps(x);

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STAX_IMPLEMENTATION
 #include "../stax.h"
 
 #include "feed.h"
 #include "harness.h"
+#include "heap.h"
 
 /* clang-format off */
 static const char *const graphs[] = {
@@ -82,6 +84,20 @@ static const char *const graphs[] = {
     "  y = conv x, w {padding=\"same\"}; z = add y, r; v = cast z {dtype=bf16}; return v\n}",
     "graph c7(x: f64[1,2,6,7], w: f64[3,2,3,3]) { y = conv x, w {padding=\"same\"}; z = cast y {dtype=i32}; return z, y }",
     "graph c8(x: f32[1,4,9,70], w: f32[30,4,2,2]) { y = conv x, w; z = relu y; return z }",
+    /* what params and constants make is packed when they are bound */
+    "graph p1(x: f32[20,40], param w: f32[40,50], param b: f32[50]) { c = matmul x, w; d = add c, b; e = relu d; return e }",
+    "sizes n\n"
+    "graph p2(x: f32[n,40], param w: f32[50,40]) { c = linear x, w; d = transpose x; e = matmul w, d; return c, e }",
+    "graph p3(x: f32[20,40], param q: i8[40,50], param s: f32[50]) {\n"
+    "  w = cast q {dtype=f32}; v = mul w, s; c = matmul x, v; d = matmul x, w; return c, d\n}",
+    "graph p4(x: f64[3,20,17], param w: f64[3,17,19], param v: f64[19,20]) { c = matmul x, w; d = matmul v, x; return c, d }",
+    "graph p5(x: f32[1,16,9,13], param w: f32[20,16,3,3], param v: f32[4,8,3,3]) {\n"
+    "  y = conv x, w {padding=\"same\"}; z = conv x, v {groups=2, stride=[2,1]}; return y, z\n}",
+    "graph p6(x: u8[29,33], param w: i8[37,33], param v: f32[33,4500], param u: f32[4500,9]) {\n"
+    "  c = linear x, w {dtype=i32}; d = matmul v, u; return c, d\n}",
+    "graph p7(x: f32[4,6,30], param w: f32[30,33], param t: f32[60,30], i: i32[30]) {\n"
+    "  k = const f32[6,3] {1,2,3,4,5,6,-1,-2,-3,-4,-5,-6,0,nan,inf,0.5,1,2}; c = matmul x, w; g = gather t, i; d = matmul x, g\n"
+    "  p = permute x {axes=[0,2,1]}; e = matmul p, k; return c, d, e\n}",
     "graph a1(q: f32[2,2,20,16], k: f32[2,2,24,16], v: f32[2,2,24,16]) { y = attention q, k, v; return y }",
 };
 /* clang-format on */
@@ -106,6 +122,7 @@ static struct {
     const char *compiler;
     stax_isa isa;
     int threads;
+    uint64_t l2_bytes;
 } now;
 
 /* Numbers of mixed size, and here and there what is not a number, infinite, subnormal or -0. */
@@ -148,6 +165,7 @@ static void same_bits(void) {
     o.compiler = now.compiler;
     o.isa = now.isa;
     o.n_threads = now.threads;
+    o.l2_bytes = now.l2_bytes;
     stax_context *ctx = stax_open(&o);
     const stax_graph *parsed[N_GRAPHS];
     stax_program *programs[N_GRAPHS] = {0};
@@ -174,13 +192,90 @@ static void same_bits(void) {
     stax_close(ctx);
 }
 
+/* ---- operands that are packed when params are bound ---- */
+
+static int runs_as(stax_program *p, const stax_graph *g, int seed) {
+    feed want, got;
+    int same = feed_make(&want, g, 16, (uint64_t)seed) && feed_make(&got, g, 16, (uint64_t)seed) &&
+               stax_interpret(g, want.all, want.outputs) == STAX_OK &&
+               stax_run(p, got.slots, got.outputs) == STAX_OK && feed_equal(&want, &got);
+    feed_free(&want);
+    feed_free(&got);
+    return same;
+}
+
+/* The kernels read the packed form and nothing else, calls leave it alone, binding makes it anew; a
+   binding that fails leaves everything as it was. */
+static void bound_once(void) {
+    static const struct {
+        const char *text;
+        bool is_packed;
+    } cases[] = {
+        {"graph c(x: f32[20,40], param w: f32[40,50]) { c = matmul x, w; return c }", true},
+        {"graph r(x: f32[40,20], param w: f32[50,40]) { c = matmul w, x; return c }", true},
+        {"graph q(x: f32[20,40], param w: i8[40,50], param s: f32[50]) {\n"
+         "  v = cast w {dtype=f32}; u = mul v, s; c = matmul x, u; return c }",
+         true},
+        {"sizes n\ngraph n(x: f32[n,40], param w: f32[40,50]) { c = matmul x, w; return c }", true},
+        {"graph v(x: f32[1,8,12,12], param w: f32[16,8,3,3]) { c = conv x, w; return c }", true},
+        /* these are packed in every call: sizes that are not fixed, an index that may be wrong, a
+           state, an input */
+        {"sizes n\ngraph z(x: f32[20,40], param w: f32[40,n]) { c = matmul x, w; return c }", false},
+        {"graph g(x: f32[20,40], param w: f32[40,50], param i: i32[40]) {\n"
+         "  v = gather w, i; c = matmul x, v; return c }",
+         false},
+        {"graph s(x: f32[20,40], inout w: f32[40,50]) { c = matmul x, w; return c }", false},
+        {"graph i(x: f32[20,40], w: f32[40,50]) { c = matmul x, w; return c }", false},
+    };
+    heap h;
+    memset(&h, 0, sizeof h);
+    stax_options o = heap_options(&h);
+    o.strict = true;
+    o.compiler = "gcc";
+    stax_context *ctx = stax_open(&o);
+    int isa = STAXI_ISA_SCALAR;
+    bool tiles = staxi_toolchain_target(&ctx->toolchain, &isa, NULL) == STAX_OK &&
+                 staxi_isa_has_tiles(isa);
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        stax_graph *g = stax_parse(ctx, "bound", cases[k].text);
+        stax_program *p = g ? stax_compile(g, NULL) : NULL;
+        feed f;
+        memset(&f, 0, sizeof f);
+        if (CHECK(p != NULL) && CHECK(feed_make(&f, g, 16, 3)) &&
+            CHECK_INT((p->pack != NULL), (cases[k].is_packed && tiles)) &&
+            CHECK_INT(feed_bind(p, &f), STAX_OK) && CHECK(runs_as(p, g, 3)) && p->pack) {
+            char *text = stax_program_report(p, STAX_REPORT_EXPLAIN);
+            if (CHECK(text != NULL)) CHECK(strstr(text, "packed once, when bound") != NULL);
+            stax_free(ctx, text);
+            memset(p->pack_args[p->stages.n_args], 0, (size_t)p->trees.packed_bytes);
+            CHECK(!runs_as(p, g, 3)); /* nobody packs again, nobody looks at the params */
+            h.fail_at = h.calls + 1;
+            CHECK_INT(stax_rebind(p, "w", &f.all[1]), STAX_E_MEMORY);
+            CHECK(!runs_as(p, g, 3));
+            CHECK_INT(stax_rebind(p, "w", &f.all[1]), STAX_OK);
+            CHECK(runs_as(p, g, 3));
+            feed other;
+            if (CHECK(feed_make(&other, g, 16, 4)) && CHECK_INT(feed_bind(p, &other), STAX_OK)) {
+                CHECK(runs_as(p, g, 4));
+                CHECK(!runs_as(p, g, 3));
+            }
+            feed_free(&other);
+        }
+        feed_free(&f);
+        stax_program_free(p);
+        stax_graph_free(g);
+    }
+    stax_close(ctx);
+    CHECK_INT(h.blocks, 0);
+}
+
 /* A chain as it is written down, over sizes at which several blocks of rows are packed. */
 static float chain(const float *a, const float *b, int64_t depth, int64_t apart) {
     float sum = 0;
     for (int64_t block = 0; block < depth; block += 4096) {
         float c = -0.0f;
         for (int64_t k = block; k < depth && k < block + 4096; k++)
-            c = __builtin_fmaf(a[k], b[k * apart], c);
+            c = staxi_fma_f32(a[k], b[k * apart], c);
         sum = block ? sum + c : c;
     }
     return sum;
@@ -219,11 +314,13 @@ static void large(void) {
     stax_close(ctx);
 }
 
-static void run_named(const char *compiler, const char *level, stax_isa isa, int threads) {
+static void run_named(const char *compiler, const char *level, stax_isa isa, int threads,
+                      uint64_t l2_bytes) {
     snprintf(now.name, sizeof now.name, "%s_%s_%d", compiler, level, threads);
     now.compiler = compiler;
     now.isa = isa;
     now.threads = threads;
+    now.l2_bytes = l2_bytes;
     harness_run(now.name, same_bits);
 }
 
@@ -249,18 +346,21 @@ int main(int argc, char **argv) {
         const char *compiler, *level;
         stax_isa isa;
         int threads;
-    } settings[] = {{"gcc", "best", STAX_ISA_DETECT, 1},   {"gcc", "best", STAX_ISA_DETECT, 2},
-                    {"gcc", "best", STAX_ISA_DETECT, 4},   {"gcc", "avx2", STAX_ISA_AVX2, 1},
-                    {"gcc", "sse2", STAX_ISA_SSE2, 1},     {"gcc", "scalar", STAX_ISA_SCALAR, 1},
-                    {"clang", "best", STAX_ISA_DETECT, 1}, {"clang", "avx2", STAX_ISA_AVX2, 2},
-                    {"tcc", "best", STAX_ISA_DETECT, 1}};
+        uint64_t l2_bytes; /* small: many chunks and blocks */
+    } settings[] = {{"gcc", "best", STAX_ISA_DETECT, 1, 0},   {"gcc", "best", STAX_ISA_DETECT, 2, 0},
+                    {"gcc", "best", STAX_ISA_DETECT, 4, 0},   {"gcc", "avx2", STAX_ISA_AVX2, 1, 0},
+                    {"gcc", "sse2", STAX_ISA_SSE2, 1, 0},     {"gcc", "scalar", STAX_ISA_SCALAR, 1, 0},
+                    {"clang", "best", STAX_ISA_DETECT, 1, 0}, {"clang", "avx2", STAX_ISA_AVX2, 2, 0},
+                    {"gcc", "small", STAX_ISA_DETECT, 2, 1},  {"clang", "small", STAX_ISA_AVX2, 1, 1},
+                    {"tcc", "best", STAX_ISA_DETECT, 1, 0}};
     HARNESS_BEGIN(argc, argv);
     plain = stax_open(NULL);
     if (!prepare()) return 1;
     for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++)
         if (runs_here(settings[k].compiler, settings[k].isa))
             run_named(settings[k].compiler, settings[k].level, settings[k].isa,
-                      settings[k].threads);
+                      settings[k].threads, settings[k].l2_bytes);
+    RUN(bound_once);
     RUN(large);
     for (int k = 0; k < N_GRAPHS; k++) {
         for (int i = 0; i < references[k].n_runs; i++) feed_free(&references[k].want[i]);

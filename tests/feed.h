@@ -274,6 +274,8 @@ static const char *const feed_graphs[] = {
     "graph updates(x: f32[4,5], i: i32[7], u: f32[7,5], h: f16[3,4], k: u8[2,2], b: bool[3], c: bool[7]) {\n"
     "  a = scatter x, i, u; d = scatter x, i, u {mode=\"add\"}; e = scatter h, k, 2 {axis=1, mode=\"mul\"}\n"
     "  f = scatter b, i, c {mode=\"max\"}; g = scatter x, i, 0.5 {axis=1, mode=\"min\"}; return a, d, e, f, g\n}",
+    "graph packed(x: f32[16,20], param w: f32[20,24], param q: i8[30,20], param s: f32[20]) {\n"
+    "  a = matmul x, w; v = cast q {dtype=f32}; u = mul v, s; b = linear x, u; c = relu b; return a, c\n}",
 };
 enum { FEED_GRAPHS = sizeof feed_graphs / sizeof feed_graphs[0] };
 

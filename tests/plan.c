@@ -220,7 +220,7 @@ static int plan_is_sound(const stax_program *p, int64_t guess, double *most) {
         }
         sizes[k] = guess < lo ? lo : guess > hi ? hi : guess;
     }
-    double all = staxi_sizer_value(&z, p->schedule.shared_bytes), *alive;
+    double all = staxi_sizer_value(&z, p->schedule.shared_bytes[1]), *alive;
     int good = 1;
     alive = (double *)calloc(p->trees.n_kernels + 2, sizeof *alive);
     for (uint32_t a = 1; a < p->stages.n_buffers; a++) {

@@ -41,7 +41,7 @@ static char *plan_c(stax_program *p) {
         names[k] = "call";
     }
     staxi_text_init(&t, &p->ctx->allocator);
-    if (staxi_emit_unit(trees, names, (int)n, staxi_tiles_isa(p), "", false, &t) == STAX_OK) out = plan_text(&t);
+    if (staxi_emit_unit(trees, names, (int)n, staxi_tiles_isa(p), "", 0, &t) == STAX_OK) out = plan_text(&t);
     staxi_text_free(&t);
     return out;
 }
