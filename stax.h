@@ -3659,6 +3659,11 @@ static void staxi_context_note(stax_context *ctx, stax_status s, const char *mes
 #define sx_atleast32(x, c) staxi_atleast32((x), (c))
 #define sx_atmost64(x, c) staxi_atmost64((x), (c))
 #define sx_atleast64(x, c) staxi_atleast64((x), (c))
+/* NaN wins, and +0 is larger than -0; a and b are names */
+#define sx_max32(a, b) sx_sel32(sx_eq32(a, b), sx_float32(sx_bits32(a) & sx_bits32(b)), sx_sel32(sx_lt32(a, b) | sx_ne32(b, b), b, a))
+#define sx_min32(a, b) sx_sel32(sx_eq32(a, b), sx_float32(sx_bits32(a) | sx_bits32(b)), sx_sel32(sx_lt32(b, a) | sx_ne32(b, b), b, a))
+#define sx_max64(a, b) sx_sel64(sx_eq64(a, b), sx_float64(sx_bits64(a) & sx_bits64(b)), sx_sel64(sx_lt64(a, b) | sx_ne64(b, b), b, a))
+#define sx_min64(a, b) sx_sel64(sx_eq64(a, b), sx_float64(sx_bits64(a) | sx_bits64(b)), sx_sel64(sx_lt64(b, a) | sx_ne64(b, b), b, a))
 /* y * 2^n, rounded once. t = n + 12583166 (1.5 * 2^23 + 254); 64: n + 6755399441057790, likewise */
 #define sx_scale32(y, t, n) staxi_scale32((y), (t))
 #define sx_scale64(y, t, n) staxi_scale64((y), (t))
@@ -6037,11 +6042,9 @@ STAXI_FN(sx_f64, quiet_f64, (sx_f64 x), return x; )
     /* IEEE 754-2019 maximum and minimum: NaN wins, +0 > -0. Equal operands differ at most by */  \
     /* the sign of zero. */                                                                       \
     STAXI_FN(sx_f##N, maximum_##d, (sx_f##N a, sx_f##N b),                                        \
-        sx_f##N r = sx_sel##N(sx_lt##N(a, b) | sx_ne##N(b, b), b, a);                             \
-        return sx_sel##N(sx_eq##N(a, b), sx_float##N(sx_bits##N(a) & sx_bits##N(b)), r); )        \
+        return sx_max##N(a, b); )                                                                 \
     STAXI_FN(sx_f##N, minimum_##d, (sx_f##N a, sx_f##N b),                                        \
-        sx_f##N r = sx_sel##N(sx_lt##N(b, a) | sx_ne##N(b, b), b, a);                             \
-        return sx_sel##N(sx_eq##N(a, b), sx_float##N(sx_bits##N(a) | sx_bits##N(b)), r); )        \
+        return sx_min##N(a, b); )                                                                 \
     STAXI_FN(sx_f##N, where_##d, (sx_m##N c, sx_f##N a, sx_f##N b), return sx_sel##N(c, a, b); )  \
     STAXI_FN(sx_f##N, muladd_##d, (sx_f##N a, sx_f##N b, sx_f##N c), return sx_fma##N(a, b, c); ) \
     STAXI_FN(sx_m##N, eq_##d, (sx_f##N a, sx_f##N b), return sx_eq##N(a, b); )                    \
@@ -26633,6 +26636,90 @@ static uint32_t staxi_stage_reduce(staxi_stages *p, uint32_t value) {
     return e ? id : 0;
 }
 
+/* ---- reductions over small windows ----
+   An element of a pool is a handful of operands: written out, it is a map like any other, in lanes
+   along its output, and the windows' borders become guards of constant offsets. The order is kept:
+   below 32 elements each sum lane has at most one, and lanes without are skipped. */
+
+enum { STAXI_WINDOW_LIMIT = 16 };
+
+/* The operation that combines two elements; NONE where more than that is needed. */
+static stax_op staxi_window_op(stax_op op) {
+    switch (op) {
+        case STAX_OP_SUM:
+            return STAX_OP_ADD;
+        case STAX_OP_PROD:
+            return STAX_OP_MUL;
+        case STAX_OP_MAX:
+            return STAX_OP_MAXIMUM;
+        case STAX_OP_MIN:
+            return STAX_OP_MINIMUM;
+        default:
+            return STAX_OP_NONE;
+    }
+}
+
+/* Elements of one window, 0: this is no reduction over small windows. */
+static int staxi_window_size(const staxi_stages *p, const staxi_node *n) {
+    uint32_t v = n->sources[0];
+    staxi_runs runs;
+    int64_t size = 1, c;
+    if (staxi_window_op((stax_op)n->op) == STAX_OP_NONE) return 0;
+    while (staxi_producer(p, v)->op != STAX_OP_UNFOLD) {
+        const staxi_node *m = staxi_producer(p, v);
+        int class_ = staxi_class_of((stax_op)m->op);
+        if (p->stage_of[v] || m->n_sources == 0 ||
+            (class_ != STAXI_CLASS_MOVEMENT && class_ != STAXI_CLASS_ELEMENTWISE))
+            return 0;
+        v = m->sources[0];
+    }
+    staxi_basis_reduce(p->graph, n, &runs);
+    if (runs.n_runs > 1) return 0;
+    const staxi_type *t = staxi_type_of(p, n->sources[0]);
+    for (int d = 0; d < t->rank; d++) {
+        if (!runs.reduced[d]) continue;
+        if (!staxi_ix_is_const(&p->graph->root->sizes, t->dims[d], &c) || c < 1 ||
+            c > STAXI_WINDOW_LIMIT / size)
+            return 0;
+        size *= c;
+    }
+    return size > 1 ? (int)size : 0;
+}
+
+static uint32_t staxi_stage_windows(staxi_stages *p, uint32_t value, int size) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_MAP, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1, src = n->sources[0];
+    staxi_ix ix[STAX_MAX_RANK], at[STAX_MAX_RANK];
+    staxi_expr x[STAXI_WINDOW_LIMIT];
+    staxi_runs runs;
+    staxi_stage_domain(p, s, value, ix);
+    staxi_basis_reduce(p->graph, n, &runs);
+    for (int d = 0, k = 0; d < staxi_type_of(p, src)->rank; d++)
+        at[d] = runs.reduced[d] ? staxi_ix_const(&p->ix, 0) : ix[k++];
+    for (int i = 0; i < size; i++) {
+        for (int a = runs.n_runs ? runs.n_axes[0] - 1 : -1, rest = i; a >= 0; a--) {
+            int64_t c = 1;
+            (void)staxi_ix_is_const(&p->ix, staxi_dim(p, src, runs.axes[0][a]), &c);
+            at[runs.axes[0][a]] = staxi_ix_const(&p->ix, rest % c);
+            rest /= (int)c;
+        }
+        x[i] = staxi_lower(p, src, at);
+    }
+    int half = STAXI_WINDOW_LIMIT / 2;
+    for (; half > 0; half /= 2) {
+        for (int i = 0; i < half && i + half < size; i++) {
+            staxi_expr pair[2] = {x[i], x[i + half]};
+            x[i] = staxi_ex_op(p, staxi_window_op((stax_op)n->op),
+                               staxi_type_of(p, value)->dtype, pair, 2);
+        }
+        if (half < size) size = half;
+    }
+    p->stages[id].expr[0] = x[0];
+    return x[0] ? id : 0;
+}
+
 /* step and combine of the stages of a monoid, from `lead` on, for the elements at an index. */
 static bool staxi_stage_monoid_regions(staxi_stages *p, const staxi_node *n, uint32_t lead,
                                        const staxi_ix *at) {
@@ -27207,12 +27294,14 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
         const staxi_node *n = staxi_producer(p, v);
         int class_ = staxi_class_of((stax_op)n->op);
         if (!r.uses[v]) continue;
+        int window;
         if (!staxi_stage_check(p, v)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
         uint32_t s = 0;
         if (n->op == STAX_OP_REDUCE)
             s = staxi_stage_monoid(p, v);
         else if (class_ == STAXI_CLASS_REDUCE)
-            s = staxi_stage_reduce(p, v);
+            s = (window = staxi_window_size(p, n)) != 0 ? staxi_stage_windows(p, v, window)
+                                                        : staxi_stage_reduce(p, v);
         else if (class_ == STAXI_CLASS_CONTRACT)
             s = staxi_stage_contract(p, v);
         else if (class_ == STAXI_CLASS_SCAN)
@@ -27709,11 +27798,15 @@ typedef enum staxi_mode {
     STAXI_MODE_SCATTER /* loops over the updates                                           */
 } staxi_mode;
 
+enum { STAXI_CUTS_MOST = 8, STAXI_CUT_LIMIT = 1 << 30, STAXI_LANES_MOST = 16 };
+
 typedef struct staxi_segment {
     uint8_t mode;
     uint8_t n_loops, n_runs;
     bool alone; /* argmax: its loop carries an index, nothing else may run in it           */
     uint8_t run_axes[STAX_MAX_RANK];
+    uint8_t n_cuts; /* MAP: where the innermost loop is cut into pieces                    */
+    int64_t cuts[STAXI_CUTS_MOST];
     staxi_loop_axis
         loops[2 * STAX_MAX_RANK]; /* inner axes, outermost first; COLUMN: reduced axes */
     staxi_loop_axis column;       /* COLUMN: the kept axis that vectors run along     */
@@ -30822,6 +30915,18 @@ static staxi_ix staxi_guard_part(const staxi_ix_pool *ix, staxi_ix guard, uint32
     return staxi_ix_op(ix, guard) == STAXI_IX_AND ? staxi_ix_operand(ix, guard, k) : guard;
 }
 
+/* Where along vec this part of a guard changes, if that is a number: it holds from there on (edge
+   +1) or up to there (-1). */
+static bool staxi_guard_cut(staxi_stages *p, staxi_ix part, staxi_ix vec, int *edge, int64_t *at) {
+    staxi_ix c, rest;
+    *edge = staxi_guard_edge(&p->ix, part, vec);
+    if (!*edge || !staxi_ix_affine(&p->ix, staxi_ix_operand(&p->ix, part, 0), vec, &c, &rest) ||
+        !staxi_ix_is_const(&p->ix, rest, at) || *at > STAXI_CUT_LIMIT || *at < -STAXI_CUT_LIMIT)
+        return false;
+    *at = *edge > 0 ? -*at : *at + 1;
+    return true;
+}
+
 /* A select whose guard holds in one run of lanes, with a constant elsewhere, as padding is. */
 static bool staxi_select_in_lanes(staxi_stages *p, const staxi_expr_node *n, staxi_ix vec) {
     if ((n->dtype != STAX_F32 && n->dtype != STAX_F64) ||
@@ -30835,17 +30940,123 @@ static bool staxi_select_in_lanes(staxi_stages *p, const staxi_expr_node *n, sta
     return true;
 }
 
-/* vec: the variable that lanes run along (0: none here) */
-static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int lanes,
-                                staxi_marks *marks) {
+/* ---- pieces: a loop is cut where the guards of its selects change ----
+   In each piece such a guard is a constant, and the select one of its arms. Padding keeps its
+   select in the vectors at its borders: there the cut is moved inwards to whole lanes. */
+
+static void staxi_cut_add(staxi_segment *g, int64_t at, int64_t extent, bool *fits) {
+    int k = 0;
+    if (at <= 0 || at >= extent) return;
+    while (k < g->n_cuts && g->cuts[k] < at) k++;
+    if (k < g->n_cuts && g->cuts[k] == at) return;
+    *fits = *fits && g->n_cuts < STAXI_CUTS_MOST;
+    if (!*fits) return;
+    for (int j = g->n_cuts++; j > k; j--) g->cuts[j] = g->cuts[j - 1];
+    g->cuts[k] = at;
+}
+
+static void staxi_cuts_of(staxi_stages *p, staxi_expr e, staxi_segment *g, int64_t extent,
+                          bool *fits, staxi_marks *marks) {
+    if (!e || !staxi_mark_first(p, marks, e)) return;
+    const staxi_expr_node n = p->exprs[e];
+    staxi_ix vec = g->loops[g->n_loops - 1].var;
+    for (int k = 0; k < n.n_args; k++) staxi_cuts_of(p, n.args[k], g, extent, fits, marks);
+    if (n.kind != STAXI_EX_SELECT || !staxi_ix_depends_on(&p->ix, n.ix[0], vec)) return;
+    bool soft = staxi_select_in_lanes(p, &n, vec);
+    for (uint32_t k = 0; k < staxi_guard_parts(&p->ix, n.ix[0]); k++) {
+        int edge;
+        int64_t at, w = STAXI_LANES_MOST;
+        if (!staxi_guard_cut(p, staxi_guard_part(&p->ix, n.ix[0], k), vec, &edge, &at)) continue;
+        if (soft) at = edge > 0 ? (at + w - 1) / w * w : at / w * w;
+        staxi_cut_add(g, at, extent, fits);
+    }
+}
+
+/* The cuts of a MAP nest: none in a loop that is the only one (it is cut into slots), that is
+   unrolled, or whose extent is open. */
+static void staxi_segment_cuts(staxi_trees *t, uint32_t kernel, uint32_t segment,
+                               staxi_marks *marks) {
+    staxi_stages *p = t->s->p;
+    staxi_kernel *K = &t->s->kernels[kernel];
+    staxi_segment *g = &K->segments[segment];
+    int64_t extent;
+    bool fits = true;
+    g->n_cuts = 0;
+    if (g->mode != STAXI_MODE_MAP || g->n_loops == 0 || g->n_loops + K->n_outer < 2 ||
+        p->stages[K->first_stage].tiled ||
+        g->loops[g->n_loops - 1].unroll > 1 ||
+        !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent))
+        return;
+    ++marks->now;
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member)
+        if (p->stages[k].segment == segment)
+            staxi_cuts_of(p, t->stage_expr[0][k], g, extent, &fits, marks);
+    if (!fits) g->n_cuts = 0;
+}
+
+/* Do the cuts make a constant of this guard in every piece? */
+static bool staxi_guard_is_cut(staxi_stages *p, staxi_ix guard, const staxi_segment *g) {
+    staxi_ix vec = g && g->n_loops ? g->loops[g->n_loops - 1].var : 0;
+    int64_t extent;
+    if (!vec || !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent)) return false;
+    for (uint32_t k = 0; k < staxi_guard_parts(&p->ix, guard); k++) {
+        staxi_ix part = staxi_guard_part(&p->ix, guard, k);
+        int64_t at;
+        int edge, c = 0;
+        if (!staxi_ix_depends_on(&p->ix, part, vec)) continue;
+        if (!staxi_guard_cut(p, part, vec, &edge, &at)) return false;
+        while (c < g->n_cuts && g->cuts[c] != at) c++;
+        if (at > 0 && at < extent && c == g->n_cuts) return false;
+    }
+    return true;
+}
+
+/* Integers, and what compares them: an index, which a kernel in lanes computes at width 1. */
+static bool staxi_is_index_value(const staxi_stages *p, const staxi_expr_node *n) {
+    int dtype = n->dtype;
+    if (dtype == STAX_BOOL && n->kind == STAXI_EX_OP) dtype = p->exprs[n->args[0]].dtype;
+    return dtype != STAX_BOOL && !staxi_dtype_is_float(dtype);
+}
+
+/* Is the value of an index made of such alone, and the same in all lanes? */
+static bool staxi_index_is_even(staxi_stages *p, staxi_expr e, staxi_ix vec, int depth) {
+    const staxi_expr_node n = p->exprs[e];
+    if (n.kind == STAXI_EX_CONST) return true;
+    if (depth > 8 || !staxi_is_index_value(p, &n) || n.op == STAX_OP_CUSTOM ||
+        (n.kind != STAXI_EX_LOAD && n.kind != STAXI_EX_INDEX && n.kind != STAXI_EX_OP))
+        return false;
+    for (int d = 0; d < n.n_ix; d++)
+        if (staxi_ix_depends_on(&p->ix, n.ix[d], vec)) return false;
+    for (int k = 0; k < n.n_args; k++)
+        if (!staxi_index_is_even(p, n.args[k], vec, depth + 1)) return false;
+    size_t leaf = staxi_next_leaf(p, n.ix, n.n_ix, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, n.ix, n.n_ix, leaf + 1))
+        if (!staxi_index_is_even(p, p->value_exprs[leaf], vec, depth + 1)) return false;
+    return true;
+}
+
+/* Do all lanes load with the same values in their index, as where whole rows are gathered? */
+static bool staxi_load_is_even(staxi_stages *p, const staxi_expr_node *n, staxi_ix vec) {
+    if (n->kind != STAXI_EX_LOAD || !vec) return false;
+    size_t leaf = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, n->ix, n->n_ix, leaf + 1))
+        if (!staxi_index_is_even(p, p->value_exprs[leaf], vec, 0)) return false;
+    return true;
+}
+
+/* vec: the variable that lanes run along (0: none here); g: the nest that may be cut, or NULL */
+static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, const staxi_segment *g,
+                                staxi_ix vec, int lanes, staxi_marks *marks) {
     if (!e || !staxi_mark_first(p, marks, e)) return true;
     const staxi_expr_node *n = &p->exprs[e];
     if (!staxi_dtype_in_lanes(n->dtype, lanes)) return false;
     for (int d = 0; d < n->n_ix; d++)
-        if (staxi_ix_has_values(&p->ix, n->ix[d])) return false;
+        if (staxi_ix_has_values(&p->ix, n->ix[d]) && !(g && staxi_load_is_even(p, n, vec)))
+            return false;
+    n = &p->exprs[e];
     if (n->kind == STAXI_EX_INDEX) return false;
     if (n->kind == STAXI_EX_SELECT && vec && staxi_ix_depends_on(&p->ix, n->ix[0], vec) &&
-        !staxi_select_in_lanes(p, n, vec))
+        !staxi_select_in_lanes(p, n, vec) && !staxi_guard_is_cut(p, n->ix[0], g))
         return false;
     n = &p->exprs[e];
     if (n->kind == STAXI_EX_OP && !staxi_op_in_lanes(p, n)) return false;
@@ -30856,7 +31067,7 @@ static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int
             return false;
     }
     for (int k = 0; k < n->n_args; k++)
-        if (!staxi_expr_in_lanes(p, n->args[k], vec, lanes, marks)) return false;
+        if (!staxi_expr_in_lanes(p, n->args[k], g, vec, lanes, marks)) return false;
     return true;
 }
 
@@ -30887,8 +31098,12 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         staxi_ix vec = staxi_segment_vector_var(g), c, rest;
         ++marks->now;
         if (st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SORT ||
-            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL || staxi_is_arg(st))
+            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL)
             return false;
+        bool arg = staxi_is_arg(st); /* its result is an index, what it compares is in lanes */
+        int compared = arg ? p->exprs[t->stage_expr[0][k]].dtype : STAX_F32;
+        if (arg && (g->mode != STAXI_MODE_ROW || st->n_runs != 1)) return false;
+        if (compared != STAX_F32 && compared != STAX_F64) return false;
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
         if (st->kind == STAXI_STAGE_REDUCE && (st->dtype == STAX_BOOL || st->n_runs > 1))
             return false;
@@ -30897,12 +31112,13 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
                          !staxi_captures_in_lanes(p, t->stage_expr[1][k], marks)))
             return false;
         ++marks->now;
-        if (!staxi_dtype_in_lanes(st->dtype, lanes)) return false;
+        if (!arg && !staxi_dtype_in_lanes(st->dtype, lanes)) return false;
         if (st->buffer && vec &&
             !staxi_ix_affine(&p->ix, staxi_flat_index(p, st->buffer, st->store), vec, &c, &rest))
             return false;
         for (int e = 0; e < 2; e++)
-            if (!staxi_expr_in_lanes(p, t->stage_expr[e][k], vec, lanes, marks)) return false;
+            if (!staxi_expr_in_lanes(p, t->stage_expr[e][k], g, vec, lanes, marks))
+                return false;
     }
     return true;
 }
@@ -31164,6 +31380,55 @@ static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, i
     return body;
 }
 
+/* A loop's body as it is where the loop's variable starts at `from`; stores and values only. */
+static uint32_t staxi_tree_body_at(staxi_trees *t, uint32_t list, staxi_ix var, staxi_ix to) {
+    staxi_stages *p = t->s->p;
+    staxi_subst sub;
+    uint32_t body = 0;
+    bool ok = true;
+    memset(&sub, 0, sizeof sub);
+    staxi_map_init(&sub.memo, p->a);
+    sub.from[0] = var;
+    sub.to[0] = to;
+    sub.n = 1;
+    for (; list && ok; list = t->nodes[list].next) {
+        uint32_t n = staxi_tree_add(t, (staxi_tree_kind)t->nodes[list].kind);
+        if (!n) break;
+        t->nodes[n] = t->nodes[list];
+        t->nodes[n].next = 0;
+        for (int e = 0; e < 2 && ok; e++)
+            if (t->nodes[list].expr[e])
+                ok = (t->nodes[n].expr[e] =
+                          staxi_ex_substitute(p, &sub, t->nodes[list].expr[e])) != 0;
+        if (t->nodes[n].at) ok = ok && (t->nodes[n].at = staxi_subst_ix(p, &sub, t->nodes[n].at));
+        staxi_tree_append(t, &body, n);
+    }
+    staxi_subst_free(p, &sub);
+    return ok && !list ? body : 0;
+}
+
+/* The innermost loop of a nest, a loop for each piece between its cuts. */
+static uint32_t staxi_tree_pieces(staxi_trees *t, const staxi_segment *g, uint32_t body) {
+    staxi_stages *p = t->s->p;
+    const staxi_loop_axis whole = g->loops[g->n_loops - 1];
+    uint32_t list = 0;
+    int64_t extent = 0, from = 0;
+    (void)staxi_ix_is_const(&p->ix, whole.extent, &extent);
+    for (int c = 0; c <= g->n_cuts; c++) {
+        int64_t to = c < g->n_cuts ? g->cuts[c] : extent;
+        staxi_loop_axis piece = whole;
+        piece.extent = staxi_ix_const(&p->ix, to - from);
+        piece.var = staxi_new_var(p, piece.extent);
+        uint32_t at = staxi_tree_body_at(
+            t, body, whole.var, staxi_ix_add(&p->ix, piece.var, staxi_ix_const(&p->ix, from)));
+        uint32_t loop = at ? staxi_tree_loops(t, &piece, 1, at, true) : 0;
+        if (!loop) return 0;
+        staxi_tree_append(t, &list, loop);
+        from = to;
+    }
+    return list;
+}
+
 /* The line of a scan or sort, with what happens to its results. */
 static uint32_t staxi_tree_line(staxi_trees *t, uint32_t stage, const staxi_segment *g,
                                 uint32_t each) {
@@ -31210,7 +31475,11 @@ static bool staxi_tree_segment(staxi_trees *t, uint32_t kernel, uint32_t segment
         n->child = each;
         n->after = after;
     } else {
-        node = staxi_tree_loops(t, g->loops, g->n_loops, each, g->mode == STAXI_MODE_MAP);
+        int n = g->n_loops;
+        bool map = g->mode == STAXI_MODE_MAP;
+        node = g->n_cuts ? staxi_tree_pieces(t, g, each) : each;
+        if (node && n - (g->n_cuts > 0) > 0)
+            node = staxi_tree_loops(t, g->loops, n - (g->n_cuts > 0), node, map && !g->n_cuts);
         if (!node) return false;
     }
     staxi_tree_append(t, list, node);
@@ -31280,6 +31549,7 @@ static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree
     for (uint32_t g = 0; g < K->n_segments; g++)
         if (!staxi_nest_segment(&nest, g)) return false;
     if (!staxi_nest_outer(&nest)) return false;
+    for (uint32_t g = 0; g < K->n_segments; g++) staxi_segment_cuts(t, kernel, g, marks);
     out->kernel = kernel;
     if (!staxi_nest_lanes(&nest, &out->lanes)) return false;
     uint32_t body = 0;
@@ -31433,6 +31703,10 @@ static const char *const staxi_lines_scalar[] = {
     "#define sx_atleast32(x, c) sxs_atleast32((x), (c))",
     "#define sx_atmost64(x, c) sxs_atmost64((x), (c))",
     "#define sx_atleast64(x, c) sxs_atleast64((x), (c))",
+    "#define sx_max32(a, b) sx_sel32(sx_eq32(a, b), sx_float32(sx_bits32(a) & sx_bits32(b)), sx_sel32(sx_lt32(a, b) | sx_ne32(b, b), b, a))",
+    "#define sx_min32(a, b) sx_sel32(sx_eq32(a, b), sx_float32(sx_bits32(a) | sx_bits32(b)), sx_sel32(sx_lt32(b, a) | sx_ne32(b, b), b, a))",
+    "#define sx_max64(a, b) sx_sel64(sx_eq64(a, b), sx_float64(sx_bits64(a) & sx_bits64(b)), sx_sel64(sx_lt64(a, b) | sx_ne64(b, b), b, a))",
+    "#define sx_min64(a, b) sx_sel64(sx_eq64(a, b), sx_float64(sx_bits64(a) | sx_bits64(b)), sx_sel64(sx_lt64(b, a) | sx_ne64(b, b), b, a))",
     "#define sx_scale32(y, t, n) sxs_scale32((y), (t))",
     "#define sx_scale64(y, t, n) sxs_scale64((y), (t))",
     "SX_INLINE float sxs_atmost32(float x, float c) { return x > c ? c : x; }",
@@ -32017,6 +32291,9 @@ static const char *const staxi_lines_vector[] = {
     "#define sx_ltu64(a, b) ((sxv_m64)__builtin_ia32_ucmpq512_mask((sxv_i64)(a), (sxv_i64)(b), 1, SXV_ALL64))",
     "#define sx_equ64(a, b) ((sxv_m64)__builtin_ia32_ucmpq512_mask((sxv_i64)(a), (sxv_i64)(b), 0, SXV_ALL64))",
     "#define sx_lti64(a, b) ((sxv_m64)__builtin_ia32_cmpq512_mask((a), (b), 1, SXV_ALL64))",
+    "#define sx_nan32(a, b) ((sxv_m32)__builtin_ia32_cmpps512_mask((a), (b), 3, SXV_ALL32, 4))",
+    "#define sx_nan64(a, b) ((sxv_m64)__builtin_ia32_cmppd512_mask((a), (b), 3, SXV_ALL64, 4))",
+    "#define SXV_RANGE(name, bits, a, b, how) __builtin_ia32_range##name##512_mask((a), (b), (how), (a), SXV_ALL##bits, 4)",
     "#define sx_not32(m) ((sxv_m32)~(m))",
     "#define sx_not64(m) ((sxv_m64)~(m))",
     "#define sx_any32(m) ((m) != 0)",
@@ -32146,6 +32423,16 @@ static const char *const staxi_lines_vector[] = {
     "#define sx_u32_of_i32(i) ((sxv_u32)(i))",
     "#define sx_i64_of_u64(u) ((sxv_i64)(u))",
     "#define sx_u64_of_i64(i) ((sxv_u64)(i))",
+    "#ifdef SXV_RANGE /* orders -0 and +0, but drops a NaN */",
+    "#undef sx_max32",
+    "#undef sx_min32",
+    "#undef sx_max64",
+    "#undef sx_min64",
+    "SX_INLINE sxv_f32 sx_max32(sxv_f32 a, sxv_f32 b) { return sx_sel32(sx_nan32(a, b), a + b, SXV_RANGE(ps, 32, a, b, 5)); }",
+    "SX_INLINE sxv_f32 sx_min32(sxv_f32 a, sxv_f32 b) { return sx_sel32(sx_nan32(a, b), a + b, SXV_RANGE(ps, 32, a, b, 4)); }",
+    "SX_INLINE sxv_f64 sx_max64(sxv_f64 a, sxv_f64 b) { return sx_sel64(sx_nan64(a, b), a + b, SXV_RANGE(pd, 64, a, b, 5)); }",
+    "SX_INLINE sxv_f64 sx_min64(sxv_f64 a, sxv_f64 b) { return sx_sel64(sx_nan64(a, b), a + b, SXV_RANGE(pd, 64, a, b, 4)); }",
+    "#endif",
     "#ifdef SXV_MIN32",
     "SX_INLINE sxv_f32 sx_atmost32(sxv_f32 x, float c) { return SXV_MIN32(sx_k32(c), x); } /* NaN gives the second operand */",
     "SX_INLINE sxv_f32 sx_atleast32(sxv_f32 x, float c) { return SXV_MAX32(sx_k32(c), x); }",
@@ -32285,6 +32572,12 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE sxv_f32 sx_loadpf(const float *p, int64_t n) { return (sxv_f32)__builtin_ia32_loadups512_mask(p, sx_k32(0.0f), SXV_LEFT32(n)); }",
     "SX_INLINE sxv_f64 sx_loadpd(const double *p, int64_t n) { return (sxv_f64)__builtin_ia32_loadupd512_mask(p, sx_k64(0.0), SXV_LEFT64(n)); }",
     "SX_INLINE void sx_storepf(float *p, sxv_f32 v, int64_t n) { __builtin_ia32_storeups512_mask(p, v, SXV_LEFT32(n)); }",
+    "#define SXV_TWOS 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31",
+    "SX_INLINE sxv_f32 sx_twosrf(const float *p, int64_t f, int64_t t) {",
+    "    const unsigned int m = ((1u << (2 * t - 1)) - 1u) & ~((1u << 2 * f) - 1u);",
+    "    const sxv_f32 lo = __builtin_ia32_loadups512_mask(p, sx_k32(0.0f), (unsigned short)m), hi = __builtin_ia32_loadups512_mask(p + 15, sx_k32(0.0f), (unsigned short)(m >> 15));",
+    "    return sx_among32(lo, hi, SXV_TWOS);",
+    "}",
     "SX_INLINE void sx_storepd(double *p, sxv_f64 v, int64_t n) { __builtin_ia32_storeupd512_mask(p, v, SXV_LEFT64(n)); }",
     "#define sx_keep32(n, a, b) sx_sel32(SXV_LEFT32(n), (a), (b))",
     "#define sx_keep64(n, a, b) sx_sel64(SXV_LEFT64(n), (a), (b))",
@@ -32306,6 +32599,21 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE sxv_f32 sx_keep32(int64_t n, sxv_f32 a, sxv_f32 b) { for (int i = 0; i < SX_W; i++) if (i < n) b[i] = a[i]; return b; }",
     "SX_INLINE sxv_f64 sx_keep64(int64_t n, sxv_f64 a, sxv_f64 b) { for (int i = 0; i < SX_W64; i++) if (i < n) b[i] = a[i]; return b; }",
     "#endif",
+    "#if SX_W == 8",
+    "#define SXV_TWOS 0, 2, 4, 6, 9, 11, 13, 15",
+    "#elif SX_W == 4",
+    "#define SXV_TWOS 0, 2, 5, 7",
+    "#endif",
+    "/* every second one of f32 */",
+    "#ifdef SXV_TWOS",
+    "#define sx_twosf(p) sx_among32(sx_loadf(p), sx_loadf((p) + SX_W - 1), SXV_TWOS)",
+    "#else",
+    "#define sx_twosf(p) sx_pickf((p), 2)",
+    "#endif",
+    "#if !(SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN))",
+    "#define sx_twosrf(p, f, t) sx_pickrf((p), 2, (f), (t))",
+    "#endif",
+    "#define sx_twospf(p, n) sx_twosrf((p), 0, (n))",
     "#define sx_loadph(p, n) sx_pickph((p), 1, (n))",
     "#define sx_loadrh(p, f, t) sx_pickrh((p), 1, (f), (t))",
     "#define sx_loadrb(p, f, t) sx_pickrb((p), 1, (f), (t))",
@@ -32354,6 +32662,9 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_storeph(p, v, n) ((void)(n), *(p) = (uint16_t)(v))",
     "#define sx_storepb(p, v, n) ((void)(n), *(p) = (uint8_t)(v))",
     "#define sx_storepb64(p, v, n) ((void)(n), *(p) = (uint8_t)(v))",
+    "#define sx_twosf(p) (*(p))",
+    "#define sx_twosrf(p, f, t) (*(p))",
+    "#define sx_twospf(p, n) ((void)(n), *(p))",
     "#define sx_pickf(p, s) ((void)(s), *(p))",
     "#define sx_pickd(p, s) ((void)(s), *(p))",
     "#define sx_pickh(p, s) ((void)(s), (uint32_t)*(p))",
@@ -32917,10 +33228,11 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
         !staxi_ix_affine(&e->p->ix, flat, e->vec, &step, &rest))
         e->failed = true;
     bool varies = step != 0 && !(staxi_ix_is_const(&e->p->ix, step, &c) && c == 0);
-    bool near_ = varies && c == 1;
+    bool near_ = varies && c == 1, twos = varies && c == 2 && n->dtype == STAX_F32;
     staxi_putf(e->t, "sx_%s%s%c%s(b%U + ",
                !varies ? "splat"
                : near_ ? "load"
+               : twos  ? "twos"
                        : "pick",
                varies && e->range                          ? "r"
                : varies && e->partial                      ? "p"
@@ -32928,7 +33240,7 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
                                                            : "",
                s, wide, (uint64_t)n->ref);
     staxi_emit_ix(e, flat);
-    if (varies && !near_) {
+    if (varies && !near_ && !twos) {
         staxi_put(e->t, ", ");
         staxi_emit_ix(e, step);
     }
@@ -33058,7 +33370,9 @@ static void staxi_emit_leaves(staxi_emit *e, const staxi_expr_node *n) {
 static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
+    const uint8_t lanes = (uint8_t)e->lanes;
     if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE || n.kind == STAXI_EX_STATE) return;
+    if (staxi_is_index_value(e->p, &n)) e->lanes = STAXI_LANES_NONE;
     staxi_emit_leaves(e, &n);
     if (n.kind == STAXI_EX_SELECT) {
         staxi_emit_select(e, x);
@@ -33082,6 +33396,7 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
         }
         staxi_put(e->t, ";\n");
     }
+    e->lanes = lanes;
     staxi_emit_done(e, x);
 }
 
@@ -33159,7 +33474,7 @@ static void staxi_emit_store(staxi_emit *e, const staxi_tree_node *n) {
     staxi_emit_value(e, n->expr[0]);
     if (n->expr[1]) staxi_emit_leaf(e, n->expr[1]);
     staxi_line(e);
-    if (!e->lanes) {
+    if (!e->lanes || !staxi_dtype_in_lanes(b->dtype, e->lanes)) {
         staxi_putf(e->t, "b%U[", (uint64_t)n->ref);
         staxi_emit_ix(e, n->at);
         staxi_put(e->t, "] = ");
@@ -33305,7 +33620,10 @@ static void staxi_emit_vector_loop(staxi_emit *e, const staxi_tree_node *n) {
         staxi_put(e->t, "0");
     staxi_put(e->t, ";\n");
     if (n->axis.unroll > 1) staxi_emit_unrolled(e, n, w);
-    for (int tail = 0; tail < 2; tail++) {
+    int64_t extent;
+    bool whole = !n->parallel && staxi_ix_is_const(&e->p->ix, n->axis.extent, &extent) &&
+                 extent % STAXI_LANES_MOST == 0;
+    for (int tail = 0; tail < (whole ? 1 : 2); tail++) {
         staxi_line(e);
         staxi_putf(e->t, tail ? "if (i%U < " : "for (; i%U + %s <= ", id, tail ? "" : w);
         if (n->parallel)
@@ -34162,6 +34480,99 @@ static void staxi_emit_run(staxi_emit *e, const staxi_tree_node *acc, int r, uin
     }
 }
 
+/* The same in lanes: the best of each block, and the first of its elements that is the best one of
+   all. Zeros of both signs are equal here as there. */
+static void staxi_emit_arg_lanes(staxi_emit *e, const staxi_tree_node *acc, uint32_t node) {
+    staxi_tree_node *a = &e->trees->nodes[node];
+    const staxi_tree_node kept = *a;
+    const char *w = staxi_lane_count(e), *bits = e->lanes == STAXI_LANES_64 ? "64" : "32";
+    bool max = kept.combine == STAXI_COMBINE_ARGMAX;
+    int dtype = e->p->exprs[a->expr[0]].dtype, group = e->lanes == STAXI_LANES_64 ? 32 : 64;
+    uint64_t id = staxi_var_id(e, acc->runs[0].var), ref = a->ref;
+    char s = dtype == STAX_F64 ? 'd' : 'f';
+    const char *type = staxi_c_type(dtype);
+    staxi_emit_hoists(e, acc->child, staxi_var_bit(e, acc->runs[0].var));
+    a->combine = max ? STAXI_COMBINE_MAX : STAXI_COMBINE_MIN;
+    a->dtype = (uint8_t)dtype;
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t all = ");
+    staxi_emit_ix(e, acc->runs[0].extent);
+    staxi_putf(e->t, ";\n");
+    staxi_line(e);
+    staxi_putf(e->t, "%s best = 0, lane[%s];\n", type, w);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t block = 0; block < all; block += %d) {\n", STAXI_BLOCK);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t end = all - block < %d ? all : block + %d;\n", STAXI_BLOCK,
+               STAXI_BLOCK);
+    staxi_line(e);
+    staxi_put(e->t, "int64_t k = block;\n");
+    staxi_emit_lane_init(e, node, group);
+    staxi_emit_lane_pass(e, node, acc->runs[0].var, group);
+    a = &e->trees->nodes[node];
+    staxi_emit_tree(e, a, group);
+    staxi_line(e);
+    staxi_putf(e->t, "if (block == 0 || s%U %c best || (s%U != s%U && best == best)) {\n", ref,
+               max ? '>' : '<', ref, ref);
+    staxi_line(e);
+    staxi_putf(e->t, "    best = s%U;\n", ref);
+    staxi_line(e);
+    staxi_putf(e->t, "    q%U = block;\n", ref);
+    for (int braces = 0; braces < 2; braces++) {
+        if (braces) e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    staxi_ix outer_vec = e->vec;
+    e->vec = acc->runs[0].var;
+    staxi_line(e);
+    staxi_putf(e->t, "int hit = 0;\n");
+    for (int tail = 0; tail < 2; tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_put(e->t, "if (!hit) {\n");
+        else
+            staxi_putf(e->t, "for (; q%U + %s <= all; q%U += %s) {\n", ref, w, ref, w);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = q%U;\n", id, ref);
+        if (tail) {
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t left = all - i%U;\n", id);
+        }
+        e->partial = tail != 0;
+        size_t scope = staxi_emit_scope_open(e);
+        staxi_emit_value(e, a->expr[0]);
+        staxi_line(e);
+        staxi_putf(e->t, "const %s x = ", staxi_value_type(e, dtype));
+        staxi_emit_operand(e, a->expr[0]);
+        staxi_put(e->t, ";\n");
+        if (!tail) {
+            staxi_line(e);
+            staxi_putf(e->t, "hit = sx_any%s(sx_eq%s(x, sx_k%s(best)) | sx_ne%s(x, x));\n", bits,
+                       bits, bits, bits);
+            staxi_line(e);
+            staxi_put(e->t, "if (!hit) continue;\n");
+        }
+        staxi_line(e);
+        staxi_putf(e->t, "sx_store%c(lane, x);\n", s);
+        if (!tail) {
+            staxi_line(e);
+            staxi_put(e->t, "break;\n");
+        }
+        staxi_emit_scope_close(e, scope);
+        e->partial = false;
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    e->vec = outer_vec;
+    staxi_line(e);
+    staxi_putf(e->t, "for (int u = 0; lane[u] != best && lane[u] == lane[u]; u++) q%U++;\n", ref);
+    e->trees->nodes[node] = kept;
+}
+
 /* argmax, argmin: the first best, or the first NaN */
 static void staxi_emit_arg_run(staxi_emit *e, const staxi_tree_node *acc,
                                const staxi_tree_node *a) {
@@ -34271,7 +34682,10 @@ static void staxi_emit_row_runs(staxi_emit *e, const staxi_tree_node *acc) {
                 staxi_emit_single(e, &a);
         }
     } else if (first.combine == STAXI_COMBINE_ARGMAX || first.combine == STAXI_COMBINE_ARGMIN) {
-        staxi_emit_arg_run(e, acc, &first);
+        if (e->lanes)
+            staxi_emit_arg_lanes(e, acc, acc->child);
+        else
+            staxi_emit_arg_run(e, acc, &first);
     } else if (first.order == STAXI_ORDER_CHAIN) {
         staxi_emit_chain_run(e, acc, &first);
     } else {
@@ -34309,11 +34723,13 @@ static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM && a.kind != STAXI_TREE_STATE) continue;
         staxi_line(e);
-        const char *splat = lanes == STAXI_LANES_64 ? "sx_k64" : lanes ? "sx_k32" : "";
+        if (!staxi_dtype_in_lanes(a.dtype, lanes)) e->lanes = STAXI_LANES_NONE;
+        const char *splat = e->lanes == STAXI_LANES_64 ? "sx_k64" : e->lanes ? "sx_k32" : "";
         staxi_putf(e->t, "const %s r%U = %s(q%U", staxi_value_type(e, a.dtype), (uint64_t)a.ref,
                    splat, (uint64_t)(staxi_is_monoid(&a) ? e->p->stages[a.ref].lead : a.ref));
         if (staxi_is_monoid(&a)) staxi_putf(e->t, ".s%U", (uint64_t)a.ref);
         staxi_put(e->t, ");\n");
+        e->lanes = lanes;
     }
     staxi_ix vec = e->vec;
     e->vec = 0;
@@ -35132,7 +35548,7 @@ static bool staxi_tiles_vector(staxi_emit *e, const staxi_tiles *t, int side, st
                                bool near_) {
     int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
     e->hoisted.now++;
-    bool fits = staxi_expr_in_lanes(e->p, t->operand[side], var, lanes, &e->hoisted);
+    bool fits = staxi_expr_in_lanes(e->p, t->operand[side], NULL, var, lanes, &e->hoisted);
     e->hoisted.now++;
     return fits && (!near_ || staxi_expr_is_near(e->p, t->operand[side], var, &e->hoisted));
 }
@@ -35778,7 +36194,7 @@ static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int la
         staxi_ix c, rest;
         e->hoisted.now++;
         vector = staxi_dtype_in_lanes(e->p->buffers[node->ref].dtype, lanes) &&
-                 staxi_expr_in_lanes(e->p, node->expr[0], t->column.var, lanes, &e->hoisted) &&
+                 staxi_expr_in_lanes(e->p, node->expr[0], NULL, t->column.var, lanes, &e->hoisted) &&
                  staxi_ix_affine(&e->p->ix, node->at, t->column.var, &c, &rest);
     }
     return vector;
@@ -43560,6 +43976,10 @@ STAXDEF void stax_assume(stax_value v) {
 #undef sx_atleast32
 #undef sx_atmost64
 #undef sx_atleast64
+#undef sx_max32
+#undef sx_min32
+#undef sx_max64
+#undef sx_min64
 #undef sx_scale32
 #undef sx_scale64
 #undef sx_sqrt32
