@@ -202,7 +202,7 @@ void h_amax(ARGS) {
 
 /* Whole columns one tile after the other; rows of a block go to 64 lanes a column. */
 #ifndef COLUMN_TILE
-#define COLUMN_TILE 128
+#define COLUMN_TILE 64
 #endif
 void h_colsum(ARGS) {
     SHARED_ROWS for (long tile = 0; tile < C; tile += COLUMN_TILE) {
