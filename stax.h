@@ -34210,22 +34210,31 @@ static void staxi_put_start(staxi_emit *e, const staxi_tree_node *a) {
 
 /* Lanes of the innermost run: how many accumulators the segment keeps side by side. Sums say it,
  * and those of one kernel agree; extremes take any number. */
-static int staxi_group_lanes(const staxi_emit *e, uint32_t list) {
+static int staxi_group_lanes(const staxi_emit *e, uint32_t list, staxi_ix extent) {
     int g = e->lanes == STAXI_LANES_64 ? STAXI_LANES_F64 : STAXI_LANES_F32;
+    bool monoid = false;
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *a = &e->trees->nodes[list];
         if (a->kind == STAXI_TREE_ACCUM && staxi_is_ordered(a)) g = staxi_acc_lanes(e, a);
+        monoid = monoid || staxi_is_monoid(a);
     }
+    /* of few elements most lanes receive nothing, and are skipped */
+    int64_t most = staxi_high(e, extent);
+    while (!monoid && g / 2 >= most && g > (e->lanes ? STAXI_LANES_MOST : 1)) g /= 2;
     return g;
 }
 
 /* One pass of the innermost run over [from, to): lanes, and stores on the way. */
-static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, int group) {
+static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, staxi_ix extent,
+                                 int group) {
     const char *w = staxi_lane_count(e);
+    int64_t n;
     uint64_t id = staxi_var_id(e, var);
     staxi_ix outer_vec = e->vec;
     e->vec = var;
-    for (int tail = 0; tail < 2; tail++) {
+    bool whole = staxi_ix_is_const(&e->p->ix, extent, &n) && n % group == 0, /* in blocks too */
+         few = staxi_high(e, extent) < group;
+    for (int tail = few ? 1 : 0; tail < (whole ? 1 : 2); tail++) {
         staxi_line(e);
         if (!tail)
             staxi_putf(e->t, "for (; k + %d <= end; k += %d) {\n", group, group);
@@ -34329,7 +34338,7 @@ static void staxi_emit_lane_init(staxi_emit *e, uint32_t list, int group) {
    into the same rule one level up. */
 static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint32_t list) {
     staxi_loop_axis run = acc->runs[acc->n_runs - 1];
-    int group = staxi_group_lanes(e, list);
+    int group = staxi_group_lanes(e, list, run.extent);
     bool blocks = false;
     for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node *a = &e->trees->nodes[k];
@@ -34380,7 +34389,7 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
         staxi_put(e->t, "int64_t k = 0;\n");
     }
     staxi_emit_lane_init(e, list, group);
-    staxi_emit_lane_pass(e, list, run.var, group);
+    staxi_emit_lane_pass(e, list, run.var, run.extent, group);
     for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM) continue;
@@ -34535,13 +34544,14 @@ static void staxi_emit_arg_lanes(staxi_emit *e, const staxi_tree_node *acc, uint
     const staxi_tree_node kept = *a;
     const char *w = staxi_lane_count(e), *bits = e->lanes == STAXI_LANES_64 ? "64" : "32";
     bool max = kept.combine == STAXI_COMBINE_ARGMAX;
-    int dtype = e->p->exprs[a->expr[0]].dtype, group = e->lanes == STAXI_LANES_64 ? 32 : 64;
+    int dtype = e->p->exprs[a->expr[0]].dtype;
     uint64_t id = staxi_var_id(e, acc->runs[0].var), ref = a->ref;
     char s = dtype == STAX_F64 ? 'd' : 'f';
     const char *type = staxi_c_type(dtype);
     staxi_emit_hoists(e, acc->child, staxi_var_bit(e, acc->runs[0].var));
     a->combine = max ? STAXI_COMBINE_MAX : STAXI_COMBINE_MIN;
     a->dtype = (uint8_t)dtype;
+    int group = staxi_group_lanes(e, node, acc->runs[0].extent);
     staxi_line(e);
     staxi_put(e->t, "const int64_t all = ");
     staxi_emit_ix(e, acc->runs[0].extent);
@@ -34557,7 +34567,7 @@ static void staxi_emit_arg_lanes(staxi_emit *e, const staxi_tree_node *acc, uint
     staxi_line(e);
     staxi_put(e->t, "int64_t k = block;\n");
     staxi_emit_lane_init(e, node, group);
-    staxi_emit_lane_pass(e, node, acc->runs[0].var, group);
+    staxi_emit_lane_pass(e, node, acc->runs[0].var, acc->runs[0].extent, group);
     a = &e->trees->nodes[node];
     staxi_emit_tree(e, a, group);
     staxi_line(e);
