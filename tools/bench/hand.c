@@ -69,6 +69,7 @@ static inline float row_max(const float *p, long n) {
     return sx_fold_max32(halve_max(a));
 }
 
+static inline float larger(float a, float b) { return sx_lane32(sx_(maximum_f32)(sx_k32(a), sx_k32(b))); }
 static inline float canon(float x) { return x == x ? x : sxs_float32(0x7fc00000u); }
 
 /* ---- rows ---- */
@@ -416,8 +417,8 @@ void h_pool(ARGS) {
         const float *above = i > 0 ? x - C : x;
         /* the first column has no neighbour before it */
         {
-            float m = sxs_maximum_f32(sxs_maximum_f32(x[0], x[1]), sxs_maximum_f32(x[C], x[C + 1]));
-            y[0] = canon(sxs_maximum_f32(m, sxs_maximum_f32(above[0], above[1])));
+            float m = larger(larger(x[0], x[1]), larger(x[C], x[C + 1]));
+            y[0] = canon(larger(m, larger(above[0], above[1])));
         }
         for (long k = 1;; k = k + W + W > D ? D - W : k + W) {
             V m = sx_(maximum_f32)(even_max(x + 2 * k), even_max(x + C + 2 * k));

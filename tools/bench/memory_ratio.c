@@ -214,10 +214,12 @@ int main(int argc, char **argv) {
     if (threads > 0) setenv("OMP_NUM_THREADS", argv[2], 1);
     setenv("OMP_PROC_BIND", "true", 0);
     void *hand = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    const char *why = argc > 1 && !hand ? dlerror() : "";
+    if (*why) fprintf(stderr, "memory_ratio: %s\n", why);
     void *free_library = argc > 3 ? dlopen(argv[3], RTLD_NOW) : NULL;
     void *pool = hand ? dlsym(hand, "h_parallel_for") : NULL;
     if (!pool || threads < 1) {
-        fprintf(stderr, "usage: memory_ratio hand.so THREADS [libseed.so [WORD]]%s%s\n", hand ? "" : "\n", hand ? "" : dlerror());
+        fprintf(stderr, "usage: memory_ratio hand.so THREADS [libseed.so [WORD]]\n");
         return 2;
     }
     float *b[BUFFERS];
