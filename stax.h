@@ -30482,6 +30482,7 @@ static bool staxi_can_merge(staxi_trees *t, uint32_t kernel, uint32_t segment,
 #define STAXI_LIST_OUTER (UINT32_MAX - 1)
 #define STAXI_LIST_COLUMN (UINT32_MAX - 2)
 enum { STAXI_UNROLL_MOST = 8, STAXI_UNROLL_VECTORS = 4, STAXI_UNROLL_COST = 16 };
+enum { STAXI_FETCH_LEAST = 512, STAXI_FETCH_MOST = 8192 }; /* elements of a row */
 
 typedef struct staxi_nest {
     staxi_trees *t;
@@ -31267,6 +31268,31 @@ static bool staxi_choose_unroll(staxi_nest *n) {
     return staxi_nest_note(n, 0, c);
 }
 
+/* Of the automatic schedule: where the last nest of a row computes for long, it fetches the next
+   row meanwhile. Measured: LayerNorm and GELU of 8192 x 2048 take 0.9 of the time. */
+static bool staxi_choose_prefetch(staxi_nest *n) {
+    staxi_schedule *s = n->t->s;
+    staxi_stages *p = s->p;
+    staxi_kernel *K = &s->kernels[n->kernel];
+    staxi_segment *g = K->n_segments > 1 ? &K->segments[K->n_segments - 1] : NULL;
+    staxi_directive c;
+    int64_t extent;
+    int32_t cost = 0;
+    if (!g || K->n_outer == 0 || g->mode != STAXI_MODE_MAP || g->n_loops != 1 || g->n_cuts ||
+        !staxi_ix_is_const(&p->ix, g->loops[0].extent, &extent) || extent < STAXI_FETCH_LEAST ||
+        extent > STAXI_FETCH_MOST)
+        return true;
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member)
+        if (p->stages[k].segment + 1 == K->n_segments) cost += s->cost[k];
+    if (cost < STAXI_UNROLL_COST) return true;
+    memset(&c, 0, sizeof c);
+    c.primitive = STAXI_CALL_PREFETCH;
+    c.segment = -1;
+    c.axes[c.n_axes++] = g->loops[0].name;
+    c.distance = g->loops[0].ahead = extent;
+    return staxi_nest_note(n, (uint32_t)K->n_segments - 1, c);
+}
+
 static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
     const staxi_kernel *K = &n->t->s->kernels[n->kernel];
     uint32_t blame = 0;
@@ -31280,7 +31306,8 @@ static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
         uint32_t name = staxi_segment_vector_name(&K->segments[g]);
         if (name && !staxi_nest_note_loop(n, g, STAXI_CALL_VECTORIZE, name)) return false;
     }
-    if (!n->given && *lanes && !staxi_choose_unroll(n)) return false;
+    if (!n->given && *lanes && (!staxi_choose_unroll(n) || !staxi_choose_prefetch(n)))
+        return false;
     return staxi_nest_stream(n, *lanes);
 }
 
@@ -33681,6 +33708,9 @@ static void staxi_emit_prefetch(staxi_emit *e, staxi_expr x, const staxi_loop_ax
     staxi_ix flat = staxi_flat_index(e->p, n.ref, n.ix);
     if (staxi_ix_has_values(ix, flat) || !staxi_ix_affine(ix, flat, loop->var, &step, &rest) ||
         (staxi_ix_is_const(ix, step, &c) && c == 0))
+        return;
+    /* a row ahead: what is the same for all rows needs no fetching */
+    if (staxi_ix_is_const(ix, loop->extent, &c) && loop->ahead >= c && !staxi_ix_has_vars(ix, rest))
         return;
     flat = staxi_ix_add(ix, flat, staxi_ix_mul(ix, step, staxi_ix_const(ix, loop->ahead)));
     if (!flat) return;

@@ -187,7 +187,7 @@ static bool run_row(stax_context *ctx, const work *w, void *hand, void *free_lib
     s.out = out;
     s.kernel[HAND] = s.kernel[AGAIN] = kernel_of(hand, w->hand);
     if (w->free) s.kernel[FREE] = peer_is_ours ? kernel_of(hand, w->free + 2) : kernel_of(free_library, w->free);
-    if (s.program && s.kernel[HAND]) {
+    if (s.program && s.kernel[HAND]) { /* without that library there is no third column */
         for (int k = 0; w->in[k] >= 0; k++) {
             stax_input_info f;
             stax_graph_input(g, k, &f);
@@ -216,7 +216,7 @@ int main(int argc, char **argv) {
     void *hand = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
     const char *why = argc > 1 && !hand ? dlerror() : "";
     if (*why) fprintf(stderr, "memory_ratio: %s\n", why);
-    void *free_library = argc > 3 ? dlopen(argv[3], RTLD_NOW) : NULL;
+    void *free_library = argc > 3 && *argv[3] ? dlopen(argv[3], RTLD_NOW) : NULL;
     void *pool = hand ? dlsym(hand, "h_parallel_for") : NULL;
     if (!pool || threads < 1) {
         fprintf(stderr, "usage: memory_ratio hand.so THREADS [libseed.so [WORD]]\n");
