@@ -30810,7 +30810,9 @@ static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, sta
         for (size_t i = 0; i < n->n_calls; i++) {
             const staxi_directive *c = &n->calls[i];
             if (c->list != list || c->primitive != rows[r].primitive) continue;
-            if (!rows[r].obey(n, c, segment, loops, n_loops) || !staxi_nest_note(n, list, *c))
+            bool later = c->primitive == STAXI_CALL_UNROLL || c->primitive == STAXI_CALL_PREFETCH;
+            if (!rows[r].obey(n, c, segment, loops, n_loops) ||
+                (!later && !staxi_nest_note(n, list, *c)))
                 return false;
         }
     return true;
@@ -31302,12 +31304,18 @@ static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
     else if (staxi_kernel_in_lanes(n->t, n->kernel, STAXI_LANES_64, n->marks, &blame))
         *lanes = STAXI_LANES_64;
     if (n->given && !staxi_obey_vectorize(n, lanes, blame)) return false;
+    if (!n->given && *lanes && (!staxi_choose_unroll(n) || !staxi_choose_prefetch(n)))
+        return false;
+    for (size_t i = 0; i < n->n_calls; i++) { /* as the automatic schedule: behind the shape */
+        const staxi_directive *c = &n->calls[i];
+        if ((c->primitive == STAXI_CALL_UNROLL || c->primitive == STAXI_CALL_PREFETCH) &&
+            !staxi_nest_note(n, c->list, *c))
+            return false;
+    }
     for (uint32_t g = 0; g < K->n_segments && *lanes; g++) {
         uint32_t name = staxi_segment_vector_name(&K->segments[g]);
         if (name && !staxi_nest_note_loop(n, g, STAXI_CALL_VECTORIZE, name)) return false;
     }
-    if (!n->given && *lanes && (!staxi_choose_unroll(n) || !staxi_choose_prefetch(n)))
-        return false;
     return staxi_nest_stream(n, *lanes);
 }
 
