@@ -17795,6 +17795,22 @@ static bool staxi_expand_random(staxi_expander *e, const staxi_node *n, uint32_t
 /* ---- reductions
  * -------------------------------------------------------------------------------------- */
 
+enum { STAXI_SPLIT_BLOCK = 4096, STAXI_SPLIT_LEAST = 1 << 20 };
+
+/* A reduction of everything is one of whole blocks, then one of their results: so the order says,
+   and so threads can share it. The number of blocks, 0: it stays one reduction. */
+static int64_t staxi_x_blocks(const staxi_expander *e, uint32_t v, uint32_t mask) {
+    const staxi_type *t = staxi_x_type(e, v);
+    int64_t n = 1, c;
+    if (mask + 1 != 1u << t->rank) return 0;
+    for (int d = 0; d < t->rank; d++) {
+        if (!staxi_ix_is_const(&e->to->root->sizes, t->dims[d], &c) || c < 1 || c > INT64_MAX / n)
+            return 0;
+        n *= c;
+    }
+    return n >= STAXI_SPLIT_LEAST && n % STAXI_SPLIT_BLOCK == 0 ? n / STAXI_SPLIT_BLOCK : 0;
+}
+
 /* A basis reduction of v over the axes of a mask, keepdims off; the order is the one of `like` if
  * it has one. */
 static uint32_t staxi_x_reduce(staxi_expander *e, stax_op op, uint32_t v, uint32_t mask,
@@ -17803,7 +17819,12 @@ static uint32_t staxi_x_reduce(staxi_expander *e, stax_op op, uint32_t v, uint32
     staxi_attr attrs[STAXI_MAX_ATTRS];
     int n = 0;
     uint32_t r;
+    int64_t shape[2] = {v ? staxi_x_blocks(e, v, mask) : 0, STAXI_SPLIT_BLOCK};
     if (!v) return 0;
+    if (shape[0] && !order) {
+        v = staxi_x_attr1(e, STAX_OP_RESHAPE, v, staxi_attr_list(shape, 2));
+        return staxi_x_reduce(e, op, staxi_x_reduce(e, op, v, 2, NULL), 1, NULL);
+    }
     memset(attrs, 0, sizeof attrs);
     for (int d = 0; d < staxi_x_type(e, v)->rank; d++) {
         if (mask >> d & 1) axes[n++] = d;
@@ -26711,8 +26732,8 @@ static uint32_t staxi_stage_windows(staxi_stages *p, uint32_t value, int size) {
     for (; half > 0; half /= 2) {
         for (int i = 0; i < half && i + half < size; i++) {
             staxi_expr pair[2] = {x[i], x[i + half]};
-            x[i] = staxi_ex_op(p, staxi_window_op((stax_op)n->op),
-                               staxi_type_of(p, value)->dtype, pair, 2);
+            x[i] = staxi_ex_op(p, staxi_window_op((stax_op)n->op), staxi_type_of(p, value)->dtype,
+                               pair, 2);
         }
         if (half < size) size = half;
     }
@@ -30986,8 +31007,7 @@ static void staxi_segment_cuts(staxi_trees *t, uint32_t kernel, uint32_t segment
     bool fits = true;
     g->n_cuts = 0;
     if (g->mode != STAXI_MODE_MAP || g->n_loops == 0 || g->n_loops + K->n_outer < 2 ||
-        p->stages[K->first_stage].tiled ||
-        g->loops[g->n_loops - 1].unroll > 1 ||
+        p->stages[K->first_stage].tiled || g->loops[g->n_loops - 1].unroll > 1 ||
         !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent))
         return;
     ++marks->now;
@@ -31048,8 +31068,8 @@ static bool staxi_load_is_even(staxi_stages *p, const staxi_expr_node *n, staxi_
 }
 
 /* vec: the variable that lanes run along (0: none here); g: the nest that may be cut, or NULL */
-static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, const staxi_segment *g,
-                                staxi_ix vec, int lanes, staxi_marks *marks) {
+static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, const staxi_segment *g, staxi_ix vec,
+                                int lanes, staxi_marks *marks) {
     if (!e || !staxi_mark_first(p, marks, e)) return true;
     const staxi_expr_node *n = &p->exprs[e];
     if (!staxi_dtype_in_lanes(n->dtype, lanes)) return false;
@@ -31104,7 +31124,7 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
             st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL)
             return false;
         bool arg = staxi_is_arg(st); /* its result is an index, what it compares is in lanes */
-        int compared = arg ? p->exprs[t->stage_expr[0][k]].dtype : STAX_F32;
+        int compared = arg ? (int)p->exprs[t->stage_expr[0][k]].dtype : (int)STAX_F32;
         if (arg && (g->mode != STAXI_MODE_ROW || st->n_runs != 1)) return false;
         if (compared != STAX_F32 && compared != STAX_F64) return false;
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
@@ -31120,8 +31140,7 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
             !staxi_ix_affine(&p->ix, staxi_flat_index(p, st->buffer, st->store), vec, &c, &rest))
             return false;
         for (int e = 0; e < 2; e++)
-            if (!staxi_expr_in_lanes(p, t->stage_expr[e][k], g, vec, lanes, marks))
-                return false;
+            if (!staxi_expr_in_lanes(p, t->stage_expr[e][k], g, vec, lanes, marks)) return false;
     }
     return true;
 }
@@ -31304,8 +31323,7 @@ static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
     else if (staxi_kernel_in_lanes(n->t, n->kernel, STAXI_LANES_64, n->marks, &blame))
         *lanes = STAXI_LANES_64;
     if (n->given && !staxi_obey_vectorize(n, lanes, blame)) return false;
-    if (!n->given && *lanes && (!staxi_choose_unroll(n) || !staxi_choose_prefetch(n)))
-        return false;
+    if (!n->given && *lanes && (!staxi_choose_unroll(n) || !staxi_choose_prefetch(n))) return false;
     for (size_t i = 0; i < n->n_calls; i++) { /* as the automatic schedule: behind the shape */
         const staxi_directive *c = &n->calls[i];
         if ((c->primitive == STAXI_CALL_UNROLL || c->primitive == STAXI_CALL_PREFETCH) &&
@@ -31454,8 +31472,8 @@ static uint32_t staxi_tree_body_at(staxi_trees *t, uint32_t list, staxi_ix var, 
         t->nodes[n].next = 0;
         for (int e = 0; e < 2 && ok; e++)
             if (t->nodes[list].expr[e])
-                ok = (t->nodes[n].expr[e] =
-                          staxi_ex_substitute(p, &sub, t->nodes[list].expr[e])) != 0;
+                ok = (t->nodes[n].expr[e] = staxi_ex_substitute(p, &sub, t->nodes[list].expr[e])) !=
+                     0;
         if (t->nodes[n].at) ok = ok && (t->nodes[n].at = staxi_subst_ix(p, &sub, t->nodes[n].at));
         staxi_tree_append(t, &body, n);
     }
@@ -34347,7 +34365,7 @@ static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, sta
     staxi_ix outer_vec = e->vec;
     e->vec = var;
     bool whole = staxi_ix_is_const(&e->p->ix, extent, &n) && n % group == 0, /* in blocks too */
-         few = staxi_high(e, extent) < group;
+        few = staxi_high(e, extent) < group;
     for (int tail = few ? 1 : 0; tail < (whole ? 1 : 2); tail++) {
         staxi_line(e);
         if (!tail)
@@ -35258,7 +35276,8 @@ static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc, in
 /* Tiles of this width get a text of their own: sums of many columns in lanes; 0: none. */
 static int staxi_column_whole(const staxi_emit *e, const staxi_tree_node *acc, int tile) {
     const staxi_tree_node *a = &e->trees->nodes[acc->child];
-    if (!e->lanes || !acc->n_runs || tile > STAXI_COLUMN_TILE || staxi_high(e, acc->axis.extent) < 2 * tile)
+    if (!e->lanes || !acc->n_runs || tile > STAXI_COLUMN_TILE ||
+        staxi_high(e, acc->axis.extent) < 2 * tile)
         return 0;
     return a->kind == STAXI_TREE_ACCUM && !a->next && !staxi_is_monoid(a) ? tile : 0;
 }
@@ -36409,9 +36428,10 @@ static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int la
         const staxi_tree_node *node = &e->trees->nodes[n];
         staxi_ix c, rest;
         e->hoisted.now++;
-        vector = staxi_dtype_in_lanes(e->p->buffers[node->ref].dtype, lanes) &&
-                 staxi_expr_in_lanes(e->p, node->expr[0], NULL, t->column.var, lanes, &e->hoisted) &&
-                 staxi_ix_affine(&e->p->ix, node->at, t->column.var, &c, &rest);
+        vector =
+            staxi_dtype_in_lanes(e->p->buffers[node->ref].dtype, lanes) &&
+            staxi_expr_in_lanes(e->p, node->expr[0], NULL, t->column.var, lanes, &e->hoisted) &&
+            staxi_ix_affine(&e->p->ix, node->at, t->column.var, &c, &rest);
     }
     return vector;
 }
