@@ -4,6 +4,8 @@
 #   make test      builds and runs all tests; the last line says "N passed, N failed"
 #   make staxc     the command-line tool
 #   make bench     measures this machine and what section 13 is about, two minutes: tools/bench/report.html
+#   make bench-memory   memory-bound kernels beside ones written by hand (tools/bench/hand.c), a minute; gcc, OpenMP
+#   make bench-nets     the networks of examples/nets beside the sum of their kernels' bounds
 #   make cross     exported programs on other architectures under emulators (Debian: installs what it needs
 #                  if it may); make test CROSS=1 does both, SANITIZE=1 the sanitizers too
 #   make fuzz      fuzzers (tests/fuzz), make long: long tests (tests/long); see README.md
@@ -135,6 +137,22 @@ bench: $(B)/bench/report
 	OMP_PROC_BIND=true STAX_CACHE_DIR=$(B)/cache $(if $(THREADS),OMP_NUM_THREADS=$(THREADS)) \
 	    $(B)/bench/report --out=tools/bench/report.html $$peers $(THREADS:%=--threads=%)
 
+# The hand-written kernels are compiled as kernels are, behind the text that `staxc print` puts before them; ROWS:
+# only the rows whose name has that word.
+KERNEL_CFLAGS = -std=gnu99 -w -O2 -march=native -ffp-contract=off -fno-math-errno -fno-strict-aliasing \
+    -fno-stack-protector -fschedule-insns -fsched-pressure
+bench-memory: $(B)/bench/memory_ratio staxc
+	@STAX_CACHE_DIR=$(B)/cache ./staxc print tools/bench/prelude.stax --emit=c | sed '/^static void sx_kernel/,$$d' \
+	    > $(B)/bench/prelude.h
+	$(CC) $(KERNEL_CFLAGS) -fopenmp -I$(B)/bench -shared -fPIC tools/bench/hand.c -o $(B)/bench/hand.so
+	@seed=; if [ -f $(PEERS)/seed.c ] && $(CC) -O3 -march=native -fopenmp -fno-math-errno -DSHARED -shared -fPIC \
+	    $(PEERS)/seed.c -o $(B)/bench/libseed.so -lm; then seed=$(B)/bench/libseed.so; fi; \
+	for n in $(or $(THREADS),1 2); do \
+	    STAX_CACHE_DIR=$(B)/cache $(B)/bench/memory_ratio $(B)/bench/hand.so $$n "$$seed" $(if $(ROWS),'$(ROWS)') || exit 1; done
+
+bench-nets: staxc
+	@STAX_CACHE_DIR=$(B)/cache sh tools/net_bench.sh $(THREADS:%=--threads=%)
+
 format:
 	@if clang-format --version; then \
 	    clang-format -i stax.h stax_cuda.h tests/*.[ch] tools/*.c examples/*.c; \
@@ -143,4 +161,4 @@ format:
 clean:
 	rm -rf $(B) staxc staxc.exe
 
-.PHONY: all demo examples test test-programs cross fuzz long bench format clean
+.PHONY: all demo examples test test-programs cross fuzz long bench bench-memory bench-nets format clean

@@ -3721,6 +3721,11 @@ static void staxi_context_note(stax_context *ctx, stax_status s, const char *mes
 #define sx_atleast32(x, c) staxi_atleast32((x), (c))
 #define sx_atmost64(x, c) staxi_atmost64((x), (c))
 #define sx_atleast64(x, c) staxi_atleast64((x), (c))
+/* NaN wins, and +0 is larger than -0; a and b are names */
+#define sx_max32(a, b) sx_sel32(sx_eq32(a, b), sx_float32(sx_bits32(a) & sx_bits32(b)), sx_sel32(sx_lt32(a, b) | sx_ne32(b, b), b, a))
+#define sx_min32(a, b) sx_sel32(sx_eq32(a, b), sx_float32(sx_bits32(a) | sx_bits32(b)), sx_sel32(sx_lt32(b, a) | sx_ne32(b, b), b, a))
+#define sx_max64(a, b) sx_sel64(sx_eq64(a, b), sx_float64(sx_bits64(a) & sx_bits64(b)), sx_sel64(sx_lt64(a, b) | sx_ne64(b, b), b, a))
+#define sx_min64(a, b) sx_sel64(sx_eq64(a, b), sx_float64(sx_bits64(a) | sx_bits64(b)), sx_sel64(sx_lt64(b, a) | sx_ne64(b, b), b, a))
 /* y * 2^n, rounded once. t = n + 12583166 (1.5 * 2^23 + 254); 64: n + 6755399441057790, likewise */
 #define sx_scale32(y, t, n) staxi_scale32((y), (t))
 #define sx_scale64(y, t, n) staxi_scale64((y), (t))
@@ -6099,11 +6104,9 @@ STAXI_FN(sx_f64, quiet_f64, (sx_f64 x), return x; )
     /* IEEE 754-2019 maximum and minimum: NaN wins, +0 > -0. Equal operands differ at most by */  \
     /* the sign of zero. */                                                                       \
     STAXI_FN(sx_f##N, maximum_##d, (sx_f##N a, sx_f##N b),                                        \
-        sx_f##N r = sx_sel##N(sx_lt##N(a, b) | sx_ne##N(b, b), b, a);                             \
-        return sx_sel##N(sx_eq##N(a, b), sx_float##N(sx_bits##N(a) & sx_bits##N(b)), r); )        \
+        return sx_max##N(a, b); )                                                                 \
     STAXI_FN(sx_f##N, minimum_##d, (sx_f##N a, sx_f##N b),                                        \
-        sx_f##N r = sx_sel##N(sx_lt##N(b, a) | sx_ne##N(b, b), b, a);                             \
-        return sx_sel##N(sx_eq##N(a, b), sx_float##N(sx_bits##N(a) | sx_bits##N(b)), r); )        \
+        return sx_min##N(a, b); )                                                                 \
     STAXI_FN(sx_f##N, where_##d, (sx_m##N c, sx_f##N a, sx_f##N b), return sx_sel##N(c, a, b); )  \
     STAXI_FN(sx_f##N, muladd_##d, (sx_f##N a, sx_f##N b, sx_f##N c), return sx_fma##N(a, b, c); ) \
     STAXI_FN(sx_m##N, eq_##d, (sx_f##N a, sx_f##N b), return sx_eq##N(a, b); )                    \
@@ -17861,6 +17864,22 @@ static bool staxi_expand_random(staxi_expander *e, const staxi_node *n, uint32_t
 /* ---- reductions
  * -------------------------------------------------------------------------------------- */
 
+enum { STAXI_SPLIT_BLOCK = 4096, STAXI_SPLIT_LEAST = 1 << 20 };
+
+/* A reduction of everything is one of whole blocks, then one of their results: so the order says,
+   and so threads can share it. The number of blocks, 0: it stays one reduction. */
+static int64_t staxi_x_blocks(const staxi_expander *e, uint32_t v, uint32_t mask) {
+    const staxi_type *t = staxi_x_type(e, v);
+    int64_t n = 1, c;
+    if (mask + 1 != 1u << t->rank) return 0;
+    for (int d = 0; d < t->rank; d++) {
+        if (!staxi_ix_is_const(&e->to->root->sizes, t->dims[d], &c) || c < 1 || c > INT64_MAX / n)
+            return 0;
+        n *= c;
+    }
+    return n >= STAXI_SPLIT_LEAST && n % STAXI_SPLIT_BLOCK == 0 ? n / STAXI_SPLIT_BLOCK : 0;
+}
+
 /* A basis reduction of v over the axes of a mask, keepdims off; the order is the one of `like` if
  * it has one. */
 static uint32_t staxi_x_reduce(staxi_expander *e, stax_op op, uint32_t v, uint32_t mask,
@@ -17869,7 +17888,12 @@ static uint32_t staxi_x_reduce(staxi_expander *e, stax_op op, uint32_t v, uint32
     staxi_attr attrs[STAXI_MAX_ATTRS];
     int n = 0;
     uint32_t r;
+    int64_t shape[2] = {v ? staxi_x_blocks(e, v, mask) : 0, STAXI_SPLIT_BLOCK};
     if (!v) return 0;
+    if (shape[0] && !order) {
+        v = staxi_x_attr1(e, STAX_OP_RESHAPE, v, staxi_attr_list(shape, 2));
+        return staxi_x_reduce(e, op, staxi_x_reduce(e, op, v, 2, NULL), 1, NULL);
+    }
     memset(attrs, 0, sizeof attrs);
     for (int d = 0; d < staxi_x_type(e, v)->rank; d++) {
         if (mask >> d & 1) axes[n++] = d;
@@ -28416,6 +28440,90 @@ static uint32_t staxi_stage_reduce(staxi_stages *p, uint32_t value) {
     return e ? id : 0;
 }
 
+/* ---- reductions over small windows ----
+   An element of a pool is a handful of operands: written out, it is a map like any other, in lanes
+   along its output, and the windows' borders become guards of constant offsets. The order is kept:
+   below 32 elements each sum lane has at most one, and lanes without are skipped. */
+
+enum { STAXI_WINDOW_LIMIT = 16 };
+
+/* The operation that combines two elements; NONE where more than that is needed. */
+static stax_op staxi_window_op(stax_op op) {
+    switch (op) {
+        case STAX_OP_SUM:
+            return STAX_OP_ADD;
+        case STAX_OP_PROD:
+            return STAX_OP_MUL;
+        case STAX_OP_MAX:
+            return STAX_OP_MAXIMUM;
+        case STAX_OP_MIN:
+            return STAX_OP_MINIMUM;
+        default:
+            return STAX_OP_NONE;
+    }
+}
+
+/* Elements of one window, 0: this is no reduction over small windows. */
+static int staxi_window_size(const staxi_stages *p, const staxi_node *n) {
+    uint32_t v = n->sources[0];
+    staxi_runs runs;
+    int64_t size = 1, c;
+    if (staxi_window_op((stax_op)n->op) == STAX_OP_NONE) return 0;
+    while (staxi_producer(p, v)->op != STAX_OP_UNFOLD) {
+        const staxi_node *m = staxi_producer(p, v);
+        int class_ = staxi_class_of((stax_op)m->op);
+        if (p->stage_of[v] || m->n_sources == 0 ||
+            (class_ != STAXI_CLASS_MOVEMENT && class_ != STAXI_CLASS_ELEMENTWISE))
+            return 0;
+        v = m->sources[0];
+    }
+    staxi_basis_reduce(p->graph, n, &runs);
+    if (runs.n_runs > 1) return 0;
+    const staxi_type *t = staxi_type_of(p, n->sources[0]);
+    for (int d = 0; d < t->rank; d++) {
+        if (!runs.reduced[d]) continue;
+        if (!staxi_ix_is_const(&p->graph->root->sizes, t->dims[d], &c) || c < 1 ||
+            c > STAXI_WINDOW_LIMIT / size)
+            return 0;
+        size *= c;
+    }
+    return size > 1 ? (int)size : 0;
+}
+
+static uint32_t staxi_stage_windows(staxi_stages *p, uint32_t value, int size) {
+    const staxi_node *n = staxi_producer(p, value);
+    staxi_stage *s = staxi_stage_add(p, STAXI_STAGE_MAP, value);
+    if (!s) return 0;
+    uint32_t id = (uint32_t)p->n_stages - 1, src = n->sources[0];
+    staxi_ix ix[STAX_MAX_RANK], at[STAX_MAX_RANK];
+    staxi_expr x[STAXI_WINDOW_LIMIT];
+    staxi_runs runs;
+    staxi_stage_domain(p, s, value, ix);
+    staxi_basis_reduce(p->graph, n, &runs);
+    for (int d = 0, k = 0; d < staxi_type_of(p, src)->rank; d++)
+        at[d] = runs.reduced[d] ? staxi_ix_const(&p->ix, 0) : ix[k++];
+    for (int i = 0; i < size; i++) {
+        for (int a = runs.n_runs ? runs.n_axes[0] - 1 : -1, rest = i; a >= 0; a--) {
+            int64_t c = 1;
+            (void)staxi_ix_is_const(&p->ix, staxi_dim(p, src, runs.axes[0][a]), &c);
+            at[runs.axes[0][a]] = staxi_ix_const(&p->ix, rest % c);
+            rest /= (int)c;
+        }
+        x[i] = staxi_lower(p, src, at);
+    }
+    int half = STAXI_WINDOW_LIMIT / 2;
+    for (; half > 0; half /= 2) {
+        for (int i = 0; i < half && i + half < size; i++) {
+            staxi_expr pair[2] = {x[i], x[i + half]};
+            x[i] = staxi_ex_op(p, staxi_window_op((stax_op)n->op), staxi_type_of(p, value)->dtype,
+                               pair, 2);
+        }
+        if (half < size) size = half;
+    }
+    p->stages[id].expr[0] = x[0];
+    return x[0] ? id : 0;
+}
+
 /* step and combine of the stages of a monoid, from `lead` on, for the elements at an index. */
 static bool staxi_stage_monoid_regions(staxi_stages *p, const staxi_node *n, uint32_t lead,
                                        const staxi_ix *at) {
@@ -28989,12 +29097,14 @@ static stax_status staxi_stages_build(staxi_stages *p, stax_context *ctx, const 
         const staxi_node *n = staxi_producer(p, v);
         int class_ = staxi_class_of((stax_op)n->op);
         if (!r.uses[v]) continue;
+        int window;
         if (!staxi_stage_check(p, v)) return staxi_stages_fail(p, STAX_E_MEMORY, NULL);
         uint32_t s = 0;
         if (n->op == STAX_OP_REDUCE)
             s = staxi_stage_monoid(p, v);
         else if (class_ == STAXI_CLASS_REDUCE)
-            s = staxi_stage_reduce(p, v);
+            s = (window = staxi_window_size(p, n)) != 0 ? staxi_stage_windows(p, v, window)
+                                                        : staxi_stage_reduce(p, v);
         else if (class_ == STAXI_CLASS_CONTRACT)
             s = staxi_stage_contract(p, v);
         else if (class_ == STAXI_CLASS_SCAN)
@@ -29519,11 +29629,15 @@ typedef enum staxi_mode {
     STAXI_MODE_SCATTER /* loops over the updates                                           */
 } staxi_mode;
 
+enum { STAXI_CUTS_MOST = 8, STAXI_CUT_LIMIT = 1 << 30, STAXI_LANES_MOST = 16 };
+
 typedef struct staxi_segment {
     uint8_t mode;
     uint8_t n_loops, n_runs;
     bool alone; /* argmax: its loop carries an index, nothing else may run in it           */
     uint8_t run_axes[STAX_MAX_RANK];
+    uint8_t n_cuts; /* MAP: where the innermost loop is cut into pieces                    */
+    int64_t cuts[STAXI_CUTS_MOST];
     staxi_loop_axis
         loops[2 * STAX_MAX_RANK]; /* inner axes, outermost first; COLUMN: reduced axes */
     staxi_loop_axis column;       /* COLUMN: the kept axis that vectors run along     */
@@ -32638,7 +32752,8 @@ static bool staxi_can_merge(staxi_trees *t, uint32_t kernel, uint32_t segment,
  */
 #define STAXI_LIST_OUTER (UINT32_MAX - 1)
 #define STAXI_LIST_COLUMN (UINT32_MAX - 2)
-enum { STAXI_UNROLL_MOST = 8 };
+enum { STAXI_UNROLL_MOST = 8, STAXI_UNROLL_VECTORS = 4, STAXI_UNROLL_COST = 16 };
+enum { STAXI_FETCH_LEAST = 512, STAXI_FETCH_MOST = 8192 }; /* elements of a row */
 
 typedef struct staxi_nest {
     staxi_trees *t;
@@ -33074,8 +33189,9 @@ static bool staxi_cache_load(void *user, staxi_expr load) {
     if (c->first)
         b->offset = staxi_ix_add(&p->ix, p->buffers[t->caches[c->first].buffer].offset,
                                  p->buffers[t->caches[c->first].buffer].bytes);
-    t->s->slot_bytes =
-        staxi_ix_max(&p->ix, t->s->slot_bytes, staxi_ix_add(&p->ix, b->offset, b->bytes));
+    for (int binds = 0; binds < 2; binds++)
+        t->s->slot_bytes[binds] = staxi_ix_max(&p->ix, t->s->slot_bytes[binds],
+                                               staxi_ix_add(&p->ix, b->offset, b->bytes));
     if (t->n_caches == 0) t->n_caches = 1;
     t->caches[t->n_caches].load = load;
     t->caches[t->n_caches].buffer = buffer;
@@ -33134,9 +33250,11 @@ static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, sta
         for (size_t i = 0; i < n->n_calls; i++) {
             const staxi_directive *c = &n->calls[i];
             if (c->list != list || c->primitive != rows[r].primitive) continue;
-            if (!rows[r].obey(n, c, segment, loops, n_loops)) return false;
-            if (c->primitive == STAXI_CALL_PARALLEL) continue; /* see staxi_nest_parallel */
-            if (!staxi_nest_note(n, list, *c)) return false;
+            bool later = c->primitive == STAXI_CALL_UNROLL || c->primitive == STAXI_CALL_PREFETCH ||
+                         c->primitive == STAXI_CALL_PARALLEL; /* noted where they are decided */
+            if (!rows[r].obey(n, c, segment, loops, n_loops) ||
+                (!later && !staxi_nest_note(n, list, *c)))
+                return false;
         }
     return true;
 }
@@ -33419,6 +33537,18 @@ static staxi_ix staxi_guard_part(const staxi_ix_pool *ix, staxi_ix guard, uint32
     return staxi_ix_op(ix, guard) == STAXI_IX_AND ? staxi_ix_operand(ix, guard, k) : guard;
 }
 
+/* Where along vec this part of a guard changes, if that is a number: it holds from there on (edge
+   +1) or up to there (-1). */
+static bool staxi_guard_cut(staxi_stages *p, staxi_ix part, staxi_ix vec, int *edge, int64_t *at) {
+    staxi_ix c, rest;
+    *edge = staxi_guard_edge(&p->ix, part, vec);
+    if (!*edge || !staxi_ix_affine(&p->ix, staxi_ix_operand(&p->ix, part, 0), vec, &c, &rest) ||
+        !staxi_ix_is_const(&p->ix, rest, at) || *at > STAXI_CUT_LIMIT || *at < -STAXI_CUT_LIMIT)
+        return false;
+    *at = *edge > 0 ? -*at : *at + 1;
+    return true;
+}
+
 /* A select whose guard holds in one run of lanes, with a constant elsewhere, as padding is. */
 static bool staxi_select_in_lanes(staxi_stages *p, const staxi_expr_node *n, staxi_ix vec) {
     if ((n->dtype != STAX_F32 && n->dtype != STAX_F64) ||
@@ -33432,17 +33562,122 @@ static bool staxi_select_in_lanes(staxi_stages *p, const staxi_expr_node *n, sta
     return true;
 }
 
-/* vec: the variable that lanes run along (0: none here) */
-static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int lanes,
-                                staxi_marks *marks) {
+/* ---- pieces: a loop is cut where the guards of its selects change ----
+   In each piece such a guard is a constant, and the select one of its arms. Padding keeps its
+   select in the vectors at its borders: there the cut is moved inwards to whole lanes. */
+
+static void staxi_cut_add(staxi_segment *g, int64_t at, int64_t extent, bool *fits) {
+    int k = 0;
+    if (at <= 0 || at >= extent) return;
+    while (k < g->n_cuts && g->cuts[k] < at) k++;
+    if (k < g->n_cuts && g->cuts[k] == at) return;
+    *fits = *fits && g->n_cuts < STAXI_CUTS_MOST;
+    if (!*fits) return;
+    for (int j = g->n_cuts++; j > k; j--) g->cuts[j] = g->cuts[j - 1];
+    g->cuts[k] = at;
+}
+
+static void staxi_cuts_of(staxi_stages *p, staxi_expr e, staxi_segment *g, int64_t extent,
+                          bool *fits, staxi_marks *marks) {
+    if (!e || !staxi_mark_first(p, marks, e)) return;
+    const staxi_expr_node n = p->exprs[e];
+    staxi_ix vec = g->loops[g->n_loops - 1].var;
+    for (int k = 0; k < n.n_args; k++) staxi_cuts_of(p, n.args[k], g, extent, fits, marks);
+    if (n.kind != STAXI_EX_SELECT || !staxi_ix_depends_on(&p->ix, n.ix[0], vec)) return;
+    bool soft = staxi_select_in_lanes(p, &n, vec);
+    for (uint32_t k = 0; k < staxi_guard_parts(&p->ix, n.ix[0]); k++) {
+        int edge;
+        int64_t at, w = STAXI_LANES_MOST;
+        if (!staxi_guard_cut(p, staxi_guard_part(&p->ix, n.ix[0], k), vec, &edge, &at)) continue;
+        if (soft) at = edge > 0 ? (at + w - 1) / w * w : at / w * w;
+        staxi_cut_add(g, at, extent, fits);
+    }
+}
+
+/* The cuts of a MAP nest: none in a loop that is the only one (it is cut into slots), that is
+   unrolled, or whose extent is open. */
+static void staxi_segment_cuts(staxi_trees *t, uint32_t kernel, uint32_t segment,
+                               staxi_marks *marks) {
+    staxi_stages *p = t->s->p;
+    staxi_kernel *K = &t->s->kernels[kernel];
+    staxi_segment *g = &K->segments[segment];
+    int64_t extent;
+    bool fits = true;
+    g->n_cuts = 0;
+    if (g->mode != STAXI_MODE_MAP || g->n_loops == 0 || g->n_loops + K->n_outer < 2 ||
+        p->stages[K->first_stage].tiled || g->loops[g->n_loops - 1].unroll > 1 ||
+        !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent))
+        return;
+    ++marks->now;
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member)
+        if (p->stages[k].segment == segment)
+            staxi_cuts_of(p, t->stage_expr[0][k], g, extent, &fits, marks);
+    if (!fits) g->n_cuts = 0;
+}
+
+/* Do the cuts make a constant of this guard in every piece? */
+static bool staxi_guard_is_cut(staxi_stages *p, staxi_ix guard, const staxi_segment *g) {
+    staxi_ix vec = g && g->n_loops ? g->loops[g->n_loops - 1].var : 0;
+    int64_t extent;
+    if (!vec || !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent)) return false;
+    for (uint32_t k = 0; k < staxi_guard_parts(&p->ix, guard); k++) {
+        staxi_ix part = staxi_guard_part(&p->ix, guard, k);
+        int64_t at;
+        int edge, c = 0;
+        if (!staxi_ix_depends_on(&p->ix, part, vec)) continue;
+        if (!staxi_guard_cut(p, part, vec, &edge, &at)) return false;
+        while (c < g->n_cuts && g->cuts[c] != at) c++;
+        if (at > 0 && at < extent && c == g->n_cuts) return false;
+    }
+    return true;
+}
+
+/* Integers, and what compares them: an index, which a kernel in lanes computes at width 1. */
+static bool staxi_is_index_value(const staxi_stages *p, const staxi_expr_node *n) {
+    int dtype = n->dtype;
+    if (dtype == STAX_BOOL && n->kind == STAXI_EX_OP) dtype = p->exprs[n->args[0]].dtype;
+    return dtype != STAX_BOOL && !staxi_dtype_is_float(dtype);
+}
+
+/* Is the value of an index made of such alone, and the same in all lanes? */
+static bool staxi_index_is_even(staxi_stages *p, staxi_expr e, staxi_ix vec, int depth) {
+    const staxi_expr_node n = p->exprs[e];
+    if (n.kind == STAXI_EX_CONST) return true;
+    if (depth > 8 || !staxi_is_index_value(p, &n) || n.op == STAX_OP_CUSTOM ||
+        (n.kind != STAXI_EX_LOAD && n.kind != STAXI_EX_INDEX && n.kind != STAXI_EX_OP))
+        return false;
+    for (int d = 0; d < n.n_ix; d++)
+        if (staxi_ix_depends_on(&p->ix, n.ix[d], vec)) return false;
+    for (int k = 0; k < n.n_args; k++)
+        if (!staxi_index_is_even(p, n.args[k], vec, depth + 1)) return false;
+    size_t leaf = staxi_next_leaf(p, n.ix, n.n_ix, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, n.ix, n.n_ix, leaf + 1))
+        if (!staxi_index_is_even(p, p->value_exprs[leaf], vec, depth + 1)) return false;
+    return true;
+}
+
+/* Do all lanes load with the same values in their index, as where whole rows are gathered? */
+static bool staxi_load_is_even(staxi_stages *p, const staxi_expr_node *n, staxi_ix vec) {
+    if (n->kind != STAXI_EX_LOAD || !vec) return false;
+    size_t leaf = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, n->ix, n->n_ix, leaf + 1))
+        if (!staxi_index_is_even(p, p->value_exprs[leaf], vec, 0)) return false;
+    return true;
+}
+
+/* vec: the variable that lanes run along (0: none here); g: the nest that may be cut, or NULL */
+static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, const staxi_segment *g, staxi_ix vec,
+                                int lanes, staxi_marks *marks) {
     if (!e || !staxi_mark_first(p, marks, e)) return true;
     const staxi_expr_node *n = &p->exprs[e];
     if (!staxi_dtype_in_lanes(n->dtype, lanes)) return false;
     for (int d = 0; d < n->n_ix; d++)
-        if (staxi_ix_has_values(&p->ix, n->ix[d])) return false;
+        if (staxi_ix_has_values(&p->ix, n->ix[d]) && !(g && staxi_load_is_even(p, n, vec)))
+            return false;
+    n = &p->exprs[e];
     if (n->kind == STAXI_EX_INDEX) return false;
     if (n->kind == STAXI_EX_SELECT && vec && staxi_ix_depends_on(&p->ix, n->ix[0], vec) &&
-        !staxi_select_in_lanes(p, n, vec))
+        !staxi_select_in_lanes(p, n, vec) && !staxi_guard_is_cut(p, n->ix[0], g))
         return false;
     n = &p->exprs[e];
     if (n->kind == STAXI_EX_OP && !staxi_op_in_lanes(p, n)) return false;
@@ -33453,7 +33688,7 @@ static bool staxi_expr_in_lanes(staxi_stages *p, staxi_expr e, staxi_ix vec, int
             return false;
     }
     for (int k = 0; k < n->n_args; k++)
-        if (!staxi_expr_in_lanes(p, n->args[k], vec, lanes, marks)) return false;
+        if (!staxi_expr_in_lanes(p, n->args[k], g, vec, lanes, marks)) return false;
     return true;
 }
 
@@ -33484,8 +33719,12 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
         staxi_ix vec = staxi_segment_vector_var(g), c, rest;
         ++marks->now;
         if (st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_SORT ||
-            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL || staxi_is_arg(st))
+            st->kind == STAXI_STAGE_SCATTER || st->kind == STAXI_STAGE_CALL)
             return false;
+        bool arg = staxi_is_arg(st); /* its result is an index, what it compares is in lanes */
+        int compared = arg ? (int)p->exprs[t->stage_expr[0][k]].dtype : (int)STAX_F32;
+        if (arg && (g->mode != STAXI_MODE_ROW || st->n_runs != 1)) return false;
+        if (compared != STAX_F32 && compared != STAX_F64) return false;
         if (st->order == STAXI_ORDER_CHAIN && g->mode == STAXI_MODE_ROW) return false;
         if (st->kind == STAXI_STAGE_REDUCE && (st->dtype == STAX_BOOL || st->n_runs > 1))
             return false;
@@ -33494,12 +33733,12 @@ static bool staxi_kernel_in_lanes(staxi_trees *t, uint32_t kernel, int lanes, st
                          !staxi_captures_in_lanes(p, t->stage_expr[1][k], marks)))
             return false;
         ++marks->now;
-        if (!staxi_dtype_in_lanes(st->dtype, lanes)) return false;
+        if (!arg && !staxi_dtype_in_lanes(st->dtype, lanes)) return false;
         if (st->buffer && vec &&
             !staxi_ix_affine(&p->ix, staxi_flat_index(p, st->buffer, st->store), vec, &c, &rest))
             return false;
         for (int e = 0; e < 2; e++)
-            if (!staxi_expr_in_lanes(p, t->stage_expr[e][k], vec, lanes, marks)) return false;
+            if (!staxi_expr_in_lanes(p, t->stage_expr[e][k], g, vec, lanes, marks)) return false;
     }
     return true;
 }
@@ -33624,6 +33863,51 @@ static bool staxi_nest_stream(staxi_nest *n, uint8_t lanes) {
     return true;
 }
 
+/* Of the automatic schedule: a map of one polynomial or so is several vectors in one trip, so that
+   their chains run side by side. Measured: 1.1 times faster for exp. */
+static bool staxi_choose_unroll(staxi_nest *n) {
+    staxi_schedule *s = n->t->s;
+    staxi_kernel *K = &s->kernels[n->kernel];
+    staxi_segment *g = &K->segments[0];
+    int32_t cost = s->cost[K->first_member];
+    staxi_directive c;
+    if (K->n_segments != 1 || K->n_members != 1 || g->mode != STAXI_MODE_MAP || g->n_cuts ||
+        g->n_loops == 0 || cost < STAXI_UNROLL_COST || cost > 3 * STAXI_UNROLL_COST)
+        return true;
+    memset(&c, 0, sizeof c);
+    c.primitive = STAXI_CALL_UNROLL;
+    c.segment = -1;
+    c.axes[c.n_axes++] = g->loops[g->n_loops - 1].name;
+    c.by[c.n_by++] = STAXI_UNROLL_VECTORS;
+    g->loops[g->n_loops - 1].unroll = STAXI_UNROLL_VECTORS;
+    return staxi_nest_note(n, 0, c);
+}
+
+/* Of the automatic schedule: where the last nest of a row computes for long, it fetches the next
+   row meanwhile. Measured: LayerNorm and GELU of 8192 x 2048 take 0.9 of the time. */
+static bool staxi_choose_prefetch(staxi_nest *n) {
+    staxi_schedule *s = n->t->s;
+    staxi_stages *p = s->p;
+    staxi_kernel *K = &s->kernels[n->kernel];
+    staxi_segment *g = K->n_segments > 1 ? &K->segments[K->n_segments - 1] : NULL;
+    staxi_directive c;
+    int64_t extent;
+    int32_t cost = 0;
+    if (!g || K->n_outer == 0 || g->mode != STAXI_MODE_MAP || g->n_loops != 1 || g->n_cuts ||
+        !staxi_ix_is_const(&p->ix, g->loops[0].extent, &extent) || extent < STAXI_FETCH_LEAST ||
+        extent > STAXI_FETCH_MOST)
+        return true;
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member)
+        if (p->stages[k].segment + 1 == K->n_segments) cost += s->cost[k];
+    if (cost < STAXI_UNROLL_COST) return true;
+    memset(&c, 0, sizeof c);
+    c.primitive = STAXI_CALL_PREFETCH;
+    c.segment = -1;
+    c.axes[c.n_axes++] = g->loops[0].name;
+    c.distance = g->loops[0].ahead = extent;
+    return staxi_nest_note(n, (uint32_t)K->n_segments - 1, c);
+}
+
 static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
     const staxi_kernel *K = &n->t->s->kernels[n->kernel];
     uint32_t blame = 0;
@@ -33633,6 +33917,13 @@ static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
     else if (staxi_kernel_in_lanes(n->t, n->kernel, STAXI_LANES_64, n->marks, &blame))
         *lanes = STAXI_LANES_64;
     if (n->given && !staxi_obey_vectorize(n, lanes, blame)) return false;
+    if (!n->given && *lanes && (!staxi_choose_unroll(n) || !staxi_choose_prefetch(n))) return false;
+    for (size_t i = 0; i < n->n_calls; i++) { /* as the automatic schedule: behind the shape */
+        const staxi_directive *c = &n->calls[i];
+        if ((c->primitive == STAXI_CALL_UNROLL || c->primitive == STAXI_CALL_PREFETCH) &&
+            !staxi_nest_note(n, c->list, *c))
+            return false;
+    }
     for (uint32_t g = 0; g < K->n_segments && *lanes; g++) {
         uint32_t name = staxi_segment_vector_name(&K->segments[g]);
         if (name && !staxi_nest_note_loop(n, g, STAXI_CALL_VECTORIZE, name)) return false;
@@ -33964,7 +34255,7 @@ static bool staxi_choose_ahead(staxi_nest *n, uint8_t lanes) {
     for (uint32_t g = 0; g < K->n_segments; g++) {
         if (K->segments[g].n_loops == 0) continue;
         if (loops++ == 0) first = g;
-        if (staxi_cannot_zip(n, g) ||
+        if (K->segments[g].n_cuts || staxi_cannot_zip(n, g) ||
             K->segments[g].loops[0].extent != K->segments[first].loops[0].extent)
             return false;
     }
@@ -34143,6 +34434,55 @@ static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, i
     return body;
 }
 
+/* A loop's body as it is where the loop's variable starts at `from`; stores and values only. */
+static uint32_t staxi_tree_body_at(staxi_trees *t, uint32_t list, staxi_ix var, staxi_ix to) {
+    staxi_stages *p = t->s->p;
+    staxi_subst sub;
+    uint32_t body = 0;
+    bool ok = true;
+    memset(&sub, 0, sizeof sub);
+    staxi_map_init(&sub.memo, p->a);
+    sub.from[0] = var;
+    sub.to[0] = to;
+    sub.n = 1;
+    for (; list && ok; list = t->nodes[list].next) {
+        uint32_t n = staxi_tree_add(t, (staxi_tree_kind)t->nodes[list].kind);
+        if (!n) break;
+        t->nodes[n] = t->nodes[list];
+        t->nodes[n].next = 0;
+        for (int e = 0; e < 2 && ok; e++)
+            if (t->nodes[list].expr[e])
+                ok = (t->nodes[n].expr[e] = staxi_ex_substitute(p, &sub, t->nodes[list].expr[e])) !=
+                     0;
+        if (t->nodes[n].at) ok = ok && (t->nodes[n].at = staxi_subst_ix(p, &sub, t->nodes[n].at));
+        staxi_tree_append(t, &body, n);
+    }
+    staxi_subst_free(p, &sub);
+    return ok && !list ? body : 0;
+}
+
+/* The innermost loop of a nest, a loop for each piece between its cuts. */
+static uint32_t staxi_tree_pieces(staxi_trees *t, const staxi_segment *g, uint32_t body) {
+    staxi_stages *p = t->s->p;
+    const staxi_loop_axis whole = g->loops[g->n_loops - 1];
+    uint32_t list = 0;
+    int64_t extent = 0, from = 0;
+    (void)staxi_ix_is_const(&p->ix, whole.extent, &extent);
+    for (int c = 0; c <= g->n_cuts; c++) {
+        int64_t to = c < g->n_cuts ? g->cuts[c] : extent;
+        staxi_loop_axis piece = whole;
+        piece.extent = staxi_ix_const(&p->ix, to - from);
+        piece.var = staxi_new_var(p, piece.extent);
+        uint32_t at = staxi_tree_body_at(
+            t, body, whole.var, staxi_ix_add(&p->ix, piece.var, staxi_ix_const(&p->ix, from)));
+        uint32_t loop = at ? staxi_tree_loops(t, &piece, 1, at, true) : 0;
+        if (!loop) return 0;
+        staxi_tree_append(t, &list, loop);
+        from = to;
+    }
+    return list;
+}
+
 /* The line of a scan or sort, with what happens to its results. */
 static uint32_t staxi_tree_line(staxi_trees *t, uint32_t stage, const staxi_segment *g,
                                 uint32_t each) {
@@ -34170,6 +34510,10 @@ static uint32_t staxi_tree_nest(staxi_trees *t, uint32_t kernel, const staxi_seg
     const staxi_kernel *K = &t->s->kernels[kernel];
     if (staxi_is_line(&t->s->p->stages[K->first_stage]))
         return staxi_tree_line(t, K->first_stage, g, each);
+    if (!reduce && g->n_cuts) {
+        each = staxi_tree_pieces(t, g, each);
+        return each ? staxi_tree_loops(t, g->loops, g->n_loops - 1, each, false) : 0;
+    }
     if (!reduce)
         return staxi_tree_loops(t, g->loops, g->n_loops, each, g->mode == STAXI_MODE_MAP || g->zip);
     uint32_t node = staxi_tree_add(t, STAXI_TREE_ACC);
@@ -34343,6 +34687,16 @@ static bool staxi_nest_parallel(staxi_nest *n, staxi_kernel_tree *kt) {
                                 STAXI_CALL_PARALLEL, n->t->nodes[loop].axis.name);
 }
 
+/* Does the schedule say that nests run ahead? They are not cut into pieces then. */
+static bool staxi_asks_ahead(const staxi_nest *n) {
+    bool asks = false;
+    for (size_t i = 0; i < n->n_calls; i++)
+        asks = asks || n->calls[i].primitive == STAXI_CALL_AHEAD ||
+               n->calls[i].primitive == STAXI_CALL_ZIP ||
+               n->calls[i].primitive == STAXI_CALL_PIPELINE;
+    return asks;
+}
+
 static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree *out,
                               staxi_marks *marks) {
     staxi_schedule *s = t->s;
@@ -34363,6 +34717,8 @@ static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree
     for (uint32_t g = 0; g < K->n_segments; g++)
         if (!staxi_nest_segment(&nest, g)) return false;
     if (!staxi_nest_outer(&nest)) return false;
+    for (uint32_t g = 0; g < K->n_segments && !staxi_asks_ahead(&nest); g++)
+        staxi_segment_cuts(t, kernel, g, marks);
     out->kernel = kernel;
     if (!staxi_nest_lanes(&nest, &out->lanes) || !staxi_nest_ahead(&nest, out->lanes)) return false;
     uint32_t body = 0;
@@ -34523,6 +34879,10 @@ static const char *const staxi_lines_scalar[] = {
     "#define sx_atleast32(x, c) sxs_atleast32((x), (c))",
     "#define sx_atmost64(x, c) sxs_atmost64((x), (c))",
     "#define sx_atleast64(x, c) sxs_atleast64((x), (c))",
+    "#define sx_max32(a, b) sx_sel32(sx_eq32(a, b), sx_float32(sx_bits32(a) & sx_bits32(b)), sx_sel32(sx_lt32(a, b) | sx_ne32(b, b), b, a))",
+    "#define sx_min32(a, b) sx_sel32(sx_eq32(a, b), sx_float32(sx_bits32(a) | sx_bits32(b)), sx_sel32(sx_lt32(b, a) | sx_ne32(b, b), b, a))",
+    "#define sx_max64(a, b) sx_sel64(sx_eq64(a, b), sx_float64(sx_bits64(a) & sx_bits64(b)), sx_sel64(sx_lt64(a, b) | sx_ne64(b, b), b, a))",
+    "#define sx_min64(a, b) sx_sel64(sx_eq64(a, b), sx_float64(sx_bits64(a) | sx_bits64(b)), sx_sel64(sx_lt64(b, a) | sx_ne64(b, b), b, a))",
     "#define sx_scale32(y, t, n) sxs_scale32((y), (t))",
     "#define sx_scale64(y, t, n) sxs_scale64((y), (t))",
     "SX_INLINE float sxs_atmost32(float x, float c) { return x > c ? c : x; }",
@@ -34745,7 +35105,8 @@ static const char *const staxi_lines_scan[] = {
     "   before[level] is the running total of the segments of that level that are done. */",
     "#define SX_PLUS(a, b) ((a) + (b))",
     "#define SX_TIMES(a, b) ((a) * (b))",
-    "#define SX_SCAN(name, T, COMBINE) \\",
+    "#define SX_NO_SIDES(x, n) 0",
+    "#define SX_SCAN(name, T, COMBINE, SIDES) \\",
     "    typedef struct sx_##name { T here[12], before[12], last; int64_t n[12]; } sx_##name; \\",
     "    SX_FUNCTION void sx_##name##_begin(sx_##name *s, T nothing) { \\",
     "        for (int i = 0; i < 12; i++) s->n[i] = 0; \\",
@@ -34759,7 +35120,7 @@ static const char *const staxi_lines_scan[] = {
     "    } \\",
     "    /* the next n elements, in place: whole segments, but at the end; eight segments at a time hide the latency */ \\",
     "    SX_FUNCTION void sx_##name##_block(sx_##name *s, T *x, int64_t n) { \\",
-    "        int64_t at = 0; \\",
+    "        int64_t at = SIDES(x, n); \\",
     "        for (; at + 256 <= n; at += 256) { \\",
     "            T *y = x + at; \\",
     "            T a = y[0], b = y[32], c = y[64], d = y[96], e = y[128], f = y[160], g = y[192], h = y[224]; \\",
@@ -34782,7 +35143,13 @@ static const char *const staxi_lines_scan[] = {
     "                if (n - at >= 32) for (int k = 0; k < 32; k++) y[k] = COMBINE(before, y[k]); \\",
     "                else for (int k = 0; k < n - at; k++) y[k] = COMBINE(before, y[k]); \\",
     "            } \\",
-    "            if (n - at >= 32) s->before[0] = sx_##name##_put(s, 1, total); \\",
+    "            if (n - at < 32) break; \\",
+    "            if (s->n[1] % 32 == 0) { \\",
+    "                s->before[0] = sx_##name##_put(s, 1, total); \\",
+    "            } else { \\",
+    "                s->here[1] = COMBINE(s->here[1], total); \\",
+    "                s->before[0] = s->n[1]++ < 32 ? s->here[1] : COMBINE(s->before[1], s->here[1]); \\",
+    "            } \\",
     "        } \\",
     "    } \\",
     "    SX_FUNCTION void sx_##name##_shift(sx_##name *s, T *x, int64_t n) { \\",
@@ -34820,6 +35187,47 @@ static const char *const staxi_lines_scan[] = {
     "    }",
     NULL};
 /* clang-format on */
+
+/* clang-format off */
+static const char *const staxi_lines_sides[] = {
+    "/* The segments of 32 of x, sixteen side by side: a block of 16 x 16 is turned, so that a vector has one element",
+    "   of each segment, and turned back. Gives the number of elements that are done. */",
+    "#if SX_W == 16",
+    "#define SX_LIST(...) __VA_ARGS__",
+    "#define SX_AMONG(a, b, ...) sx_among32(a, b, __VA_ARGS__)",
+    "#define SX_TURN_ALL(to, from, d, LO, HI) \\",
+    "    SX_UNROLL for (int i = 0; i < 16; i++) to[i] = i & d ? SX_AMONG(from[i - d], from[i], HI) : SX_AMONG(from[i], from[i + d], LO)",
+    "SX_INLINE void sx_turn(sxv_f32 *x) {",
+    "    sxv_f32 y[16];",
+    "    SX_TURN_ALL(y, x, 8, SX_LIST(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23), SX_LIST(8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31));",
+    "    SX_TURN_ALL(x, y, 4, SX_LIST(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27), SX_LIST(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31));",
+    "    SX_TURN_ALL(y, x, 2, SX_LIST(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29), SX_LIST(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));",
+    "    SX_TURN_ALL(x, y, 1, SX_LIST(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30), SX_LIST(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31));",
+    "}",
+    "#define SX_SIDES(name, COMBINE) \\",
+    "    SX_FUNCTION int64_t name(float *x, int64_t n) { \\",
+    "        int64_t at = 0; \\",
+    "        for (; at + 512 <= n; at += 512) { \\",
+    "            sxv_f32 t[16], last = sx_k32(0.0f); \\",
+    "            SX_UNROLL for (int h = 0; h < 2; h++) { \\",
+    "                float *y = x + at + 16 * h; \\",
+    "                SX_UNROLL for (int s = 0; s < 16; s++) t[s] = sx_loadf(y + 32 * s); \\",
+    "                sx_turn(t); \\",
+    "                if (h) t[0] = COMBINE(last, t[0]); \\",
+    "                SX_UNROLL for (int k = 1; k < 16; k++) t[k] = COMBINE(t[k - 1], t[k]); \\",
+    "                last = t[15]; \\",
+    "                sx_turn(t); \\",
+    "                SX_UNROLL for (int s = 0; s < 16; s++) sx_storef(y + 32 * s, t[s]); \\",
+    "            } \\",
+    "        } \\",
+    "        return at; \\",
+    "    }",
+    "#else",
+    "#define SX_SIDES(name, COMBINE) SX_INLINE int64_t name(float *x, int64_t n) { (void)x; (void)n; return 0; }",
+    "#endif",
+    "SX_SIDES(sx_sides_sum, SX_PLUS)",
+    "SX_SIDES(sx_sides_prod, SX_TIMES)",
+    NULL};
 
 /* clang-format off */
 static const char *const staxi_lines_logadd[] = {
@@ -35107,6 +35515,9 @@ static const char *const staxi_lines_vector[] = {
     "#define sx_ltu64(a, b) ((sxv_m64)__builtin_ia32_ucmpq512_mask((sxv_i64)(a), (sxv_i64)(b), 1, SXV_ALL64))",
     "#define sx_equ64(a, b) ((sxv_m64)__builtin_ia32_ucmpq512_mask((sxv_i64)(a), (sxv_i64)(b), 0, SXV_ALL64))",
     "#define sx_lti64(a, b) ((sxv_m64)__builtin_ia32_cmpq512_mask((a), (b), 1, SXV_ALL64))",
+    "#define sx_nan32(a, b) ((sxv_m32)__builtin_ia32_cmpps512_mask((a), (b), 3, SXV_ALL32, 4))",
+    "#define sx_nan64(a, b) ((sxv_m64)__builtin_ia32_cmppd512_mask((a), (b), 3, SXV_ALL64, 4))",
+    "#define SXV_RANGE(name, bits, a, b, how) __builtin_ia32_range##name##512_mask((a), (b), (how), (a), SXV_ALL##bits, 4)",
     "#define sx_not32(m) ((sxv_m32)~(m))",
     "#define sx_not64(m) ((sxv_m64)~(m))",
     "#define sx_any32(m) ((m) != 0)",
@@ -35122,8 +35533,6 @@ static const char *const staxi_lines_vector[] = {
     "#define SXV_MAX64(a, b) __builtin_ia32_maxpd512((a), (b), 4)",
     "#define SXV_SQRT32(x) __builtin_ia32_sqrtps512((x), 4)",
     "#define SXV_SQRT64(x) __builtin_ia32_sqrtpd512((x), 4)",
-    "#define SXV_SCALE32(y, n) __builtin_ia32_scalefps512_mask((y), (n), (y), SXV_ALL32, 4)",
-    "#define SXV_SCALE64(y, n) __builtin_ia32_scalefpd512_mask((y), (n), (y), SXV_ALL64, 4)",
     "#else",
     "#define sx_sel32(m, a, b) ((sxv_f32)__builtin_ia32_blendmps_512_mask((b), (a), (m)))",
     "#define sx_selu32(m, a, b) ((sxv_u32)__builtin_ia32_blendmd_512_mask((sxv_i32)(b), (sxv_i32)(a), (m)))",
@@ -35135,11 +35544,33 @@ static const char *const staxi_lines_vector[] = {
     "#define SXV_MAX64(a, b) __builtin_ia32_maxpd512_mask((a), (b), (b), SXV_ALL64, 4)",
     "#define SXV_SQRT32(x) __builtin_ia32_sqrtps512_mask((x), (x), -1, 4)",
     "#define SXV_SQRT64(x) __builtin_ia32_sqrtpd512_mask((x), (x), -1, 4)",
-    "#define SXV_SCALE32(y, n) __builtin_ia32_scalefps512_mask((y), (n), (y), -1, 4)",
-    "#define SXV_SCALE64(y, n) __builtin_ia32_scalefpd512_mask((y), (n), (y), SXV_ALL64, 4)",
     "#endif",
-    "SX_INLINE sxv_f32 sxv_scale32(sxv_f32 y, sxv_f32 n) { return SXV_SCALE32(y, n); }",
-    "SX_INLINE sxv_f64 sxv_scale64(sxv_f64 y, sxv_f64 n) { return SXV_SCALE64(y, n); }",
+    "#define SXV_SCALE_WHERE32(y, n, other, m) __builtin_ia32_scalefps512_mask((y), (n), (other), (m), 4)",
+    "#define SXV_SCALE_WHERE64(y, n, other, m) __builtin_ia32_scalefpd512_mask((y), (n), (other), (m), 4)",
+    "/* y * 2^n. A result below the normal numbers costs the processor a hundred times a multiplication: it is made",
+    "   as a number of least steps, |y| * 2^n / step rounded by adding 2^23 (2^52), whose low bits it is. */",
+    "SX_INLINE sxv_f32 sxv_scale32(sxv_f32 y, sxv_f32 n) {",
+    "    const sxv_m32 low = sx_lt32(n, sx_k32(-126.0f));",
+    "    sxv_f32 r = SXV_SCALE_WHERE32(y, n, sx_k32(0.0f), sx_not32(low));",
+    "    if (sx_any32(low)) {",
+    "        const sxv_u32 sign = sx_bits32(y) & sx_ku32(0x80000000u);",
+    "        const sxv_f32 a = sx_float32(sx_bits32(y) ^ sign), z = SXV_SCALE_WHERE32(a, n + 149.0f, a, SXV_ALL32) + 8388608.0f;",
+    "        const sxv_m32 tiny = low & sx_lt32(a, sx_k32(2.0f));",
+    "        r = sx_sel32(tiny, sx_float32((sx_bits32(z) - sx_ku32(0x4b000000u)) | sign), SXV_SCALE_WHERE32(y, n, r, low & sx_not32(tiny)));",
+    "    }",
+    "    return r;",
+    "}",
+    "SX_INLINE sxv_f64 sxv_scale64(sxv_f64 y, sxv_f64 n) {",
+    "    const sxv_m64 low = sx_lt64(n, sx_k64(-1022.0));",
+    "    sxv_f64 r = SXV_SCALE_WHERE64(y, n, sx_k64(0.0), sx_not64(low));",
+    "    if (sx_any64(low)) {",
+    "        const sxv_u64 sign = sx_bits64(y) & sx_ku64(0x8000000000000000ull);",
+    "        const sxv_f64 a = sx_float64(sx_bits64(y) ^ sign), z = SXV_SCALE_WHERE64(a, n + 1074.0, a, SXV_ALL64) + 4503599627370496.0;",
+    "        const sxv_m64 tiny = low & sx_lt64(a, sx_k64(2.0));",
+    "        r = sx_sel64(tiny, sx_float64((sx_bits64(z) - sx_ku64(0x4330000000000000ull)) | sign), SXV_SCALE_WHERE64(y, n, r, low & sx_not64(tiny)));",
+    "    }",
+    "    return r;",
+    "}",
     "#define sx_scale32(y, t, n) sxv_scale32((y), (n))",
     "#define sx_scale64(y, t, n) sxv_scale64((y), (n))",
     "#else /* masks are lanes of 0 or -1 */",
@@ -35236,6 +35667,16 @@ static const char *const staxi_lines_vector[] = {
     "#define sx_u32_of_i32(i) ((sxv_u32)(i))",
     "#define sx_i64_of_u64(u) ((sxv_i64)(u))",
     "#define sx_u64_of_i64(i) ((sxv_u64)(i))",
+    "#ifdef SXV_RANGE /* orders -0 and +0, but drops a NaN */",
+    "#undef sx_max32",
+    "#undef sx_min32",
+    "#undef sx_max64",
+    "#undef sx_min64",
+    "SX_INLINE sxv_f32 sx_max32(sxv_f32 a, sxv_f32 b) { return sx_sel32(sx_nan32(a, b), a + b, SXV_RANGE(ps, 32, a, b, 5)); }",
+    "SX_INLINE sxv_f32 sx_min32(sxv_f32 a, sxv_f32 b) { return sx_sel32(sx_nan32(a, b), a + b, SXV_RANGE(ps, 32, a, b, 4)); }",
+    "SX_INLINE sxv_f64 sx_max64(sxv_f64 a, sxv_f64 b) { return sx_sel64(sx_nan64(a, b), a + b, SXV_RANGE(pd, 64, a, b, 5)); }",
+    "SX_INLINE sxv_f64 sx_min64(sxv_f64 a, sxv_f64 b) { return sx_sel64(sx_nan64(a, b), a + b, SXV_RANGE(pd, 64, a, b, 4)); }",
+    "#endif",
     "#ifdef SXV_MIN32",
     "SX_INLINE sxv_f32 sx_atmost32(sxv_f32 x, float c) { return SXV_MIN32(sx_k32(c), x); } /* NaN gives the second operand */",
     "SX_INLINE sxv_f32 sx_atleast32(sxv_f32 x, float c) { return SXV_MAX32(sx_k32(c), x); }",
@@ -35375,6 +35816,12 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE sxv_f32 sx_loadpf(const float *p, int64_t n) { return (sxv_f32)__builtin_ia32_loadups512_mask(p, sx_k32(0.0f), SXV_LEFT32(n)); }",
     "SX_INLINE sxv_f64 sx_loadpd(const double *p, int64_t n) { return (sxv_f64)__builtin_ia32_loadupd512_mask(p, sx_k64(0.0), SXV_LEFT64(n)); }",
     "SX_INLINE void sx_storepf(float *p, sxv_f32 v, int64_t n) { __builtin_ia32_storeups512_mask(p, v, SXV_LEFT32(n)); }",
+    "#define SXV_TWOS 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31",
+    "SX_INLINE sxv_f32 sx_twosrf(const float *p, int64_t f, int64_t t) {",
+    "    const unsigned int m = ((1u << (2 * t - 1)) - 1u) & ~((1u << 2 * f) - 1u);",
+    "    const sxv_f32 lo = __builtin_ia32_loadups512_mask(p, sx_k32(0.0f), (unsigned short)m), hi = __builtin_ia32_loadups512_mask(p + 15, sx_k32(0.0f), (unsigned short)(m >> 15));",
+    "    return sx_among32(lo, hi, SXV_TWOS);",
+    "}",
     "SX_INLINE void sx_storepd(double *p, sxv_f64 v, int64_t n) { __builtin_ia32_storeupd512_mask(p, v, SXV_LEFT64(n)); }",
     "#define sx_keep32(n, a, b) sx_sel32(SXV_LEFT32(n), (a), (b))",
     "#define sx_keep64(n, a, b) sx_sel64(SXV_LEFT64(n), (a), (b))",
@@ -35396,6 +35843,21 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE sxv_f32 sx_keep32(int64_t n, sxv_f32 a, sxv_f32 b) { for (int i = 0; i < SX_W; i++) if (i < n) b[i] = a[i]; return b; }",
     "SX_INLINE sxv_f64 sx_keep64(int64_t n, sxv_f64 a, sxv_f64 b) { for (int i = 0; i < SX_W64; i++) if (i < n) b[i] = a[i]; return b; }",
     "#endif",
+    "#if SX_W == 8",
+    "#define SXV_TWOS 0, 2, 4, 6, 9, 11, 13, 15",
+    "#elif SX_W == 4",
+    "#define SXV_TWOS 0, 2, 5, 7",
+    "#endif",
+    "/* every second one of f32 */",
+    "#ifdef SXV_TWOS",
+    "#define sx_twosf(p) sx_among32(sx_loadf(p), sx_loadf((p) + SX_W - 1), SXV_TWOS)",
+    "#else",
+    "#define sx_twosf(p) sx_pickf((p), 2)",
+    "#endif",
+    "#if !(SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN))",
+    "#define sx_twosrf(p, f, t) sx_pickrf((p), 2, (f), (t))",
+    "#endif",
+    "#define sx_twospf(p, n) sx_twosrf((p), 0, (n))",
     "#define sx_loadph(p, n) sx_pickph((p), 1, (n))",
     "#define sx_loadrh(p, f, t) sx_pickrh((p), 1, (f), (t))",
     "#define sx_loadrb(p, f, t) sx_pickrb((p), 1, (f), (t))",
@@ -35417,9 +35879,44 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_oneh(p, v) sx_putph((p), 1, (v), 1)",
     "#define sx_oneb(p, v) sx_putpb((p), 1, (v), 1)",
     "#define sx_oneb64(p, v) sx_putpb64((p), 1, (v), 1)",
-    "/* one vector to one number, by halves */",
-    "#define SX_FOLD(name, V, F, LANES, EXPR) \\",
-    "    SX_INLINE F sx_fold_##name(V v) { union { V v; F e[LANES]; } r; r.v = v; SX_UNROLL for (int w = LANES / 2; w > 0; w /= 2) SX_UNROLL for (int i = 0; i < w; i++) { const F x = r.e[i], y = r.e[i + w]; r.e[i] = EXPR; } return r.e[0]; }",
+    "/* one vector to one number, by halves: lane i meets lane i + w; what the upper lanes get is not used */",
+    "#define SXV_DOWN(bits, v, ...) sx_among##bits((v), (v), __VA_ARGS__)",
+    "#if SX_W == 16",
+    "#define sxv_down8_32(v) SXV_DOWN(32, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)",
+    "#define sxv_down4_32(v) SXV_DOWN(32, v, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3)",
+    "#define sxv_down2_32(v) SXV_DOWN(32, v, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1)",
+    "#define sxv_down1_32(v) SXV_DOWN(32, v, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0)",
+    "#define sxv_down8_64(v) (v)",
+    "#define sxv_down4_64(v) SXV_DOWN(64, v, 4, 5, 6, 7, 0, 1, 2, 3)",
+    "#define sxv_down2_64(v) SXV_DOWN(64, v, 2, 3, 4, 5, 6, 7, 0, 1)",
+    "#define sxv_down1_64(v) SXV_DOWN(64, v, 1, 2, 3, 4, 5, 6, 7, 0)",
+    "#elif SX_W == 8",
+    "#define sxv_down8_32(v) (v)",
+    "#define sxv_down4_32(v) SXV_DOWN(32, v, 4, 5, 6, 7, 0, 1, 2, 3)",
+    "#define sxv_down2_32(v) SXV_DOWN(32, v, 2, 3, 4, 5, 6, 7, 0, 1)",
+    "#define sxv_down1_32(v) SXV_DOWN(32, v, 1, 2, 3, 4, 5, 6, 7, 0)",
+    "#define sxv_down8_64(v) (v)",
+    "#define sxv_down4_64(v) (v)",
+    "#define sxv_down2_64(v) SXV_DOWN(64, v, 2, 3, 0, 1)",
+    "#define sxv_down1_64(v) SXV_DOWN(64, v, 1, 2, 3, 0)",
+    "#else",
+    "#define sxv_down8_32(v) (v)",
+    "#define sxv_down4_32(v) (v)",
+    "#define sxv_down2_32(v) SXV_DOWN(32, v, 2, 3, 0, 1)",
+    "#define sxv_down1_32(v) SXV_DOWN(32, v, 1, 2, 3, 0)",
+    "#define sxv_down8_64(v) (v)",
+    "#define sxv_down4_64(v) (v)",
+    "#define sxv_down2_64(v) (v)",
+    "#define sxv_down1_64(v) SXV_DOWN(64, v, 1, 0)",
+    "#endif",
+    "#define SX_FOLD(name, V, F, BITS, LANES, EXPR) \\",
+    "    SX_INLINE F sx_fold_##name(V x) { \\",
+    "        if (LANES > 8) { const V y = sxv_down8_##BITS(x); x = EXPR; } \\",
+    "        if (LANES > 4) { const V y = sxv_down4_##BITS(x); x = EXPR; } \\",
+    "        if (LANES > 2) { const V y = sxv_down2_##BITS(x); x = EXPR; } \\",
+    "        if (LANES > 1) { const V y = sxv_down1_##BITS(x); x = EXPR; } \\",
+    "        return x[0]; \\",
+    "    }",
     "#else",
     "#define sx_loadf(p) (*(p))",
     "#define sx_loadaf(p) (*(p))",
@@ -35444,6 +35941,9 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_storeph(p, v, n) ((void)(n), *(p) = (uint16_t)(v))",
     "#define sx_storepb(p, v, n) ((void)(n), *(p) = (uint8_t)(v))",
     "#define sx_storepb64(p, v, n) ((void)(n), *(p) = (uint8_t)(v))",
+    "#define sx_twosf(p) (*(p))",
+    "#define sx_twosrf(p, f, t) (*(p))",
+    "#define sx_twospf(p, n) ((void)(n), *(p))",
     "#define sx_pickf(p, s) ((void)(s), *(p))",
     "#define sx_pickd(p, s) ((void)(s), *(p))",
     "#define sx_pickh(p, s) ((void)(s), (uint32_t)*(p))",
@@ -35492,12 +35992,12 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_mask64(c) (c)",
     "#define sx_lane32(v) (v)",
     "#define sx_lane64(v) (v)",
-    "#define SX_FOLD(name, V, F, LANES, EXPR) SX_INLINE F sx_fold_##name(F v) { return v; }",
+    "#define SX_FOLD(name, V, F, BITS, LANES, EXPR) SX_INLINE F sx_fold_##name(F v) { return v; }",
     "#endif",
-    "SX_FOLD(sum32, sxv_f32, float, SX_W, x + y)",
-    "SX_FOLD(sum64, sxv_f64, double, SX_W64, x + y)",
-    "SX_FOLD(prod32, sxv_f32, float, SX_W, x * y)",
-    "SX_FOLD(prod64, sxv_f64, double, SX_W64, x * y)",
+    "SX_FOLD(sum32, sxv_f32, float, 32, SX_W, x + y)",
+    "SX_FOLD(sum64, sxv_f64, double, 64, SX_W64, x + y)",
+    "SX_FOLD(prod32, sxv_f32, float, 32, SX_W, x * y)",
+    "SX_FOLD(prod64, sxv_f64, double, 64, SX_W64, x * y)",
     NULL};
 /* clang-format on */
 
@@ -36119,10 +36619,11 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
         !staxi_ix_affine(&e->p->ix, flat, e->vec, &step, &rest))
         e->failed = true;
     bool varies = step != 0 && !(staxi_ix_is_const(&e->p->ix, step, &c) && c == 0);
-    bool near_ = varies && c == 1;
+    bool near_ = varies && c == 1, twos = varies && c == 2 && n->dtype == STAX_F32;
     staxi_putf(e->t, "sx_%s%s%c%s(b%U + ",
                !varies ? "splat"
                : near_ ? "load"
+               : twos  ? "twos"
                        : "pick",
                varies && e->range                                                ? "r"
                : varies && e->partial                                            ? "p"
@@ -36130,7 +36631,7 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
                                                                                  : "",
                s, wide, (uint64_t)n->ref);
     staxi_emit_ix(e, flat);
-    if (varies && !near_) {
+    if (varies && !near_ && !twos) {
         staxi_put(e->t, ", ");
         staxi_emit_ix(e, step);
     }
@@ -36261,7 +36762,9 @@ static void staxi_emit_leaves(staxi_emit *e, const staxi_expr_node *n) {
 static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
+    const uint8_t lanes = (uint8_t)e->lanes;
     if (n.kind == STAXI_EX_CONST || n.kind == STAXI_EX_USE || n.kind == STAXI_EX_STATE) return;
+    if (staxi_is_index_value(e->p, &n)) e->lanes = STAXI_LANES_NONE;
     staxi_emit_leaves(e, &n);
     if (n.kind == STAXI_EX_SELECT) {
         staxi_emit_select(e, x);
@@ -36285,6 +36788,7 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
         }
         staxi_put(e->t, ";\n");
     }
+    e->lanes = lanes;
     staxi_emit_done(e, x);
 }
 
@@ -36365,7 +36869,7 @@ static void staxi_emit_store(staxi_emit *e, const staxi_tree_node *n) {
     staxi_emit_value(e, n->expr[0]);
     if (n->expr[1]) staxi_emit_leaf(e, n->expr[1]);
     staxi_line(e);
-    if (!e->lanes) {
+    if (!e->lanes || !staxi_dtype_in_lanes(b->dtype, e->lanes)) {
         staxi_putf(e->t, "b%U[", (uint64_t)n->ref);
         staxi_emit_ix(e, n->at);
         staxi_put(e->t, "] = ");
@@ -36448,6 +36952,9 @@ static void staxi_emit_prefetch(staxi_emit *e, staxi_expr x, const staxi_loop_ax
     staxi_ix flat = staxi_flat_index(e->p, n.ref, n.ix);
     if (staxi_ix_has_values(ix, flat) || !staxi_ix_affine(ix, flat, loop->var, &step, &rest) ||
         (staxi_ix_is_const(ix, step, &c) && c == 0))
+        return;
+    /* a row ahead: what is the same for all rows needs no fetching */
+    if (staxi_ix_is_const(ix, loop->extent, &c) && loop->ahead >= c && !staxi_ix_has_vars(ix, rest))
         return;
     flat = staxi_ix_add(ix, flat, staxi_ix_mul(ix, step, staxi_ix_const(ix, loop->ahead)));
     if (!flat) return;
@@ -36533,7 +37040,10 @@ static void staxi_emit_vector_loop(staxi_emit *e, const staxi_tree_node *n) {
         staxi_put(e->t, "0");
     staxi_put(e->t, ";\n");
     if (n->axis.unroll > 1) staxi_emit_unrolled(e, n, w);
-    for (int tail = 0; tail < 2; tail++) {
+    int64_t extent;
+    bool whole = !n->parallel && staxi_ix_is_const(&e->p->ix, n->axis.extent, &extent) &&
+                 extent % STAXI_LANES_MOST == 0;
+    for (int tail = 0; tail < (whole ? 1 : 2); tail++) {
         staxi_line(e);
         staxi_putf(e->t, tail ? "if (i%U < " : "for (; i%U + %s <= ", id, tail ? "" : w);
         if (n->parallel)
@@ -37253,12 +37763,17 @@ static void staxi_put_start(staxi_emit *e, const staxi_tree_node *a) {
 
 /* Lanes of the innermost run: how many accumulators the segment keeps side by side. Sums say it,
  * and those of one kernel agree; extremes take any number. */
-static int staxi_group_lanes(const staxi_emit *e, uint32_t list) {
+static int staxi_group_lanes(const staxi_emit *e, uint32_t list, staxi_ix extent) {
     int g = e->lanes == STAXI_LANES_64 ? STAXI_LANES_F64 : STAXI_LANES_F32;
+    bool monoid = false;
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *a = &e->trees->nodes[list];
         if (a->kind == STAXI_TREE_ACCUM && staxi_is_ordered(a)) g = staxi_acc_lanes(e, a);
+        monoid = monoid || staxi_is_monoid(a);
     }
+    /* of few elements most lanes receive nothing, and are skipped */
+    int64_t most = staxi_high(e, extent);
+    while (!monoid && g / 2 >= most && g > (e->lanes ? STAXI_LANES_MOST : 1)) g /= 2;
     return g;
 }
 
@@ -37279,15 +37794,16 @@ static void staxi_emit_tail_copy(staxi_emit *e, uint32_t list, int group, bool b
 }
 
 /* One pass of the innermost run over [from, to): lanes, and stores on the way. */
-static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, const staxi_loop_axis *run,
+static void staxi_emit_lane_pass(staxi_emit *e, uint32_t list, staxi_ix var, staxi_ix extent,
                                  int group) {
     const char *w = staxi_lane_count(e);
-    uint64_t id = staxi_var_id(e, run->var);
-    int64_t extent = 1;
-    bool whole = staxi_ix_is_const(&e->p->ix, run->extent, &extent) && extent % group == 0;
+    int64_t n;
+    uint64_t id = staxi_var_id(e, var);
     staxi_ix outer_vec = e->vec;
-    e->vec = run->var;
-    for (int tail = 0; tail < 2 - whole; tail++) {
+    e->vec = var;
+    bool whole = staxi_ix_is_const(&e->p->ix, extent, &n) && n % group == 0, /* in blocks too */
+        few = staxi_high(e, extent) < group;
+    for (int tail = few ? 1 : 0; tail < (whole ? 1 : 2); tail++) {
         staxi_line(e);
         if (!tail)
             staxi_putf(e->t, "for (; k + %d <= end; k += %d) {\n", group, group);
@@ -37369,7 +37885,7 @@ static void staxi_emit_tree(staxi_emit *e, const staxi_tree_node *a, int group) 
                      : a->combine == STAXI_COMBINE_MIN  ? "min"
                      : a->combine == STAXI_COMBINE_PROD ? "prod"
                                                         : "sum";
-    if (*op == 'm') staxi_need(e, 0, staxi_combine_fn(e, a->combine, a->dtype));
+    if (*op == 'm') staxi_need(e, 1, staxi_combine_fn(e, a->combine, a->dtype));
     staxi_putf(e->t, "const %s s%U = sx_fold_%s%s(a%U[0]);\n", staxi_c_type(a->dtype), id, op,
                a->dtype == STAX_F64 ? "64" : "32", id);
     if (*op == 'm')
@@ -37397,7 +37913,7 @@ static void staxi_emit_lane_init(staxi_emit *e, uint32_t list, int group) {
    into the same rule one level up. */
 static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint32_t list) {
     staxi_loop_axis run = acc->runs[acc->n_runs - 1];
-    int group = staxi_group_lanes(e, list);
+    int group = staxi_group_lanes(e, list, run.extent);
     bool blocks = false;
     for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node *a = &e->trees->nodes[k];
@@ -37448,7 +37964,7 @@ static void staxi_emit_inner_run(staxi_emit *e, const staxi_tree_node *acc, uint
         staxi_put(e->t, "int64_t k = 0;\n");
     }
     staxi_emit_lane_init(e, list, group);
-    staxi_emit_lane_pass(e, list, &run, group);
+    staxi_emit_lane_pass(e, list, run.var, run.extent, group);
     for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM) continue;
@@ -37596,6 +38112,100 @@ static void staxi_emit_run(staxi_emit *e, const staxi_tree_node *acc, int r, uin
     }
 }
 
+/* The same in lanes: the best of each block, and the first of its elements that is the best one of
+   all. Zeros of both signs are equal here as there. */
+static void staxi_emit_arg_lanes(staxi_emit *e, const staxi_tree_node *acc, uint32_t node) {
+    staxi_tree_node *a = &e->trees->nodes[node];
+    const staxi_tree_node kept = *a;
+    const char *w = staxi_lane_count(e), *bits = e->lanes == STAXI_LANES_64 ? "64" : "32";
+    bool max = kept.combine == STAXI_COMBINE_ARGMAX;
+    int dtype = e->p->exprs[a->expr[0]].dtype;
+    uint64_t id = staxi_var_id(e, acc->runs[0].var), ref = a->ref;
+    char s = dtype == STAX_F64 ? 'd' : 'f';
+    const char *type = staxi_c_type(dtype);
+    staxi_emit_hoists(e, acc->child, staxi_var_bit(e, acc->runs[0].var));
+    a->combine = max ? STAXI_COMBINE_MAX : STAXI_COMBINE_MIN;
+    a->dtype = (uint8_t)dtype;
+    int group = staxi_group_lanes(e, node, acc->runs[0].extent);
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t all = ");
+    staxi_emit_ix(e, acc->runs[0].extent);
+    staxi_putf(e->t, ";\n");
+    staxi_line(e);
+    staxi_putf(e->t, "%s best = 0, lane[%s];\n", type, w);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t block = 0; block < all; block += %d) {\n", STAXI_BLOCK);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t end = all - block < %d ? all : block + %d;\n", STAXI_BLOCK,
+               STAXI_BLOCK);
+    staxi_line(e);
+    staxi_put(e->t, "int64_t k = block;\n");
+    staxi_emit_lane_init(e, node, group);
+    staxi_emit_lane_pass(e, node, acc->runs[0].var, acc->runs[0].extent, group);
+    a = &e->trees->nodes[node];
+    staxi_emit_tree(e, a, group);
+    staxi_line(e);
+    staxi_putf(e->t, "if (block == 0 || s%U %c best || (s%U != s%U && best == best)) {\n", ref,
+               max ? '>' : '<', ref, ref);
+    staxi_line(e);
+    staxi_putf(e->t, "    best = s%U;\n", ref);
+    staxi_line(e);
+    staxi_putf(e->t, "    q%U = block;\n", ref);
+    for (int braces = 0; braces < 2; braces++) {
+        if (braces) e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    staxi_ix outer_vec = e->vec;
+    e->vec = acc->runs[0].var;
+    staxi_line(e);
+    staxi_putf(e->t, "int hit = 0;\n");
+    for (int tail = 0; tail < 2; tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_put(e->t, "if (!hit) {\n");
+        else
+            staxi_putf(e->t, "for (; q%U + %s <= all; q%U += %s) {\n", ref, w, ref, w);
+        e->indent++;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = q%U;\n", id, ref);
+        if (tail) {
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t left = all - i%U;\n", id);
+        }
+        e->partial = tail != 0;
+        size_t scope = staxi_emit_scope_open(e);
+        staxi_emit_value(e, a->expr[0]);
+        staxi_line(e);
+        staxi_putf(e->t, "const %s x = ", staxi_value_type(e, dtype));
+        staxi_emit_operand(e, a->expr[0]);
+        staxi_put(e->t, ";\n");
+        if (!tail) {
+            staxi_line(e);
+            staxi_putf(e->t, "hit = sx_any%s(sx_eq%s(x, sx_k%s(best)) | sx_ne%s(x, x));\n", bits,
+                       bits, bits, bits);
+            staxi_line(e);
+            staxi_put(e->t, "if (!hit) continue;\n");
+        }
+        staxi_line(e);
+        staxi_putf(e->t, "sx_store%c(lane, x);\n", s);
+        if (!tail) {
+            staxi_line(e);
+            staxi_put(e->t, "break;\n");
+        }
+        staxi_emit_scope_close(e, scope);
+        e->partial = false;
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, "}\n");
+    }
+    e->vec = outer_vec;
+    staxi_line(e);
+    staxi_putf(e->t, "for (int u = 0; lane[u] != best && lane[u] == lane[u]; u++) q%U++;\n", ref);
+    e->trees->nodes[node] = kept;
+}
+
 /* argmax, argmin: the first best, or the first NaN */
 static void staxi_emit_arg_run(staxi_emit *e, const staxi_tree_node *acc,
                                const staxi_tree_node *a) {
@@ -37705,7 +38315,10 @@ static void staxi_emit_row_runs(staxi_emit *e, const staxi_tree_node *acc) {
                 staxi_emit_single(e, &a);
         }
     } else if (first.combine == STAXI_COMBINE_ARGMAX || first.combine == STAXI_COMBINE_ARGMIN) {
-        staxi_emit_arg_run(e, acc, &first);
+        if (e->lanes)
+            staxi_emit_arg_lanes(e, acc, acc->child);
+        else
+            staxi_emit_arg_run(e, acc, &first);
     } else if (first.order == STAXI_ORDER_CHAIN) {
         staxi_emit_chain_run(e, acc, &first);
     } else {
@@ -37743,12 +38356,14 @@ static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM && a.kind != STAXI_TREE_STATE) continue;
         staxi_line(e);
-        const char *splat = lanes == STAXI_LANES_64 ? "sx_k64" : lanes ? "sx_k32" : "";
+        if (!staxi_dtype_in_lanes(a.dtype, lanes)) e->lanes = STAXI_LANES_NONE;
+        const char *splat = e->lanes == STAXI_LANES_64 ? "sx_k64" : e->lanes ? "sx_k32" : "";
         staxi_put_register_set(e, a.ref, a.dtype);
         staxi_putf(e->t, "%s(q%U", splat,
                    (uint64_t)(staxi_is_monoid(&a) ? e->p->stages[a.ref].lead : a.ref));
         if (staxi_is_monoid(&a)) staxi_putf(e->t, ".s%U", (uint64_t)a.ref);
         staxi_put(e->t, ");\n");
+        e->lanes = lanes;
     }
     staxi_ix vec = e->vec;
     e->vec = 0;
@@ -37799,15 +38414,34 @@ static void staxi_emit_fill(staxi_emit *e, const staxi_tree_node *a, const char 
     staxi_put_start(e, a);
 }
 
-/* for each vector of the tile: body; the last one may be partial */
-static void staxi_emit_tile(staxi_emit *e, const staxi_tree_node *acc, uint32_t list, bool finish) {
+enum { STAXI_FETCH_ROWS = 16, STAXI_FETCH_BYTES = 4 << 20 };
+
+/* Rows lie so far apart that the processor sees no stream in a tile of columns: what comes from
+   memory is fetched some rows ahead. Measured: a quarter faster from 8192 x 2048 f32. */
+static void staxi_emit_fetch_rows(staxi_emit *e, const staxi_tree_node *acc) {
+    staxi_stages *p = e->p;
+    staxi_loop_axis rows = acc->runs[0];
+    staxi_ix size = staxi_ix_mul(&p->ix, rows.extent, acc->axis.extent);
+    if (staxi_ix_range(&p->ix, size).lo < STAXI_FETCH_BYTES / 4) return;
+    rows.ahead = STAXI_FETCH_ROWS;
+    e->hoisted.now++;
+    for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next)
+        staxi_emit_prefetch(e, e->trees->nodes[k].expr[0], &rows);
+}
+
+/* for each vector of the tile: body; the last one may be partial, unless the tile is `whole`: so
+   many columns, or 0 */
+static void staxi_emit_tile(staxi_emit *e, const staxi_tree_node *acc, uint32_t list, bool finish,
+                            int whole) {
     const char *w = staxi_lane_count(e);
     uint64_t id = staxi_var_id(e, acc->axis.var);
     staxi_ix outer_vec = e->vec;
     e->vec = acc->axis.var;
-    for (int tail = 0; tail < (e->lanes ? 2 : 1); tail++) {
+    for (int tail = 0; tail < (e->lanes && !whole ? 2 : 1); tail++) {
         staxi_line(e);
-        if (!tail)
+        if (whole)
+            staxi_putf(e->t, "SX_UNROLL for (int u = 0; u < %d / %s; u++) {\n", whole, w);
+        else if (!tail)
             staxi_putf(e->t, "for (int u = 0; u < width / %s; u++) {\n", w);
         else
             staxi_putf(e->t, "if (width %% %s) {\n", w);
@@ -37826,6 +38460,7 @@ static void staxi_emit_tile(staxi_emit *e, const staxi_tree_node *acc, uint32_t 
             staxi_putf(e->t, "(void)i%U;\n", id);
         }
         size_t scope = staxi_emit_scope_open(e);
+        if (whole) staxi_emit_fetch_rows(e, acc);
         for (uint32_t k = list; k; k = e->trees->nodes[k].next) {
             const staxi_tree_node a = e->trees->nodes[k];
             char into[48];
@@ -38039,13 +38674,20 @@ static void staxi_emit_column_chains(staxi_emit *e, const staxi_tree_node *acc) 
     staxi_put(e->t, "}\n");
 }
 
-static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc) {
-    if (acc->n_runs && e->trees->nodes[acc->child].kind == STAXI_TREE_ACCUM &&
-        e->trees->nodes[acc->child].order == STAXI_ORDER_CHAIN) {
-        staxi_emit_column_chains(e, acc);
-        return;
-    }
+/* The rows of a tile of columns. whole: so many columns, each vector's text repeated; 0: as many as
+   there are. */
+static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc, int whole) {
     uint64_t id = acc->n_runs ? staxi_var_id(e, acc->runs[0].var) : 0;
+    staxi_line(e);
+    if (whole)
+        staxi_putf(e->t, "if (width == %d) {\n", whole);
+    else
+        staxi_put(e->t, "{\n");
+    e->indent++;
+    if (whole) {
+        staxi_line(e);
+        staxi_putf(e->t, "enum { vectors = %d / %s };\n", whole, staxi_lane_count(e));
+    }
     staxi_line(e);
     if (acc->n_runs) {
         staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", id, id);
@@ -38066,11 +38708,22 @@ static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc) {
     staxi_put(e->t, "(void)lane;\n");
     if (acc->n_runs) staxi_emit_column_blocks(e, acc, id);
     staxi_emit_hoists(e, acc->child, staxi_var_bit(e, acc->axis.var));
-    staxi_emit_tile(e, acc, acc->child, false);
+    staxi_emit_tile(e, acc, acc->child, false, whole);
     staxi_emit_scope_close(e, scope);
-    e->indent--;
-    staxi_line(e);
-    staxi_put(e->t, "}\n");
+    for (int braces = 0; braces < 2; braces++) {
+        e->indent--;
+        staxi_line(e);
+        staxi_put(e->t, braces && whole ? "} else\n" : "}\n");
+    }
+}
+
+/* Tiles of this width get a text of their own: sums of many columns in lanes; 0: none. */
+static int staxi_column_whole(const staxi_emit *e, const staxi_tree_node *acc, int tile) {
+    const staxi_tree_node *a = &e->trees->nodes[acc->child];
+    if (!e->lanes || !acc->n_runs || tile > STAXI_COLUMN_TILE ||
+        staxi_high(e, acc->axis.extent) < 2 * tile)
+        return 0;
+    return a->kind == STAXI_TREE_ACCUM && !a->next && !staxi_is_monoid(a) ? tile : 0;
 }
 
 static void staxi_emit_column_end(staxi_emit *e, const staxi_tree_node *acc) {
@@ -38139,9 +38792,16 @@ static void staxi_emit_column_acc(staxi_emit *e, const staxi_tree_node *acc) {
                staxi_lane_count(e));
     size_t scope = staxi_emit_scope_open(e);
     staxi_emit_column_begin(e, acc, tile);
-    staxi_emit_column_rows(e, acc);
+    if (chain && acc->n_runs && e->trees->nodes[acc->child].kind == STAXI_TREE_ACCUM &&
+        e->trees->nodes[acc->child].order == STAXI_ORDER_CHAIN) {
+        staxi_emit_column_chains(e, acc);
+    } else {
+        int whole = staxi_column_whole(e, acc, tile);
+        if (whole) staxi_emit_column_rows(e, acc, whole);
+        staxi_emit_column_rows(e, acc, 0);
+    }
     staxi_emit_column_end(e, acc);
-    staxi_emit_tile(e, acc, acc->child, true);
+    staxi_emit_tile(e, acc, acc->child, true, 0);
     staxi_emit_scope_close(e, scope);
     e->indent--;
     staxi_line(e);
@@ -38572,7 +39232,7 @@ static bool staxi_tiles_vector(staxi_emit *e, const staxi_tiles *t, int side, st
                                bool near_) {
     int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
     e->hoisted.now++;
-    bool fits = staxi_expr_in_lanes(e->p, t->operand[side], var, lanes, &e->hoisted);
+    bool fits = staxi_expr_in_lanes(e->p, t->operand[side], NULL, var, lanes, &e->hoisted);
     e->hoisted.now++;
     return fits && (!near_ || staxi_expr_is_near(e->p, t->operand[side], var, &e->hoisted));
 }
@@ -39225,9 +39885,10 @@ static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int la
         const staxi_tree_node *node = &e->trees->nodes[n];
         staxi_ix c, rest;
         e->hoisted.now++;
-        vector = staxi_dtype_in_lanes(e->p->buffers[node->ref].dtype, lanes) &&
-                 staxi_expr_in_lanes(e->p, node->expr[0], t->column.var, lanes, &e->hoisted) &&
-                 staxi_ix_affine(&e->p->ix, node->at, t->column.var, &c, &rest);
+        vector =
+            staxi_dtype_in_lanes(e->p->buffers[node->ref].dtype, lanes) &&
+            staxi_expr_in_lanes(e->p, node->expr[0], NULL, t->column.var, lanes, &e->hoisted) &&
+            staxi_ix_affine(&e->p->ix, node->at, t->column.var, &c, &rest);
     }
     return vector;
 }
@@ -40012,8 +40673,8 @@ static bool staxi_is_needed(const staxi_emit *e, int block, const char *name) {
 }
 
 /* The functions of all scans and sorts that the unit wants. */
-static void staxi_put_line_functions(staxi_emit *e, staxi_text *t) {
-    bool any = false, logadd = false;
+static void staxi_put_line_functions(staxi_emit *e, bool vectors, staxi_text *t) {
+    bool any = false, logadd = false, sides = false;
     for (int k = 0; k < (int)sizeof e->scans * 2; k++) {
         int combine = k / 2 / STAX_DTYPE_COUNT, dtype = k / 2 % STAX_DTYPE_COUNT, columns = k % 2;
         bool is_float = staxi_dtype_is_float(dtype);
@@ -40022,15 +40683,23 @@ static void staxi_put_line_functions(staxi_emit *e, staxi_text *t) {
         if (combine == STAXI_COMBINE_LOGADD && !logadd) staxi_put_lines(t, staxi_lines_logadd);
         logadd = combine == STAXI_COMBINE_LOGADD;
         any = true;
+        bool plain = is_float && combine <= STAXI_COMBINE_PROD,
+             in_lanes = plain && vectors && !columns && dtype == STAX_F32;
+        if (in_lanes && !sides) staxi_put_lines(t, staxi_lines_sides);
+        sides = sides || in_lanes;
         staxi_put(t, columns ? "SX_SCAN_COLUMNS(" : "SX_SCAN(");
         staxi_put_scan_name(t, combine, dtype, columns != 0);
         staxi_putf(t, ", %s, ", staxi_c_type(dtype));
         if (combine == STAXI_COMBINE_LOGADD)
             staxi_put(t, dtype == STAX_F64 ? "sx_logadd64" : "sx_logadd32");
-        else if (is_float && combine <= STAXI_COMBINE_PROD)
+        else if (plain)
             staxi_put(t, combine == STAXI_COMBINE_SUM ? "SX_PLUS" : "SX_TIMES");
         else
             staxi_putf(t, "sxs_%s", staxi_combine_fn(e, combine, dtype));
+        if (!columns)
+            staxi_put(t, !in_lanes                      ? ", SX_NO_SIDES"
+                         : combine == STAXI_COMBINE_SUM ? ", sx_sides_sum"
+                                                        : ", sx_sides_prod");
         staxi_put(t, ")\n");
     }
     if (e->sorts) staxi_put_lines(t, staxi_lines_sort);
@@ -40074,20 +40743,16 @@ static void staxi_put_block_extras(staxi_emit *e, staxi_text *t, int block) {
                    type, columns[k][2], columns[k][3]);
     }
     if (!block) return;
-    static const char *const folds[4][5] = {
-        {"max32", "sxv_f32", "float", "SX_W", "sxs_maximum_f32(x, y)"},
-        {"min32", "sxv_f32", "float", "SX_W", "sxs_minimum_f32(x, y)"},
-        {"max64", "sxv_f64", "double", "SX_W64", "sxs_maximum_f64(x, y)"},
-        {"min64", "sxv_f64", "double", "SX_W64", "sxs_minimum_f64(x, y)"}};
+    static const char *const folds[4][3] = {
+        {"max32", "sxv_f32, float, 32, SX_W", "sxv_maximum_f32(x, y)"},
+        {"min32", "sxv_f32, float, 32, SX_W", "sxv_minimum_f32(x, y)"},
+        {"max64", "sxv_f64, double, 64, SX_W64", "sxv_maximum_f64(x, y)"},
+        {"min64", "sxv_f64, double, 64, SX_W64", "sxv_minimum_f64(x, y)"}};
     for (int k = 0; k < 4; k++) {
-        char name[24];
-        staxi_text unused;
-        (void)unused;
-        memcpy(name, "fold_", 5);
+        char name[24] = "fold_";
         memcpy(name + 5, folds[k][0], 6);
         if (staxi_is_needed(e, 1, name))
-            staxi_putf(t, "SX_FOLD(%s, %s, %s, %s, %s)\n", folds[k][0], folds[k][1], folds[k][2],
-                       folds[k][3], folds[k][4]);
+            staxi_putf(t, "SX_FOLD(%s, %s, %s)\n", folds[k][0], folds[k][1], folds[k][2]);
     }
 }
 
@@ -40310,7 +40975,6 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
     staxi_put_soft(e, out);
     staxi_put_lines(out, staxi_lines_index);
     staxi_put_functions(e, out, 0);
-    staxi_put_line_functions(e, out);
     bool sums = strstr(text, "sx_sum") || strstr(text, "sx_prod"),
          monoids = strstr(text, "SX_STREAM(") != NULL, columns = strstr(text, "columns_") != NULL;
     if (sums || monoids || columns) staxi_put_lines(out, staxi_lines_join);
@@ -40318,14 +40982,16 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
     if (sums) staxi_put_lines(out, staxi_lines_sums);
     if (columns || strstr(text, "SX_COLUMNS(")) staxi_put_lines(out, staxi_lines_columns);
     staxi_put_block_extras(e, out, 0);
-    if (!vectors) return;
-    if (staxi_is_needed(e, 0, "fma_f32") || staxi_is_needed(e, 0, "fma_f64"))
-        staxi_put(out, "#define SX_USES_FMA 1\n");
-    staxi_put_lines(out, staxi_lines_vector);
-    staxi_put_lines(out, staxi_lines_memory);
-    staxi_put_functions(e, out, 1);
-    staxi_put_block_extras(e, out, 1);
-    staxi_put_turns(e, out);
+    if (vectors) {
+        if (staxi_is_needed(e, 0, "fma_f32") || staxi_is_needed(e, 0, "fma_f64"))
+            staxi_put(out, "#define SX_USES_FMA 1\n");
+        staxi_put_lines(out, staxi_lines_vector);
+        staxi_put_lines(out, staxi_lines_memory);
+        staxi_put_functions(e, out, 1);
+        staxi_put_block_extras(e, out, 1);
+        staxi_put_turns(e, out);
+    }
+    staxi_put_line_functions(e, vectors, out);
 }
 
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
@@ -47414,6 +48080,10 @@ STAXDEF void stax_assume(stax_value v) {
 #undef sx_atleast32
 #undef sx_atmost64
 #undef sx_atleast64
+#undef sx_max32
+#undef sx_min32
+#undef sx_max64
+#undef sx_min64
 #undef sx_scale32
 #undef sx_scale64
 #undef sx_sqrt32

@@ -1,0 +1,60 @@
+#!/bin/sh
+# What kernels look like where their speed hangs on it: loops cut where guards change, windows written out, rows
+# gathered in lanes, as many accumulators as a reduction has elements, columns fetched ahead.
+staxc=${STAXC:-./staxc}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+passed=0
+failed=0
+good() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAIL: $*"; }
+# kernels GRAPH: their text, in $work/c
+kernels() {
+    echo "graph g($1" >"$work/g.stax"
+    "$staxc" print "$work/g.stax" --emit=c 2>"$work/err" | sed -n '/^static void sx_kernel/,/^}/p' >"$work/c"
+    [ -s "$work/c" ] || bad "$1: no kernel: $(cat "$work/err")"
+}
+has() { if grep -q -e "$2" "$work/c"; then good; else bad "$1: no $2"; fi; }
+lacks() { if grep -q -e "$2" "$work/c"; then bad "$1: has $2"; else good; fi; }
+count() { n=$(grep -c -e "$3" "$work/c"); if [ "$n" -eq "$2" ]; then good; else bad "$1: $n times $3, expected $2"; fi; }
+
+kernels 'x: f32[64,2048], w: f32[64,1024]) { y = concat x, w, x {axis=1}; return y }'
+lacks concat 'if (i'
+count concat 3 'sx_store.*sx_\|sx_storef(b3'
+kernels 'x: f32[64,1000], w: f32[64,24]) { y = concat x, w {axis=1}; z = exp y; return z }'
+has 'concat of sizes that are no whole lanes' 'sx_loadpf(b1'
+has 'concat of sizes that are no whole lanes' 'sxv_exp_f32'
+kernels 'x: f32[64,126]) { y = pad x {low=[0,1], high=[0,1]}; return y }'
+has pad 'SX_W <= 96; '
+count pad 2 'sx_loadrf('
+kernels 'x: f32[2,3,64,64]) { y = max_pool x {size=[3,3], stride=[2,2], padding=[[1,1],[1,1]]}; return y }'
+has 'max pool' 'sx_twosf('
+lacks 'max pool' 'int64_t end = 9'
+kernels 'x: f32[2,3,64,64]) { y = max_pool x {size=[5,5]}; return y }'
+has 'a pool of 25 is a reduction' 'int64_t end = 25'
+kernels 'x: f32[500,64], i: i32[90]) { y = gather x, i {axis=0}; return y }'
+has gather 'sx_loadf(b1'
+has gather 'const int64_t v'
+kernels 'x: f32[90,5000]) { y = argmax x {axis=1}; return y }'
+has argmax 'sxv_maximum_f32(a1'
+has argmax 'sx_any32(sx_eq32(x'
+kernels 'x: f32[90,10]) { y = sum x {axes=[1]}; return y }'
+has 'a sum of ten' 'a1\[16 / SX_W\]'
+lacks 'a sum of ten' 'k += 64'
+kernels 'x: f64[90,10]) { y = sum x {axes=[1]}; return y }'
+has 'a sum of ten in f64' 'a1\[16 / SX_W64\]'
+kernels 'x: i32[90,5]) { y = sum x {axes=[1]}; return y }'
+has 'a sum of five integers' 'a1\[8 / 1\]'
+kernels 'x: f32[8192,2048]) { y = sum x {axes=[0]}; return y }'
+has 'large columns' 'sx_prefetch'
+has 'large columns' 'if (width == 64)'
+kernels 'x: f32[512,512]) { y = sum x {axes=[0]}; return y }'
+lacks 'small columns' 'sx_prefetch'
+kernels 'x: f32[512,512]) { y = exp x; return y }'
+count 'exp' 7 'sxv_exp_f32\|for (; i3 + 4 \* SX_W'
+kernels 'x: f32[512,1024], g: f32[1024]) { a = layer_norm x, g; y = gelu a; return y }'
+count 'the next row is fetched' 1 'sx_prefetch((const char \*)b1 + (i[0-9]*\*1024 + i[0-9]* + 1024) \* 4)'
+kernels 'x: f32[512,512]) { y = add x, 1.0; return y }'
+lacks 'x + 1' '4 \* SX_W'
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
