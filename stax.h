@@ -28201,7 +28201,11 @@ static bool staxi_realize_by_rule(staxi_stages *p, const staxi_realize *r, uint3
     stax_realize rule = d->rule;
     bool known = true;
     if (p->decisions->of[v].verdict) return p->decisions->of[v].verdict != STAXI_REALIZED_REDO;
-    (void)staxi_value_guess(p, v, &known);
+    const double n = staxi_value_guess(p, v, &known);
+    if (rule == STAX_REALIZE_COST && known && n <= 1 && !r->work[v].dear) {
+        staxi_realize_note(p, r, v, STAXI_REALIZED_REDO, "one number, which loops take outside");
+        return false;
+    }
     if (rule == STAX_REALIZE_COST && !known) rule = STAX_REALIZE_THRESHOLDS;
     if (rule == STAX_REALIZE_COST) return true; /* to be seen */
     const char *why = rule == STAX_REALIZE_THRESHOLDS ? staxi_realize_threshold(r, v) : NULL;
