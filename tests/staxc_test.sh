@@ -220,6 +220,27 @@ expect 1 "^wrong.schedule:2:3: error: vectorize s1, i1: lanes run along the inne
 expect 1 "^own.schedule: error: schedule ex: there is no such graph" run two.stax --schedule=own.schedule
 expect 1 "two.stax:1:1: error: syntax: expected schedule, found 'graph'" run two.stax --schedule=two.stax
 expect 1 "no.schedule: cannot read" run two.stax --schedule=no.schedule
+
+# ---- what becomes of values with several readers -----------------------------------------------------
+cat >readers.stax <<'END'
+graph readers(x: f32[64,32]) {
+  a = mul x, 2.0
+  e = exp x
+  s = sum a {axes=[1]}
+  m = max a {axes=[0]}
+  t = sum e {axes=[1]}
+  u = max e {axes=[0]}
+  return s, m, t, u
+}
+END
+for rule in cost measured thresholds keep redo; do expect 0 "" run readers.stax --check --realize=$rule; done
+expect 2 "--realize: expected cost.measured.thresholds.keep.redo, found sometimes" run readers.stax --realize=sometimes
+expect 0 "^recomputed: mul, 2 readers: .*keeping it [0-9]+ ns, recomputing it [0-9]+ ns" explain readers.stax --realize=cost
+expect 0 "^kept: s[0-9]+ .exp., 2 readers: .*keeping it [0-9]+ ns, recomputing it [0-9]+ ns" explain readers.stax
+expect 0 "^(kept|recomputed): .*exp.*, 2 readers: .*keeping it " explain readers.stax --realize=measured
+expect 0 "^kept: s[0-9]+ .exp., 2 readers: threshold: " explain readers.stax --realize=thresholds
+expect 0 "^kept: s[0-9]+ .mul., 2 readers: the rule for all values" explain readers.stax --realize=keep
+expect 0 "^recomputed: exp, 2 readers: the rule for all values" explain readers.stax --realize=redo
 expect 0 "^vectorize stage, loop: " ops --primitives
 printf 'graph g(x: f64[2,3], w: f64[3]) {\n  h = dot x, w {lhs_contract=[1], rhs_contract=[0]}\n  s = square h\n  y = sum s\n  return y\n}\n' >loss.stax
 expect 2 "expected --of=VALUE and --wrt=NAME,NAME" print loss.stax --after=grad
