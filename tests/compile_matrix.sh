@@ -10,10 +10,8 @@ STAX_CACHE_DIR=${STAX_CACHE_DIR:-$(pwd)/$B/cache}
 export STAX_CACHE_DIR
 STRICT="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 LIBS="-lm -ldl -lpthread"
-passed=0
-failed=0
+. tests/shell/checks.sh
 
-has() { command -v "$1" >"$B/which.txt" 2>&1; }
 
 # check NAME COMMAND...: passes when the command succeeds and prints nothing.
 check() {
@@ -23,15 +21,13 @@ check() {
     "$@" >"$B/out.txt" 2>&1
     status=$?
     if [ $status -eq 0 ] && [ ! -s "$B/out.txt" ]; then
-        passed=$((passed + 1))
+        ok
     else
         failed=$((failed + 1))
         echo "FAIL $name (exit status $status, $(grep -cE 'error|warning' "$B/out.txt") diagnostics): $*"
         grep -E 'error|warning|[^ ]' "$B/out.txt" | head -n 8 | sed 's/^/     /'
     fi
 }
-
-skip() { echo "skip $1: $2"; }
 
 printf '#include "stax.h"\n#include "stax_cuda.h"\nint main(void) { return 0; }\n' >"$B/decl.c"
 printf '#define STAX_IMPLEMENTATION\n#include "stax.h"\n#include "stax.h"\nint main(void) { return 0; }\n' >"$B/impl.c"
@@ -158,5 +154,4 @@ case $(date +%s%N) in
         fi
     done ;;
 esac
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+closing

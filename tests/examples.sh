@@ -7,9 +7,7 @@ CC=${CC:-cc}
 O=$B/examples/out
 rm -rf "$O"
 mkdir -p "$O/export"
-passed=0
-failed=0
-ok() { passed=$((passed + 1)); }
+. tests/shell/checks.sh
 bad() { # NAME REASON FILE
     failed=$((failed + 1))
     echo "FAIL $1: $2"
@@ -56,5 +54,4 @@ fi
 if $CC -O0 -I. examples/hello.c -o "$O/hello" -lm -ldl -lpthread >"$O/cc.txt" 2>&1 && "$O/hello" >"$O/alone.txt" 2>&1; then ok
 else bad "hello alone" "does not build or run by the command in its first comment" "$O/cc.txt"; fi
 
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+closing

@@ -10,9 +10,7 @@ CC=${CC:-cc}
 WARN="-std=c99 -Wall -Wextra -Wno-unused-variable -Wno-unused-but-set-variable -Wno-unused-function -Werror"
 rm -rf "$B"
 mkdir -p "$B"
-passed=0
-failed=0
-ok() { passed=$((passed + 1)); }
+. tests/shell/checks.sh
 bad() { # NAME FILE
     failed=$((failed + 1))
     echo "FAIL $1"
@@ -84,5 +82,4 @@ made ./staxc tools/op_table.sh
 made "${BUILD:-build}/tests/nets" tools/net_table.sh
 made "${BUILD:-build}/tests/realize" tools/realize_table.sh
 
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+closing

@@ -7,9 +7,7 @@ B=${BUILD:-build}/sanitize
 COUNT=${COUNT:-150}
 mkdir -p "$B"
 ROOT=$(pwd)
-passed=0
-failed=0
-has() { command -v "$1" >"$B/which.txt" 2>&1; }
+. tests/shell/checks.sh
 
 # try LABEL LOG COMMAND...: passes when the command succeeds and its log has no report.
 try() {
@@ -17,7 +15,7 @@ try() {
     shift 2
     "$@" >"$log" 2>&1
     status=$?
-    if [ $status -eq 0 ] && ! grep -qE 'runtime error|ERROR: |WARNING: ThreadSanitizer|ERROR SUMMARY: [1-9]' "$log"; then passed=$((passed + 1)); else
+    if [ $status -eq 0 ] && ! grep -qE 'runtime error|ERROR: |WARNING: ThreadSanitizer|ERROR SUMMARY: [1-9]' "$log"; then ok; else
         failed=$((failed + 1))
         echo "FAIL $label (exit status $status)"
         grep -E 'runtime error|ERROR: |WARNING: Thread|SUMMARY|FAIL|#[0-4] |lost:|passed' "$log" | cut -c 1-200 | head -n 14 | sed 's/^/     /'
@@ -98,5 +96,4 @@ case $(uname -m) in x86_64)
     fi ;;
 esac
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+closing

@@ -2,9 +2,7 @@
 # Random legal schedules of 10000 graphs against the interpreter: tests/schedules.c takes 364.
 # tcc compiles the kernels, where there is one: it is the fastest. SIMD and threads get their part.
 B=${BUILD:-build}
-passed=0
-failed=0
-has() { command -v "$1" >"$B/long/which.txt" 2>&1; }
+. tests/shell/checks.sh
 
 # try LABEL OPTIONS...: adds the closing line
 try() {
@@ -30,5 +28,4 @@ if ${CC:-cc} -O1 -std=c99 -I. -Itests tests/schedules.c -o "$B/long/random_sched
 else
     failed=1
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+closing
