@@ -9,6 +9,7 @@
 #include "feed.h"
 #include "harness.h"
 #include "random.h"
+#include "strict.h"
 
 static stax_context *ctx, *threaded[2]; /* 1, 2 and 4 threads */
 
@@ -402,6 +403,22 @@ static void room_free(room *x) {
     for (int k = 0; k < 7; k++) free(x->r[k]);
 }
 
+/* Draws tuple k of an operand. */
+typedef void (*draw_tuple)(char *in, stax_dtype dtype, int k, uint64_t *seed);
+
+/* Three operands of random tuples, and both sides of each law of them. */
+static room room_of(const staxi_monoid *m, stax_dtype dtype, draw_tuple tuple) {
+    uint64_t seed = RANDOM_SEED;
+    room x = room_new();
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < TUPLES; k++) tuple(x.in[i], dtype, k, &seed);
+    laws(m, dtype, (const void *const *)x.in, x.r);
+    return x;
+}
+
+/* Half the distance from 1 to the next number: the relative error of one rounding. */
+static double roundoff(stax_dtype dtype) { return dtype == STAX_F32 ? 0x1p-24 : 0x1p-53; }
+
 /* (count, mean, m2), exercise 14. Model: every operation has a relative error of at most u. With M
    the largest |mean| of the three and n counts that are exact: d = mean2 - mean1 is off by at most
    u |d|, w by 2u, so mean1 + d w is off by at most u M + 4u |d| <= 9u M (|d| <= 2M). The second
@@ -410,19 +427,15 @@ static void room_free(room *x) {
    it, and d is off by 9u M + u |d| at most: its square by 2 |d| 10u M + ...; so the term is off by
    n (7u d^2 + 22u M D) with D the largest |d|; two terms, the sums of m2 by 4u of the result; twice
    for the two orders. */
+static void draw_welford(char *in, stax_dtype dtype, int k, uint64_t *seed) {
+    double n = (double)(draw(seed) % 5000), spread = ldexp(1, (int)(draw(seed) % 20) - 10);
+    put(in, dtype, 0, k, n);
+    put(in, dtype, 1, k, n == 0 ? 0 : (double)(int64_t)draw(seed) * 0x1p-60 * spread);
+    put(in, dtype, 2, k, n < 2 ? 0 : n * spread * spread);
+}
 static void laws_of_welford(stax_dtype dtype) {
-    const double u = dtype == STAX_F32 ? 0x1p-24 : 0x1p-53;
-    uint64_t seed = RANDOM_SEED;
-    room x = room_new();
-    for (int i = 0; i < 3; i++)
-        for (int k = 0; k < TUPLES; k++) {
-            double n = (double)(draw(&seed) % 5000),
-                   spread = ldexp(1, (int)(draw(&seed) % 20) - 10);
-            put(x.in[i], dtype, 0, k, n);
-            put(x.in[i], dtype, 1, k, n == 0 ? 0 : (double)(int64_t)draw(&seed) * 0x1p-60 * spread);
-            put(x.in[i], dtype, 2, k, n < 2 ? 0 : n * spread * spread);
-        }
-    laws(&staxi_welford, dtype, (const void *const *)x.in, x.r);
+    const double u = roundoff(dtype);
+    room x = room_of(&staxi_welford, dtype, draw_welford);
     for (int k = 0; k < TUPLES; k++) {
         double M = 0, lo = INFINITY, hi = -INFINITY, n = 0;
         for (int i = 0; i < 3; i++) {
@@ -456,17 +469,14 @@ static void welford_is_a_monoid(void) {
    |s3| + both partial sums) + the given ones; it has two additions a combination, each off by at
    most u L. Two combinations, two orders: 8u L. The difference is taken as (s - s') + (lost -
    lost'), exactly. */
+static void draw_compensated(char *in, stax_dtype dtype, int k, uint64_t *seed) {
+    double s = ldexp((double)(int64_t)draw(seed), (int)(draw(seed) % 40) - 80);
+    put(in, dtype, 0, k, s);
+    put(in, dtype, 1, k, s * roundoff(dtype) * (double)(draw(seed) % 4) + 0.0); /* -0: no element */
+}
 static void laws_of_compensated(stax_dtype dtype) {
-    const double u = dtype == STAX_F32 ? 0x1p-24 : 0x1p-53;
-    uint64_t seed = RANDOM_SEED;
-    room x = room_new();
-    for (int i = 0; i < 3; i++)
-        for (int k = 0; k < TUPLES; k++) {
-            double s = ldexp((double)(int64_t)draw(&seed), (int)(draw(&seed) % 40) - 80);
-            put(x.in[i], dtype, 0, k, s);
-            put(x.in[i], dtype, 1, k, s * u * (double)(draw(&seed) % 4) + 0.0); /* -0: no element */
-        }
-    laws(&staxi_compensated, dtype, (const void *const *)x.in, x.r);
+    const double u = roundoff(dtype);
+    room x = room_of(&staxi_compensated, dtype, draw_compensated);
     for (int k = 0; k < TUPLES; k++) {
         double S = 0, lost = 0;
         for (int i = 0; i < 3; i++) {
@@ -679,14 +689,9 @@ static void kernels(void) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    stax_options o = stax_options_default();
-    o.strict = true;
-    ctx = stax_open(&o);
-    o.n_threads = 2;
-    threaded[0] = stax_open(&o);
-    o.n_threads = 4;
-    threaded[1] = stax_open(&o);
-    if (!ctx || !threaded[0] || !threaded[1]) return 1;
+    ctx = strict_context(1);
+    threaded[0] = strict_context(2);
+    threaded[1] = strict_context(4);
     fill();
     RUN(order);
     RUN(corpus);

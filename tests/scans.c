@@ -5,6 +5,7 @@
 
 #include "feed.h"
 #include "harness.h"
+#include "strict.h"
 
 static stax_context *ctx, *threaded;
 
@@ -517,12 +518,8 @@ static void wrong_indices(void) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    stax_options o = stax_options_default();
-    o.strict = true;
-    ctx = stax_open(&o);
-    o.n_threads = 3;
-    threaded = stax_open(&o);
-    if (!ctx || !threaded) return 1;
+    ctx = strict_context(1);
+    threaded = strict_context(3);
     RUN(scans_by_hand);
     RUN(sorts_by_hand);
     RUN(scatters_by_hand);
