@@ -1148,9 +1148,9 @@ typedef struct stax_options {
     int n_threads;                         /* 0 and 1: the calling thread only; -1: one a core     */
     stax_parallel_for_fn parallel_for;     /* NULL: threads of our own when n_threads > 1          */
     void *parallel_user;
-    uint64_t l2_bytes;                     /* cache of a core that contractions are blocked for;   */
-                                           /* 0: what the processor says, or 1 MiB. No bit depends */
-                                           /* on it                                                */
+    uint64_t l2_bytes; /* cache of a core that contractions are blocked for;   */
+                       /* 0: what the processor says, or 1 MiB. No bit depends */
+                       /* on it                                                */
 } stax_options;
 
 STAXDEF stax_options stax_options_default(void);
@@ -1236,11 +1236,11 @@ STAXDEF stax_status stax_run_with(stax_program *p, const stax_tensor *inputs, co
                                   void *workspace, size_t bytes);
 /* Exact bytes for these inputs; 0 also when the inputs are wrong. */
 STAXDEF size_t stax_workspace_bytes(const stax_program *p, const stax_tensor *inputs);
-/* Gives a param its tensor; copied. Operands of contractions that only params and constants of fixed
-   sizes make (also computed ones, and weights of convolutions) are packed now, once the last of these
-   params is bound; binding again packs them again. The program keeps both forms and frees them. When
-   it fails, the old binding stands. Must not run at the same time as stax_run. Exported programs, and
-   those with regions, pack in each call, as all programs do with states. */
+/* Gives a param its tensor; copied. Operands of contractions that only params and constants of
+   fixed sizes make (also computed ones, and weights of convolutions) are packed now, once the last
+   of these params is bound; binding again packs them again. The program keeps both forms and frees
+   them. When it fails, the old binding stands. Must not run at the same time as stax_run. Exported
+   programs, and those with regions, pack in each call, as all programs do with states. */
 STAXDEF stax_status stax_bind(stax_program *p, const char *name, const stax_tensor *tensor);
 STAXDEF stax_status stax_rebind(stax_program *p, const char *name, const stax_tensor *tensor);
 /* The reference interpreter; params count as inputs here, in order of declaration. */
@@ -29940,10 +29940,10 @@ static staxi_mode staxi_plain_mode(const staxi_stage *st) {
 /* ---- contractions in tiles ---- */
 
 enum {
-    STAXI_TILE_COLUMNS = 64,      /* most columns of a tile, for the room of the last panel    */
-    STAXI_TILE_ROWS = 32,         /* most rows of a tile                                       */
-    STAXI_TILE_PAD = 16,          /* rows are packed in pieces of up to this many              */
-    STAXI_TILE_WORK = 1024        /* products that are not worth the code                      */
+    STAXI_TILE_COLUMNS = 64, /* most columns of a tile, for the room of the last panel    */
+    STAXI_TILE_ROWS = 32,    /* most rows of a tile                                       */
+    STAXI_TILE_PAD = 16,     /* rows are packed in pieces of up to this many              */
+    STAXI_TILE_WORK = 1024   /* products that are not worth the code                      */
 };
 
 /* Parts of a core's cache. Measured: packed rows in 5/8 of it; a panel in 1/4 of it. Chunks of k
@@ -29952,7 +29952,6 @@ enum {
 static int64_t staxi_pack_bytes(const staxi_stages *p) {
     return staxi_l2_of(p->graph->root->ctx) * 5 / 8;
 }
-
 
 /* Which of the kernel's axes this index of a USE is, counted as the axes of the stage it reads. */
 static int staxi_axis_of_use(const staxi_stages *p, const staxi_stage *w, int position) {
@@ -31363,8 +31362,8 @@ static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
     staxi_ix columns = staxi_ix_mul(&p->ix, n[3], staxi_ix_mul(&p->ix, n[last], depth));
     staxi_ix deep = staxi_ix_add(&p->ix, depth, staxi_ix_const(&p->ix, STAXI_TILE_PAD));
     staxi_ix least = staxi_ix_mul(&p->ix, deep, staxi_ix_const(&p->ix, STAXI_TILE_ROWS));
-    staxi_ix budget =
-        staxi_ix_const(&p->ix, staxi_pack_bytes(p) / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
+    staxi_ix budget = staxi_ix_const(
+        &p->ix, staxi_pack_bytes(p) / (int64_t)staxi_dtype_bytes((stax_dtype)st.dtype));
     staxi_ix rows =
         staxi_ix_mul(&p->ix, deep, staxi_ix_mul(&p->ix, n[3 - last], staxi_ix_const(&p->ix, 2)));
     bool slot = staxi_ix_is_true(p, staxi_ix_le(&p->ix, rows, budget));
@@ -32528,9 +32527,9 @@ typedef struct staxi_kernel_tree {
     staxi_ix work;   /* elements visited, for the decision to go parallel  */
     bool tiled;      /* printed in tiles too, see staxi_emit_tiles          */
     uint8_t bound;   /* its packed operands in the program's own memory     */
-    staxi_expr operand[2]; /* of the rows and the columns of its tiles       */
-    int tile[2];           /* rows and columns of a tile                     */
-    int64_t chunk;         /* steps of k at a time; 0: all                   */
+    staxi_expr operand[2];  /* of the rows and the columns of its tiles       */
+    int tile[2];            /* rows and columns of a tile                     */
+    int64_t chunk;          /* steps of k at a time; 0: all                   */
     const char *packing[2]; /* how its operands are read: for reports        */
     uint8_t direct;         /* those that are not packed                     */
 } staxi_kernel_tree;
@@ -36114,7 +36113,7 @@ typedef struct staxi_emit {
     bool failed, no_memory;
     bool in_steps; /* inside a loop whose nests run ahead, and by how much the node does    */
     int ahead_now;
-    bool brief; /* text for the first and last iterations alone: small rather than fast       */
+    bool brief;  /* text for the first and last iterations alone: small rather than fast       */
     int program; /* number of the program within the unit                       */
     unsigned how;   /* STAXI_EMIT_... */
     int isa;        /* what tiles are printed for, beside the plain form                 */
@@ -36646,6 +36645,28 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
     staxi_put(e->t, ")");
 }
 
+/* A guard that holds in one lane: at == 0, not at, or something that is 0 or 1. */
+static void staxi_emit_lane_equal(staxi_emit *e, staxi_ix part, uint64_t id) {
+    staxi_ix_pool *ix = &e->p->ix;
+    bool named = staxi_ix_op(ix, part) == STAXI_IX_EQ || staxi_ix_op(ix, part) == STAXI_IX_NOT;
+    staxi_ix at = named ? staxi_ix_operand(ix, part, 0)
+                        : staxi_ix_sub(ix, part, staxi_ix_const(ix, 1)),
+             step = 0, rest = 0;
+    int64_t c = 0;
+    if (!staxi_ix_affine(ix, at, e->vec, &step, &rest) || !staxi_ix_is_const(ix, step, &c) ||
+        (c != 1 && c != -1)) {
+        e->failed = true;
+        return;
+    }
+    staxi_line(e);
+    staxi_putf(e->t, c > 0 ? "from%U = sx_imax(from%U, -(" : "from%U = sx_imax(from%U, (", id, id);
+    staxi_emit_ix(e, at);
+    staxi_putf(e->t, c > 0 ? ")); to%U = sx_imin(to%U, 1 - (" : ")); to%U = sx_imin(to%U, 1 + (",
+               id, id);
+    staxi_emit_ix(e, at);
+    staxi_put(e->t, "));\n");
+}
+
 /* A select that holds in lanes from..to: the constant, and in those lanes the other arm. Most often
    it holds in all. */
 static void staxi_emit_range_select(staxi_emit *e, staxi_expr x) {
@@ -36666,7 +36687,12 @@ static void staxi_emit_range_select(staxi_emit *e, staxi_expr x) {
         staxi_putf(e->t, "int64_t from%U = 0, to%U = %s;\n", id, id, e->partial ? "left" : w);
     for (uint32_t k = 0; k < staxi_guard_parts(ix, n.ix[0]); k++) {
         staxi_ix part = staxi_guard_part(ix, n.ix[0], k);
-        int edge = staxi_ix_depends_on(ix, part, e->vec) ? staxi_guard_edge(ix, part, e->vec) : 0;
+        bool varies = staxi_ix_depends_on(ix, part, e->vec);
+        int edge = varies ? staxi_guard_edge(ix, part, e->vec) : 0;
+        if (varies && !edge) { /* of few lanes: in a piece of two, i <= 0 is i == 0 */
+            staxi_emit_lane_equal(e, part, id);
+            continue;
+        }
         staxi_line(e);
         if (edge > 0) staxi_putf(e->t, "from%U = sx_imax(from%U, -(", id, id);
         if (edge < 0) staxi_putf(e->t, "to%U = sx_imin(to%U, 1 + (", id, id);
@@ -39173,9 +39199,9 @@ typedef struct staxi_tiles {
     bool sweep;               /* row after row of tiles, for all panels stay in the cache        */
     staxi_expr operand[2];    /* of the rows, of the columns                                     */
     uint8_t pack[2];
-    int64_t chunk; /* of k: what of a panel stays in the first cache; 0: all of k */
-    bool blocks;   /* more than one block of 4096 */
-    bool bound[2]; /* packed when params are bound, all of it                          */
+    int64_t chunk;       /* of k: what of a panel stays in the first cache; 0: all of k */
+    bool blocks;         /* more than one block of 4096 */
+    bool bound[2];       /* packed when params are bound, all of it                          */
     int64_t column_deep; /* elements along k of the columns' operand                        */
     staxi_loop_axis axes[3][STAX_MAX_RANK]; /* batches, rows, columns but for the last axis   */
     int n_axes[3];
@@ -39334,8 +39360,8 @@ static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
    multiple of the page apart push each other out of the cache. */
 enum { STAXI_DIRECT_REUSE = 4, STAXI_DIRECT_WAYS = 8 };
 
-static bool staxi_tiles_need_pack(const staxi_emit *e, const staxi_tiles *t, int64_t reuse, int64_t elements,
-                                  int64_t apart, int64_t lines) {
+static bool staxi_tiles_need_pack(const staxi_emit *e, const staxi_tiles *t, int64_t reuse,
+                                  int64_t elements, int64_t apart, int64_t lines) {
     int64_t size = (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
     bool collide = apart * size % 4096 == 0 && apart > 0 && lines > STAXI_DIRECT_WAYS;
     return reuse > 1 && (collide || elements > staxi_l2_of(e->p->graph->root->ctx) / size) &&
@@ -39364,7 +39390,8 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
     t->piece = t->pack[0] == STAXI_PACK_ACROSS ? t->step * t->deep : t->rows * t->step;
     t->column_deep = panel;
     int64_t near_, deep;
-    if (!t->bound[0] && known && t->n_axes[STAXI_OF_ROWS] < 2 && staxi_tiles_direct(e, t, 0, row, &near_, &deep) &&
+    if (!t->bound[0] && known && t->n_axes[STAXI_OF_ROWS] < 2 &&
+        staxi_tiles_direct(e, t, 0, row, &near_, &deep) &&
         !staxi_tiles_need_pack(e, t, panels, rows * depth, near_, t->rows)) {
         t->pack[0] = STAXI_PACK_DIRECT;
         t->row = near_;
@@ -39817,8 +39844,7 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
 }
 
 /* Kernels whose tiles look alike share a function: its name says all that is written into it. */
-static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows,
-                                 int vectors) {
+static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows, int vectors) {
     staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s", staxi_dtype_name((stax_dtype)t->dtype),
                rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
                t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
@@ -39844,10 +39870,11 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
     int class_ = staxi_tiles_class(t);
     staxi_put(e->t, "SX_MICRO void ");
     staxi_put_micro_name(e->t, t, rows, vectors);
-    staxi_putf(e->t,
-               "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, int begins, "
-               "sx_%c%d *c) {\n",
-               type, type, type, class_, bits);
+    staxi_putf(
+        e->t,
+        "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, int begins, "
+        "sx_%c%d *c) {\n",
+        type, type, type, class_, bits);
     e->indent = 1;
     for (int i = 0; i < n; i++) {
         staxi_line(e);
@@ -40063,9 +40090,7 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
 }
 
 /* Vectors of a tile; lines that are read at any column run over its end. */
-static int staxi_tiles_chains(const staxi_tiles *t) {
-    return t->rows * t->vectors + (t->gap > 0);
-}
+static int staxi_tiles_chains(const staxi_tiles *t) { return t->rows * t->vectors + (t->gap > 0); }
 
 /* One tile: where its operands are, its chains, its results. */
 static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
@@ -40151,11 +40176,13 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
 static void staxi_emit_chunks(staxi_emit *e, const staxi_tiles *t) {
     int class_ = staxi_tiles_class(t), bits = staxi_tiles_bits(t);
     staxi_line(e);
-    staxi_putf(e->t,
-               "for (int64_t tile1 = tile0 + begin, tile2; tile1 < tile0 + stop; tile1 = tile2) {\n");
+    staxi_putf(
+        e->t,
+        "for (int64_t tile1 = tile0 + begin, tile2; tile1 < tile0 + stop; tile1 = tile2) {\n");
     e->indent++;
     staxi_line(e);
-    staxi_putf(e->t, "sx_%c%d chains[%d];\n", class_, bits, STAXI_CHUNK_TILES * staxi_tiles_chains(t));
+    staxi_putf(e->t, "sx_%c%d chains[%d];\n", class_, bits,
+               STAXI_CHUNK_TILES * staxi_tiles_chains(t));
     if (t->blocks) {
         staxi_line(e);
         staxi_putf(e->t, "sx_%c%d sums[%d];\n", class_, bits,
@@ -40168,8 +40195,7 @@ static void staxi_emit_chunks(staxi_emit *e, const staxi_tiles *t) {
                STAXI_CHUNK_TILES, STAXI_CHUNK_TILES);
     staxi_emit_open(e, "do {\n");
     staxi_line(e);
-    staxi_putf(e->t,
-               "const int64_t steps = depth - k0 < %D ? depth - k0 : %D, apart = %D;\n",
+    staxi_putf(e->t, "const int64_t steps = depth - k0 < %D ? depth - k0 : %D, apart = %D;\n",
                t->chunk, t->chunk, t->column_deep);
     staxi_line(e);
     staxi_putf(e->t, "const int begins = k0 %s == 0, ends = k0 + steps == depth;\n",
@@ -40438,8 +40464,8 @@ static int64_t staxi_packed_bytes(staxi_emit *e, const staxi_tiles *t, int side)
         &e->p->ix, staxi_tiles_count(e, t, side ? STAXI_OF_COLUMNS : STAXI_OF_ROWS), &lines);
     (void)staxi_ix_is_const(&e->p->ix, t->column.extent, &columns);
     (void)staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth);
-    int64_t pieces = side ? lines * ((columns + panel - 1) / panel)
-                          : (lines + t->rows - 1) / t->rows,
+    int64_t pieces =
+                side ? lines * ((columns + panel - 1) / panel) : (lines + t->rows - 1) / t->rows,
             piece = side ? depth * panel : (depth + t->step - 1) / t->step * t->piece;
     int64_t bytes = batches * pieces * piece * (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
     return (bytes / STAX_ALIGN + 1) * STAX_ALIGN; /* never none: it has a place */
@@ -40455,13 +40481,14 @@ static void staxi_emit_tiled(staxi_emit *e, const staxi_tiles *t, uint8_t *used,
     kt->tile[0] = t->rows;
     kt->tile[1] = t->vectors * t->width;
     kt->chunk = t->chunk;
-    kt->direct = (uint8_t)((t->pack[0] == STAXI_PACK_DIRECT) | (t->pack[1] == STAXI_PACK_DIRECT) << 1);
+    kt->direct =
+        (uint8_t)((t->pack[0] == STAXI_PACK_DIRECT) | (t->pack[1] == STAXI_PACK_DIRECT) << 1);
     for (int side = 0; side < 2; side++) {
         kt->packing[side] = t->pack[side] == STAXI_PACK_DIRECT ? "where they lie"
                             : t->bound[side]                   ? "packed once, when bound"
                             : side == 0                        ? "packed in blocks, by each slot"
-                            : t->slot                          ? "packed panel by panel, by each slot"
-                                                               : "packed before, all of them";
+                            : t->slot ? "packed panel by panel, by each slot"
+                                      : "packed before, all of them";
         operand[side] = used + (size_t)side * e->p->n_buffers;
         kt->operand[side] = t->operand[side];
         if (t->pack[side] == STAXI_PACK_DIRECT) continue;
@@ -40931,12 +40958,13 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
 }
 
 static void staxi_put_pack_entry(staxi_emit *e, staxi_text *t, const char *name) {
-    staxi_putf(t,
-               "\nSX_EXPORT void %s_pack(void *const *buffers, int64_t kernel) {\n    const sx_mode "
-               "mode = sx_enter();\n    const int64_t sizes[%U] = {0};\n    sx_args args;\n    "
-               "args.buffers = buffers;\n    args.sizes = sizes;\n    args.workspace = args.row = "
-               "0;\n    args.record = 0;\n    (void)args;\n    (void)kernel;\n#if %s\n",
-               name, (uint64_t)e->p->n_sizes + 1, staxi_tiles_guard(e->isa));
+    staxi_putf(
+        t,
+        "\nSX_EXPORT void %s_pack(void *const *buffers, int64_t kernel) {\n    const sx_mode "
+        "mode = sx_enter();\n    const int64_t sizes[%U] = {0};\n    sx_args args;\n    "
+        "args.buffers = buffers;\n    args.sizes = sizes;\n    args.workspace = args.row = "
+        "0;\n    args.record = 0;\n    (void)args;\n    (void)kernel;\n#if %s\n",
+        name, (uint64_t)e->p->n_sizes + 1, staxi_tiles_guard(e->isa));
     for (uint32_t k = 0; k < e->trees->n_kernels; k++)
         if (e->trees->kernels[k].bound)
             staxi_putf(t, "    if (kernel == %U) sx_bind_%d_%U(&args);\n", (uint64_t)k, e->program,
@@ -43715,9 +43743,9 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
     int isa = staxi_tiles_isa(p[0]);
-    stax_status s =
-        staxi_emit_unit(trees, names, n, isa, staxi_jit_types,
-                        STAXI_EMIT_BINDS | (o->by_kernel ? STAXI_EMIT_BY_KERNEL : 0), &p[0]->source);
+    stax_status s = staxi_emit_unit(trees, names, n, isa, staxi_jit_types,
+                                    STAXI_EMIT_BINDS | (o->by_kernel ? STAXI_EMIT_BY_KERNEL : 0),
+                                    &p[0]->source);
     if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
@@ -46692,12 +46720,10 @@ static void staxi_explain_tiles(const staxi_explain *x, uint32_t tree,
     const staxi_kernel_tree *kt = &x->p->trees.kernels[tree];
     const staxi_schedule *schedule = &x->p->schedule;
     if (!kt->tiled) return;
-    const staxi_stage *st =
-        &x->p->stages.stages[schedule->kernels[kt->kernel].first_stage];
+    const staxi_stage *st = &x->p->stages.stages[schedule->kernels[kt->kernel].first_stage];
     const double room = staxi_sizer_value(&x->z, x->p->stages.buffers[st->packs[0]].dims[0]);
     const bool direct = kt->direct & 1;
-    const int64_t chunk =
-                      kt->chunk && (double)kt->chunk < s->k ? kt->chunk : staxi_whole(s->k),
+    const int64_t chunk = kt->chunk && (double)kt->chunk < s->k ? kt->chunk : staxi_whole(s->k),
                   tiles = staxi_whole(room / (s->k > 1.0 ? s->k : 1.0)) / kt->tile[0],
                   block = direct || (double)(tiles * kt->tile[0]) > s->m
                               ? staxi_whole(s->m)
@@ -46709,10 +46735,11 @@ static void staxi_explain_tiles(const staxi_explain *x, uint32_t tree,
                    kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
         return;
     }
-    staxi_putf(x->t,
-               "    in tiles of %d rows x %d columns: %D steps of k at a time (kc), blocks of up to "
-               "%D rows (mc), all columns (nc);\n    rows %s, columns %s\n",
-               kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
+    staxi_putf(
+        x->t,
+        "    in tiles of %d rows x %d columns: %D steps of k at a time (kc), blocks of up to "
+        "%D rows (mc), all columns (nc);\n    rows %s, columns %s\n",
+        kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
 }
 
 /* The least traffic of the kernel's contractions between each cache and what lies behind it, and
