@@ -28239,10 +28239,10 @@ static bool staxi_realize_shared(staxi_stages *p, const staxi_realize *r, uint32
         return d->rule == STAX_REALIZE_THRESHOLDS && w->reads > STAXI_REALIZE_SOME;
     const double n = staxi_value_guess(p, v, &known),
                  bytes = (double)staxi_dtype_bytes((stax_dtype)staxi_type_of(p, v)->dtype),
-                 more = n * (r->uses[v] - 1.0), near = staxi_byte_ns(&d->machine, 0),
+                 more = n * (r->uses[v] - 1.0), nearest = staxi_byte_ns(&d->machine, 0),
                  redo = more * ((double)staxi_cycles_of(&w->cycles) * staxi_cycle_ns(&d->machine) +
-                                (double)w->loads * near),
-                 keep = (more + (r->output[v] ? 0.0 : n)) * bytes * near;
+                                (double)w->loads * nearest),
+                 keep = (more + (r->output[v] ? 0.0 : n)) * bytes * nearest;
     staxi_choice *c = &p->decisions->of[v];
     if (d->rule == STAX_REALIZE_COST && known && !c->verdict && redo <= keep) {
         staxi_realize_note(p, r, v, STAXI_REALIZED_REDO,
@@ -29270,7 +29270,8 @@ static const staxi_primitive_row staxi_primitive_rows[STAXI_CALL_COUNT] = {
 /* An axis is named by twice the number of its variable, plus 1 for the inner part of a split. */
 typedef struct staxi_directive {
     uint8_t primitive, n_axes, n_by;
-    bool exact; /* tail="exact": the extent must be a multiple                              */
+    bool chosen; /* by the automatic schedule                                               */
+    bool exact;  /* tail="exact": the extent must be a multiple                              */
     uint32_t stage, target;
     uint32_t axes[STAXI_CALL_AXES];
     int64_t by[2];
@@ -31063,8 +31064,8 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
             return false;
     }
     for (uint32_t u = s->first_use[k]; u < s->first_use[k + 1]; u++) {
-        const uint32_t far = s->p->stages[s->uses[u].ref].kernel;
-        if (far && far < from && !staxi_note_fusion(s, k, far, false, staxi_too_far)) return false;
+        const uint32_t other = s->p->stages[s->uses[u].ref].kernel;
+        if (other && other < from && !staxi_note_fusion(s, k, other, false, staxi_too_far)) return false;
     }
     if (!best) return staxi_kernel_open(s, k);
     return staxi_kernel_join(s, k, best) &&
@@ -33225,6 +33226,10 @@ static bool staxi_obey_cache_read(staxi_nest *n, const staxi_directive *c, uint3
     l.v = &loops[d + 1];
     staxi_map_init(&l.sub.memo, s->p->a);
     bool ok = staxi_segment_loads(n, segment, staxi_cache_load, &l);
+    if (ok && !l.first && c->chosen) { /* what lay along it does so no more once it is split */
+        staxi_subst_free(s->p, &l.sub);
+        return true;
+    }
     if (ok && !l.first) {
         staxi_put(staxi_refuse(s, c), "nothing is read in every iteration that lies along ");
         staxi_put_axis(&s->refusal, loops[d].name);
@@ -33235,7 +33240,7 @@ static bool staxi_obey_cache_read(staxi_nest *n, const staxi_directive *c, uint3
     ok = ok && staxi_replace(n->t, n->kernel, segment, &l.sub);
     staxi_subst_free(s->p, &l.sub);
     loops[d].cached = l.first;
-    return ok;
+    return ok && staxi_nest_note(n, c->list, *c);
 }
 
 /* What is done to the loops of a list once its neighbours are fused, in this order. */
@@ -33254,7 +33259,8 @@ static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, sta
             const staxi_directive *c = &n->calls[i];
             if (c->list != list || c->primitive != rows[r].primitive) continue;
             bool later = c->primitive == STAXI_CALL_UNROLL || c->primitive == STAXI_CALL_PREFETCH ||
-                         c->primitive == STAXI_CALL_PARALLEL; /* noted where they are decided */
+                         c->primitive == STAXI_CALL_PARALLEL || /* noted where they are decided */
+                         c->primitive == STAXI_CALL_CACHE_READ;
             if (!rows[r].obey(n, c, segment, loops, n_loops) ||
                 (!later && !staxi_nest_note(n, list, *c)))
                 return false;
@@ -33354,6 +33360,7 @@ static bool staxi_choose_order(staxi_nest *n, uint32_t segment) {
 static void staxi_choose_call(staxi_nest *n, uint32_t segment, staxi_directive *c,
                               staxi_primitive primitive) {
     c->primitive = (uint8_t)primitive;
+    c->chosen = true;
     c->segment = -1;
     c->list = segment;
     n->calls[n->n_calls++] = *c;
@@ -38710,14 +38717,11 @@ static void staxi_emit_column_rows(staxi_emit *e, const staxi_tree_node *acc, in
     uint64_t id = acc->n_runs ? staxi_var_id(e, acc->runs[0].var) : 0;
     staxi_line(e);
     if (whole)
-        staxi_putf(e->t, "if (width == %d) {\n", whole);
+        staxi_putf(e->t, "if (width == %d && vectors == %d / %s) {\n", whole, whole,
+                   staxi_lane_count(e)); /* so that the number of vectors is known inside */
     else
         staxi_put(e->t, "{\n");
     e->indent++;
-    if (whole) {
-        staxi_line(e);
-        staxi_putf(e->t, "enum { vectors = %d / %s };\n", whole, staxi_lane_count(e));
-    }
     staxi_line(e);
     if (acc->n_runs) {
         staxi_putf(e->t, "for (int64_t i%U = 0; i%U < ", id, id);

@@ -502,7 +502,7 @@ int main(int argc, char **argv) {
     if (!quick) printf("skip three of four compiled cases: tcc is not installed, others take long\n");
     ctx = stax_open(&o);
     for (number = 0; number < N_CASES; number++) {
-        char name[40], op[30];
+        char name[60], op[30];
         const char *y = strstr(cases[number].body, "y = ");
         sscanf(y ? y + 4 : "none", "%29[a-z_0-9]", op);
         snprintf(name, sizeof name, "%s_%d", op, number);

@@ -8,7 +8,7 @@ STAXDEF stax_value stax_sinc       (stax_value x);   /* sin(pi x) / (pi x), 1 at
 #define stax_sinc(x)        (stax_sinc)(STAX_AT(x))
 
 # 2. The row (>>optable). `float`: the result is a float, integers come as f32. `basis`: it has a text of its own.
-/^    X(ERFC, /a\
+/^    X(ERFC, .*ELEMENTWISE/a\
     X(SINC,            "sinc",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "sin(pi x) / (pi x)")      \\
 
 # 3. What it means (>>scalarops): one text for the interpreter, every vector width and the GPU.
