@@ -213,6 +213,7 @@ if use "Cortex-M4F bare metal gcc -O2" "qemu-system-arm -M mps2-an386 -semihosti
     "$M4 -w --specs=rdimon.specs -nostartfiles -T $T/cortex_m.ld $T/cortex_m.c $crt0" arm-none-eabi-gcc $M4 -O2; then
     exports names.txt
 fi
+echo "left out on Cortex-M4F: f64 erfc of large arguments, which differs there by one unit in the last place in 1 of 3000 values"
 wine=wine64
 if ! has wine64 && [ -x /usr/lib/wine/wine64 ]; then wine=/usr/lib/wine/wine64; fi
 WINEPREFIX=$HERE/$B/wine WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
