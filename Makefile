@@ -74,7 +74,7 @@ long:
 	@-$(PARALLEL) staxc examples $(LONG:%=$(B)/long/%)
 	@LIMIT=14400 $(RUN) $(LONG:%=$(B)/long/%) $(LONG_SCRIPTS)
 
-# The tool and the examples are complete programs: `cc -O2 -I. tools/staxc.c -o staxc -lm -ldl -lpthread` builds
+# The tool and the examples are complete programs: `cc -O1 -I. tools/staxc.c -o staxc -lm -ldl -lpthread` builds
 # one. Here the implementation (stax_cuda.h's too: it is built on stax.h's private part) is compiled once for all of
 # them, and each is told that it is already done.
 DONE = -DSTAX_IMPLEMENTATION_DONE -DSTAX_CUDA_IMPLEMENTATION_DONE

@@ -1,6 +1,6 @@
 /* staxc: runs, prints, explains, measures and exports graphs in the text form of Stax.
 
-       cc -O2 -I. tools/staxc.c -o staxc -lm -ldl -lpthread
+       cc -O1 -I. tools/staxc.c -o staxc -lm -ldl -lpthread
        ./staxc --help
 
    It uses the public interface of stax.h and stax_cuda.h only, as any program could.
