@@ -5,6 +5,7 @@
 #   make staxc     the command-line tool
 #   make bench     measures this machine and what section 13 is about, two minutes: tools/bench/report.html
 #   make bench-memory   memory-bound kernels beside ones written by hand (tools/bench/hand.c), a minute; gcc, OpenMP
+#   make bench-start    waiting: first results of fresh processes, calls of small programs, the header's compile time
 #   make bench-nets     the networks of examples/nets beside the sum of their kernels' bounds
 #   make cross     exported programs on other architectures under emulators (Debian: installs what it needs
 #                  if it may); make test CROSS=1 does both, SANITIZE=1 the sanitizers too
@@ -150,6 +151,15 @@ bench-memory: $(B)/bench/memory_ratio staxc
 	for n in $(or $(THREADS),1 2); do \
 	    STAX_CACHE_DIR=$(B)/cache $(B)/bench/memory_ratio $(B)/bench/hand.so $$n "$$seed" $(if $(ROWS),'$(ROWS)') || exit 1; done
 
+bench-start: $(B)/bench/start
+	@STAX_CACHE_DIR=$(B)/bench/start_cache $(B)/bench/start
+	@for cc in gcc clang tcc; do command -v $$cc > /dev/null || continue; \
+	for what in declarations implementation; do \
+	    { [ $$what = declarations ] || echo '#define STAX_IMPLEMENTATION'; echo '#include "stax.h"'; \
+	      echo 'int main(void) { return 0; }'; } > $(B)/bench/header.c; start=$$(date +%s%N); \
+	    $$cc -O0 -w -I. -c $(B)/bench/header.c -o $(B)/bench/header.o || exit 1; \
+	    echo "$$cc -O0, $$what: $$((($$(date +%s%N) - start) / 1000000)) ms"; done; done
+
 bench-nets: staxc
 	@STAX_CACHE_DIR=$(B)/cache sh tools/net_bench.sh $(THREADS:%=--threads=%)
 
@@ -161,4 +171,4 @@ format:
 clean:
 	rm -rf $(B) staxc staxc.exe
 
-.PHONY: all demo examples test test-programs cross fuzz long bench bench-memory bench-nets format clean
+.PHONY: all demo examples test test-programs cross fuzz long bench bench-memory bench-nets bench-start format clean

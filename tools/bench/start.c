@@ -1,0 +1,164 @@
+/* start.c - how long a program waits: for the first result of a fresh process, with and without a cache, and for
+   one call of a compiled program.
+       make bench-start
+   Example 1.1 in processes of their own, started by this one, with each compiler that is installed: medians of 15,
+   ranks 4 and 12. Then one call on 8 elements, and one of 20 ops on 64 elements, in ns, with the allocations that
+   10^6 calls make. */
+#define _POSIX_C_SOURCE 200809L
+#define STAX_IMPLEMENTATION
+#include "stax.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { READINGS = 15, CALLS = 1000000 };
+
+static long allocations;
+
+static void *counted_alloc(size_t bytes, size_t align, void *user) {
+    void *p = NULL;
+    (void)user;
+    allocations++;
+    return posix_memalign(&p, align < sizeof p ? sizeof p : align, bytes) == 0 ? p : NULL;
+}
+
+static void counted_free(void *ptr, size_t bytes, void *user) {
+    (void)bytes, (void)user;
+    free(ptr);
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static stax_context *open_counted(void) {
+    stax_options o = stax_options_default();
+    o.strict = true;
+    o.allocator.alloc = counted_alloc;
+    o.allocator.free = counted_free;
+    return stax_open(&o);
+}
+
+static int fail(stax_context *ctx) {
+    fprintf(stderr, "start: %s\n", ctx ? stax_error(ctx) : "no memory");
+    stax_close(ctx);
+    return 1;
+}
+
+/* What a program does from its start to its first result. */
+static int first_result(void) {
+    static float x[8 * 128], w[8 * 128], y[8];
+    stax_context *ctx = open_counted();
+    stax_graph *g = ctx ? stax_parse(ctx, "start",
+                                     "graph g(x: f32[n,128], w: f32[n,128]) {\n"
+                                     "  s = add x, w\n  r = relu s\n  m = mul r, 2\n"
+                                     "  y = sum m {axes=[-1]}\n  return y\n}\n")
+                        : NULL;
+    stax_program *p = g ? stax_compile(g, NULL) : NULL;
+    stax_tensor in[2], out[1];
+    in[0] = stax_tensor_of(STAX_F32, stax_shape2(8, 128), x);
+    in[1] = stax_tensor_of(STAX_F32, stax_shape2(8, 128), w);
+    out[0] = stax_tensor_of(STAX_F32, stax_shape1(8), y);
+    for (int i = 0; i < 8 * 128; i++) x[i] = w[i] = 0.5f;
+    if (!p || stax_run(p, in, out) != STAX_OK || y[7] != 256) return fail(ctx);
+    stax_program_free(p);
+    stax_graph_free(g);
+    stax_close(ctx);
+    return 0;
+}
+
+/* Seconds from before the start of a process to its end, or a negative number where it failed. */
+static double process(const char *self) {
+    double t = seconds();
+    pid_t child = fork();
+    if (child == 0) {
+        execl(self, self, "first", (char *)NULL);
+        _exit(127);
+    }
+    int status = 1;
+    while (child > 0 && waitpid(child, &status, 0) < 0) {}
+    return child > 0 && status == 0 ? seconds() - t : -1;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* One row: the cache folder is emptied before each reading, or once before all. */
+static int starts(const char *self, const char *compiler, bool cached) {
+    char command[1200];
+    const char *folder = getenv("STAX_CACHE_DIR");
+    double t[READINGS];
+    setenv("STAX_CC", compiler, 1);
+    snprintf(command, sizeof command, "rm -rf '%s' && mkdir -m 700 '%s'", folder, folder);
+    for (int i = cached ? -1 : 0; i < READINGS; i++) {
+        if (i < 0 || !cached)
+            if (system(command) != 0) return 1;
+        double s = process(self);
+        if (s < 0) return 1;
+        if (i >= 0) t[i] = s;
+    }
+    qsort(t, READINGS, sizeof *t, by_value);
+    printf("%-6s %-7s %8.1f ms (%.1f .. %.1f)\n", compiler, cached ? "cached" : "empty", t[7] * 1e3, t[3] * 1e3,
+           t[11] * 1e3);
+    return 0;
+}
+
+static int calls(const char *name, const char *text, int64_t n) {
+    static float x[64], y[64];
+    stax_context *ctx = open_counted();
+    stax_graph *g = ctx ? stax_parse(ctx, "start", text) : NULL;
+    stax_program *p = g ? stax_compile(g, NULL) : NULL;
+    stax_tensor in = stax_tensor_of(STAX_F32, stax_shape1(n), x), out = stax_tensor_of(STAX_F32, stax_shape1(n), y);
+    if (!p || stax_run(p, &in, &out) != STAX_OK) return fail(ctx);
+    double t[READINGS];
+    long before = allocations;
+    for (int k = 0; k < READINGS; k++) {
+        double start = seconds();
+        for (int c = 0; c < CALLS; c++) stax_run(p, &in, &out);
+        t[k] = (seconds() - start) / CALLS;
+    }
+    qsort(t, READINGS, sizeof *t, by_value);
+    printf("%-22s %6.1f ns a call (%.1f .. %.1f), %ld allocations in %d calls\n", name, t[7] * 1e9, t[3] * 1e9,
+           t[11] * 1e9, allocations - before, READINGS * CALLS);
+    stax_program_free(p);
+    stax_graph_free(g);
+    stax_close(ctx);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) return first_result();
+    static const char *const compilers[] = {"gcc", "clang", "tcc"};
+    static char twenty[1200] = "graph g(x: f32[64]) {\n  v0 = mul x, 0.5\n";
+    if (!getenv("STAX_CACHE_DIR")) {
+        fprintf(stderr, "start: STAX_CACHE_DIR must name a folder that may be emptied; use `make bench-start`\n");
+        return 2;
+    }
+    int wrong = 0;
+    for (int i = 0; i < 3; i++) {
+        char command[64];
+        snprintf(command, sizeof command, "command -v %s > /dev/null", compilers[i]);
+        if (system(command) != 0) {
+            printf("%-6s is not installed: skipped\n", compilers[i]);
+            continue;
+        }
+        wrong += starts(argv[0], compilers[i], false) + starts(argv[0], compilers[i], true);
+    }
+    unsetenv("STAX_CC");
+    for (int i = 1; i < 20; i++) {
+        size_t n = strlen(twenty);
+        snprintf(twenty + n, sizeof twenty - n, "  v%d = %s v%d, x\n", i, i % 3 ? "add" : "mul", i - 1);
+    }
+    strcat(twenty, "  return v19\n}\n");
+    wrong += calls("8 elements, one op", "graph g(x: f32[8]) { y = add x, 1; return y }", 8);
+    wrong += calls("64 elements, 20 ops", twenty, 64);
+    return wrong != 0;
+}
