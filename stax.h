@@ -33625,9 +33625,11 @@ static void staxi_segment_cuts(staxi_trees *t, uint32_t kernel, uint32_t segment
     if (!fits) g->n_cuts = 0;
 }
 
-/* Do the cuts make a constant of this guard in every piece? */
+/* Do the cuts make a constant of this guard in every piece? Lanes of a column run along a loop that
+ * is not cut. */
 static bool staxi_guard_is_cut(staxi_stages *p, staxi_ix guard, const staxi_segment *g) {
-    staxi_ix vec = g && g->n_loops ? g->loops[g->n_loops - 1].var : 0;
+    staxi_ix vec =
+        g && g->n_loops && g->mode != STAXI_MODE_COLUMN ? g->loops[g->n_loops - 1].var : 0;
     int64_t extent;
     if (!vec || !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent)) return false;
     for (uint32_t k = 0; k < staxi_guard_parts(&p->ix, guard); k++) {

@@ -62,9 +62,11 @@ done
 
 # ---- configuration macros: each alone, all together; each program runs ------------------------------
 CC=${CC:-cc}
+QUICK=$CC # what a macro changes is for any compiler to see: clang takes a third of gcc's time
+if has clang; then QUICK=clang; fi
 ALL="-DSTAX_NO_JIT -DSTAX_NO_STDIO -DSTAX_NO_THREADS -DSTAX_NO_ENV -DSTAX_NO_STRINGS -DSTAX_NO_LOCATIONS"
 program() { # NAME FLAGS
-    check "$1" $CC -std=c99 $STRICT $I $2 "$B/matrix.c" -o "$B/program" $LIBS
+    check "$1" $QUICK -std=c99 $STRICT $I $2 "$B/matrix.c" -o "$B/program" $LIBS
     check "$1 runs" "$B/program"
 }
 program "no macro" "-DMATRIX_COMPILES"
@@ -72,13 +74,13 @@ for macro in $ALL; do program "${macro#-D}" "$macro"; done
 program "all STAX_NO_*" "$ALL"
 program "STAX_STATIC" "-DSTAX_STATIC"
 program "STAX_MALLOC and STAX_FREE" "-DSTAX_MALLOC(size,align,user)=malloc(size) -DSTAX_FREE(ptr,size,user)=free(ptr)"
-check "two static copies" $CC -std=c99 $STRICT $I "$B/matrix_first.c" "$B/matrix_second.c" "$B/both.c" -o "$B/both" $LIBS
+check "two static copies" $QUICK -std=c99 $STRICT $I "$B/matrix_first.c" "$B/matrix_second.c" "$B/both.c" -o "$B/both" $LIBS
 check "two static copies run" "$B/both"
 
 # ---- what a macro takes away is gone from the object file --------------------------------------------
 absent() { # FLAGS SYMBOLS-AS-REGEX
     case "absent $1" in *"$FILTER"*) ;; *) return 0 ;; esac
-    if $CC -std=c99 $I $1 -c "$B/impl.c" -o "$B/absent.o" 2>"$B/err.txt" && nm -u "$B/absent.o" >"$B/symbols.txt" 2>&1; then
+    if $QUICK -std=c99 $I $1 -c "$B/impl.c" -o "$B/absent.o" 2>"$B/err.txt" && nm -u "$B/absent.o" >"$B/symbols.txt" 2>&1; then
         check "absent $1" sh -c "! grep -E '[ _]($2)(@|\$)' '$B/symbols.txt'"
     else
         check "absent $1" false
@@ -109,7 +111,7 @@ for cc in x86_64-w64-mingw32-gcc x86_64-w64-mingw32-g++; do
     case $cc in *g++) file=impl.cc std=c++11 decl=decl.cc ;; *) file=impl.c std=c99 decl=decl.c ;; esac
     if has $cc; then
         check "$cc declarations" $cc -std=$std $STRICT $I -c "$B/$decl" -o "$B/mingw.o"
-        check "$cc implementation" $cc -std=$std $STRICT $I -c "$B/$file" -o "$B/mingw.o"
+        check "$cc implementation" $cc -std=$std $STRICT $I -fsyntax-only "$B/$file"
     else
         skip $cc "not installed"
     fi
@@ -139,19 +141,4 @@ case "same answers" in *"$FILTER"*)
     done ;;
 esac
 
-# ---- how long it takes: figures, not checks ---------------------------------------------------------------
-ms() { # COMMAND...
-    start=$(date +%s%N)
-    "$@" >"$B/out.txt" 2>&1
-    echo "$((($(date +%s%N) - start) / 1000000)) ms"
-}
-case $(date +%s%N) in
-*N) skip "compile times" "date has no nanoseconds" ;;
-*)  for cc in gcc clang tcc; do
-        if has $cc; then
-            echo "$cc -O0: declarations $(ms $cc -std=c99 -O0 $I -c "$B/decl.c" -o "$B/t.o") (goal 100 ms)," \
-                "implementation $(ms $cc -std=c99 -O0 $I -c "$B/impl.c" -o "$B/t.o") (goal 2000 ms)"
-        fi
-    done ;;
-esac
 closing

@@ -211,9 +211,15 @@ crt0=
 if has arm-none-eabi-gcc; then crt0=$(arm-none-eabi-gcc $M4 -print-file-name=rdimon-crt0.o); fi
 if use "Cortex-M4F bare metal gcc -O2" "qemu-system-arm -M mps2-an386 -semihosting -nographic -monitor none -serial none -kernel" \
     "$M4 -w --specs=rdimon.specs -nostartfiles -T $T/cortex_m.ld $T/cortex_m.c $crt0" arm-none-eabi-gcc $M4 -O2; then
-    exports names.txt
+    # One corpus file needs exact differences of doubles: it is left out where the C library has not got them.
+    cp "$B/names.txt" "$B/exact.txt"
+    if $compiler -w -o "$B/$o/subtraction.exe" "$T/subtraction.c" $link_flags >"$B/$o/subtraction.log" 2>&1 &&
+        ! timeout 60 $run "$B/$o/subtraction.exe" >"$B/$o/subtraction.txt" 2>&1 </dev/null && grep -q 'differences 2 - f wrong' "$B/$o/subtraction.txt"; then
+        awk '$3 ~ /erfc_tail/ { print $1 }' "$B/list.txt" | grep -v -x -F -f - "$B/names.txt" >"$B/exact.txt"
+        echo "left out on $label: erfc_tail.stax, for the compiler's library subtracts wrongly: $(tr -d '\r' <"$B/$o/subtraction.txt")"
+    fi
+    exports exact.txt
 fi
-echo "left out on Cortex-M4F: f64 erfc of large arguments, which differs there by one unit in the last place in 1 of 3000 values"
 wine=wine64
 if ! has wine64 && [ -x /usr/lib/wine/wine64 ]; then wine=/usr/lib/wine/wine64; fi
 WINEPREFIX=$HERE/$B/wine WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
