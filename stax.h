@@ -43688,7 +43688,9 @@ static bool staxi_params_are_bound(stax_program *p, staxi_expr x, size_t input, 
 static void staxi_pack_bound(stax_program *p, size_t input) {
     if (!p->pack) return;
     staxi_mutex_lock(&p->mutex);
-    for (size_t k = 0; k < p->basis->n_inputs; k++) p->pack_args[k] = p->bound[k].tensor.data;
+    /* A piece between the steps of regions has no params, only constants. */
+    for (size_t k = 0; p->bound && k < p->basis->n_inputs; k++)
+        p->pack_args[k] = p->bound[k].tensor.data;
     for (uint32_t k = 0; k < p->trees.n_kernels; k++) {
         const staxi_kernel_tree *kt = &p->trees.kernels[k];
         bool has = input == SIZE_MAX, ready = kt->bound != 0;
@@ -44530,7 +44532,7 @@ struct staxi_steps {
     size_t n_lists, cap_lists;
     stax_program **pieces;
     size_t n_pieces, cap_pieces;
-    uint32_t most_buffers; /* of a piece                                                   */
+    uint32_t most_buffers; /* of a piece, and what it has packed                           */
     uint32_t *results;     /* by output of the basis graph: the cell that has it           */
     uint8_t *is_kept;      /* by input: a state whose old contents go to another state     */
     stax_status status;
@@ -44778,7 +44780,7 @@ static bool staxi_cut_piece(staxi_cutter *c, size_t from, size_t to) {
     step->piece = (uint32_t)s->n_pieces - 1;
     step->n = (uint32_t)(graph->n_inputs + graph->n_outputs);
     step->cells = cells;
-    if (step->n > s->most_buffers) s->most_buffers = step->n;
+    if (step->n + 1 > s->most_buffers) s->most_buffers = step->n + 1;
     return true;
 }
 
@@ -45140,6 +45142,7 @@ static stax_status staxi_run_piece(staxi_runner *r, const staxi_step *step) {
         r->workspace_bytes = *need;
     }
     for (uint32_t k = 0; k < step->n; k++) r->buffers[k] = r->mem[step->cells[k]];
+    if (piece->pack) r->buffers[step->n] = piece->pack_args[piece->stages.n_args];
     size_t first = 0; /* kernel of the piece */
     for (uint32_t k = 0; r->profile && k < step->piece; k++)
         first += r->s->pieces[k]->trees.n_kernels;
