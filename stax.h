@@ -20307,8 +20307,8 @@ static uint8_t *staxi_live_values(staxi_expander *e, bool forms) {
     return live;
 }
 
-/* All nodes and outputs of one graph; its inputs are there already. */
-static bool staxi_expand_graph(staxi_expander *e) {
+/* All nodes of one graph that are needed; its inputs are there already. */
+static bool staxi_expand_nodes(staxi_expander *e) {
     const uint8_t *live = staxi_live_values(e, false);
     if (!live) return staxi_no_graph_memory(e->to, e->place);
     for (size_t k = 1; k < e->from->n_nodes; k++) {
@@ -20326,6 +20326,12 @@ static bool staxi_expand_graph(staxi_expander *e) {
                 e->to->values[v].name = staxi_graph_text(e->to, name);
         }
     }
+    return true;
+}
+
+/* The outputs too. */
+static bool staxi_expand_graph(staxi_expander *e) {
+    if (!staxi_expand_nodes(e)) return false;
     for (size_t k = 0; k < e->from->n_outputs; k++) {
         uint32_t v = e->map[e->from->outputs[k].value];
         if (!staxi_output_push(e->to, e->from->outputs[k].name, v, e->place)) return false;
@@ -21248,6 +21254,514 @@ static bool staxi_vjp_nan_to_num(staxi_derivation *d, const staxi_node *n, const
         staxi_x_op3(&d->e, STAX_OP_WHERE, c, g[0], staxi_x_zeros_like(&d->e, g[0])));
 }
 
+/* ---- regions: their derivatives are regions ---------------------------------------------------
+   Bodies are kept as the user wrote them (d->e.own) until they are differentiated, in a region of
+   their own that computes them once more: so that what is saved is what goes in at each trip, not
+   what lies in between. What they capture counts as operands. */
+
+/* Every op stays as it is but those that hold regions, whose bodies do. NULL without memory. */
+static const uint8_t *staxi_d_own(stax_graph *g) {
+    uint8_t *own = (uint8_t *)staxi_arena_push(&g->root->arena, STAX_OP_COUNT, 1);
+    for (int op = 1; own && op < STAX_OP_COUNT; op++) {
+        staxi_op_class cls = staxi_op_info((stax_op)op)->cls;
+        own[op] = cls != STAXI_CLASS_SOURCE && cls != STAXI_CLASS_REGION && op != STAX_OP_REDUCE;
+    }
+    return own;
+}
+
+static bool staxi_d_begin(staxi_derivation *d, stax_graph *g, const char *what, uint32_t place);
+static bool staxi_d_derive(staxi_derivation *d, bool forward, const uint32_t *outs, int n_outs,
+                           const uint32_t *in, int n_in, const uint32_t *seeds, uint32_t *results);
+
+/* A new region with the values of an old one, and the derivation of them. By input of the old one
+   (parameters and captures): what it is differentiated by, and the tangents or gradients; by
+   output: the tangents or cotangents. 0: none. */
+typedef struct staxi_d_body {
+    staxi_derivation *outside, inside;
+    const stax_graph *old;
+    stax_graph *to;
+    uint32_t *map; /* by value of the old region */
+    uint32_t *of_input, *of_output;
+    uint8_t *by;
+} staxi_d_body;
+
+static bool staxi_d_body_open(staxi_d_body *b, staxi_derivation *d, const stax_graph *old) {
+    staxi_arena *arena = &d->e.to->root->arena;
+    size_t n = old->n_values + old->n_inputs + old->n_outputs + 1;
+    memset(b, 0, sizeof *b);
+    b->outside = d;
+    b->old = old;
+    b->to = staxi_region_new(d->e.to, old->name);
+    if (!b->to) return false;
+    b->map = (uint32_t *)staxi_arena_push(arena, n * sizeof *b->map, 4);
+    b->by = (uint8_t *)staxi_arena_push(arena, old->n_inputs + 1, 1);
+    if (!b->map || !b->by) return staxi_no_graph_memory(d->e.to, d->e.place);
+    b->of_input = b->map + old->n_values;
+    b->of_output = b->of_input + old->n_inputs;
+    return true;
+}
+
+/* The input that is parameter k. */
+static size_t staxi_d_param(const stax_graph *r, uint32_t k) {
+    size_t i = 0;
+    while (r->inputs[i].kind == STAXI_CAPTURE || k-- > 0) i++;
+    return i;
+}
+
+/* A parameter of the new region like input i of the old one. */
+static uint32_t staxi_d_body_param(staxi_d_body *b, size_t i) {
+    const staxi_input *in = &b->old->inputs[i];
+    staxi_type t = b->old->values[in->value].type;
+    return staxi_input_add(b->to, STAXI_INPUT, in->name, &t, 0, b->outside->e.place);
+}
+
+/* One that stands for parameter k of the old one. */
+static uint32_t staxi_d_body_takes(staxi_d_body *b, uint32_t k) {
+    size_t i = staxi_d_param(b->old, k);
+    return b->map[b->old->inputs[i].value] = staxi_d_body_param(b, i);
+}
+
+/* A value of the graph outside. */
+static uint32_t staxi_d_body_captures(staxi_d_body *b, uint32_t v) {
+    return v ? staxi_capture(b->to, b->outside->e.to, v, b->outside->e.place) : 0;
+}
+
+/* What the old region computes, where its parameters are known. */
+static bool staxi_d_body_copy(staxi_d_body *b) {
+    staxi_expander e;
+    memset(&e, 0, sizeof e);
+    e.from = b->old;
+    e.to = b->to;
+    e.map = b->map;
+    e.own = b->outside->e.own;
+    e.place = b->outside->e.place;
+    for (size_t i = 0; i < b->old->n_inputs; i++) {
+        const staxi_input *in = &b->old->inputs[i];
+        if (in->kind != STAXI_CAPTURE) continue;
+        b->map[in->value] = staxi_d_body_captures(b, in->outer);
+        if (!b->map[in->value]) return false;
+    }
+    return staxi_expand_nodes(&e);
+}
+
+static uint32_t staxi_d_body_result(const staxi_d_body *b, size_t k) {
+    return b->map[b->old->outputs[k].value];
+}
+
+/* From of_input (where `by` says so) to of_output, or back. */
+static bool staxi_d_body_derive(staxi_d_body *b, bool forward) {
+    const stax_graph *old = b->old;
+    size_t most = old->n_inputs + old->n_outputs, n_in = 0, n_out = 0, n_seeds = 0, at = 0;
+    uint32_t *in =
+                 (uint32_t *)staxi_arena_push(&b->to->root->arena, (4 * most + 1) * sizeof *in, 4),
+             *outs = in + most, *seeds = outs + most, *got = seeds + most;
+    if (!in || !staxi_d_begin(&b->inside, b->to, b->outside->what, b->outside->e.place))
+        return staxi_no_graph_memory(b->to, b->outside->e.place);
+    for (size_t k = 0; k < old->n_inputs; k++) {
+        if (!b->by[k]) continue;
+        in[n_in++] = b->map[old->inputs[k].value];
+        if (forward) seeds[n_seeds++] = b->of_input[k];
+    }
+    for (size_t k = 0; k < old->n_outputs; k++) {
+        uint32_t v = staxi_d_body_result(b, k);
+        if (!staxi_is_float(staxi_x_dtype(&b->inside.e, v)) || (!forward && !b->of_output[k]))
+            continue;
+        outs[n_out++] = v;
+        if (!forward) seeds[n_seeds++] = b->of_output[k];
+    }
+    b->inside.selected = true; /* who knows what is 0 at the next trip */
+    if (n_in && n_out &&
+        !staxi_d_derive(&b->inside, forward, outs, (int)n_out, in, (int)n_in, seeds, got))
+        return false;
+    for (size_t k = 0; k < old->n_inputs && !forward; k++)
+        if (b->by[k]) b->of_input[k] = n_out ? got[at++] : 0;
+    for (size_t k = 0; k < old->n_outputs && forward; k++)
+        if (n_in && at < n_out && outs[at] == staxi_d_body_result(b, k))
+            b->of_output[k] = got[at++];
+    b->inside.e.place = b->outside->e.place;
+    return true;
+}
+
+/* The next result: v, or 0 if there is none, in a type. */
+static bool staxi_d_body_gives(staxi_d_body *b, uint32_t v, const staxi_type *t) {
+    if (!v) v = staxi_d_zeros(&b->inside, t);
+    return v && staxi_output_push(b->to, NULL, v, b->outside->e.place);
+}
+
+/* Is it a value that is captured and that gets a gradient? */
+static bool staxi_d_capture_active(const staxi_derivation *d, const staxi_input *in) {
+    return in->kind == STAXI_CAPTURE && staxi_d_active(d, in->outer);
+}
+
+static uint32_t staxi_d_capture_cotangent(const staxi_derivation *d, const staxi_input *in) {
+    return in->kind == STAXI_CAPTURE ? d->cotangent[in->outer] : 0;
+}
+
+static uint32_t staxi_d_node(staxi_derivation *d, stax_op op, const uint32_t *sources, uint32_t n,
+                             int carry, stax_graph *const *regions, uint32_t n_regions) {
+    staxi_attr attr = staxi_attr_int(carry);
+    uint32_t first = staxi_node_add(d->e.to, op, sources, n, op == STAX_OP_SCAN ? &attr : NULL,
+                                    regions, n_regions, d->e.place);
+    if (first) d->e.to->nodes[d->e.to->values[first].node].origin = d->e.origin;
+    return first;
+}
+
+/* cond: the branch that is taken gives gradients to what it captures, and 0 to the rest of what
+   either captures. */
+static bool staxi_vjp_cond(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    stax_graph *regions[2];
+    size_t most = n->regions[0]->n_inputs + n->regions[1]->n_inputs + 1;
+    uint32_t *captured =
+        (uint32_t *)staxi_arena_push(&d->e.to->root->arena, most * sizeof *captured, 4);
+    uint32_t n_all, n_captured = 0, first;
+    if (!captured) return staxi_no_graph_memory(d->e.to, d->e.place);
+    n_all = staxi_monoid_captures(n, captured);
+    for (uint32_t k = 0; k < n_all; k++)
+        if (staxi_d_active(d, captured[k])) captured[n_captured++] = captured[k];
+    for (int r = 0; r < 2; r++) {
+        staxi_d_body b;
+        if (!staxi_d_body_open(&b, d, n->regions[r]) || !staxi_d_body_copy(&b)) return false;
+        for (size_t i = 0; i < b.old->n_inputs; i++)
+            b.by[i] = staxi_d_capture_active(d, &b.old->inputs[i]);
+        for (uint32_t k = 0; k < n->n_results; k++)
+            b.of_output[k] = staxi_d_body_captures(&b, g[k]);
+        if (!staxi_d_body_derive(&b, false)) return false;
+        for (uint32_t k = 0; k < n_captured; k++) {
+            staxi_type t = *staxi_x_type(&d->e, captured[k]);
+            uint32_t v = 0;
+            for (size_t i = 0; i < b.old->n_inputs; i++)
+                if (b.by[i] && b.old->inputs[i].outer == captured[k]) v = b.of_input[i];
+            if (!staxi_d_body_gives(&b, v, &t)) return false;
+        }
+        regions[r] = b.to;
+    }
+    first = staxi_d_node(d, STAX_OP_COND, n->sources, 1, 0, regions, 2);
+    for (uint32_t k = 0; first && k < n_captured; k++)
+        if (!staxi_d_give(d, captured[k], first + k)) return false;
+    return first != 0;
+}
+
+/* A node that goes through entries or counts: operand k is parameter k of its body; those from
+   `first` on, `carry` of them, are carried. */
+typedef struct staxi_d_trips {
+    const stax_graph *body;
+    uint32_t first, carry;
+} staxi_d_trips;
+
+static staxi_d_trips staxi_d_trips_of(const staxi_node *n) {
+    staxi_d_trips t;
+    t.body = n->regions[n->n_regions - 1];
+    t.first = n->op == STAX_OP_LOOP;
+    t.carry = n->op == STAX_OP_COND ? 0
+              : n->op == STAX_OP_LOOP || n->op == STAX_OP_WHILE
+                  ? n->n_results
+                  : (uint32_t)staxi_carried((stax_op)n->op, n->attrs);
+    return t;
+}
+
+static bool staxi_d_is_carried(const staxi_d_trips *t, uint32_t k) {
+    return k >= t->first && k < t->first + t->carry;
+}
+
+/* 0, 1, ..., count - 1 of a loop whose count the graph knows. */
+static uint32_t staxi_d_counts(staxi_derivation *d, const staxi_node *n) {
+    const staxi_node *count = &d->e.to->nodes[d->e.to->values[n->sources[0]].node];
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    int64_t trips = 0;
+    if (count->op != STAX_OP_CONST) {
+        staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
+                         STAXI_SAY("%s: loop: its count is data: the gradient needs the states of "
+                                   "all trips, so expected a constant count (or a scan, over as "
+                                   "many entries as there are trips; stax_jvp takes any count)"),
+                         d->what);
+        return 0;
+    }
+    memcpy(&trips, count->data, sizeof trips);
+    line.rank = 1;
+    line.dims[0] = staxi_ix_const(&d->e.to->root->sizes, trips > 0 ? trips : 0);
+    return staxi_x_iota(&d->e, &line, 0);
+}
+
+/* What is carried into each trip, stacked: in place of operand k of the node. The others are the
+   tensors whose entries go in. */
+static bool staxi_d_trips_save(staxi_derivation *d, const staxi_node *n, const staxi_d_trips *t,
+                               uint32_t *stacked) {
+    staxi_d_body b;
+    uint32_t *sources, at = 0, first;
+    if (t->carry == 0) return true;
+    sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
+                                           (n->n_sources + 1) * sizeof *sources, 4);
+    if (!sources) return staxi_no_graph_memory(d->e.to, d->e.place);
+    if (!staxi_d_body_open(&b, d, t->body)) return false;
+    for (int pass = 1; pass >= 0; pass--)
+        for (uint32_t k = 0; k < n->n_sources; k++) {
+            if (staxi_d_is_carried(t, k) != (pass == 1)) continue;
+            sources[at++] = pass ? n->sources[k] : stacked[k];
+            if (!staxi_d_body_takes(&b, k)) return false;
+        }
+    if (!staxi_d_body_copy(&b)) return false;
+    for (uint32_t k = 0; k < t->carry; k++)
+        if (!staxi_output_push(b.to, NULL, staxi_d_body_result(&b, k), d->e.place)) return false;
+    for (uint32_t k = 0; k < t->carry; k++) {
+        uint32_t v = b.map[b.old->inputs[staxi_d_param(b.old, t->first + k)].value];
+        if (!staxi_output_push(b.to, NULL, v, d->e.place)) return false;
+    }
+    first = staxi_d_node(d, STAX_OP_SCAN, sources, n->n_sources, (int)t->carry, &b.to, 1);
+    for (uint32_t k = 0; first && k < t->carry; k++) stacked[t->first + k] = first + t->carry + k;
+    return first != 0;
+}
+
+/* The operands of a backward scan, and its region, which grow together. */
+typedef struct staxi_d_back {
+    staxi_d_body b;
+    uint32_t *sources, n_sources;
+    bool turned; /* the entries go in from the last to the first */
+} staxi_d_back;
+
+/* The value is gone through; the entries are what parameters like input i of the body get. */
+static uint32_t staxi_d_back_entries(staxi_d_back *back, uint32_t v, size_t i) {
+    staxi_derivation *d = back->b.outside;
+    v = back->turned ? staxi_x_flip(&d->e, v, 1) : v;
+    back->sources[back->n_sources++] = v;
+    return v ? staxi_d_body_param(&back->b, i) : 0;
+}
+
+/* An entry of the gradient of result k. */
+static uint32_t staxi_d_back_cotangent(staxi_d_back *back, uint32_t g, uint32_t k, bool whole) {
+    staxi_derivation *d = back->b.outside;
+    const stax_graph *old = back->b.old;
+    staxi_type t = old->values[old->outputs[k].value].type;
+    if (!whole && back->turned) g = staxi_x_flip(&d->e, g, 1);
+    back->sources[back->n_sources++] = g;
+    return g ? staxi_input_add(back->b.to, STAXI_INPUT, NULL, &t, 0, d->e.place) : 0;
+}
+
+/* map, scan, loop: a scan from the last entry to the first over what was carried into each trip. It
+   carries the gradients of what is carried and of what is captured. */
+static bool staxi_vjp_each(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    const staxi_d_trips t = staxi_d_trips_of(n);
+    const stax_graph *body = t.body;
+    const size_t most = 3 * ((size_t)n->n_sources + n->n_results + body->n_inputs) + 1;
+    uint32_t *stacked = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, most * 4, 4), *sums,
+             carried = 0, first, at;
+    staxi_d_back back;
+    staxi_d_body *b = &back.b;
+    memset(&back, 0, sizeof back);
+    if (!stacked) return staxi_no_graph_memory(d->e.to, d->e.place);
+    sums = stacked + n->n_sources;
+    back.sources = sums + body->n_inputs;
+    memcpy(stacked, n->sources, n->n_sources * sizeof *stacked);
+    if (n->op == STAX_OP_LOOP && !(stacked[0] = staxi_d_counts(d, n))) return false;
+    if (!staxi_d_trips_save(d, n, &t, stacked) || !staxi_d_body_open(b, d, body)) return false;
+    back.turned = t.carry > 0;
+    for (uint32_t k = 0; k < t.carry; k++) {
+        uint32_t r = n->first_value + k;
+        if (!staxi_is_float(staxi_x_dtype(&d->e, r))) continue;
+        b->of_output[k] =
+            staxi_d_back_cotangent(&back, g[k] ? g[k] : staxi_x_zeros_like(&d->e, r), k, true);
+        if (!b->of_output[k]) return false;
+    }
+    for (size_t i = 0; i < body->n_inputs; i++) {
+        staxi_type type = body->values[body->inputs[i].value].type;
+        b->by[i] = staxi_d_capture_active(d, &body->inputs[i]);
+        if (!b->by[i]) continue;
+        back.sources[back.n_sources++] = staxi_d_zeros(d, &type);
+        if (!(sums[i] = staxi_d_body_param(b, i))) return false;
+    }
+    carried = back.n_sources;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        size_t i = staxi_d_param(body, k);
+        uint32_t v = staxi_d_back_entries(&back, stacked[k], i);
+        if (!v) return false;
+        b->map[body->inputs[i].value] = v;
+        b->by[i] = staxi_d_is_carried(&t, k) ? staxi_is_float(staxi_x_dtype(&d->e, n->sources[k]))
+                                             : staxi_d_active(d, n->sources[k]);
+    }
+    for (uint32_t k = t.carry; k < n->n_results; k++)
+        if (g[k] && !(b->of_output[k] = staxi_d_back_cotangent(&back, g[k], k, false)))
+            return false;
+    if (!staxi_d_body_copy(b) || !staxi_d_body_derive(b, false)) return false;
+    for (int pass = 0; pass < 3; pass++) /* carried, sums of captured, entries */
+        for (size_t i = 0; i < body->n_inputs; i++) {
+            staxi_type type = body->values[body->inputs[i].value].type;
+            bool capture = body->inputs[i].kind == STAXI_CAPTURE;
+            uint32_t k = 0, v = b->of_input[i];
+            while (!capture && staxi_d_param(body, k) != i) k++;
+            if (!b->by[i] || (capture ? 1 : staxi_d_is_carried(&t, k) ? 0 : 2) != pass) continue;
+            if (pass == 1) v = v ? staxi_x_op2(&b->inside.e, STAX_OP_ADD, sums[i], v) : sums[i];
+            if (!staxi_d_body_gives(b, v, &type)) return false;
+        }
+    if (b->to->n_outputs == 0) return true;
+    first = staxi_d_node(d, carried ? STAX_OP_SCAN : STAX_OP_MAP, back.sources, back.n_sources,
+                         (int)carried, &b->to, 1);
+    if (!first) return false;
+    at = first;
+    for (uint32_t k = t.first; k < t.first + t.carry; k++)
+        if (b->by[staxi_d_param(body, k)] && !staxi_d_give(d, n->sources[k], at++)) return false;
+    for (size_t i = 0; i < body->n_inputs; i++)
+        if (b->by[i] && body->inputs[i].kind == STAXI_CAPTURE &&
+            !staxi_d_give(d, body->inputs[i].outer, at++))
+            return false;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        if (staxi_d_is_carried(&t, k) || !b->by[staxi_d_param(body, k)]) continue;
+        if (!staxi_d_give(d, n->sources[k], back.turned ? staxi_x_flip(&d->e, at, 1) : at))
+            return false;
+        at++;
+    }
+    return true;
+}
+
+static bool staxi_vjp_while(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    (void)n;
+    (void)g;
+    staxi_graph_fail(
+        d->e.to, STAX_E_ARGUMENT, d->e.place,
+        STAXI_SAY("%s: while: how often it runs is data: the gradient needs the states "
+                  "of all trips, so expected a loop with a constant count or a scan "
+                  "(stax_jvp takes while too)"),
+        d->what);
+    return false;
+}
+
+/* Forward mode: the same op on values and tangents side by side. */
+static bool staxi_jvp_region(staxi_derivation *d, const staxi_node *n) {
+    const staxi_d_trips t = staxi_d_trips_of(n);
+    const uint32_t end = t.first + t.carry;
+    uint32_t *sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
+                                                     (2 * n->n_sources + 1) * sizeof *sources, 4);
+    stax_graph *regions[2];
+    uint32_t n_tangents = 0, first;
+    bool cond = n->op == STAX_OP_COND;
+    if (!sources) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        staxi_d_body b;
+        uint32_t at = 0;
+        bool test = n->op == STAX_OP_WHILE && r == 0;
+        if (!staxi_d_body_open(&b, d, n->regions[r])) return false;
+        for (int part = 0; part < 4 && !cond;
+             part++) /* carried, their tangents; the same of entries */
+            for (uint32_t k = part < 2 ? 0 : end; k < (part < 2 ? end : n->n_sources); k++) {
+                size_t i = staxi_d_param(b.old, k);
+                uint32_t x = n->sources[k], tangent = d->cotangent[x], v;
+                bool moves = part < 2 ? k >= t.first && staxi_is_float(staxi_x_dtype(&d->e, x))
+                                      : tangent != 0;
+                if (part % 2 == 0) {
+                    sources[at++] = x;
+                    if (!staxi_d_body_takes(&b, k)) return false;
+                    continue;
+                }
+                if (!moves) continue;
+                v = sources[at++] = tangent ? tangent : staxi_x_zeros_like(&d->e, x);
+                b.by[i] = 1;
+                b.of_input[i] = staxi_d_body_param(&b, i);
+                if (!v || !b.of_input[i]) return false;
+            }
+        for (size_t i = 0; i < b.old->n_inputs && !test; i++) {
+            uint32_t tangent = staxi_d_capture_cotangent(d, &b.old->inputs[i]);
+            if (!tangent) continue;
+            b.by[i] = 1;
+            b.of_input[i] = staxi_d_body_captures(&b, tangent);
+            if (!b.of_input[i]) return false;
+        }
+        if (!staxi_d_body_copy(&b) || (!test && !staxi_d_body_derive(&b, true))) return false;
+        n_tangents = 0;
+        for (uint32_t k = 0; k < (test ? 1 : t.carry); k++)
+            if (!staxi_output_push(b.to, NULL, staxi_d_body_result(&b, k), d->e.place))
+                return false;
+        for (uint32_t k = 0; k < n->n_results && !test; k++) {
+            staxi_type type = b.old->values[b.old->outputs[k].value].type;
+            if (!staxi_is_float((stax_dtype)type.dtype)) continue;
+            if (k < t.carry) n_tangents++;
+            if (!staxi_d_body_gives(&b, b.of_output[k], &type)) return false;
+        }
+        regions[r] = b.to;
+        if (r + 1 < n->n_regions) continue;
+        first = staxi_d_node(d, (stax_op)n->op, cond ? n->sources : sources, cond ? 1 : at,
+                             (int)(t.carry + n_tangents), regions, n->n_regions);
+        if (!first) return false;
+        first += t.carry;
+        for (uint32_t k = 0; k < n->n_results; k++)
+            if (staxi_is_float(staxi_x_dtype(&d->e, n->first_value + k)))
+                d->cotangent[n->first_value + k] = first++;
+    }
+    return true;
+}
+
+/* reduce: the elements one after the other, by `step` on all that is kept at once. It is the value
+   of the monoid up to rounding, and it has a derivative. */
+static bool staxi_d_expand_monoid(staxi_derivation *d, const staxi_node *n, uint32_t *results) {
+    staxi_expander *e = &d->e, body;
+    const stax_graph *step = n->regions[0];
+    const uint32_t n_states = n->n_results,
+                   n_x = n->n_sources - (uint32_t)staxi_monoid_passed(n->regions[1], n->n_results);
+    staxi_type x = staxi_x_translate(e, &e->from->values[n->sources[0]].type), moved = x, kept = x;
+    uint32_t mask = staxi_reduce_mask(n, x.rank), first, *sources;
+    int64_t axes[STAX_MAX_RANK];
+    int at = 0;
+    moved.dims[0] = staxi_ix_const(&e->to->root->sizes, 1);
+    moved.rank = 1;
+    kept.rank = 0;
+    for (int pass = 1; pass >= 0; pass--)
+        for (int k = 0; k < x.rank; k++) {
+            if ((int)(mask >> k & 1) != pass) continue;
+            axes[at++] = k;
+            if (pass)
+                moved.dims[0] = staxi_ix_mul(&e->to->root->sizes, moved.dims[0], x.dims[k]);
+            else
+                kept.dims[kept.rank++] = moved.dims[moved.rank++] = x.dims[k];
+        }
+    memset(&body, 0, sizeof body);
+    body.from = step;
+    body.to = staxi_region_new(e->to, "body");
+    body.own = e->own;
+    body.place = e->place;
+    body.map =
+        (uint32_t *)staxi_arena_push(&e->to->root->arena, (step->n_values + n_states + n_x) * 4, 4);
+    if (!body.to || !body.map) return staxi_no_graph_memory(e->to, e->place);
+    sources = body.map + step->n_values;
+    for (uint32_t k = 0; k < n_states + n->n_sources; k++) {
+        const staxi_input *in = &step->inputs[staxi_d_param(step, k)];
+        stax_dtype dtype = (stax_dtype)step->values[in->value].type.dtype;
+        uint32_t v;
+        if (k < n_states) {
+            staxi_attr number = staxi_number_at(&n->attrs[1], (int)k);
+            staxi_literal init = staxi_literal_of(&number);
+            v = staxi_x_expand(e, staxi_x_literal(e, &init, dtype, dtype), &kept);
+        } else {
+            v = staxi_x_stored(e, n, k - n_states, dtype);
+            if (k < n_states + n_x)
+                v = staxi_x_reshape(e, staxi_x_permute(e, staxi_x_expand(e, v, &x), axes), &moved);
+        }
+        if (!v) return false;
+        kept.dtype = (uint8_t)dtype;
+        if (k < n_states + n_x) {
+            sources[k] = v;
+            v = staxi_input_add(body.to, STAXI_INPUT, in->name, &kept, 0, e->place);
+        } else {
+            v = staxi_capture(body.to, e->to, v, e->place);
+        }
+        if (!v) return false;
+        body.map[in->value] = v;
+    }
+    for (size_t i = 0; i < step->n_inputs; i++) {
+        const staxi_input *in = &step->inputs[i];
+        if (in->kind != STAXI_CAPTURE) continue;
+        body.map[in->value] = staxi_capture(body.to, e->to, e->map[in->outer], e->place);
+        if (!body.map[in->value]) return false;
+    }
+    if (!staxi_expand_nodes(&body)) return false;
+    for (uint32_t k = 0; k < n_states; k++) {
+        uint32_t v = staxi_x_expand(&body, body.map[step->outputs[k].value], &kept);
+        if (!v || !staxi_output_push(body.to, NULL, v, e->place)) return false;
+    }
+    first = staxi_d_node(d, STAX_OP_SCAN, sources, n_states + n_x, (int)n_states, &body.to, 1);
+    for (uint32_t k = 0; first && k < n_states; k++) {
+        x = staxi_x_translate(e, &e->from->values[n->first_value + k].type);
+        if (!(results[k] = staxi_x_reshape(e, first + k, &x))) return false;
+    }
+    return first != 0;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -21341,6 +21855,11 @@ static const staxi_derivative staxi_derivatives[] = {
     {STAX_OP_LDEXP,           STAXI_D_WHOLE, staxi_vjp_ldexp, NULL},
     {STAX_OP_FREXP,           STAXI_D_WHOLE, staxi_vjp_frexp, NULL},
     {STAX_OP_NAN_TO_NUM,      STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_nan_to_num, NULL},
+    {STAX_OP_COND,            STAXI_D_SELECTS, staxi_vjp_cond, NULL},
+    {STAX_OP_WHILE,           STAXI_D_SELECTS, staxi_vjp_while, NULL},
+    {STAX_OP_LOOP,            STAXI_D_SELECTS, staxi_vjp_each, NULL},
+    {STAX_OP_MAP,             STAXI_D_SELECTS, staxi_vjp_each, NULL},
+    {STAX_OP_SCAN,            STAXI_D_SELECTS, staxi_vjp_each, NULL},
 };
 #undef STAXI_D_F
 #undef STAXI_D_C
@@ -21481,12 +22000,16 @@ static bool staxi_d_forward(staxi_derivation *d, size_t first, size_t end) {
         for (uint32_t i = 0; i < n.n_results; i++)
             varies = varies || staxi_d_varies(d, &n, n.first_value + i);
         for (uint32_t i = 0; i < n.n_sources; i++) any = any || d->cotangent[n.sources[i]];
+        for (uint32_t r = 0; r < n.n_regions; r++)
+            for (size_t i = 0; i < n.regions[r]->n_inputs; i++)
+                any = any || staxi_d_capture_cotangent(d, &n.regions[r]->inputs[i]);
         if (!any || !varies) continue;
         d->e.place = n.place;
         d->e.origin = n.origin ? n.origin : n.op;
         d->selected = false;
         if (!row || !row->vjp) return staxi_d_refuse(d, &n);
-        if (!(row->vjp == staxi_vjp_formula        ? staxi_jvp_formula(d, &n)
+        if (!(n.n_regions > 0                      ? staxi_jvp_region(d, &n)
+              : row->vjp == staxi_vjp_formula      ? staxi_jvp_formula(d, &n)
               : row->vjp == staxi_vjp_custom       ? staxi_jvp_custom(d, &n)
               : row->vjp == staxi_vjp_logcumsumexp ? staxi_jvp_logcumsumexp(d, &n)
                                                    : staxi_jvp_transposed(d, &n)))
@@ -21513,6 +22036,7 @@ static bool staxi_d_expand(staxi_derivation *d, const staxi_node *n, uint32_t *r
     d->e.place = n->place;
     d->e.origin = n->op;
     if (n->op == STAX_OP_SUM) whole = n->attrs[3].i != 0; /* compensated */
+    if (n->op == STAX_OP_REDUCE) return staxi_d_expand_monoid(d, n, results);
     if (!whole) return staxi_expand_fns[n->op](&d->e, n, results);
     if (row->vjp == staxi_vjp_formula || n->op == STAX_OP_CLIP)
         return staxi_d_keep_scalar(d, n, results);
@@ -21608,7 +22132,8 @@ static bool staxi_d_begin(staxi_derivation *d, stax_graph *g, const char *what, 
         (uint32_t *)staxi_arena_push(&g->root->arena, (g->n_values + 1) * sizeof *d->e.map, 4);
     if (!d->e.map) return staxi_no_graph_memory(g, place);
     for (size_t v = 0; v < g->n_values; v++) d->e.map[v] = (uint32_t)v;
-    return staxi_d_room(d);
+    d->e.own = staxi_d_own(g);
+    return d->e.own ? staxi_d_room(d) : staxi_no_graph_memory(g, place);
 }
 
 /* One derivation of either mode, in numbers of values: `in` are the values it is by. seeds: one a
