@@ -1121,6 +1121,35 @@ STAXDEF stax_status stax_vjp(const stax_value *outs, const stax_value *cotangent
 STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents,
                              int n, stax_value *out_tangent);
 
+/* The same values for a stack of inputs: stacked[k] takes the place of in[k], with its dtype and its
+   shape behind a new axis 0 of size B, the same for all; results[k] is outs[k] for each of the B,
+   stacked along a new axis 0. What else they depend on is the same for all. in[k] may be any tensor
+   (an input, a value in between), outs any values made from it, gradients too: the gradient of one
+   example's loss becomes those of every example. Each entry has the bits of a call of its own; only
+   a NaN of other bits than the quiet one may lose them. A random op whose key is not stacked gives
+   every example the same numbers: stack keys to give each its own. Ops that have no form for stacks
+   (custom_call, while, random ops by stacked keys, cond and loop whose condition or count is stacked)
+   run in a stax_map, one entry after the other. */
+STAXDEF stax_status stax_vmap(const stax_value *outs, int n_outs, const stax_value *in,
+                              const stax_value *stacked, int n, stax_value *results);
+
+typedef enum stax_direction {
+    STAX_CHEAPER, /* the one with fewer directions: forward where the inputs have at most as many
+                     elements as the output, else reverse (also where sizes are symbols)            */
+    STAX_FORWARD, /* a directional derivative for each element of the inputs                        */
+    STAX_REVERSE  /* a gradient for each element of the output                                      */
+} stax_direction;
+/* All first derivatives: jacobians[k] = d out / d wrt[k], with out's axes, then those of wrt[k]
+   (together at most 8). All directions go through at once, as one stack: what does not depend on the
+   direction is computed once. *direction says which to take, and receives the one that was taken;
+   NULL: STAX_CHEAPER. */
+STAXDEF stax_status stax_jacobian(stax_value out, const stax_value *wrt, int n,
+                                  stax_direction *direction, stax_value *jacobians);
+/* All second derivatives of a scalar: hessians[j * n + k] = d (d loss / d wrt[j]) / d wrt[k]: forward
+   mode over the gradient. */
+STAXDEF stax_status stax_hessian(stax_value loss, const stax_value *wrt, int n,
+                                 stax_value *hessians);
+
 /* ======================================================================================= >>run
    CONTEXT, COMPILE, RUN  what turns a graph into results. */
 
@@ -20421,6 +20450,8 @@ typedef struct staxi_derivation {
     uint8_t *marks;      /* by value: STAXI_D_...                                             */
     size_t n_marks;
     bool selected; /* may cotangents of the node at hand be 0 by selection?             */
+    bool batches;  /* no derivatives but stacks of values, see >>vectorise              */
+    staxi_ix size; /* of the stacks                                                     */
 } staxi_derivation;
 
 enum {
@@ -20485,11 +20516,13 @@ static bool staxi_d_give(staxi_derivation *d, uint32_t to, uint32_t g) {
     return g != 0;
 }
 
-/* Does a float come out that changes with its operands? */
+/* Does a float come out that changes with its operands? (Of stacks: does it depend on one?) */
 static bool staxi_d_varies(const staxi_derivation *d, const staxi_node *n, uint32_t result) {
     const staxi_derivative *row = staxi_derivative_of(n->op);
-    if (n->op == STAX_OP_STOP_GRADIENT || (row && row->flags & STAXI_D_CONSTANT)) return false;
-    if (!staxi_is_float((stax_dtype)d->e.to->values[result].type.dtype)) return false;
+    if (!d->batches) {
+        if (n->op == STAX_OP_STOP_GRADIENT || (row && row->flags & STAXI_D_CONSTANT)) return false;
+        if (!staxi_is_float((stax_dtype)d->e.to->values[result].type.dtype)) return false;
+    }
     for (uint32_t k = 0; k < n->n_sources; k++)
         if (staxi_d_active(d, n->sources[k])) return true;
     for (uint32_t r = 0; r < n->n_regions; r++)
@@ -21291,7 +21324,7 @@ static bool staxi_d_body_open(staxi_d_body *b, staxi_derivation *d, const stax_g
     memset(b, 0, sizeof *b);
     b->outside = d;
     b->old = old;
-    b->to = staxi_region_new(d->e.to, old->name);
+    b->inside.e.to = b->to = staxi_region_new(d->e.to, old->name);
     if (!b->to) return false;
     b->map = (uint32_t *)staxi_arena_push(arena, n * sizeof *b->map, 4);
     b->by = (uint8_t *)staxi_arena_push(arena, old->n_inputs + 1, 1);
@@ -21337,7 +21370,7 @@ static bool staxi_d_body_copy(staxi_d_body *b) {
     e.place = b->outside->e.place;
     for (size_t i = 0; i < b->old->n_inputs; i++) {
         const staxi_input *in = &b->old->inputs[i];
-        if (in->kind != STAXI_CAPTURE) continue;
+        if (in->kind != STAXI_CAPTURE || b->map[in->value]) continue;
         b->map[in->value] = staxi_d_body_captures(b, in->outer);
         if (!b->map[in->value]) return false;
     }
@@ -21357,6 +21390,8 @@ static bool staxi_d_body_derive(staxi_d_body *b, bool forward) {
              *outs = in + most, *seeds = outs + most, *got = seeds + most;
     if (!in || !staxi_d_begin(&b->inside, b->to, b->outside->what, b->outside->e.place))
         return staxi_no_graph_memory(b->to, b->outside->e.place);
+    b->inside.batches = b->outside->batches;
+    b->inside.size = b->outside->size;
     for (size_t k = 0; k < old->n_inputs; k++) {
         if (!b->by[k]) continue;
         in[n_in++] = b->map[old->inputs[k].value];
@@ -21364,8 +21399,8 @@ static bool staxi_d_body_derive(staxi_d_body *b, bool forward) {
     }
     for (size_t k = 0; k < old->n_outputs; k++) {
         uint32_t v = staxi_d_body_result(b, k);
-        if (!staxi_is_float(staxi_x_dtype(&b->inside.e, v)) || (!forward && !b->of_output[k]))
-            continue;
+        if (!b->inside.batches && !staxi_is_float(staxi_x_dtype(&b->inside.e, v))) continue;
+        if (!forward && !b->of_output[k]) continue;
         outs[n_out++] = v;
         if (!forward) seeds[n_seeds++] = b->of_output[k];
     }
@@ -22035,6 +22070,10 @@ static bool staxi_d_expand(staxi_derivation *d, const staxi_node *n, uint32_t *r
     bool whole = row && row->flags & STAXI_D_WHOLE;
     d->e.place = n->place;
     d->e.origin = n->op;
+    if (d->batches)
+        return (n->op == STAX_OP_STOP_GRADIENT || n->op == STAX_OP_CHECKPOINT
+                    ? staxi_expand_own
+                    : staxi_expand_fns[n->op])(&d->e, n, results);
     if (n->op == STAX_OP_SUM) whole = n->attrs[3].i != 0; /* compensated */
     if (n->op == STAX_OP_REDUCE) return staxi_d_expand_monoid(d, n, results);
     if (!whole) return staxi_expand_fns[n->op](&d->e, n, results);
@@ -22082,24 +22121,30 @@ static bool staxi_d_primal(staxi_derivation *d, const uint32_t *outs, int n_outs
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 /* A value of the call: its number in g, or 0 after recording what is wrong with it. */
-static uint32_t staxi_d_value(stax_graph *g, const char *what, stax_value v, const char *which,
-                              int k) {
+static uint32_t staxi_d_any_value(stax_graph *g, const char *what, stax_value v, const char *which,
+                                  int k) {
     uint32_t id = v.graph == g && v.id && v.id < g->n_values ? staxi_value_now(g, v.id) : 0;
     if (g->root->status != STAX_OK) return 0;
-    if (!id) {
+    if (id && !g->values[id].type.weak) return id;
+    if (!id)
         staxi_graph_fail(
             g, STAX_E_ARGUMENT, v.place,
-            STAXI_SAY("%s: %s %d: expected a value of the graph that is differentiated"), what,
-            which, k);
-        return 0;
-    }
-    if (staxi_is_float((stax_dtype)g->values[id].type.dtype) && !g->values[id].type.weak) return id;
+            STAXI_SAY("%s: %s %d: expected a value of the graph of the first output"), what, which, k);
+    else
+        staxi_graph_fail(g, STAX_E_DTYPE, v.place,
+                         STAXI_SAY("%s: %s %d: a literal is a constant; expected a tensor, found %T"),
+                         what, which, k, &g->values[id].type);
+    return 0;
+}
+
+/* One of floats. */
+static uint32_t staxi_d_value(stax_graph *g, const char *what, stax_value v, const char *which,
+                              int k) {
+    uint32_t id = staxi_d_any_value(g, what, v, which, k);
+    if (!id || staxi_is_float((stax_dtype)g->values[id].type.dtype)) return id;
     staxi_graph_fail(g, STAX_E_DTYPE, v.place,
-                     g->values[id].type.weak
-                         ? STAXI_SAY("%s: %s %d: a literal is a constant; expected a tensor of "
-                                     "floats, found %T")
-                         : STAXI_SAY("%s: %s %d: expected floats, found %T: only they have "
-                                     "derivatives; stax_cast it first"),
+                     STAXI_SAY("%s: %s %d: expected floats, found %T: only they have "
+                               "derivatives; stax_cast it first"),
                      what, which, k, &g->values[id].type);
     return 0;
 }
@@ -22136,6 +22181,8 @@ static bool staxi_d_begin(staxi_derivation *d, stax_graph *g, const char *what, 
     return d->e.own ? staxi_d_room(d) : staxi_no_graph_memory(g, place);
 }
 
+static bool staxi_d_vectorise(staxi_derivation *d, size_t first, size_t end);
+
 /* One derivation of either mode, in numbers of values: `in` are the values it is by. seeds: one a
    value of `outs` (reverse: cotangents), or of `in` (forward: tangents); results the other way. */
 static bool staxi_d_derive(staxi_derivation *d, bool forward, const uint32_t *outs, int n_outs,
@@ -22145,7 +22192,10 @@ static bool staxi_d_derive(staxi_derivation *d, bool forward, const uint32_t *ou
     if (!staxi_d_primal(d, outs, n_outs, &first, &end)) return false;
     for (int k = 0; k < (forward ? n_in : n_outs); k++)
         if (!staxi_d_give(d, d->e.map[forward ? in[k] : outs[k]], seeds[k])) return false;
-    if (!(forward ? staxi_d_forward(d, first, end) : staxi_d_sweep(d, first, end))) return false;
+    if (!(d->batches ? staxi_d_vectorise(d, first, end)
+          : forward  ? staxi_d_forward(d, first, end)
+                     : staxi_d_sweep(d, first, end)))
+        return false;
     for (int k = 0; k < (forward ? n_outs : n_in); k++) {
         uint32_t v = d->e.map[forward ? outs[k] : in[k]];
         results[k] = staxi_d_active(d, v) ? d->cotangent[v] : 0;
@@ -22242,6 +22292,662 @@ STAXDEF stax_status stax_grad(stax_value loss, const stax_value *wrt, int n, sta
 STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents,
                              int n, stax_value *out_tangent) {
     return staxi_differentiate("stax_jvp", true, &out, 1, wrt, n, tangents, false, out_tangent);
+}
+
+/* ================================================================================== >>vectorise
+   VECTORISATION  a program for one example as a program for a stack of them.
+   In:  values of a graph.   Out: values of the same graph, each with a new axis 0 in front. What
+   lies between is written in basis ops beside what the user wrote, as for derivatives, and each of
+   those goes to the same op on stacks: most keep what they are and move their axes by one (the
+   attributes of kind axis and axes say which), so that the order of every sum stays; movement,
+   indices and contractions have a row of their own. Every other op becomes a map that runs it for
+   one example after the other: custom_call, while, random ops by a stack of keys, cond by a stack
+   of conditions. So each example gets what a call of its own would give it, bit for bit. */
+
+/* Sets out[i], the stacked results of a node of which an operand is stacked. */
+typedef bool (*staxi_vmap_fn)(staxi_derivation *d, const staxi_node *n, uint32_t *out);
+
+/* Stacks of a type. */
+static staxi_type staxi_v_type(const staxi_derivation *d, const staxi_type *t) {
+    staxi_type s = *t;
+    memmove(s.dims + 1, s.dims, t->rank * sizeof *s.dims); /* rank: see staxi_v_room */
+    s.dims[0] = d->size;
+    s.rank++;
+    s.weak = 0;
+    return s;
+}
+
+/* The stack of a value; of one that is the same for all, so many of it. */
+static uint32_t staxi_v_of(staxi_derivation *d, uint32_t v) {
+    staxi_type t;
+    if (!v || d->cotangent[v]) return v ? d->cotangent[v] : 0;
+    t = staxi_v_type(d, staxi_x_type(&d->e, v));
+    return staxi_x_expand(&d->e, v, &t);
+}
+
+static bool staxi_v_room(staxi_derivation *d, const staxi_node *n, uint32_t v) {
+    const staxi_type *t = staxi_x_type(&d->e, v);
+    if (t->rank < STAX_MAX_RANK) return true;
+    staxi_graph_fail(d->e.to, STAX_E_SHAPE, d->e.place,
+                     STAXI_SAY("%s: %s of %T: expected at most %d axes, so that there is room for "
+                               "one more"),
+                     d->what, staxi_written_op_name(n), t, STAX_MAX_RANK - 1);
+    return false;
+}
+
+/* The order of a reduction over axes that have moved by one. */
+static const char *staxi_v_order(staxi_derivation *d, const staxi_node *n) {
+    char *copy = n->order ? staxi_arena_text(&d->e.to->root->arena, n->order, strlen(n->order)) : NULL;
+    for (char *s = copy; s && *s && staxi_op_info((stax_op)n->op)->cls == STAXI_CLASS_REDUCE; s++)
+        if (*s >= '0' && *s <= '9') ++*s; /* axes have one digit */
+    return copy;
+}
+
+/* The attributes for operands with one axis more. room: 4 lists. */
+static void staxi_v_attrs(const staxi_node *n, staxi_attr *attrs, int64_t room[4][STAX_MAX_RANK]) {
+    staxi_schema s;
+    int lists = 0;
+    memset(attrs, 0, STAXI_MAX_ATTRS * sizeof *attrs);
+    for (int k = 0; staxi_schema_at((stax_op)n->op, k, &s); k++) {
+        attrs[k] = n->attrs[k];
+        if (s.kind == STAXI_IS_AXIS && attrs[k].kind == STAXI_ATTR_INT) attrs[k].i++;
+        if (s.kind != STAXI_IS_AXES || attrs[k].kind != STAXI_ATTR_LIST || attrs[k].n < 0) continue;
+        for (int i = 0; i < attrs[k].n; i++) room[lists][i] = attrs[k].list[i] + 1;
+        attrs[k].list = room[lists++];
+    }
+}
+
+static bool staxi_v_node(staxi_derivation *d, const staxi_node *n, const uint32_t *sources,
+                         const staxi_attr *attrs, uint32_t *out) {
+    uint32_t first = staxi_x_node(&d->e, (stax_op)n->op, sources, n->n_sources, attrs);
+    if (!first) return false;
+    if (n->order && !(d->e.to->nodes[d->e.to->values[first].node].order = staxi_v_order(d, n)))
+        return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t i = 0; i < n->n_results; i++) out[i] = first + i;
+    return true;
+}
+
+/* The same op, its axes moved. */
+static bool staxi_vmap_alike(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[4][STAX_MAX_RANK];
+    uint32_t *v = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
+                                               (n->n_sources + 1) * sizeof *v, 4);
+    if (!v) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t k = 0; k < n->n_sources; k++) v[k] = staxi_v_of(d, n->sources[k]);
+    staxi_v_attrs(n, attrs, room);
+    return staxi_v_node(d, n, v, attrs, out);
+}
+
+/* One example after the other: the op as it is, in a map. */
+static bool staxi_vmap_each(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    const stax_graph was = *d->e.to;
+    staxi_expander e;
+    uint32_t n_captured = 0, n_xs = 0, first;
+    size_t most = n->n_sources;
+    for (uint32_t r = 0; r < n->n_regions; r++) most += n->regions[r]->n_inputs;
+    uint32_t *read = (uint32_t *)staxi_arena_push(&was.root->arena, (2 * most + 1) * sizeof *read, 4),
+             *xs = read + most;
+    memset(&e, 0, sizeof e);
+    e.from = &was;
+    e.to = staxi_region_new(d->e.to, "body");
+    e.own = d->e.own;
+    e.place = d->e.place;
+    e.origin = d->e.origin;
+    e.map = (uint32_t *)staxi_arena_push(&was.root->arena, (was.n_values + 1) * sizeof *e.map, 4);
+    if (!read || !e.to || !e.map) return staxi_no_graph_memory(d->e.to, d->e.place);
+    memcpy(read, n->sources, n->n_sources * sizeof *read);
+    n_captured = staxi_monoid_captures(n, read + n->n_sources);
+    for (uint32_t k = 0; k < n->n_sources + n_captured; k++) {
+        uint32_t v = read[k], stack = d->cotangent[v];
+        const staxi_type t = *staxi_x_type(&d->e, v);
+        if (e.map[v] || t.weak) continue;
+        if (stack) xs[n_xs++] = stack;
+        e.map[v] = stack ? staxi_input_add(e.to, STAXI_INPUT, was.values[v].name, &t, 0, e.place)
+                         : staxi_capture(e.to, d->e.to, v, e.place);
+        if (!e.map[v]) return false;
+    }
+    if (!(n->n_regions ? staxi_expand_fns[n->op] : staxi_expand_own)(&e, n, &e.map[n->first_value]))
+        return false;
+    for (uint32_t i = 0; i < n->n_results; i++)
+        if (!staxi_output_push(e.to, NULL, e.map[n->first_value + i], e.place)) return false;
+    first = staxi_d_node(d, STAX_OP_MAP, xs, n_xs, 0, &e.to, 1);
+    for (uint32_t i = 0; i < n->n_results; i++) out[i] = first + i;
+    return first != 0;
+}
+
+/* ---- movement -------------------------------------------------------------------------------- */
+
+static bool staxi_vmap_reshape(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_type t = staxi_v_type(d, staxi_x_type(&d->e, n->first_value));
+    out[0] = staxi_x_reshape(&d->e, staxi_v_of(d, n->sources[0]), &t);
+    return out[0] != 0;
+}
+
+/* The axes that it adds go between. */
+static bool staxi_vmap_expand(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_type r = *staxi_x_type(&d->e, n->first_value), x = *staxi_x_type(&d->e, n->sources[0]);
+    staxi_type t = r, to = staxi_v_type(d, &r);
+    for (int k = 0; k < r.rank; k++)
+        t.dims[k] = k < r.rank - x.rank ? staxi_ix_const(&d->e.to->root->sizes, 1)
+                                        : x.dims[k - (r.rank - x.rank)];
+    t = staxi_v_type(d, &t);
+    out[0] = staxi_x_expand(&d->e, staxi_x_reshape(&d->e, staxi_v_of(d, n->sources[0]), &t), &to);
+    return out[0] != 0;
+}
+
+static bool staxi_vmap_permute(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    int64_t axes[STAX_MAX_RANK] = {0};
+    for (int k = 0; k < n->attrs[0].n; k++) axes[k + 1] = staxi_basis_permute(d->e.to, n, k) + 1;
+    out[0] = staxi_x_permute(&d->e, staxi_v_of(d, n->sources[0]), axes);
+    return out[0] != 0;
+}
+
+/* slice, slice_scatter, pad: lists with an entry an axis; the new one is taken whole. */
+static bool staxi_vmap_lists(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[3][STAX_MAX_RANK];
+    uint32_t v[2] = {0, 0};
+    bool pads = n->op == STAX_OP_PAD;
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, n->attrs, (size_t)staxi_schema_count((stax_op)n->op) * sizeof *attrs);
+    for (int k = 0; k < (pads ? 2 : 3); k++) {
+        if (attrs[k].kind != STAXI_ATTR_LIST || attrs[k].n < 0) continue;
+        room[k][0] = pads ? 0 : k < 2 ? STAX_NONE : 1;
+        memcpy(room[k] + 1, attrs[k].list, (size_t)attrs[k].n * sizeof *room[k]);
+        attrs[k] = staxi_attr_list(room[k], attrs[k].n + 1);
+    }
+    for (uint32_t k = 0; k < n->n_sources; k++) v[k] = staxi_v_of(d, n->sources[k]);
+    return staxi_v_node(d, n, v, attrs, out);
+}
+
+/* Axis `from` of a value at place `to`. */
+static uint32_t staxi_v_move(staxi_derivation *d, uint32_t v, int from, int to) {
+    int64_t axes[STAX_MAX_RANK];
+    int rank, at = 0;
+    if (!v || from == to) return v;
+    rank = staxi_x_type(&d->e, v)->rank;
+    for (int k = 0; k < rank; k++) {
+        if (k == to) axes[k] = from;
+        if (k == to) continue;
+        if (at == from) at++;
+        axes[k] = at++;
+    }
+    return staxi_x_permute(&d->e, v, axes);
+}
+
+/* ---- index ----------------------------------------------------------------------------------- */
+
+/* Stacks of [.., axis, ..] as one table with the axis first: [stack * size, ..]; and indices into
+   it, one stack of indices a stack. */
+static uint32_t staxi_v_table(staxi_derivation *d, uint32_t stack, int axis) {
+    staxi_type t;
+    stack = staxi_v_move(d, stack, axis + 1, 1);
+    if (!stack) return 0;
+    t = *staxi_x_type(&d->e, stack);
+    t.dims[1] = staxi_ix_mul(&d->e.to->root->sizes, t.dims[0], t.dims[1]);
+    memmove(t.dims, t.dims + 1, (size_t)(t.rank - 1) * sizeof *t.dims);
+    t.rank--;
+    return staxi_x_reshape(&d->e, stack, &t);
+}
+
+static uint32_t staxi_v_indices(staxi_derivation *d, uint32_t i, staxi_ix size, const char *mode) {
+    staxi_expander *e = &d->e;
+    staxi_type t;
+    uint32_t at = staxi_d_indices(d, staxi_v_of(d, i), size, mode);
+    if (!at) return 0;
+    t = *staxi_x_type(e, at);
+    return staxi_x_op2(e, STAX_OP_ADD, at,
+                       staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &t, 0),
+                                    staxi_x_size_value(e, size)));
+}
+
+static bool staxi_vmap_gather(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], i = n->sources[1], r;
+    int axis = (int)n->attrs[0].i, rank = staxi_x_type(e, i)->rank;
+    const char *mode = n->attrs[1].text;
+    if (!d->cotangent[i]) { /* the same places of every example */
+        r = staxi_x_gather(e, STAX_OP_GATHER, d->cotangent[x], i, axis + 1, mode);
+    } else if (!d->cotangent[x]) {
+        r = staxi_x_gather(e, STAX_OP_GATHER, x, d->cotangent[i], axis, mode);
+        r = staxi_v_move(d, r, axis, 0);
+    } else {
+        i = staxi_v_indices(d, i, staxi_x_type(e, x)->dims[axis], mode);
+        r = staxi_x_gather(e, STAX_OP_GATHER, staxi_v_table(d, d->cotangent[x], axis), i, 0, "error");
+        for (int k = 0; k < axis; k++) /* what stood before the axis stands behind the indices */
+            r = staxi_v_move(d, r, 1 + rank + k, 1 + k);
+    }
+    return (out[0] = r) != 0;
+}
+
+static bool staxi_vmap_scatter(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_expander *e = &d->e;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[4][STAX_MAX_RANK];
+    int axis = (int)n->attrs[0].i;
+    uint32_t s[3], i = n->sources[1];
+    staxi_type x = *staxi_x_type(e, n->sources[0]), back;
+    staxi_v_attrs(n, attrs, room);
+    s[0] = staxi_v_of(d, n->sources[0]);
+    s[1] = i;
+    s[2] = staxi_v_of(d, n->sources[2]);
+    if (!d->cotangent[i]) return staxi_v_node(d, n, s, attrs, out);
+    attrs[0] = staxi_attr_int(0);
+    back = staxi_v_type(d, &x);
+    memmove(back.dims + 2, x.dims, (size_t)axis * sizeof *x.dims);
+    back.dims[1] = x.dims[axis];
+    s[0] = staxi_v_table(d, s[0], axis);
+    s[1] = staxi_d_flat(d, staxi_v_indices(d, i, x.dims[axis], "error"));
+    s[2] = staxi_v_table(d, s[2], axis);
+    if (!staxi_v_node(d, n, s, attrs, out)) return false;
+    out[0] = staxi_v_move(d, staxi_x_reshape(e, out[0], &back), 1, axis + 1);
+    return out[0] != 0;
+}
+
+/* ---- reductions, contractions ---------------------------------------------------------------- */
+
+/* argmax, argmin without an axis count the flattened elements. */
+static bool staxi_vmap_arg(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]), flat = x;
+    uint32_t v = staxi_v_of(d, n->sources[0]);
+    if (n->attrs[0].kind == STAXI_ATTR_INT) return staxi_vmap_alike(d, n, out);
+    flat.rank = 1;
+    flat.dims[0] = staxi_ix_const(&d->e.to->root->sizes, 1);
+    for (int k = 0; k < x.rank; k++)
+        flat.dims[0] = staxi_ix_mul(&d->e.to->root->sizes, flat.dims[0], x.dims[k]);
+    flat = staxi_v_type(d, &flat);
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(1);
+    attrs[1] = staxi_attr_bool(false);
+    v = staxi_x_reshape(&d->e, v, &flat);
+    return staxi_v_node(d, n, &v, attrs, out);
+}
+
+/* A monoid passes scalars on to its regions: the same for all, or one example after the other. */
+static bool staxi_vmap_monoid(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    int n_x = (int)n->n_sources - staxi_monoid_passed(n->regions[1], n->n_results);
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[4][STAX_MAX_RANK];
+    stax_graph *regions[2];
+    uint32_t first, *v = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
+                                                      (n->n_sources + 1) * sizeof *v, 4);
+    if (!v) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (int k = n_x; k < (int)n->n_sources; k++) {
+        if (d->cotangent[n->sources[k]]) return staxi_vmap_each(d, n, out);
+        v[k] = n->sources[k];
+    }
+    for (int k = 0; k < n_x; k++)
+        if (!(v[k] = staxi_v_of(d, n->sources[k]))) return false;
+    for (int r = 0; r < 2; r++)
+        if (!(regions[r] = staxi_expand_region(&d->e, n->regions[r], NULL, 0))) return false;
+    staxi_v_attrs(n, attrs, room);
+    first = staxi_x_reduce_by(&d->e, v, n->n_sources, attrs, regions, staxi_v_order(d, n));
+    for (uint32_t i = 0; i < n->n_results; i++) out[i] = first + i;
+    return first != 0;
+}
+
+/* Of two stacks the new axis is one more batch axis, of one it is one more free axis: the other
+   operand is read once. In the order that it has for one example. */
+static bool staxi_vmap_dot(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[4][STAX_MAX_RANK], batch[2][STAX_MAX_RANK];
+    uint32_t v[2];
+    staxi_contraction c, now;
+    bool both = true;
+    if (!staxi_basis_dot(d->e.to, n, &c)) return false;
+    staxi_v_attrs(n, attrs, room);
+    for (int side = 0; side < 2; side++) {
+        v[side] = d->cotangent[n->sources[side]];
+        both = both && v[side];
+        if (v[side]) continue;
+        v[side] = n->sources[side];
+        attrs[side] = n->attrs[side];
+        attrs[2 + side] = n->attrs[2 + side];
+    }
+    for (int side = 0; side < 2 && both; side++) {
+        batch[side][0] = 0;
+        memcpy(batch[side] + 1, room[2 + side], (size_t)c.n_batch * sizeof **batch);
+        attrs[2 + side] = staxi_attr_list(batch[side], c.n_batch + 1);
+    }
+    if (!staxi_v_node(d, n, v, attrs, out)) return false;
+    staxi_node *dot = &d->e.to->nodes[d->e.to->values[out[0]].node];
+    if (!dot->order && staxi_basis_dot(d->e.to, dot, &now) && now.lanes != c.lanes) {
+        char text[8 + 2 * STAX_MAX_RANK] = "chain [", *at = text + 7;
+        if (c.lanes) memcpy(text, "lanes", 5);
+        for (int k = 0; k < c.n_contract; k++) {
+            *at++ = (char)('0' + k);
+            *at++ = k + 1 < c.n_contract ? ',' : ']';
+        }
+        if (!(dot->order = staxi_graph_text(d->e.to, text)))
+            return staxi_no_graph_memory(d->e.to, d->e.place);
+    }
+    if (both) return true;
+    out[0] = staxi_v_move(d, out[0],
+                          c.n_batch + (d->cotangent[n->sources[0]] ? 0 : c.n_free[0]), 0);
+    return out[0] != 0;
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+/* Where a condition or a count differs from example to example, each has its own turn. */
+static bool staxi_v_turns(const staxi_derivation *d, const staxi_node *n) {
+    return n->op == STAX_OP_WHILE || ((n->op == STAX_OP_COND || n->op == STAX_OP_LOOP) &&
+                                      d->cotangent[n->sources[0]]);
+}
+
+/* Operand k of a node with regions, and its parameter: all that is carried is a stack, of entries
+   those of stacks. */
+static bool staxi_v_operand(staxi_d_body *b, const staxi_node *n, const staxi_d_trips *t, uint32_t k,
+                            uint32_t *source) {
+    staxi_derivation *d = b->outside;
+    size_t i = staxi_d_param(b->old, k);
+    const staxi_input *in = &b->old->inputs[i];
+    staxi_type old = b->old->values[in->value].type, stack = staxi_v_type(d, &old);
+    bool carried = staxi_d_is_carried(t, k);
+    uint32_t v = n->sources[k];
+    if (!carried && !d->cotangent[v]) {
+        *source = v;
+        return staxi_d_body_takes(b, k) != 0;
+    }
+    *source = staxi_v_of(d, v);
+    if (!carried) *source = staxi_v_move(d, *source, 1, 0);
+    b->by[i] = 1;
+    b->map[in->value] = staxi_d_zeros(&b->inside, &old); /* only its place is taken */
+    b->of_input[i] = staxi_input_add(b->to, STAXI_INPUT, in->name, &stack, 0, d->e.place);
+    return *source && b->map[in->value] && b->of_input[i];
+}
+
+static bool staxi_vmap_region(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    const staxi_d_trips t = staxi_d_trips_of(n);
+    uint32_t *sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
+                                                     (n->n_sources + 1) * sizeof *sources, 4);
+    stax_graph *regions[2];
+    uint32_t first;
+    if (staxi_v_turns(d, n)) return staxi_vmap_each(d, n, out);
+    if (!sources) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        staxi_d_body b;
+        if (!staxi_d_body_open(&b, d, n->regions[r])) return false;
+        sources[0] = n->sources[0];
+        for (uint32_t k = 0; k < n->n_sources && n->op != STAX_OP_COND; k++)
+            if (!staxi_v_operand(&b, n, &t, k, &sources[k])) return false;
+        for (size_t i = 0; i < b.old->n_inputs; i++) {
+            const staxi_input *in = &b.old->inputs[i];
+            staxi_type old = b.old->values[in->value].type;
+            if (!staxi_d_capture_cotangent(d, in)) continue;
+            b.by[i] = 1;
+            b.map[in->value] = staxi_d_zeros(&b.inside, &old);
+            b.of_input[i] = staxi_d_body_captures(&b, d->cotangent[in->outer]);
+            if (!b.map[in->value] || !b.of_input[i]) return false;
+        }
+        if (!staxi_d_body_copy(&b) || !staxi_d_body_derive(&b, true)) return false;
+        for (uint32_t k = 0; k < n->n_results; k++) {
+            uint32_t v = b.of_output[k];
+            if (!v) v = staxi_v_of(&b.inside, staxi_d_body_result(&b, k));
+            if (!v || !staxi_output_push(b.to, NULL, v, d->e.place)) return false;
+        }
+        regions[r] = b.to;
+    }
+    first = staxi_d_node(d, (stax_op)n->op, sources, n->n_sources, (int)t.carry, regions,
+                         n->n_regions);
+    for (uint32_t k = 0; first && k < n->n_results; k++) {
+        bool entries = (n->op == STAX_OP_MAP || n->op == STAX_OP_SCAN) && k >= t.carry;
+        if (!(out[k] = entries ? staxi_v_move(d, first + k, 1, 0) : first + k)) return false;
+    }
+    return first != 0;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const struct { stax_op op; staxi_vmap_fn rule; } staxi_vmap_rules[] = {
+    {STAX_OP_RESHAPE,         staxi_vmap_reshape}, {STAX_OP_EXPAND, staxi_vmap_expand}, {STAX_OP_PERMUTE, staxi_vmap_permute},
+    {STAX_OP_SLICE,           staxi_vmap_lists},   {STAX_OP_SLICE_SCATTER, staxi_vmap_lists}, {STAX_OP_PAD, staxi_vmap_lists},
+    {STAX_OP_CONCAT,          staxi_vmap_alike},   {STAX_OP_UNFOLD, staxi_vmap_alike},
+    {STAX_OP_GATHER,          staxi_vmap_gather},  {STAX_OP_TAKE_ALONG_AXIS, staxi_vmap_alike}, {STAX_OP_SCATTER, staxi_vmap_scatter},
+    {STAX_OP_ARGMAX,          staxi_vmap_arg},     {STAX_OP_ARGMIN, staxi_vmap_arg}, {STAX_OP_REDUCE, staxi_vmap_monoid},
+    {STAX_OP_DOT,             staxi_vmap_dot},
+    {STAX_OP_COND,            staxi_vmap_region},  {STAX_OP_WHILE, staxi_vmap_region}, {STAX_OP_LOOP, staxi_vmap_region},
+    {STAX_OP_MAP,             staxi_vmap_region},  {STAX_OP_SCAN, staxi_vmap_region},
+};
+/* clang-format on */
+
+/* Those of a class whose ops move their axes, and nothing else, need no row. */
+static staxi_vmap_fn staxi_vmap_of(int op) {
+    const staxi_op_class cls = staxi_op_info((stax_op)op)->cls;
+    for (size_t k = 0; k < sizeof staxi_vmap_rules / sizeof staxi_vmap_rules[0]; k++)
+        if (staxi_vmap_rules[k].op == (stax_op)op) return staxi_vmap_rules[k].rule;
+    return cls == STAXI_CLASS_ELEMENTWISE || cls == STAXI_CLASS_MARKER ||
+                   cls == STAXI_CLASS_REDUCE || cls == STAXI_CLASS_SCAN || cls == STAXI_CLASS_SORT
+               ? staxi_vmap_alike
+               : staxi_vmap_each;
+}
+
+static bool staxi_d_vectorise(staxi_derivation *d, size_t first, size_t end) {
+    for (size_t k = first; k < end; k++) {
+        staxi_node n = d->e.to->nodes[k];
+        bool varies = n.n_results > 0 && staxi_d_varies(d, &n, n.first_value);
+        d->e.place = n.place;
+        d->e.origin = n.origin ? n.origin : n.op;
+        for (uint32_t i = 0; varies && i < n.n_sources; i++)
+            if (!staxi_v_room(d, &n, n.sources[i])) return false;
+        for (uint32_t i = 0; varies && i < n.n_results; i++)
+            if (!staxi_v_room(d, &n, n.first_value + i)) return false;
+        if (varies && !staxi_vmap_of(n.op)(d, &n, &d->cotangent[n.first_value])) return false;
+    }
+    return true;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* The stack of input k: of the same dtype, with one axis more than it; all of one height. */
+static uint32_t staxi_v_stack(staxi_derivation *d, stax_value stacked, uint32_t of, int k) {
+    stax_graph *g = d->e.to;
+    staxi_type want = g->values[of].type, found;
+    uint32_t id = stacked.graph == g && stacked.id && stacked.id < g->n_values
+                      ? staxi_value_now(g, stacked.id)
+                      : 0;
+    if (g->root->status != STAX_OK) return 0;
+    if (!id) {
+        staxi_graph_fail(g, STAX_E_ARGUMENT, stacked.place,
+                         STAXI_SAY("%s: stack %d: expected a value of the graph of the outputs"),
+                         d->what, k);
+        return 0;
+    }
+    found = g->values[id].type;
+    if (found.rank > 0 && !d->size) d->size = found.dims[0];
+    if (want.rank < STAX_MAX_RANK) want = staxi_v_type(d, &want);
+    if (found.rank > 0 && !found.weak && found.dtype == want.dtype && staxi_same_dims(&found, &want))
+        return id;
+    if (!d->size) d->size = want.dims[0] = staxi_ix_const(&g->root->sizes, 1);
+    staxi_graph_fail(g, STAX_E_SHAPE, stacked.place,
+                     STAXI_SAY("%s: stack %d: expected %T, its input with a new axis 0, found %T"),
+                     d->what, k, &want, &found);
+    return 0;
+}
+
+/* In numbers of values. */
+static bool staxi_vectorise(stax_graph *g, staxi_derivation *d, const uint32_t *outs, int n_outs,
+                            const uint32_t *in, const uint32_t *stacks, int n, uint32_t *results) {
+    uint32_t *saved = staxi_d_states_open(g);
+    bool ok = saved && staxi_d_derive(d, true, outs, n_outs, in, n, stacks, results);
+    for (int k = 0; ok && k < n_outs; k++)
+        if (!results[k]) ok = (results[k] = staxi_v_of(d, d->e.map[outs[k]])) != 0;
+    staxi_d_states_close(g, saved);
+    return ok;
+}
+
+STAXDEF stax_status stax_vmap(const stax_value *outs, int n_outs, const stax_value *in,
+                              const stax_value *stacked, int n, stax_value *results) {
+    stax_graph *g = n_outs > 0 && outs ? outs[0].graph : NULL;
+    staxi_derivation d;
+    staxi_fpenv old;
+    uint32_t *ids, *from, *stack, *got;
+    for (int k = 0; results && k < n_outs; k++) results[k] = stax_none();
+    if (!g || n < 1 || !in || !stacked || !results) return STAX_E_ARGUMENT;
+    if (g->root->status != STAX_OK) return g->root->status;
+    ids = (uint32_t *)staxi_arena_push(&g->root->arena, (size_t)(n_outs + n) * 2 * sizeof *ids, 4);
+    staxi_fpenv_enter(&old);
+    bool ok = ids && staxi_d_begin(&d, g, "stax_vmap", outs[0].place);
+    if (ok) d.batches = true;
+    from = ids + n_outs, stack = from + n, got = stack + n;
+    for (int k = 0; ok && k < n_outs; k++)
+        ok = (ids[k] = staxi_d_any_value(g, "stax_vmap", outs[k], "output", k)) != 0;
+    for (int k = 0; ok && k < n; k++) {
+        ok = (from[k] = staxi_d_any_value(g, "stax_vmap", in[k], "input", k)) != 0;
+        for (int j = 0; ok && j < k; j++)
+            if (from[j] == from[k])
+                ok = staxi_graph_fail(g, STAX_E_ARGUMENT, in[k].place,
+                                      STAXI_SAY("stax_vmap: input %d is input %d once more"), k,
+                                      j) == STAX_OK;
+    }
+    for (int k = 0; ok && k < n; k++) ok = (stack[k] = staxi_v_stack(&d, stacked[k], from[k], k)) != 0;
+    ok = ok && staxi_vectorise(g, &d, ids, n_outs, from, stack, n, got);
+    for (int k = 0; ok && k < n_outs; k++) results[k] = staxi_value(g, got[k], 0);
+    staxi_fpenv_leave(&old);
+    if (!ok && g->root->status == STAX_OK) staxi_no_graph_memory(g, 0);
+    return g->root->status;
+}
+
+/* ---- Jacobians: derivatives along all directions at once ------------------------------------- */
+
+static staxi_ix staxi_v_count(stax_graph *g, const staxi_type *t) {
+    staxi_ix count = staxi_ix_const(&g->root->sizes, 1);
+    for (int k = 0; k < t->rank; k++) count = staxi_ix_mul(&g->root->sizes, count, t->dims[k]);
+    return count;
+}
+
+/* All unit vectors of a type, stacked. */
+static uint32_t staxi_v_units(staxi_derivation *d, const staxi_type *t) {
+    staxi_expander *e = &d->e;
+    staxi_type square = staxi_type_scalar(STAX_I64), stack = staxi_v_type(d, t);
+    uint32_t v;
+    square.rank = 2;
+    square.dims[0] = square.dims[1] = d->size;
+    v = staxi_x_op2(e, STAX_OP_EQ, staxi_x_iota(e, &square, 0), staxi_x_iota(e, &square, 1));
+    return staxi_x_reshape(e, v ? staxi_x_cast(e, v, (stax_dtype)t->dtype) : 0, &stack);
+}
+
+/* The Jacobians by one direction: u stands for it while the derivatives are built, then takes the
+   place of all unit vectors. got: values that depend on u, and stacks of them in the end. */
+static bool staxi_v_directions(stax_graph *g, const char *what, uint32_t place, uint32_t u,
+                               uint32_t *got, int n) {
+    staxi_derivation d;
+    staxi_type t = g->values[u].type;
+    uint32_t stack;
+    if (!staxi_d_begin(&d, g, what, place)) return false;
+    d.batches = true;
+    d.size = staxi_v_count(g, &t);
+    if (t.rank == STAX_MAX_RANK)
+        return staxi_graph_fail(g, STAX_E_SHAPE, place,
+                                STAXI_SAY("%s: directions of %T: expected at most %d axes"), what,
+                                &t, STAX_MAX_RANK - 1) == STAX_OK;
+    stack = staxi_v_units(&d, &t);
+    return stack && staxi_vectorise(g, &d, got, n, &u, &stack, 1, got);
+}
+
+/* results[j * n_in + k] = d outs[j] / d in[k]. Forward: directions are those of the inputs, one
+   input after the other; else those of the outputs. */
+static bool staxi_jacobians(stax_graph *g, const char *what, uint32_t place, bool forward,
+                            const uint32_t *outs, int n_outs, const uint32_t *in, int n_in,
+                            uint32_t *results) {
+    const int n_seeds = forward ? n_in : n_outs, n_got = forward ? n_outs : n_in;
+    uint32_t *got =
+        (uint32_t *)staxi_arena_push(&g->root->arena, (size_t)(2 * n_got + 1) * sizeof *got, 4);
+    uint32_t *moving = got + n_got;
+    if (!got) return staxi_no_graph_memory(g, place);
+    for (int s = 0; s < n_seeds; s++) {
+        staxi_derivation d;
+        staxi_type seed = g->values[(forward ? in : outs)[s]].type;
+        uint32_t u, *saved;
+        int n_moving = 0, at = 0;
+        if (!staxi_d_begin(&d, g, what, place)) return false;
+        u = staxi_x_op1(&d.e, STAX_OP_BARRIER, staxi_d_zeros(&d, &seed));
+        saved = staxi_d_states_open(g);
+        bool ok = u && saved &&
+                  staxi_d_derive(&d, forward, forward ? outs : &outs[s], forward ? n_outs : 1,
+                                 forward ? &in[s] : in, forward ? 1 : n_in, &u, got);
+        staxi_d_states_close(g, saved);
+        for (int k = 0; ok && k < n_got; k++)
+            if (got[k]) moving[n_moving++] = got[k];
+        if (!ok || (n_moving && !staxi_v_directions(g, what, place, u, moving, n_moving)))
+            return false;
+        for (int k = 0; k < n_got; k++) {
+            const int j = forward ? k : s, i = forward ? s : k;
+            staxi_type t = g->values[outs[j]].type, x = g->values[in[i]].type;
+            uint32_t v = got[k] ? moving[at++] : 0;
+            if (t.rank + x.rank > STAX_MAX_RANK)
+                return staxi_graph_fail(g, STAX_E_SHAPE, place,
+                                        STAXI_SAY("%s: d %T / d %T: expected at most %d axes "
+                                                  "together; stax_reshape them first"),
+                                        what, &t, &x, STAX_MAX_RANK) == STAX_OK;
+            if (v && forward) v = staxi_v_move(&d, v, 0, t.rank);
+            memcpy(t.dims + t.rank, x.dims, x.rank * sizeof *x.dims);
+            t.rank = (uint8_t)(t.rank + x.rank);
+            v = v ? staxi_x_reshape(&d.e, v, &t) : staxi_d_zeros(&d, &t);
+            if (!(results[j * n_in + i] = v)) return false;
+        }
+    }
+    return true;
+}
+
+/* Fewer directions are fewer runs; of as many, those of forward mode, which saves nothing. Sizes
+   that are not known yet: backwards, as there are mostly more inputs than outputs. */
+static stax_direction staxi_direction_of(stax_graph *g, uint32_t out, const uint32_t *in, int n) {
+    int64_t rows = 0, columns = 0, c = 0;
+    bool known = staxi_ix_is_const(&g->root->sizes, staxi_v_count(g, &g->values[out].type), &rows);
+    for (int k = 0; k < n; k++, columns += c)
+        known = staxi_ix_is_const(&g->root->sizes, staxi_v_count(g, &g->values[in[k]].type), &c) &&
+                known;
+    return known && columns <= rows ? STAX_FORWARD : STAX_REVERSE;
+}
+
+/* Both calls: of a Hessian the outputs are the gradients. */
+static stax_status staxi_jacobian(const char *what, stax_value out, const stax_value *wrt, int n,
+                                  bool hessian, stax_direction *direction, stax_value *results) {
+    stax_graph *g = out.graph;
+    const int n_outs = hessian ? n : 1;
+    staxi_fpenv old;
+    uint32_t *ids, *in, *got, id, place = out.place;
+    stax_direction way = direction ? *direction : STAX_CHEAPER;
+    for (int k = 0; results && k < n_outs * n; k++) results[k] = stax_none();
+    if (!g || n < 1 || !wrt || !results) return STAX_E_ARGUMENT;
+    if (g->root->status != STAX_OK) return g->root->status;
+    ids = (uint32_t *)staxi_arena_push(&g->root->arena,
+                                       (size_t)(n_outs + n + n_outs * n) * sizeof *ids, 4);
+    staxi_fpenv_enter(&old);
+    bool ok = ids != NULL;
+    in = ids + n_outs, got = in + n;
+    ok = ok && (id = staxi_d_value(g, what, out, "output", 0)) != 0;
+    for (int k = 0; ok && k < n; k++) ok = (in[k] = staxi_d_value(g, what, wrt[k], "input", k)) != 0;
+    if (ok && hessian) {
+        stax_value *grads =
+            (stax_value *)staxi_arena_push(&g->root->arena, (size_t)n * sizeof *grads, 8);
+        ok = grads && stax_grad(out, wrt, n, grads) == STAX_OK;
+        for (int k = 0; ok && k < n; k++) ids[k] = grads[k].id;
+        way = STAX_FORWARD;
+    } else if (ok) {
+        ids[0] = id;
+        if (way == STAX_CHEAPER) way = staxi_direction_of(g, id, in, n);
+        if (direction) *direction = way;
+    }
+    ok = ok && staxi_jacobians(g, what, place, way == STAX_FORWARD, ids, n_outs, in, n, got);
+    for (int k = 0; ok && k < n_outs * n; k++) results[k] = staxi_value(g, got[k], 0);
+    staxi_fpenv_leave(&old);
+    if (!ok && g->root->status == STAX_OK) staxi_no_graph_memory(g, 0);
+    return g->root->status;
+}
+
+STAXDEF stax_status stax_jacobian(stax_value out, const stax_value *wrt, int n,
+                                  stax_direction *direction, stax_value *jacobians) {
+    return staxi_jacobian("stax_jacobian", out, wrt, n, false, direction, jacobians);
+}
+
+STAXDEF stax_status stax_hessian(stax_value loss, const stax_value *wrt, int n,
+                                 stax_value *hessians) {
+    return staxi_jacobian("stax_hessian", loss, wrt, n, true, NULL, hessians);
 }
 
 /* ================================================================================= >>interpreter
