@@ -21535,14 +21535,15 @@ static bool staxi_d_trips_save(staxi_derivation *d, const staxi_node *n, const s
             if (!staxi_d_body_takes(&b, k)) return false;
         }
     if (!staxi_d_body_copy(&b)) return false;
-    for (uint32_t k = 0; k < t->carry; k++)
+    for (uint32_t k = 0; k < n->n_results; k++) /* so that the scan itself need not run */
         if (!staxi_output_push(b.to, NULL, staxi_d_body_result(&b, k), d->e.place)) return false;
     for (uint32_t k = 0; k < t->carry; k++) {
         uint32_t v = b.map[b.old->inputs[staxi_d_param(b.old, t->first + k)].value];
         if (!staxi_output_push(b.to, NULL, v, d->e.place)) return false;
     }
     first = staxi_d_node(d, STAX_OP_SCAN, sources, n->n_sources, (int)t->carry, &b.to, 1);
-    for (uint32_t k = 0; first && k < t->carry; k++) stacked[t->first + k] = first + t->carry + k;
+    for (uint32_t k = 0; first && k < t->carry; k++)
+        stacked[t->first + k] = first + n->n_results + k;
     return first != 0;
 }
 
@@ -25784,6 +25785,8 @@ typedef struct staxi_rewriter {
     size_t n_stack, cap_stack;
     staxi_map common; /* normal values by the hash of their nodes */
     uint32_t *fresh;  /* old contents of a state that is assigned later: a copy with its own name */
+    uint32_t (*twins)[2]; /* nodes of `to` with regions; 0, or one that gives the same and more */
+    size_t n_twins, cap_twins;
 } staxi_rewriter;
 
 struct stax_match {
@@ -27198,6 +27201,145 @@ static uint32_t staxi_rw_number_value(staxi_rewriter *r, uint32_t v) {
     return staxi_map_add(&r->common, h, v) ? v : (uint32_t)staxi_rw_no_memory(r);
 }
 
+/* ---- nodes with regions: a derivative needs the values of a user's scan and what it carried */
+
+static bool staxi_region_same(const stax_graph *a, const stax_graph *b, bool more);
+
+/* Nodes that differ in nothing; more: b may give more results. The regions nest at most
+   STAXI_MAX_DEPTH deep. */
+static bool staxi_region_node_same(const stax_graph *ga, const staxi_node *a, const stax_graph *gb,
+                                   const staxi_node *b, bool more) {
+    if (a->op != b->op || a->n_sources != b->n_sources || a->n_regions != b->n_regions ||
+        (more ? a->n_results > b->n_results : a->n_results != b->n_results))
+        return false;
+    for (uint32_t k = 0; k < a->n_sources; k++)
+        if (a->sources[k] != b->sources[k]) return false;
+    for (uint32_t k = 0; k < a->n_results; k++) {
+        const staxi_type *t = &ga->values[a->first_value + k].type;
+        if (!staxi_type_equals(t, &gb->values[b->first_value + k].type) ||
+            t->weak != gb->values[b->first_value + k].type.weak)
+            return false;
+    }
+    if (a->op == STAX_OP_CONST) {
+        size_t bytes = staxi_const_size(ga, a);
+        if (ga->values[a->first_value].type.weak)
+            return staxi_literal_same((const staxi_literal *)a->data,
+                                      (const staxi_literal *)b->data);
+        return bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
+    }
+    for (int k = 0; a->op != STAX_OP_INPUT && k < staxi_schema_count((stax_op)a->op); k++)
+        if (!staxi_attr_same(&a->attrs[k], &b->attrs[k])) return false;
+    for (uint32_t k = 0; k < a->n_regions; k++)
+        if (!staxi_region_same(a->regions[k], b->regions[k], more)) return false;
+    if (!a->order || !b->order) return a->order == b->order;
+    return strcmp(a->order, b->order) == 0;
+}
+
+static bool staxi_region_same(const stax_graph *a, const stax_graph *b, bool more) {
+    if (a->n_inputs != b->n_inputs || a->n_nodes != b->n_nodes || a->n_values != b->n_values ||
+        (more ? a->n_outputs > b->n_outputs : a->n_outputs != b->n_outputs))
+        return false;
+    for (size_t k = 0; k < a->n_inputs; k++)
+        if (a->inputs[k].kind != b->inputs[k].kind || a->inputs[k].outer != b->inputs[k].outer ||
+            a->inputs[k].value != b->inputs[k].value)
+            return false;
+    for (size_t k = 1; k < a->n_nodes; k++)
+        if (a->nodes[k].first_value != b->nodes[k].first_value ||
+            !staxi_region_node_same(a, &a->nodes[k], b, &b->nodes[k], false))
+            return false;
+    for (size_t k = 0; k < a->n_outputs; k++)
+        if (a->outputs[k].value != b->outputs[k].value) return false;
+    return true;
+}
+
+/* Value numbering of a node with regions: the earlier node that gives the same, or its first
+   results (of a scan: then this one will take that one's place, see staxi_rw_hoist); itself, if
+   there is none. NULL without memory. */
+static const staxi_node *staxi_rw_twin(staxi_rewriter *r, uint32_t first) {
+    const uint32_t node = r->to->values[first].node;
+    const staxi_node *n = &r->to->nodes[node], *found = NULL;
+    for (int more = 0; more < (n->op == STAX_OP_SCAN ? 2 : 1) && !found; more++)
+        for (size_t k = 0; k < r->n_twins && !found; k++) {
+            uint32_t twin = r->twins[k][0];
+            if (more && r->twins[k][1]) continue;
+            if (!staxi_region_node_same(r->to, &r->to->nodes[twin], r->to, n, more)) continue;
+            found = &r->to->nodes[twin];
+            r->rules->merged++;
+            if (!more) return found;
+            for (size_t j = 0; j < r->n_twins; j++)
+                if (j == k || r->twins[j][1] == twin) r->twins[j][1] = node;
+        }
+    void *items = staxi_graph_grow(r->to, r->twins, r->n_twins, &r->cap_twins, sizeof *r->twins);
+    if (!items) return (void)staxi_rw_no_memory(r), (const staxi_node *)NULL;
+    r->twins = (uint32_t(*)[2])items;
+    r->twins[r->n_twins][0] = node;
+    r->twins[r->n_twins++][1] = 0;
+    return found ? found : n;
+}
+
+/* Nodes that give what an earlier one gives, and more, take its place: their operands are all older
+   than that one. The values are numbered anew, in the order of the nodes. */
+static bool staxi_rw_hoist(staxi_rewriter *r) {
+    stax_graph *g = r->to;
+    size_t n_pairs = 0, at = 0;
+    for (size_t k = 0; k < r->n_twins; k++) n_pairs += r->twins[k][1] != 0;
+    if (n_pairs == 0) return true;
+    staxi_arena *arena = &g->root->arena;
+    staxi_node *nodes = (staxi_node *)staxi_arena_push(arena, g->n_nodes * sizeof *nodes, 16);
+    staxi_value_info *values =
+        (staxi_value_info *)staxi_arena_push(arena, g->n_values * sizeof *values, 16);
+    uint32_t *now = (uint32_t *)staxi_arena_push(arena, g->n_values * sizeof *now, 4), value = 1;
+    uint32_t *taken = (uint32_t *)staxi_arena_push(arena, g->n_nodes * sizeof *taken, 4);
+    if (!nodes || !values || !now || !taken) return staxi_rw_no_memory(r);
+    for (size_t k = 0; k < r->n_twins; k++) { /* by node: who takes its place; itself: it has gone */
+        uint32_t is = r->twins[k][1];
+        if (is && taken[is] != is) taken[r->twins[k][0]] = taken[is] = is;
+    }
+    for (size_t k = 0; k < g->n_nodes; k++) {
+        if (taken[k] == k && k > 0) continue;
+        if (taken[k]) nodes[at++] = g->nodes[taken[k]];
+        nodes[at++] = g->nodes[k];
+    }
+    for (size_t k = 1; k < at; k++)
+        for (uint32_t i = 0; i < nodes[k].n_results; i++) {
+            now[nodes[k].first_value + i] = value;
+            values[value] = g->values[nodes[k].first_value + i];
+            values[value++].node = (uint32_t)k;
+        }
+    for (size_t k = 0; k < r->n_twins; k++) {
+        const staxi_node *was = &g->nodes[r->twins[k][0]], *is = &g->nodes[r->twins[k][1]];
+        for (uint32_t i = 0; r->twins[k][1] && i < was->n_results; i++) {
+            uint32_t to = now[is->first_value + i];
+            if (g->values[was->first_value + i].name)
+                values[to].name = g->values[was->first_value + i].name;
+            now[was->first_value + i] = to;
+        }
+    }
+    for (size_t k = 1; k < at; k++) {
+        const staxi_node *n = &nodes[k];
+        uint32_t *sources = (uint32_t *)(uintptr_t)n->sources; /* its own, see staxi_rw_push */
+        for (uint32_t i = 0; i < n->n_sources; i++) sources[i] = now[sources[i]];
+        for (uint32_t i = 0; i < n->n_regions; i++)
+            for (size_t j = 0; j < n->regions[i]->n_inputs; j++) {
+                staxi_input *in = &n->regions[i]->inputs[j];
+                if (in->kind == STAXI_CAPTURE) in->outer = now[in->outer];
+            }
+    }
+    value = 1;
+    for (size_t k = 1; k < at; value += nodes[k++].n_results)
+        if (nodes[k].n_results) nodes[k].first_value = value;
+    for (size_t k = 0; k < g->n_inputs; k++) {
+        g->inputs[k].value = now[g->inputs[k].value];
+        g->inputs[k].current = now[g->inputs[k].current];
+    }
+    for (size_t k = 0; k < g->n_outputs; k++) g->outputs[k].value = now[g->outputs[k].value];
+    g->nodes = nodes;
+    g->values = values;
+    g->cap_nodes = g->n_nodes;
+    g->cap_values = g->n_values;
+    return true;
+}
+
 /* ---- firing */
 
 static void staxi_rw_put_value(staxi_text *t, const stax_graph *g, uint32_t v) {
@@ -27647,11 +27789,16 @@ static bool staxi_rw_graph(staxi_rewriter *r) {
         is_basis = is_basis && !staxi_is_assign(old->op);
         first = staxi_rw_copy(r, old);
         if (!first) return false;
+        const staxi_node *twin =
+            old->n_regions > 0 ? staxi_rw_twin(r, first) : staxi_rw_node(r, first);
+        if (!twin) return false;
+        const uint32_t twin_first = twin->first_value, n_twin = twin->n_results;
         for (uint32_t i = 0; i < old->n_results; i++) {
             const char *name = from->values[old->first_value + i].name;
             uint32_t v;
             if (!staxi_rw_name(r, first + i, name)) return false;
-            v = r->map[old->first_value + i] = staxi_rw_normal(r, first + i);
+            v = i < n_twin ? twin_first + i : first + i;
+            v = r->map[old->first_value + i] = staxi_rw_normal(r, v);
             if (!v || !staxi_rw_name(r, v, name)) return false;
         }
         if (has_states && staxi_is_assign(old->op) && !staxi_rw_name_contents(r, old->first_value))
@@ -27668,7 +27815,7 @@ static bool staxi_rw_graph(staxi_rewriter *r) {
             !staxi_output_push(r->to, from->inputs[k].name, now, 0))
             return false;
     }
-    return staxi_graph_sweep(r->to);
+    return staxi_rw_hoist(r) && staxi_graph_sweep(r->to);
 }
 
 /* Options, symbols, files and inputs. */
