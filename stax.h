@@ -21318,13 +21318,15 @@ typedef struct staxi_d_body {
     uint8_t *by;
 } staxi_d_body;
 
-static bool staxi_d_body_open(staxi_d_body *b, staxi_derivation *d, const stax_graph *old) {
+/* inside: the graph that it is a region of, d's or one inside that. */
+static bool staxi_d_body_open_in(staxi_d_body *b, staxi_derivation *d, const stax_graph *old,
+                                 stax_graph *inside) {
     staxi_arena *arena = &d->e.to->root->arena;
     size_t n = old->n_values + old->n_inputs + old->n_outputs + 1;
     memset(b, 0, sizeof *b);
     b->outside = d;
     b->old = old;
-    b->inside.e.to = b->to = staxi_region_new(d->e.to, old->name);
+    b->inside.e.to = b->to = staxi_region_new(inside, old->name);
     if (!b->to) return false;
     b->map = (uint32_t *)staxi_arena_push(arena, n * sizeof *b->map, 4);
     b->by = (uint8_t *)staxi_arena_push(arena, old->n_inputs + 1, 1);
@@ -21332,6 +21334,10 @@ static bool staxi_d_body_open(staxi_d_body *b, staxi_derivation *d, const stax_g
     b->of_input = b->map + old->n_values;
     b->of_output = b->of_input + old->n_inputs;
     return true;
+}
+
+static bool staxi_d_body_open(staxi_d_body *b, staxi_derivation *d, const stax_graph *old) {
+    return staxi_d_body_open_in(b, d, old, d->e.to);
 }
 
 /* The input that is parameter k. */
@@ -21498,20 +21504,20 @@ static bool staxi_d_is_carried(const staxi_d_trips *t, uint32_t k) {
     return k >= t->first && k < t->first + t->carry;
 }
 
-/* 0, 1, ..., count - 1 of a loop whose count the graph knows. */
+/* Does the graph know how often it runs? */
+static bool staxi_d_count_known(const staxi_derivation *d, const staxi_node *n) {
+    const stax_graph *g = d->e.to;
+    return n->op != STAX_OP_WHILE &&
+           (n->op != STAX_OP_LOOP ||
+            g->nodes[g->values[n->sources[0]].node].op == STAX_OP_CONST);
+}
+
+/* 0, 1, ..., count - 1 of a loop with a known count. */
 static uint32_t staxi_d_counts(staxi_derivation *d, const staxi_node *n) {
-    const staxi_node *count = &d->e.to->nodes[d->e.to->values[n->sources[0]].node];
+    const stax_graph *g = d->e.to;
     staxi_type line = staxi_type_scalar(STAX_I64);
     int64_t trips = 0;
-    if (count->op != STAX_OP_CONST) {
-        staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
-                         STAXI_SAY("%s: loop: its count is data: the gradient needs the states of "
-                                   "all trips, so expected a constant count (or a scan, over as "
-                                   "many entries as there are trips; stax_jvp takes any count)"),
-                         d->what);
-        return 0;
-    }
-    memcpy(&trips, count->data, sizeof trips);
+    memcpy(&trips, g->nodes[g->values[n->sources[0]].node].data, sizeof trips);
     line.rank = 1;
     line.dims[0] = staxi_ix_const(&d->e.to->root->sizes, trips > 0 ? trips : 0);
     return staxi_x_iota(&d->e, &line, 0);
@@ -21574,7 +21580,7 @@ static uint32_t staxi_d_back_cotangent(staxi_d_back *back, uint32_t g, uint32_t 
 
 /* map, scan, loop: a scan from the last entry to the first over what was carried into each trip. It
    carries the gradients of what is carried and of what is captured. */
-static bool staxi_vjp_each(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+static bool staxi_vjp_counted(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
     const staxi_d_trips t = staxi_d_trips_of(n);
     const stax_graph *body = t.body;
     const size_t most = 3 * ((size_t)n->n_sources + n->n_results + body->n_inputs) + 1;
@@ -21647,16 +21653,266 @@ static bool staxi_vjp_each(staxi_derivation *d, const staxi_node *n, const uint3
     return true;
 }
 
-static bool staxi_vjp_while(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
-    (void)n;
-    (void)g;
-    staxi_graph_fail(
-        d->e.to, STAX_E_ARGUMENT, d->e.place,
-        STAXI_SAY("%s: while: how often it runs is data: the gradient needs the states "
-                  "of all trips, so expected a loop with a constant count or a scan "
-                  "(stax_jvp takes while too)"),
-        d->what);
-    return false;
+/* ---- while, and loops whose count is data: nobody knows how many states there will be. So few are
+   kept: a stack of them, at distances that halve towards the trip that is undone, and what lies in
+   between is run again. That is n log2(n) / 2 trips more for n trips (Griewank, Achieving
+   logarithmic growth of temporal and spatial complexity, 1992, by halves). */
+
+enum { STAXI_D_KEPT = 32 }; /* states on the stack: enough for 2^31 trips */
+
+/* A region that is written here: values are made in it by e. */
+typedef struct staxi_d_written {
+    staxi_expander e;
+    uint32_t *in; /* its parameters */
+} staxi_d_written;
+
+/* One with parameters like `like`, values of another graph. */
+static bool staxi_d_write(staxi_d_written *w, staxi_derivation *d, stax_graph *to,
+                          const stax_graph *g, const uint32_t *like, uint32_t n) {
+    memset(w, 0, sizeof *w);
+    w->e = d->e;
+    w->e.to = to;
+    w->in = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (n + 1) * sizeof *w->in, 4);
+    if (!to || !w->in) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t k = 0; k < n; k++) {
+        staxi_type t = g->values[like[k]].type;
+        w->in[k] = staxi_input_add(to, STAXI_INPUT, NULL, &t, 0, d->e.place);
+        if (!w->in[k]) return false;
+    }
+    return true;
+}
+
+static bool staxi_d_returns(staxi_d_written *w, const uint32_t *v, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++)
+        if (!v[k] || !staxi_output_push(w->e.to, NULL, v[k], w->e.place)) return false;
+    return true;
+}
+
+static uint32_t staxi_d_int_op(staxi_expander *e, stax_op op, uint32_t a, int64_t b) {
+    return staxi_x_op2(e, op, a, staxi_x_int(e, b, STAX_I64));
+}
+
+/* A test: what `op` says of parameter k and b, a value outside. */
+static stax_graph *staxi_d_test(staxi_derivation *d, staxi_expander *e, const uint32_t *like,
+                                uint32_t n, uint32_t k, stax_op op, uint32_t b) {
+    staxi_d_written w;
+    if (!b || !staxi_d_write(&w, d, staxi_region_new(e->to, "test"), e->to, like, n)) return NULL;
+    b = staxi_capture(w.e.to, e->to, b, e->place);
+    b = b ? staxi_x_op2(&w.e, op, w.in[k], b) : 0;
+    return staxi_d_returns(&w, &b, 1) ? w.e.to : NULL;
+}
+
+static uint32_t staxi_d_make(staxi_expander *e, stax_op op, const uint32_t *sources, uint32_t n,
+                             stax_graph *const *regions, uint32_t n_regions) {
+    uint32_t first = staxi_node_add(e->to, op, sources, n, NULL, regions, n_regions, e->place);
+    if (first) e->to->nodes[e->to->values[first].node].origin = e->origin;
+    return first;
+}
+
+/* The stack with v in place `at`. */
+static uint32_t staxi_d_keep(staxi_expander *e, uint32_t stack, uint32_t at, uint32_t v) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t s[3];
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(0);
+    attrs[1] = staxi_attr_text("set");
+    s[0] = stack;
+    s[1] = staxi_x_insert(e, at, 0);
+    s[2] = staxi_x_insert(e, v, 0);
+    return staxi_x_node(e, STAX_OP_SCATTER, s, 3, attrs);
+}
+
+static uint32_t staxi_d_kept(staxi_expander *e, uint32_t stack, uint32_t at) {
+    return staxi_x_gather(e, STAX_OP_GATHER, stack, at, 0, "error");
+}
+
+/* The trips from number `from` on, so many, in region `to`; s: the state, before and after. */
+static bool staxi_d_run_trips(staxi_derivation *d, const staxi_node *n, const staxi_d_trips *t,
+                              staxi_expander *to, uint32_t from, uint32_t count, uint32_t *s) {
+    staxi_d_body b;
+    staxi_type index = staxi_type_scalar(STAX_I64);
+    uint32_t i, first, *sources;
+    if (!staxi_d_body_open_in(&b, d, t->body, to->to)) return false;
+    sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (t->carry + 1) * 4, 4);
+    if (!sources) return staxi_no_graph_memory(d->e.to, d->e.place);
+    i = staxi_input_add(b.to, STAXI_INPUT, NULL, &index, 0, d->e.place);
+    i = staxi_x_op2(&b.inside.e, STAX_OP_ADD, i, staxi_capture(b.to, to->to, from, d->e.place));
+    sources[0] = count;
+    if (n->op == STAX_OP_LOOP) b.map[t->body->inputs[staxi_d_param(t->body, 0)].value] = i;
+    for (uint32_t k = 0; k < t->carry; k++) {
+        sources[k + 1] = s[k];
+        if (!staxi_d_body_takes(&b, t->first + k)) return false;
+    }
+    if (!i || !staxi_d_body_copy(&b)) return false;
+    for (uint32_t k = 0; k < t->carry; k++)
+        if (!staxi_output_push(b.to, NULL, staxi_d_body_result(&b, k), d->e.place)) return false;
+    first = staxi_d_make(to, STAX_OP_LOOP, sources, t->carry + 1, &b.to, 1);
+    for (uint32_t k = 0; k < t->carry; k++) s[k] = first + k;
+    return first != 0;
+}
+
+/* How often a while runs: it and a counter. */
+static uint32_t staxi_d_count_trips(staxi_derivation *d, const staxi_node *n) {
+    const uint32_t zero = staxi_x_int(&d->e, 0, STAX_I64);
+    staxi_type index = staxi_type_scalar(STAX_I64);
+    stax_graph *regions[2];
+    uint32_t i, first, *sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
+                                                               (n->n_sources + 1) * 4, 4);
+    if (!sources) return (uint32_t)staxi_no_graph_memory(d->e.to, d->e.place);
+    memcpy(sources, n->sources, n->n_sources * sizeof *sources);
+    sources[n->n_sources] = zero;
+    for (uint32_t r = 0; r < 2; r++) {
+        staxi_d_body b;
+        if (!staxi_d_body_open(&b, d, n->regions[r])) return 0;
+        for (uint32_t k = 0; k < n->n_sources; k++)
+            if (!staxi_d_body_takes(&b, k)) return 0;
+        i = staxi_input_add(b.to, STAXI_INPUT, NULL, &index, 0, d->e.place);
+        if (!i || !staxi_d_body_copy(&b)) return 0;
+        for (uint32_t k = 0; k < (r ? n->n_results : 1u); k++)
+            if (!staxi_output_push(b.to, NULL, staxi_d_body_result(&b, k), d->e.place)) return 0;
+        if (r) i = staxi_d_int_op(&b.inside.e, STAX_OP_ADD, i, 1);
+        if (r && (!i || !staxi_output_push(b.to, NULL, i, d->e.place))) return 0;
+        regions[r] = b.to;
+    }
+    first = staxi_d_make(&d->e, STAX_OP_WHILE, sources, n->n_sources + 1, regions, 2);
+    return first ? first + n->n_results : 0;
+}
+
+/* What is carried by the walk to a state: v[0] the height of the stack, v[1] the trip at its top,
+   v[2] the trips on it, then the stacks, then the state at the top. On entry as they are, on return
+   with the state of trip `last` on top. */
+static bool staxi_d_walk(staxi_derivation *d, const staxi_node *n, const staxi_d_trips *t,
+                         staxi_expander *e, uint32_t last, uint32_t *v) {
+    const uint32_t many = 3 + 2 * t->carry;
+    staxi_d_written w;
+    stax_graph *regions[2];
+    uint32_t *out, middle, half, first, from;
+    regions[0] = staxi_d_test(d, e, v, many, 1, STAX_OP_LT, last);
+    if (!regions[0]) return false;
+    if (!staxi_d_write(&w, d, staxi_region_new(e->to, "body"), e->to, v, many)) return false;
+    out = w.in;
+    from = out[1];
+    last = staxi_capture(w.e.to, e->to, last, e->place);
+    half = staxi_x_op2(&w.e, STAX_OP_SUB, staxi_d_int_op(&w.e, STAX_OP_ADD, last, 1), from);
+    half = staxi_d_int_op(&w.e, STAX_OP_FLOOR_DIVIDE, half, 2);
+    middle = staxi_x_op2(&w.e, STAX_OP_ADD, from, half);
+    if (!middle || !staxi_d_run_trips(d, n, t, &w.e, from, half, out + 3 + t->carry)) return false;
+    out[0] = staxi_d_int_op(&w.e, STAX_OP_ADD, out[0], 1);
+    out[1] = middle;
+    out[2] = staxi_d_keep(&w.e, out[2], out[0], middle);
+    for (uint32_t k = 0; k < t->carry; k++)
+        out[3 + k] = staxi_d_keep(&w.e, out[3 + k], out[0], out[3 + t->carry + k]);
+    if (!staxi_d_returns(&w, out, many)) return false;
+    regions[1] = w.e.to;
+    first = staxi_d_make(e, STAX_OP_WHILE, v, many, regions, 2);
+    for (uint32_t k = 0; k < many; k++) v[k] = first + k;
+    return first != 0;
+}
+
+/* Carried: the trips that are left, the height of the stack, the trips on it, the stacks, the
+   gradients of what is carried, those of what is captured. */
+static bool staxi_vjp_uncounted(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    const staxi_d_trips t = staxi_d_trips_of(n);
+    const stax_graph *body = t.body;
+    const uint32_t kept = 3, sums_at = kept + 2 * t.carry;
+    staxi_arena *arena = &d->e.to->root->arena;
+    staxi_ix depth = staxi_ix_const(&d->e.to->root->sizes, STAXI_D_KEPT);
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    uint32_t *v = (uint32_t *)staxi_arena_push(arena, (sums_at + body->n_inputs + 1) * 4, 4),
+             *walk = (uint32_t *)staxi_arena_push(arena, (kept + 2 * t.carry + 1) * 4, 4), many = 0,
+             last, first;
+    staxi_d_body b;
+    staxi_d_written w;
+    stax_graph *regions[2];
+    if (!v || !walk) return staxi_no_graph_memory(d->e.to, d->e.place);
+    line.rank = 1;
+    line.dims[0] = depth;
+    v[many++] = n->op == STAX_OP_WHILE ? staxi_d_count_trips(d, n) : n->sources[0];
+    v[many++] = staxi_x_int(&d->e, 0, STAX_I64);
+    v[many++] = staxi_d_zeros(d, &line);
+    for (uint32_t k = 0; k < t.carry; k++) {
+        staxi_type stack = *staxi_x_type(&d->e, n->sources[t.first + k]);
+        if (stack.rank == STAX_MAX_RANK)
+            return staxi_graph_fail(d->e.to, STAX_E_SHAPE, d->e.place,
+                                    STAXI_SAY("%s: %s carries %T: expected at most %d axes, so that "
+                                              "states can be stacked"),
+                                    d->what, staxi_written_op_name(n), &stack,
+                                    STAX_MAX_RANK - 1) == STAX_OK;
+        memmove(stack.dims + 1, stack.dims, stack.rank * sizeof *stack.dims);
+        stack.dims[0] = depth;
+        stack.rank++;
+        v[many++] = staxi_x_expand(&d->e, n->sources[t.first + k], &stack);
+    }
+    for (uint32_t k = 0; k < t.carry; k++)
+        if (staxi_is_float(staxi_x_dtype(&d->e, n->first_value + k)))
+            v[many++] = g[k] ? g[k] : staxi_x_zeros_like(&d->e, n->first_value + k);
+    for (size_t i = 0; i < body->n_inputs; i++)
+        if (staxi_d_capture_active(d, &body->inputs[i]))
+            v[many++] = staxi_x_zeros_like(&d->e, body->inputs[i].outer);
+    for (uint32_t k = 0; k < many; k++)
+        if (!v[k]) return false;
+    regions[0] = staxi_d_test(d, &d->e, v, many, 0, STAX_OP_GT, v[1]);
+    if (!regions[0] || !staxi_d_body_open(&b, d, body) ||
+        !staxi_d_write(&w, d, b.to, d->e.to, v, many))
+        return false;
+    last = staxi_d_int_op(&w.e, STAX_OP_SUB, w.in[0], 1);
+    walk[0] = w.in[1];
+    walk[1] = staxi_d_kept(&w.e, w.in[2], w.in[1]);
+    walk[2] = w.in[2];
+    for (uint32_t k = 0; k < t.carry; k++) {
+        walk[3 + k] = w.in[kept + k];
+        walk[3 + t.carry + k] = staxi_d_kept(&w.e, w.in[kept + k], w.in[1]);
+    }
+    if (!last || !staxi_d_walk(d, n, &t, &w.e, last, walk)) return false;
+    if (n->op == STAX_OP_LOOP) b.map[body->inputs[staxi_d_param(body, 0)].value] = last;
+    many = kept + t.carry;
+    for (uint32_t k = 0; k < t.carry; k++) {
+        size_t i = staxi_d_param(body, t.first + k);
+        b.map[body->inputs[i].value] = walk[3 + t.carry + k];
+        b.by[i] = staxi_is_float(staxi_x_dtype(&d->e, n->first_value + k));
+        if (b.by[i]) b.of_output[k] = w.in[many++];
+    }
+    for (size_t i = 0; i < body->n_inputs; i++) { /* a value of its own: the walk counts as constant */
+        const staxi_input *in = &body->inputs[i];
+        staxi_type type = body->values[in->value].type;
+        int64_t sizes[STAX_MAX_RANK];
+        if (!(b.by[i] |= staxi_d_capture_active(d, in)) || in->kind != STAXI_CAPTURE) continue;
+        b.map[in->value] = staxi_x_attr1(&w.e, STAX_OP_RESHAPE, staxi_d_body_captures(&b, in->outer),
+                                         staxi_x_sizes(&w.e, &type, sizes));
+        if (!b.map[in->value]) return false;
+    }
+    if (!staxi_d_body_copy(&b) || !staxi_d_body_derive(&b, false)) return false;
+    w.in[0] = last;
+    w.in[1] = staxi_d_int_op(&w.e, STAX_OP_SUB, walk[0], 1);
+    if (!staxi_d_returns(&w, w.in, 2) || !staxi_d_returns(&w, walk + 2, 1 + t.carry)) return false;
+    for (uint32_t k = 0; k < t.carry; k++) {
+        size_t i = staxi_d_param(body, t.first + k);
+        staxi_type type = *staxi_x_type(&d->e, n->first_value + k);
+        if (b.by[i] && !staxi_d_body_gives(&b, b.of_input[i], &type)) return false;
+    }
+    for (size_t i = 0; i < body->n_inputs; i++) {
+        if (!b.by[i] || body->inputs[i].kind != STAXI_CAPTURE) continue;
+        uint32_t sum = w.in[many++];
+        if (b.of_input[i]) sum = staxi_x_op2(&b.inside.e, STAX_OP_ADD, sum, b.of_input[i]);
+        if (!staxi_d_returns(&w, &sum, 1)) return false;
+    }
+    regions[1] = b.to;
+    first = staxi_d_make(&d->e, STAX_OP_WHILE, v, many, regions, 2);
+    if (!first) return false;
+    first += kept + t.carry;
+    for (uint32_t k = 0; k < t.carry; k++)
+        if (b.by[staxi_d_param(body, t.first + k)] &&
+            !staxi_d_give(d, n->sources[t.first + k], first++))
+            return false;
+    for (size_t i = 0; i < body->n_inputs; i++)
+        if (b.by[i] && body->inputs[i].kind == STAXI_CAPTURE &&
+            !staxi_d_give(d, body->inputs[i].outer, first++))
+            return false;
+    return true;
+}
+
+static bool staxi_vjp_trips(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    return staxi_d_count_known(d, n) ? staxi_vjp_counted(d, n, g) : staxi_vjp_uncounted(d, n, g);
 }
 
 /* Forward mode: the same op on values and tangents side by side. */
@@ -21892,10 +22148,10 @@ static const staxi_derivative staxi_derivatives[] = {
     {STAX_OP_FREXP,           STAXI_D_WHOLE, staxi_vjp_frexp, NULL},
     {STAX_OP_NAN_TO_NUM,      STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_nan_to_num, NULL},
     {STAX_OP_COND,            STAXI_D_SELECTS, staxi_vjp_cond, NULL},
-    {STAX_OP_WHILE,           STAXI_D_SELECTS, staxi_vjp_while, NULL},
-    {STAX_OP_LOOP,            STAXI_D_SELECTS, staxi_vjp_each, NULL},
-    {STAX_OP_MAP,             STAXI_D_SELECTS, staxi_vjp_each, NULL},
-    {STAX_OP_SCAN,            STAXI_D_SELECTS, staxi_vjp_each, NULL},
+    {STAX_OP_WHILE,           STAXI_D_SELECTS, staxi_vjp_trips, NULL},
+    {STAX_OP_LOOP,            STAXI_D_SELECTS, staxi_vjp_trips, NULL},
+    {STAX_OP_MAP,             STAXI_D_SELECTS, staxi_vjp_trips, NULL},
+    {STAX_OP_SCAN,            STAXI_D_SELECTS, staxi_vjp_trips, NULL},
 };
 #undef STAXI_D_F
 #undef STAXI_D_C
