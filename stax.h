@@ -54,6 +54,7 @@
                   >>measure >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
+                  >>vectorise
                   >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
                   >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>machine >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
@@ -483,7 +484,9 @@ STAXDEF stax_value stax_bitcast(stax_value x, stax_dtype dtype);            /* t
 STAXDEF stax_value stax_custom   (const stax_value *xs, int n, const char *text, const char *derivative);
 /* A C function of your own over whole tensors. The text is its body: it reads a, b, ... (row-major, with sizes a_shape,
    b_shape, ...) and writes every element of out (sizes out_shape), whose shape is given; it may use nothing else but
-   Stax's own functions, as above. It runs on one thread, on the CPU, and nothing is fused into it. */
+   Stax's own functions, as above. It runs on one thread, on the CPU, and nothing is fused into it. `derivative`: the
+   body of a function for each operand (n <= 6), separated by '@', which also reads g, the gradient of the result, and
+   writes that of the operand; it serves stax_grad and stax_vjp, not forward mode, and has no derivative itself; NULL: none. */
 STAXDEF stax_value stax_custom_call   (const stax_value *xs, int n, const char *text, stax_shape shape, const char *derivative);
 STAXDEF stax_value stax_custom_call_as(const stax_value *xs, int n, const char *text, stax_shape shape, const char *derivative,
                                        stax_dtype dtype);
@@ -1101,11 +1104,15 @@ typedef enum stax_op { STAX_OP_NONE, STAXI_OPS(STAXI_OP_ENUM) STAX_OP_COUNT } st
 #undef STAXI_OP_ENUM
 
 /* ================================================================================ >>derivatives
-   DERIVATIVES  gradients and directional derivatives, as values of the same graph.
+   DERIVATIVES  gradients and directional derivatives, as values of the same graph; stacks of examples.
    They are computed by more nodes of the graph, so one program gives a loss and its gradients, and
    derivatives have derivatives. What is differentiated by may be any tensor of floats: an input, a
-   param, a state (its newest contents) or a value in between. Conventions (kinks, ties, zeros):
-   >>differentiate. Errors are the graph's (sticky, with the place of the call); also returned.
+   param, a state (its newest contents) or a value in between. cond, map, scan and loops give regions
+   again: the gradient of a scan, or of a loop with a constant count, is a scan backwards over what was
+   carried into each trip, that of while and of a loop whose count is data keeps 32 states at a time and
+   runs n log2(n) / 2 trips again for n; forward mode goes beside any of them. Bodies are run once more
+   for their gradient. Conventions (kinks, ties, zeros): >>differentiate. Errors are the graph's
+   (sticky, with the place of the call); also returned.
    A graph belongs to one thread at a time. */
 
 /* grads[k] = d loss / d wrt[k], with the dtype and shape of wrt[k]; zeros where loss does not
@@ -20440,7 +20447,9 @@ static stax_graph *staxi_decompose(const stax_graph *g, const char *own) {
    not; maximum, max and their kin share it equally among ties, cummax gives it to the last; sqrt
    and log at 0 give infinity, but norm and std give 0 at 0. floor, sign, comparisons and integers
    are constants: their gradient is 0. A cotangent of exactly 0 that a selection made (where, relu,
-   max) stays 0 whatever it meets, infinity and NaN too, so the branch not taken never matters. */
+   max, cond) stays 0 whatever it meets, infinity and NaN too, so the branch not taken never matters.
+   Derivatives of regions are regions; a reduce by a monoid of the user's is differentiated as the
+   scan that it is up to rounding. */
 
 typedef struct staxi_derivation {
     staxi_expander e; /* from: the graph as it was; to: the same graph, which grows           */
@@ -20546,11 +20555,9 @@ static bool staxi_d_spread(staxi_derivation *d, size_t first, size_t end) {
 }
 
 static bool staxi_d_refuse(staxi_derivation *d, const staxi_node *n) {
-    bool region = n->n_regions > 0 || n->op == STAX_OP_CUSTOM_CALL;
-    staxi_graph_fail(d->e.to, region ? STAX_E_NOT_BUILT : STAX_E_ARGUMENT, d->e.place,
-                     region ? STAXI_SAY("%s: the derivative of %s is not built into this version")
-                            : STAXI_SAY("%s: %s has no derivative; put stax_stop_gradient before "
-                                        "it if its operand is to count as a constant"),
+    staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
+                     STAXI_SAY("%s: %s has no derivative; put stax_stop_gradient before "
+                               "it if its operand is to count as a constant"),
                      d->what, staxi_written_op_name(n));
     return false;
 }
@@ -20601,40 +20608,46 @@ static bool staxi_vjp_cast(staxi_derivation *d, const staxi_node *n, const uint3
 }
 
 /* The user's expression of operand k, with g as the seventh operand: what g of the result makes of
-   it, of the result's shape. */
+   it, of the result's shape; of custom_call the user's function, of the operand's shape. */
 static uint32_t staxi_d_custom_part(staxi_derivation *d, const staxi_node *n, uint32_t k,
                                     uint32_t g, stax_dtype dtype) {
-    const char *text = n->attrs[1].kind == STAXI_ATTR_TEXT ? n->attrs[1].text : NULL;
+    const bool call = n->op == STAX_OP_CUSTOM_CALL;
+    const char *name = staxi_op_name((stax_op)n->op), *stop = call ? "@" : ";";
+    const staxi_attr *given = &n->attrs[call ? 2 : 1];
+    const char *text = given->kind == STAXI_ATTR_TEXT ? given->text : NULL;
     uint32_t v[STAXI_MAX_OPERANDS];
     const uint32_t at_g = 'g' - 'a';
     staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t sizes[STAX_MAX_RANK];
+    staxi_type own = *staxi_x_type(&d->e, n->sources[k]);
     size_t length;
     if (!text || n->n_sources > at_g) {
         staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
-                         text ? STAXI_SAY("%s: custom has %d operands: one with a derivative has "
+                         text ? STAXI_SAY("%s: %s has %d operands: one with a derivative has "
                                           "at most 6 (a to f, so that g is free)")
-                              : STAXI_SAY("%s: custom with %d operands has no derivative: give "
+                              : STAXI_SAY("%s: %s with %d operands has no derivative: give "
                                           "one, or put stax_stop_gradient before it"),
-                         d->what, (int)n->n_sources);
+                         d->what, name, (int)n->n_sources);
         return 0;
     }
     for (uint32_t i = 0; i < k && text; i++)
-        text = strchr(text, ';') ? strchr(text, ';') + 1 : NULL;
-    length = text ? strcspn(text, ";") : 0;
-    if (!text || strspn(text, " ") >= length) {
+        text = strchr(text, *stop) ? strchr(text, *stop) + 1 : NULL;
+    length = text ? strcspn(text, stop) : 0;
+    if (!text || strspn(text, " \n") >= length) {
         staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
-                         STAXI_SAY("%s: the derivative of custom has no expression for operand %d: "
-                                   "expected one for each, with ';' between"),
-                         d->what, (int)k);
+                         STAXI_SAY("%s: the derivative of %s has no %s for operand %d: "
+                                   "expected one for each, with '%s' between"),
+                         d->what, name, call ? "function" : "expression", (int)k, stop);
         return 0;
     }
     for (uint32_t i = 0; i <= at_g; i++)
         v[i] = i == at_g ? g : n->sources[i < n->n_sources ? i : 0];
     memset(attrs, 0, sizeof attrs);
     attrs[0] = staxi_attr_text(staxi_arena_text(&d->e.to->root->arena, text, length));
-    attrs[2] = staxi_attr_dtype(dtype);
+    if (call) attrs[1] = staxi_x_sizes(&d->e, &own, sizes);
+    attrs[call ? 3 : 2] = staxi_attr_dtype(dtype);
     if (!attrs[0].text) return (uint32_t)staxi_no_graph_memory(d->e.to, d->e.place);
-    return staxi_x_node(&d->e, STAX_OP_CUSTOM, v, at_g + 1, attrs);
+    return staxi_x_node(&d->e, (stax_op)n->op, v, at_g + 1, attrs);
 }
 
 static bool staxi_vjp_custom(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
@@ -22116,6 +22129,7 @@ static const staxi_derivative staxi_derivatives[] = {
     {STAX_OP_CAST,            0, staxi_vjp_cast, NULL},
     {STAX_OP_CLIP,            STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_clip, NULL},
     {STAX_OP_CUSTOM,          STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_custom, NULL},
+    {STAX_OP_CUSTOM_CALL,     STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_custom, NULL},
     {STAX_OP_RESHAPE,         0, staxi_vjp_reshape, NULL},
     {STAX_OP_PERMUTE,         0, staxi_vjp_permute, NULL},
     {STAX_OP_EXPAND,          0, staxi_vjp_expand, NULL},
@@ -22254,10 +22268,18 @@ static bool staxi_jvp_transposed(staxi_derivation *d, const staxi_node *n) {
     return true;
 }
 
-/* custom: the user's expression of each operand, with its tangent for g. */
+/* custom: the user's expression of each operand, with its tangent for g. custom_call has none: its
+   functions turn gradients of the result into gradients of operands, and only that. */
 static bool staxi_jvp_custom(staxi_derivation *d, const staxi_node *n) {
     staxi_type shape = *staxi_x_type(&d->e, n->first_value);
     uint32_t sum = 0;
+    if (n->op == STAX_OP_CUSTOM_CALL) {
+        staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
+                         STAXI_SAY("%s: custom_call has no forward mode, its derivative says what "
+                                   "gradients become: expected stax_grad or stax_vjp, once"),
+                         d->what);
+        return false;
+    }
     for (uint32_t k = 0; k < n->n_sources; k++) {
         uint32_t t = d->cotangent[n->sources[k]];
         if (!t) continue;

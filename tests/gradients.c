@@ -502,6 +502,44 @@ static void trips(void) {
     }
 }
 
+/* A C function whose gradients are C functions: y[i] = x[i]^2 * s. */
+static void own_functions(void) {
+    static const char text[] =
+        "graph g(x: f64[3], s: f64[], c: f64[3]) {\n"
+        "y = custom_call x, s {text=\"for (int i = 0; i < a_shape[0]; i++) out[i] = a[i] * a[i] * b[0];\", shape=[3], "
+        "derivative=\"for (int i = 0; i < 3; i++) out[i] = 2 * a[i] * b[0] * g[i]; @"
+        " double sum = 0; for (int i = 0; i < 3; i++) sum += a[i] * a[i] * g[i]; out[0] = sum;\"}\nreturn y\n}";
+    double x[3] = {1, 2, 3}, s = 5, c[3] = {1, 10, 100}, y[3], dx[3], ds;
+    stax_graph *g = parsed(text);
+    stax_value by[2], grads[2], of, cotangent;
+    if (!g) return;
+    of = stax_graph_value(g, "y");
+    cotangent = stax_graph_value(g, "c");
+    by[0] = stax_graph_value(g, "x");
+    by[1] = stax_graph_value(g, "s");
+    CHECK(stax_vjp(&of, &cotangent, 1, by, 2, false, grads) == STAX_OK);
+    stax_output(g, "dx", grads[0]);
+    stax_output(g, "ds", grads[1]);
+    stax_tensor in[3], out[3];
+    in[0] = stax_tensor_of(STAX_F64, stax_shape1(3), x);
+    in[1] = stax_tensor_of(STAX_F64, stax_shape0(), &s);
+    in[2] = stax_tensor_of(STAX_F64, stax_shape1(3), c);
+    out[0] = stax_tensor_of(STAX_F64, stax_shape1(3), y);
+    out[1] = stax_tensor_of(STAX_F64, stax_shape1(3), dx);
+    out[2] = stax_tensor_of(STAX_F64, stax_shape0(), &ds);
+    for (int pass = 0; pass < 2; pass++) {
+        stax_program *p = pass ? compiled(g) : NULL;
+        memset(dx, 0, sizeof dx);
+        ds = 0;
+        CHECK((pass ? stax_run(p, in, out) : stax_interpret(g, in, out)) == STAX_OK);
+        CHECK(dx[0] == 10 && dx[1] == 200 && dx[2] == 3000 && ds == 1 + 40 + 900);
+        stax_program_free(p);
+    }
+    CHECK(stax_jvp(of, by, grads, 1, &of) == STAX_E_ARGUMENT &&
+          strstr(stax_error(ctx), "stax_jvp: custom_call has no forward mode"));
+    stax_graph_free(g);
+}
+
 static void wrong(void) {
     static const struct {
         const char *text, *of, *by, *says;
@@ -517,7 +555,9 @@ static void wrong(void) {
         {"graph g(x: f32[1,1,1,1,1,1,1,1], n: i64[]) { y = loop n, x { body(i: i64[], s: f32[1,1,1,1,1,1,1,1]) { t = mul s, s; return t } }; z = sum y; return z }", "z", "x",
          "stax_grad: loop carries f32[1,1,1,1,1,1,1,1]: expected at most 7 axes, so that states can be stacked"},
         {"graph g(x: f32[2]) { y = custom_call x {text=\"out[0] = a[0] * a[1];\", shape=[]}; return y }", "y", "x",
-         "the derivative of custom_call is not built"},
+         "stax_grad: custom_call with 1 operands has no derivative: give one"},
+        {"graph g(x: f32[2], z: f32[]) { y = custom_call x, z {text=\"out[0] = a[0] * a[1];\", shape=[], derivative=\"out[0] = a[1]; out[1] = a[0];\"}; return y }", "y", "z",
+         "the derivative of custom_call has no function for operand 1: expected one for each, with '@' between"},
         {"graph g(x: f32[], p: bool[]) { y = cond p { then() { b = bitcast x {dtype=i32}; c = bitcast b {dtype=f32}; return c } else() { return x } }; return y }", "y", "x", NULL},
         {"graph g(x: f16[3]) { y = map x { body(r: f16[]) { b = bitcast r {dtype=bf16}; return b } }; z = sum y; return z }", "z", "x", "bitcast has no derivative"},
     };
@@ -565,6 +605,7 @@ int main(int argc, char **argv) {
     RUN(kinks);
     RUN(step);
     RUN(trips);
+    RUN(own_functions);
     RUN(wrong);
     stax_close(ctx);
     o.compiler = NULL;

@@ -127,7 +127,7 @@ static bool check_choice(const vmap_case *c, int choice) {
     feed f;
     for (int k = 0; k < n; k++) {
         stax_input_info info;
-        char name[8];
+        char name[16];
         stax_graph_input(one, k, &info);
         if (!(choice >> k & 1)) continue;
         sprintf(name, "s%d_", k);
@@ -238,7 +238,7 @@ static void jacobians(void) {
         CHECK(stax_jvp(y, wrt, &t, 1, &d) == STAX_OK);
         stax_output(g, "d", d);
         for (int way = 0; way < 3; way++) {
-            char name[8];
+            char name[16];
             sprintf(name, "j%d", way);
             (stax_output)(g, name, j[way][0]);
             sprintf(name, "u%d", way);
@@ -285,7 +285,7 @@ static void hessians(void) {
     CHECK(stax_jvp(grads[1], wrt, &t, 1, &d) == STAX_OK);
     stax_output(g, "d", d);
     for (int k = 0; k < 4; k++) {
-        char name[8];
+        char name[16];
         sprintf(name, "h%d", k);
         (stax_output)(g, name, h[k]);
     }
@@ -395,7 +395,7 @@ static void wrong(void) {
         if (k == 6) y = stax_add(y, stax_sum(in[0], stax_axes_all(), false));
         if (k == 6) says(g, stax_jacobian(y, in, 1, NULL, &r), STAX_E_SHAPE, "stax_jacobian: d f32[3,3,1,1,1] / d f32[3,1,1,1]: expected at most 8 axes together");
         if (k == 7) y = stax_graph_value(g, "c");
-        if (k == 7) says(g, stax_jacobian(y, in, 1, NULL, &r), STAX_E_NOT_BUILT, "stax_jacobian: the derivative of custom_call is not built");
+        if (k == 7) says(g, stax_jacobian(y, in, 1, NULL, &r), STAX_E_ARGUMENT, "stax_jacobian: custom_call with 1 operands has no derivative");
         if (k == 8) says(g, stax_hessian(y, in, 1, &r), STAX_E_SHAPE, "the loss: expected a scalar, found f32[3]");
         stax_graph_free(other);
     }
