@@ -21404,11 +21404,13 @@ static uint32_t staxi_d_body_result(const staxi_d_body *b, size_t k) {
 static bool staxi_d_body_derive(staxi_d_body *b, bool forward) {
     const stax_graph *old = b->old;
     size_t most = old->n_inputs + old->n_outputs, n_in = 0, n_out = 0, n_seeds = 0, at = 0;
-    uint32_t *in =
-                 (uint32_t *)staxi_arena_push(&b->to->root->arena, (4 * most + 1) * sizeof *in, 4),
-             *outs = in + most, *seeds = outs + most, *got = seeds + most;
+    uint32_t *outs, *seeds, *got,
+        *in = (uint32_t *)staxi_arena_push(&b->to->root->arena, (4 * most + 1) * sizeof *in, 4);
     if (!in || !staxi_d_begin(&b->inside, b->to, b->outside->what, b->outside->e.place))
         return staxi_no_graph_memory(b->to, b->outside->e.place);
+    outs = in + most;
+    seeds = outs + most;
+    got = seeds + most;
     b->inside.batches = b->outside->batches;
     b->inside.size = b->outside->size;
     for (size_t k = 0; k < old->n_inputs; k++) {
@@ -21992,16 +21994,82 @@ static bool staxi_jvp_region(staxi_derivation *d, const staxi_node *n) {
     return true;
 }
 
-/* reduce: the elements one after the other, by `step` on all that is kept at once. It is the value
-   of the monoid up to rounding, and it has a derivative. */
-static bool staxi_d_expand_monoid(staxi_derivation *d, const staxi_node *n, uint32_t *results) {
+/* The states after all entries of xs, by a region on everything at once that is kept: step of the
+   node, or combine, whose entries are states too. passed: what else it takes. */
+static bool staxi_d_fold(staxi_derivation *d, const staxi_node *n, const stax_graph *region,
+                         uint32_t *states, const uint32_t *xs, uint32_t n_x,
+                         const uint32_t *passed) {
+    const uint32_t n_states = n->n_results, n_params = (uint32_t)staxi_region_params(region);
     staxi_expander *e = &d->e, body;
+    uint32_t first, *sources;
+    memset(&body, 0, sizeof body);
+    body.from = region;
+    body.to = staxi_region_new(e->to, "body");
+    body.own = e->own;
+    body.place = e->place;
+    body.map = (uint32_t *)staxi_arena_push(&e->to->root->arena,
+                                            (region->n_values + n_states + n_x) * 4, 4);
+    if (!body.to || !body.map) return staxi_no_graph_memory(e->to, e->place);
+    sources = body.map + region->n_values;
+    for (uint32_t k = 0; k < n_params; k++) {
+        const staxi_input *in = &region->inputs[staxi_d_param(region, k)];
+        uint32_t v = k < n_states ? states[k] : k < n_states + n_x ? xs[k - n_states] : 0;
+        if (v) {
+            staxi_type t = *staxi_x_type(e, v);
+            if (k >= n_states) t = staxi_entry_type(&t);
+            sources[k] = v;
+            v = staxi_input_add(body.to, STAXI_INPUT, in->name, &t, 0, e->place);
+        } else {
+            v = staxi_capture(body.to, e->to, passed[k - n_states - n_x], e->place);
+        }
+        if (!(body.map[in->value] = v)) return false;
+    }
+    for (size_t i = 0; i < region->n_inputs; i++) {
+        const staxi_input *in = &region->inputs[i];
+        if (in->kind != STAXI_CAPTURE) continue;
+        body.map[in->value] = staxi_capture(body.to, e->to, e->map[in->outer], e->place);
+        if (!body.map[in->value]) return false;
+    }
+    if (!staxi_expand_nodes(&body)) return false;
+    for (uint32_t k = 0; k < n_states; k++) {
+        staxi_type t = *staxi_x_type(e, states[k]);
+        uint32_t v = staxi_x_expand(&body, body.map[region->outputs[k].value], &t);
+        if (!v || !staxi_output_push(body.to, NULL, v, e->place)) return false;
+    }
+    first = staxi_d_node(d, STAX_OP_SCAN, sources, n_states + n_x, (int)n_states, &body.to, 1);
+    for (uint32_t k = 0; k < n_states; k++) states[k] = first + k;
+    return first != 0;
+}
+
+/* Elements from .. to - 1 of axis 0, in so many rows if that is not 0. */
+static uint32_t staxi_d_rows(staxi_derivation *d, uint32_t x, int64_t from, int64_t to,
+                             int64_t rows) {
+    staxi_ix_pool *pool = &d->e.to->root->sizes;
+    staxi_type t;
+    x = staxi_x_slice(&d->e, x, 0, from, to, 1);
+    if (!x || !rows) return x;
+    t = *staxi_x_type(&d->e, x);
+    memmove(t.dims + 2, t.dims + 1, (size_t)(t.rank - 1) * sizeof *t.dims);
+    t.dims[0] = staxi_ix_const(pool, rows);
+    t.dims[1] = staxi_ix_const(pool, (to - from) / rows);
+    t.rank++;
+    return staxi_x_reshape(&d->e, x, &t);
+}
+
+enum { STAXI_D_LONG = 64 }; /* from so many elements on a reduce is folded in rows */
+
+/* reduce: the elements one after the other, all that is kept at once. Many of them, where their
+   number is known, in rows as long as there are rows: row by row, then along the row, then what is
+   left over. It is the value of the monoid up to rounding, and it has a derivative. */
+static bool staxi_d_expand_monoid(staxi_derivation *d, const staxi_node *n, uint32_t *results) {
+    staxi_expander *e = &d->e;
     const stax_graph *step = n->regions[0];
     const uint32_t n_states = n->n_results,
-                   n_x = n->n_sources - (uint32_t)staxi_monoid_passed(n->regions[1], n->n_results);
+                   n_passed = (uint32_t)staxi_monoid_passed(n->regions[1], n->n_results),
+                   n_x = n->n_sources - n_passed;
     staxi_type x = staxi_x_translate(e, &e->from->values[n->sources[0]].type), moved = x, kept = x;
-    uint32_t mask = staxi_reduce_mask(n, x.rank), first, *sources;
-    int64_t axes[STAX_MAX_RANK];
+    uint32_t mask = staxi_reduce_mask(n, x.rank), *states, *wide, *xs, *part, *passed;
+    int64_t axes[STAX_MAX_RANK], count = 0, row = 0;
     int at = 0;
     moved.dims[0] = staxi_ix_const(&e->to->root->sizes, 1);
     moved.rank = 1;
@@ -22015,56 +22083,50 @@ static bool staxi_d_expand_monoid(staxi_derivation *d, const staxi_node *n, uint
             else
                 kept.dims[kept.rank++] = moved.dims[moved.rank++] = x.dims[k];
         }
-    memset(&body, 0, sizeof body);
-    body.from = step;
-    body.to = staxi_region_new(e->to, "body");
-    body.own = e->own;
-    body.place = e->place;
-    body.map =
-        (uint32_t *)staxi_arena_push(&e->to->root->arena, (step->n_values + n_states + n_x) * 4, 4);
-    if (!body.to || !body.map) return staxi_no_graph_memory(e->to, e->place);
-    sources = body.map + step->n_values;
+    states = (uint32_t *)staxi_arena_push(&e->to->root->arena,
+                                          (2 * n_states + 2 * n->n_sources) * sizeof *states, 4);
+    if (!states) return staxi_no_graph_memory(e->to, e->place);
+    wide = states + n_states;
+    xs = wide + n_states;
+    passed = xs + n_x;
+    part = passed + n_passed;
+    if (staxi_ix_is_const(&e->to->root->sizes, moved.dims[0], &count) && count >= STAXI_D_LONG &&
+        moved.rank < STAX_MAX_RANK)
+        while ((row + 1) * (row + 1) <= count) row++;
+    staxi_type line = kept;
+    memmove(line.dims + 1, line.dims, line.rank * sizeof *line.dims);
+    line.dims[0] = staxi_ix_const(&e->to->root->sizes, row);
+    line.rank++;
     for (uint32_t k = 0; k < n_states + n->n_sources; k++) {
         const staxi_input *in = &step->inputs[staxi_d_param(step, k)];
         stax_dtype dtype = (stax_dtype)step->values[in->value].type.dtype;
-        uint32_t v;
         if (k < n_states) {
             staxi_attr number = staxi_number_at(&n->attrs[1], (int)k);
             staxi_literal init = staxi_literal_of(&number);
-            v = staxi_x_expand(e, staxi_x_literal(e, &init, dtype, dtype), &kept);
-        } else {
-            v = staxi_x_stored(e, n, k - n_states, dtype);
-            if (k < n_states + n_x)
-                v = staxi_x_reshape(e, staxi_x_permute(e, staxi_x_expand(e, v, &x), axes), &moved);
+            uint32_t v = staxi_x_literal(e, &init, dtype, dtype);
+            states[k] = staxi_x_expand(e, v, &kept);
+            wide[k] = row ? staxi_x_expand(e, v, &line) : states[k];
+            if (!states[k] || !wide[k]) return false;
+            continue;
         }
-        if (!v) return false;
-        kept.dtype = (uint8_t)dtype;
-        if (k < n_states + n_x) {
-            sources[k] = v;
-            v = staxi_input_add(body.to, STAXI_INPUT, in->name, &kept, 0, e->place);
-        } else {
-            v = staxi_capture(body.to, e->to, v, e->place);
-        }
-        if (!v) return false;
-        body.map[in->value] = v;
+        uint32_t v = staxi_x_stored(e, n, k - n_states, dtype);
+        if (k < n_states + n_x)
+            v = staxi_x_reshape(e, staxi_x_permute(e, staxi_x_expand(e, v, &x), axes), &moved);
+        if (!(xs[k - n_states] = v)) return false; /* or passed: they lie behind */
     }
-    for (size_t i = 0; i < step->n_inputs; i++) {
-        const staxi_input *in = &step->inputs[i];
-        if (in->kind != STAXI_CAPTURE) continue;
-        body.map[in->value] = staxi_capture(body.to, e->to, e->map[in->outer], e->place);
-        if (!body.map[in->value]) return false;
-    }
-    if (!staxi_expand_nodes(&body)) return false;
+    for (uint32_t k = 0; row && k < n_x; k++)
+        if (!(part[k] = staxi_d_rows(d, xs[k], 0, count / row * row, count / row)) ||
+            !(xs[k] = staxi_d_rows(d, xs[k], count / row * row, count, 0)))
+            return false;
+    if (row && (!staxi_d_fold(d, n, step, wide, part, n_x, passed) ||
+                !staxi_d_fold(d, n, n->regions[1], states, wide, n_states, passed)))
+        return false;
+    if ((!row || count % row) && !staxi_d_fold(d, n, step, states, xs, n_x, passed)) return false;
     for (uint32_t k = 0; k < n_states; k++) {
-        uint32_t v = staxi_x_expand(&body, body.map[step->outputs[k].value], &kept);
-        if (!v || !staxi_output_push(body.to, NULL, v, e->place)) return false;
-    }
-    first = staxi_d_node(d, STAX_OP_SCAN, sources, n_states + n_x, (int)n_states, &body.to, 1);
-    for (uint32_t k = 0; first && k < n_states; k++) {
         x = staxi_x_translate(e, &e->from->values[n->first_value + k].type);
-        if (!(results[k] = staxi_x_reshape(e, first + k, &x))) return false;
+        if (!(results[k] = staxi_x_reshape(e, states[k], &x))) return false;
     }
-    return first != 0;
+    return true;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -22665,8 +22727,7 @@ static bool staxi_vmap_each(staxi_derivation *d, const staxi_node *n, uint32_t *
     uint32_t n_captured = 0, n_xs = 0, first;
     size_t most = n->n_sources;
     for (uint32_t r = 0; r < n->n_regions; r++) most += n->regions[r]->n_inputs;
-    uint32_t *read = (uint32_t *)staxi_arena_push(&was.root->arena, (2 * most + 1) * sizeof *read, 4),
-             *xs = read + most;
+    uint32_t *xs, *read = (uint32_t *)staxi_arena_push(&was.root->arena, (2 * most + 1) * 4, 4);
     memset(&e, 0, sizeof e);
     e.from = &was;
     e.to = staxi_region_new(d->e.to, "body");
@@ -22675,6 +22736,7 @@ static bool staxi_vmap_each(staxi_derivation *d, const staxi_node *n, uint32_t *
     e.origin = d->e.origin;
     e.map = (uint32_t *)staxi_arena_push(&was.root->arena, (was.n_values + 1) * sizeof *e.map, 4);
     if (!read || !e.to || !e.map) return staxi_no_graph_memory(d->e.to, d->e.place);
+    xs = read + most;
     memcpy(read, n->sources, n->n_sources * sizeof *read);
     n_captured = staxi_monoid_captures(n, read + n->n_sources);
     for (uint32_t k = 0; k < n->n_sources + n_captured; k++) {
@@ -23071,7 +23133,9 @@ STAXDEF stax_status stax_vmap(const stax_value *outs, int n_outs, const stax_val
     staxi_fpenv_enter(&old);
     bool ok = ids && staxi_d_begin(&d, g, "stax_vmap", outs[0].place);
     if (ok) d.batches = true;
-    from = ids + n_outs, stack = from + n, got = stack + n;
+    from = ok ? ids + n_outs : NULL;
+    stack = ok ? from + n : NULL;
+    got = ok ? stack + n : NULL;
     for (int k = 0; ok && k < n_outs; k++)
         ok = (ids[k] = staxi_d_any_value(g, "stax_vmap", outs[k], "output", k)) != 0;
     for (int k = 0; ok && k < n; k++) {
@@ -23135,7 +23199,7 @@ static bool staxi_jacobians(stax_graph *g, const char *what, uint32_t place, boo
     const int n_seeds = forward ? n_in : n_outs, n_got = forward ? n_outs : n_in;
     uint32_t *got =
         (uint32_t *)staxi_arena_push(&g->root->arena, (size_t)(2 * n_got + 1) * sizeof *got, 4);
-    uint32_t *moving = got + n_got;
+    uint32_t *moving = got ? got + n_got : NULL;
     if (!got) return staxi_no_graph_memory(g, place);
     for (int s = 0; s < n_seeds; s++) {
         staxi_derivation d;
@@ -23198,7 +23262,8 @@ static stax_status staxi_jacobian(const char *what, stax_value out, const stax_v
                                        (size_t)(n_outs + n + n_outs * n) * sizeof *ids, 4);
     staxi_fpenv_enter(&old);
     bool ok = ids != NULL;
-    in = ids + n_outs, got = in + n;
+    in = ok ? ids + n_outs : NULL;
+    got = ok ? in + n : NULL;
     ok = ok && (id = staxi_d_value(g, what, out, "output", 0)) != 0;
     for (int k = 0; ok && k < n; k++) ok = (in[k] = staxi_d_value(g, what, wrt[k], "input", k)) != 0;
     if (ok && hessian) {

@@ -6,6 +6,7 @@
 
 #include "feed.h"
 #include "harness.h"
+#include "heap.h"
 #include "programs.h"
 
 typedef struct vmap_case {
@@ -360,6 +361,45 @@ static void unmoved(void) {
     stax_graph_free(g);
 }
 
+/* Every allocation fails once: that is a status, and nothing is lost. */
+static void without_memory(void) {
+    static const char text[] =
+        "graph g(x: f32[3,2], h: f32[2], w: f32[2,2], p: bool[], n: i64[], hs: f32[3,2]) {\n"
+        "s, ys = scan h, x {carry=1, body(s: f32[2], e: f32[2]) { a = matmul w, s; b = add a, e;"
+        " t = cond p { then() { r = tanh b; return r } else() { return b } }; return t, t }}\n"
+        "z = while s { test(s: f32[2]) { m = sum s; c = lt m, 9.0; return c } body(s: f32[2]) { v = mul s, 2.0; return v } }\n"
+        "q = map ys { body(r: f32[2]) { u = sum r; return u } }\n"
+        "k = reduce q {init=[1.0], step(a: f32[], b: f32[]) { c = mul a, b; return c } combine(a: f32[], b: f32[]) { c = mul a, b; return c }}\n"
+        "m = sum z\nl = add m, k\nreturn l\n}\n";
+    int64_t all = 1, failures = 0;
+    for (int64_t at = 0; at <= all; at++) {
+        heap h;
+        memset(&h, 0, sizeof h);
+        stax_options o = heap_options(&h);
+        stax_context *c = stax_open(&o);
+        stax_graph *g = stax_parse(c, "t.stax", text);
+        stax_value wrt[2], l, grads[2], stacks[2], x, hs, r;
+        int64_t before = h.calls;
+        if (!CHECK(g)) return;
+        l = stax_graph_value(g, "l");
+        x = wrt[0] = stax_graph_value(g, "h");
+        wrt[1] = stax_graph_value(g, "w");
+        hs = stax_graph_value(g, "hs");
+        h.fail_at = at ? h.calls + at : 0;
+        stax_status s = stax_grad(l, wrt, 2, grads);
+        if (s == STAX_OK) s = stax_vmap(grads, 2, &x, &hs, 1, stacks);
+        if (s == STAX_OK) s = stax_hessian(l, wrt, 1, &r);
+        failures += h.failed;
+        if (!at) all = h.calls - before;
+        CHECK(s == (h.failed ? STAX_E_MEMORY : STAX_OK));
+        stax_graph_free(g);
+        stax_close(c);
+        CHECK_INT(h.blocks, 0);
+        CHECK_INT(h.wrong, 0);
+    }
+    CHECK(failures > 0);
+}
+
 static void says(stax_graph *g, stax_status got, stax_status want, const char *message) {
     if (!CHECK(got == want && strstr(stax_error(ctx), message)))
         printf("  found %d: %s\n  not: %s\n", (int)got, stax_error(ctx), message);
@@ -423,6 +463,7 @@ int main(int argc, char **argv) {
     RUN(hessians);
     RUN(symbols);
     RUN(unmoved);
+    RUN(without_memory);
     RUN(wrong);
     stax_close(ctx);
     return HARNESS_END();
