@@ -1104,16 +1104,16 @@ typedef enum stax_op { STAX_OP_NONE, STAXI_OPS(STAXI_OP_ENUM) STAX_OP_COUNT } st
 #undef STAXI_OP_ENUM
 
 /* ================================================================================ >>derivatives
-   DERIVATIVES  gradients and directional derivatives, as values of the same graph; stacks of examples.
-   They are computed by more nodes of the graph, so one program gives a loss and its gradients, and
-   derivatives have derivatives. What is differentiated by may be any tensor of floats: an input, a
-   param, a state (its newest contents) or a value in between. cond, map, scan and loops give regions
-   again: the gradient of a scan, or of a loop with a constant count, is a scan backwards over what was
-   carried into each trip, that of while and of a loop whose count is data keeps 32 states at a time and
-   runs n log2(n) / 2 trips again for n; forward mode goes beside any of them. Bodies are run once more
-   for their gradient. Conventions (kinks, ties, zeros): >>differentiate. Errors are the graph's
-   (sticky, with the place of the call); also returned.
-   A graph belongs to one thread at a time. */
+   DERIVATIVES  gradients and directional derivatives, as values of the same graph; stacks of
+   examples. They are computed by more nodes of the graph, so one program gives a loss and its
+   gradients, and derivatives have derivatives. What is differentiated by may be any tensor of
+   floats: an input, a param, a state (its newest contents) or a value in between. cond, map, scan
+   and loops give regions again: the gradient of a scan, or of a loop with a constant count, is a
+   scan backwards over what was carried into each trip, that of while and of a loop whose count is
+   data keeps 32 states at a time and runs n log2(n) / 2 trips again for n; forward mode goes beside
+   any of them. Bodies are run once more for their gradient. Conventions (kinks, ties, zeros):
+   >>differentiate. Errors are the graph's (sticky, with the place of the call); also returned. A
+   graph belongs to one thread at a time. */
 
 /* grads[k] = d loss / d wrt[k], with the dtype and shape of wrt[k]; zeros where loss does not
    depend on it. loss is a scalar of floats. */
@@ -1128,32 +1128,32 @@ STAXDEF stax_status stax_vjp(const stax_value *outs, const stax_value *cotangent
 STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents,
                              int n, stax_value *out_tangent);
 
-/* The same values for a stack of inputs: stacked[k] takes the place of in[k], with its dtype and its
-   shape behind a new axis 0 of size B, the same for all; results[k] is outs[k] for each of the B,
-   stacked along a new axis 0. What else they depend on is the same for all. in[k] may be any tensor
-   (an input, a value in between), outs any values made from it, gradients too: the gradient of one
-   example's loss becomes those of every example. Each entry has the bits of a call of its own; only
-   a NaN of other bits than the quiet one may lose them. A random op whose key is not stacked gives
-   every example the same numbers: stack keys to give each its own. Ops that have no form for stacks
-   (custom_call, while, random ops by stacked keys, cond and loop whose condition or count is stacked)
-   run in a stax_map, one entry after the other. */
+/* The same values for a stack of inputs: stacked[k] takes the place of in[k], with its dtype and
+   its shape behind a new axis 0 of size B, the same for all; results[k] is outs[k] for each of the
+   B, stacked along a new axis 0. What else they depend on is the same for all. in[k] may be any
+   tensor (an input, a value in between), outs any values made from it, gradients too: the gradient
+   of one example's loss becomes those of every example. Each entry has the bits of a call of its
+   own; only a NaN of other bits than the quiet one may lose them. A random op whose key is not
+   stacked gives every example the same numbers: stack keys to give each its own. Ops that have no
+   form for stacks (custom_call, while, random ops by stacked keys, cond and loop whose condition or
+   count is stacked) run in a stax_map, one entry after the other. */
 STAXDEF stax_status stax_vmap(const stax_value *outs, int n_outs, const stax_value *in,
                               const stax_value *stacked, int n, stax_value *results);
 
 typedef enum stax_direction {
     STAX_CHEAPER, /* the one with fewer directions: forward where the inputs have at most as many
-                     elements as the output, else reverse (also where sizes are symbols)            */
-    STAX_FORWARD, /* a directional derivative for each element of the inputs                        */
-    STAX_REVERSE  /* a gradient for each element of the output                                      */
+                     elements as the output, else reverse (also where sizes are symbols) */
+    STAX_FORWARD, /* a directional derivative for each element of the inputs */
+    STAX_REVERSE  /* a gradient for each element of the output  */
 } stax_direction;
 /* All first derivatives: jacobians[k] = d out / d wrt[k], with out's axes, then those of wrt[k]
-   (together at most 8). All directions go through at once, as one stack: what does not depend on the
-   direction is computed once. *direction says which to take, and receives the one that was taken;
-   NULL: STAX_CHEAPER. */
+   (together at most 8). All directions go through at once, as one stack: what does not depend on
+   the direction is computed once. *direction says which to take, and receives the one that was
+   taken; NULL: STAX_CHEAPER. */
 STAXDEF stax_status stax_jacobian(stax_value out, const stax_value *wrt, int n,
                                   stax_direction *direction, stax_value *jacobians);
-/* All second derivatives of a scalar: hessians[j * n + k] = d (d loss / d wrt[j]) / d wrt[k]: forward
-   mode over the gradient. */
+/* All second derivatives of a scalar: hessians[j * n + k] = d (d loss / d wrt[j]) / d wrt[k]:
+   forward mode over the gradient. */
 STAXDEF stax_status stax_hessian(stax_value loss, const stax_value *wrt, int n,
                                  stax_value *hessians);
 
@@ -20447,9 +20447,9 @@ static stax_graph *staxi_decompose(const stax_graph *g, const char *own) {
    not; maximum, max and their kin share it equally among ties, cummax gives it to the last; sqrt
    and log at 0 give infinity, but norm and std give 0 at 0. floor, sign, comparisons and integers
    are constants: their gradient is 0. A cotangent of exactly 0 that a selection made (where, relu,
-   max, cond) stays 0 whatever it meets, infinity and NaN too, so the branch not taken never matters.
-   Derivatives of regions are regions; a reduce by a monoid of the user's is differentiated as the
-   scan that it is up to rounding. */
+   max, cond) stays 0 whatever it meets, infinity and NaN too, so the branch not taken never
+   matters. Derivatives of regions are regions; a reduce by a monoid of the user's is differentiated
+   as the scan that it is up to rounding. */
 
 typedef struct staxi_derivation {
     staxi_expander e; /* from: the graph as it was; to: the same graph, which grows           */
@@ -21523,8 +21523,7 @@ static bool staxi_d_is_carried(const staxi_d_trips *t, uint32_t k) {
 static bool staxi_d_count_known(const staxi_derivation *d, const staxi_node *n) {
     const stax_graph *g = d->e.to;
     return n->op != STAX_OP_WHILE &&
-           (n->op != STAX_OP_LOOP ||
-            g->nodes[g->values[n->sources[0]].node].op == STAX_OP_CONST);
+           (n->op != STAX_OP_LOOP || g->nodes[g->values[n->sources[0]].node].op == STAX_OP_CONST);
 }
 
 /* 0, 1, ..., count - 1 of a loop with a known count. */
@@ -21771,8 +21770,8 @@ static uint32_t staxi_d_count_trips(staxi_derivation *d, const staxi_node *n) {
     const uint32_t zero = staxi_x_int(&d->e, 0, STAX_I64);
     staxi_type index = staxi_type_scalar(STAX_I64);
     stax_graph *regions[2];
-    uint32_t i, first, *sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
-                                                               (n->n_sources + 1) * 4, 4);
+    uint32_t i, first,
+        *sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (n->n_sources + 1) * 4, 4);
     if (!sources) return (uint32_t)staxi_no_graph_memory(d->e.to, d->e.place);
     memcpy(sources, n->sources, n->n_sources * sizeof *sources);
     sources[n->n_sources] = zero;
@@ -21848,11 +21847,11 @@ static bool staxi_vjp_uncounted(staxi_derivation *d, const staxi_node *n, const 
     for (uint32_t k = 0; k < t.carry; k++) {
         staxi_type stack = *staxi_x_type(&d->e, n->sources[t.first + k]);
         if (stack.rank == STAX_MAX_RANK)
-            return staxi_graph_fail(d->e.to, STAX_E_SHAPE, d->e.place,
-                                    STAXI_SAY("%s: %s carries %T: expected at most %d axes, so that "
-                                              "states can be stacked"),
-                                    d->what, staxi_written_op_name(n), &stack,
-                                    STAX_MAX_RANK - 1) == STAX_OK;
+            return staxi_graph_fail(
+                       d->e.to, STAX_E_SHAPE, d->e.place,
+                       STAXI_SAY("%s: %s carries %T: expected at most %d axes, so that "
+                                 "states can be stacked"),
+                       d->what, staxi_written_op_name(n), &stack, STAX_MAX_RANK - 1) == STAX_OK;
         memmove(stack.dims + 1, stack.dims, stack.rank * sizeof *stack.dims);
         stack.dims[0] = depth;
         stack.rank++;
@@ -21887,13 +21886,15 @@ static bool staxi_vjp_uncounted(staxi_derivation *d, const staxi_node *n, const 
         b.by[i] = staxi_is_float(staxi_x_dtype(&d->e, n->first_value + k));
         if (b.by[i]) b.of_output[k] = w.in[many++];
     }
-    for (size_t i = 0; i < body->n_inputs; i++) { /* a value of its own: the walk counts as constant */
+    for (size_t i = 0; i < body->n_inputs;
+         i++) { /* a value of its own: the walk counts as constant */
         const staxi_input *in = &body->inputs[i];
         staxi_type type = body->values[in->value].type;
         int64_t sizes[STAX_MAX_RANK];
         if (!(b.by[i] |= staxi_d_capture_active(d, in)) || in->kind != STAXI_CAPTURE) continue;
-        b.map[in->value] = staxi_x_attr1(&w.e, STAX_OP_RESHAPE, staxi_d_body_captures(&b, in->outer),
-                                         staxi_x_sizes(&w.e, &type, sizes));
+        b.map[in->value] =
+            staxi_x_attr1(&w.e, STAX_OP_RESHAPE, staxi_d_body_captures(&b, in->outer),
+                          staxi_x_sizes(&w.e, &type, sizes));
         if (!b.map[in->value]) return false;
     }
     if (!staxi_d_body_copy(&b) || !staxi_d_body_derive(&b, false)) return false;
@@ -22468,13 +22469,14 @@ static uint32_t staxi_d_any_value(stax_graph *g, const char *what, stax_value v,
     if (g->root->status != STAX_OK) return 0;
     if (id && !g->values[id].type.weak) return id;
     if (!id)
-        staxi_graph_fail(
-            g, STAX_E_ARGUMENT, v.place,
-            STAXI_SAY("%s: %s %d: expected a value of the graph of the first output"), what, which, k);
+        staxi_graph_fail(g, STAX_E_ARGUMENT, v.place,
+                         STAXI_SAY("%s: %s %d: expected a value of the graph of the first output"),
+                         what, which, k);
     else
-        staxi_graph_fail(g, STAX_E_DTYPE, v.place,
-                         STAXI_SAY("%s: %s %d: a literal is a constant; expected a tensor, found %T"),
-                         what, which, k, &g->values[id].type);
+        staxi_graph_fail(
+            g, STAX_E_DTYPE, v.place,
+            STAXI_SAY("%s: %s %d: a literal is a constant; expected a tensor, found %T"), what,
+            which, k, &g->values[id].type);
     return 0;
 }
 
@@ -22678,7 +22680,8 @@ static bool staxi_v_room(staxi_derivation *d, const staxi_node *n, uint32_t v) {
 
 /* The order of a reduction over axes that have moved by one. */
 static const char *staxi_v_order(staxi_derivation *d, const staxi_node *n) {
-    char *copy = n->order ? staxi_arena_text(&d->e.to->root->arena, n->order, strlen(n->order)) : NULL;
+    char *copy =
+        n->order ? staxi_arena_text(&d->e.to->root->arena, n->order, strlen(n->order)) : NULL;
     for (char *s = copy; s && *s && staxi_op_info((stax_op)n->op)->cls == STAXI_CLASS_REDUCE; s++)
         if (*s >= '0' && *s <= '9') ++*s; /* axes have one digit */
     return copy;
@@ -22712,8 +22715,8 @@ static bool staxi_v_node(staxi_derivation *d, const staxi_node *n, const uint32_
 static bool staxi_vmap_alike(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
     staxi_attr attrs[STAXI_MAX_ATTRS];
     int64_t room[4][STAX_MAX_RANK];
-    uint32_t *v = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
-                                               (n->n_sources + 1) * sizeof *v, 4);
+    uint32_t *v =
+        (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (n->n_sources + 1) * sizeof *v, 4);
     if (!v) return staxi_no_graph_memory(d->e.to, d->e.place);
     for (uint32_t k = 0; k < n->n_sources; k++) v[k] = staxi_v_of(d, n->sources[k]);
     staxi_v_attrs(n, attrs, room);
@@ -22838,9 +22841,9 @@ static uint32_t staxi_v_indices(staxi_derivation *d, uint32_t i, staxi_ix size, 
     uint32_t at = staxi_d_indices(d, staxi_v_of(d, i), size, mode);
     if (!at) return 0;
     t = *staxi_x_type(e, at);
-    return staxi_x_op2(e, STAX_OP_ADD, at,
-                       staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &t, 0),
-                                    staxi_x_size_value(e, size)));
+    return staxi_x_op2(
+        e, STAX_OP_ADD, at,
+        staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &t, 0), staxi_x_size_value(e, size)));
 }
 
 static bool staxi_vmap_gather(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
@@ -22855,7 +22858,8 @@ static bool staxi_vmap_gather(staxi_derivation *d, const staxi_node *n, uint32_t
         r = staxi_v_move(d, r, axis, 0);
     } else {
         i = staxi_v_indices(d, i, staxi_x_type(e, x)->dims[axis], mode);
-        r = staxi_x_gather(e, STAX_OP_GATHER, staxi_v_table(d, d->cotangent[x], axis), i, 0, "error");
+        r = staxi_x_gather(e, STAX_OP_GATHER, staxi_v_table(d, d->cotangent[x], axis), i, 0,
+                           "error");
         for (int k = 0; k < axis; k++) /* what stood before the axis stands behind the indices */
             r = staxi_v_move(d, r, 1 + rank + k, 1 + k);
     }
@@ -22912,8 +22916,8 @@ static bool staxi_vmap_monoid(staxi_derivation *d, const staxi_node *n, uint32_t
     staxi_attr attrs[STAXI_MAX_ATTRS];
     int64_t room[4][STAX_MAX_RANK];
     stax_graph *regions[2];
-    uint32_t first, *v = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
-                                                      (n->n_sources + 1) * sizeof *v, 4);
+    uint32_t first,
+        *v = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (n->n_sources + 1) * sizeof *v, 4);
     if (!v) return staxi_no_graph_memory(d->e.to, d->e.place);
     for (int k = n_x; k < (int)n->n_sources; k++) {
         if (d->cotangent[n->sources[k]]) return staxi_vmap_each(d, n, out);
@@ -22965,8 +22969,8 @@ static bool staxi_vmap_dot(staxi_derivation *d, const staxi_node *n, uint32_t *o
             return staxi_no_graph_memory(d->e.to, d->e.place);
     }
     if (both) return true;
-    out[0] = staxi_v_move(d, out[0],
-                          c.n_batch + (d->cotangent[n->sources[0]] ? 0 : c.n_free[0]), 0);
+    out[0] =
+        staxi_v_move(d, out[0], c.n_batch + (d->cotangent[n->sources[0]] ? 0 : c.n_free[0]), 0);
     return out[0] != 0;
 }
 
@@ -22974,14 +22978,14 @@ static bool staxi_vmap_dot(staxi_derivation *d, const staxi_node *n, uint32_t *o
 
 /* Where a condition or a count differs from example to example, each has its own turn. */
 static bool staxi_v_turns(const staxi_derivation *d, const staxi_node *n) {
-    return n->op == STAX_OP_WHILE || ((n->op == STAX_OP_COND || n->op == STAX_OP_LOOP) &&
-                                      d->cotangent[n->sources[0]]);
+    return n->op == STAX_OP_WHILE ||
+           ((n->op == STAX_OP_COND || n->op == STAX_OP_LOOP) && d->cotangent[n->sources[0]]);
 }
 
 /* Operand k of a node with regions, and its parameter: all that is carried is a stack, of entries
    those of stacks. */
-static bool staxi_v_operand(staxi_d_body *b, const staxi_node *n, const staxi_d_trips *t, uint32_t k,
-                            uint32_t *source) {
+static bool staxi_v_operand(staxi_d_body *b, const staxi_node *n, const staxi_d_trips *t,
+                            uint32_t k, uint32_t *source) {
     staxi_derivation *d = b->outside;
     size_t i = staxi_d_param(b->old, k);
     const staxi_input *in = &b->old->inputs[i];
@@ -23031,8 +23035,8 @@ static bool staxi_vmap_region(staxi_derivation *d, const staxi_node *n, uint32_t
         }
         regions[r] = b.to;
     }
-    first = staxi_d_node(d, (stax_op)n->op, sources, n->n_sources, (int)t.carry, regions,
-                         n->n_regions);
+    first =
+        staxi_d_node(d, (stax_op)n->op, sources, n->n_sources, (int)t.carry, regions, n->n_regions);
     for (uint32_t k = 0; first && k < n->n_results; k++) {
         bool entries = (n->op == STAX_OP_MAP || n->op == STAX_OP_SCAN) && k >= t.carry;
         if (!(out[k] = entries ? staxi_v_move(d, first + k, 1, 0) : first + k)) return false;
@@ -23100,7 +23104,8 @@ static uint32_t staxi_v_stack(staxi_derivation *d, stax_value stacked, uint32_t 
     found = g->values[id].type;
     if (found.rank > 0 && !d->size) d->size = found.dims[0];
     if (want.rank < STAX_MAX_RANK) want = staxi_v_type(d, &want);
-    if (found.rank > 0 && !found.weak && found.dtype == want.dtype && staxi_same_dims(&found, &want))
+    if (found.rank > 0 && !found.weak && found.dtype == want.dtype &&
+        staxi_same_dims(&found, &want))
         return id;
     if (!d->size) d->size = want.dims[0] = staxi_ix_const(&g->root->sizes, 1);
     staxi_graph_fail(g, STAX_E_SHAPE, stacked.place,
@@ -23146,7 +23151,8 @@ STAXDEF stax_status stax_vmap(const stax_value *outs, int n_outs, const stax_val
                                       STAXI_SAY("stax_vmap: input %d is input %d once more"), k,
                                       j) == STAX_OK;
     }
-    for (int k = 0; ok && k < n; k++) ok = (stack[k] = staxi_v_stack(&d, stacked[k], from[k], k)) != 0;
+    for (int k = 0; ok && k < n; k++)
+        ok = (stack[k] = staxi_v_stack(&d, stacked[k], from[k], k)) != 0;
     ok = ok && staxi_vectorise(g, &d, ids, n_outs, from, stack, n, got);
     for (int k = 0; ok && k < n_outs; k++) results[k] = staxi_value(g, got[k], 0);
     staxi_fpenv_leave(&old);
@@ -23265,7 +23271,8 @@ static stax_status staxi_jacobian(const char *what, stax_value out, const stax_v
     in = ok ? ids + n_outs : NULL;
     got = ok ? in + n : NULL;
     ok = ok && (id = staxi_d_value(g, what, out, "output", 0)) != 0;
-    for (int k = 0; ok && k < n; k++) ok = (in[k] = staxi_d_value(g, what, wrt[k], "input", k)) != 0;
+    for (int k = 0; ok && k < n; k++)
+        ok = (in[k] = staxi_d_value(g, what, wrt[k], "input", k)) != 0;
     if (ok && hessian) {
         stax_value *grads =
             (stax_value *)staxi_arena_push(&g->root->arena, (size_t)n * sizeof *grads, 8);
@@ -27634,7 +27641,8 @@ static bool staxi_rw_hoist(staxi_rewriter *r) {
     uint32_t *now = (uint32_t *)staxi_arena_push(arena, g->n_values * sizeof *now, 4), value = 1;
     uint32_t *taken = (uint32_t *)staxi_arena_push(arena, g->n_nodes * sizeof *taken, 4);
     if (!nodes || !values || !now || !taken) return staxi_rw_no_memory(r);
-    for (size_t k = 0; k < r->n_twins; k++) { /* by node: who takes its place; itself: it has gone */
+    for (size_t k = 0; k < r->n_twins;
+         k++) { /* by node: who takes its place; itself: it has gone */
         uint32_t is = r->twins[k][1];
         if (is && taken[is] != is) taken[r->twins[k][0]] = taken[is] = is;
     }
