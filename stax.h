@@ -54,6 +54,7 @@
                   >>measure >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
+                  >>vectorise
                   >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
                   >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>machine >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
@@ -483,7 +484,9 @@ STAXDEF stax_value stax_bitcast(stax_value x, stax_dtype dtype);            /* t
 STAXDEF stax_value stax_custom   (const stax_value *xs, int n, const char *text, const char *derivative);
 /* A C function of your own over whole tensors. The text is its body: it reads a, b, ... (row-major, with sizes a_shape,
    b_shape, ...) and writes every element of out (sizes out_shape), whose shape is given; it may use nothing else but
-   Stax's own functions, as above. It runs on one thread, on the CPU, and nothing is fused into it. */
+   Stax's own functions, as above. It runs on one thread, on the CPU, and nothing is fused into it. `derivative`: the
+   body of a function for each operand (n <= 6), separated by '@', which also reads g, the gradient of the result, and
+   writes that of the operand; it serves stax_grad and stax_vjp, not forward mode, and has no derivative itself; NULL: none. */
 STAXDEF stax_value stax_custom_call   (const stax_value *xs, int n, const char *text, stax_shape shape, const char *derivative);
 STAXDEF stax_value stax_custom_call_as(const stax_value *xs, int n, const char *text, stax_shape shape, const char *derivative,
                                        stax_dtype dtype);
@@ -1101,12 +1104,16 @@ typedef enum stax_op { STAX_OP_NONE, STAXI_OPS(STAXI_OP_ENUM) STAX_OP_COUNT } st
 #undef STAXI_OP_ENUM
 
 /* ================================================================================ >>derivatives
-   DERIVATIVES  gradients and directional derivatives, as values of the same graph.
-   They are computed by more nodes of the graph, so one program gives a loss and its gradients, and
-   derivatives have derivatives. What is differentiated by may be any tensor of floats: an input, a
-   param, a state (its newest contents) or a value in between. Conventions (kinks, ties, zeros):
-   >>differentiate. Errors are the graph's (sticky, with the place of the call); also returned.
-   A graph belongs to one thread at a time. */
+   DERIVATIVES  gradients and directional derivatives, as values of the same graph; stacks of
+   examples. They are computed by more nodes of the graph, so one program gives a loss and its
+   gradients, and derivatives have derivatives. What is differentiated by may be any tensor of
+   floats: an input, a param, a state (its newest contents) or a value in between. cond, map, scan
+   and loops give regions again: the gradient of a scan, or of a loop with a constant count, is a
+   scan backwards over what was carried into each trip, that of while and of a loop whose count is
+   data keeps 32 states at a time and runs n log2(n) / 2 trips again for n; forward mode goes beside
+   any of them. Bodies are run once more for their gradient. Conventions (kinks, ties, zeros):
+   >>differentiate. Errors are the graph's (sticky, with the place of the call); also returned. A
+   graph belongs to one thread at a time. */
 
 /* grads[k] = d loss / d wrt[k], with the dtype and shape of wrt[k]; zeros where loss does not
    depend on it. loss is a scalar of floats. */
@@ -1120,6 +1127,35 @@ STAXDEF stax_status stax_vjp(const stax_value *outs, const stax_value *cotangent
    shape of out. A tangent has its value's dtype and shape, or is a literal for all elements. */
 STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents,
                              int n, stax_value *out_tangent);
+
+/* The same values for a stack of inputs: stacked[k] takes the place of in[k], with its dtype and
+   its shape behind a new axis 0 of size B, the same for all; results[k] is outs[k] for each of the
+   B, stacked along a new axis 0. What else they depend on is the same for all. in[k] may be any
+   tensor (an input, a value in between), outs any values made from it, gradients too: the gradient
+   of one example's loss becomes those of every example. Each entry has the bits of a call of its
+   own; only a NaN of other bits than the quiet one may lose them. A random op whose key is not
+   stacked gives every example the same numbers: stack keys to give each its own. Ops that have no
+   form for stacks (custom_call, while, random ops by stacked keys, cond and loop whose condition or
+   count is stacked) run in a stax_map, one entry after the other. */
+STAXDEF stax_status stax_vmap(const stax_value *outs, int n_outs, const stax_value *in,
+                              const stax_value *stacked, int n, stax_value *results);
+
+typedef enum stax_direction {
+    STAX_CHEAPER, /* the one with fewer directions: forward where the inputs have at most as many
+                     elements as the output, else reverse (also where sizes are symbols) */
+    STAX_FORWARD, /* a directional derivative for each element of the inputs */
+    STAX_REVERSE  /* a gradient for each element of the output  */
+} stax_direction;
+/* All first derivatives: jacobians[k] = d out / d wrt[k], with out's axes, then those of wrt[k]
+   (together at most 8). All directions go through at once, as one stack: what does not depend on
+   the direction is computed once. *direction says which to take, and receives the one that was
+   taken; NULL: STAX_CHEAPER. */
+STAXDEF stax_status stax_jacobian(stax_value out, const stax_value *wrt, int n,
+                                  stax_direction *direction, stax_value *jacobians);
+/* All second derivatives of a scalar: hessians[j * n + k] = d (d loss / d wrt[j]) / d wrt[k]:
+   forward mode over the gradient. */
+STAXDEF stax_status stax_hessian(stax_value loss, const stax_value *wrt, int n,
+                                 stax_value *hessians);
 
 /* ======================================================================================= >>run
    CONTEXT, COMPILE, RUN  what turns a graph into results. */
@@ -20307,8 +20343,8 @@ static uint8_t *staxi_live_values(staxi_expander *e, bool forms) {
     return live;
 }
 
-/* All nodes and outputs of one graph; its inputs are there already. */
-static bool staxi_expand_graph(staxi_expander *e) {
+/* All nodes of one graph that are needed; its inputs are there already. */
+static bool staxi_expand_nodes(staxi_expander *e) {
     const uint8_t *live = staxi_live_values(e, false);
     if (!live) return staxi_no_graph_memory(e->to, e->place);
     for (size_t k = 1; k < e->from->n_nodes; k++) {
@@ -20326,6 +20362,12 @@ static bool staxi_expand_graph(staxi_expander *e) {
                 e->to->values[v].name = staxi_graph_text(e->to, name);
         }
     }
+    return true;
+}
+
+/* The outputs too. */
+static bool staxi_expand_graph(staxi_expander *e) {
+    if (!staxi_expand_nodes(e)) return false;
     for (size_t k = 0; k < e->from->n_outputs; k++) {
         uint32_t v = e->map[e->from->outputs[k].value];
         if (!staxi_output_push(e->to, e->from->outputs[k].name, v, e->place)) return false;
@@ -20405,7 +20447,9 @@ static stax_graph *staxi_decompose(const stax_graph *g, const char *own) {
    not; maximum, max and their kin share it equally among ties, cummax gives it to the last; sqrt
    and log at 0 give infinity, but norm and std give 0 at 0. floor, sign, comparisons and integers
    are constants: their gradient is 0. A cotangent of exactly 0 that a selection made (where, relu,
-   max) stays 0 whatever it meets, infinity and NaN too, so the branch not taken never matters. */
+   max, cond) stays 0 whatever it meets, infinity and NaN too, so the branch not taken never
+   matters. Derivatives of regions are regions; a reduce by a monoid of the user's is differentiated
+   as the scan that it is up to rounding. */
 
 typedef struct staxi_derivation {
     staxi_expander e; /* from: the graph as it was; to: the same graph, which grows           */
@@ -20415,6 +20459,8 @@ typedef struct staxi_derivation {
     uint8_t *marks;      /* by value: STAXI_D_...                                             */
     size_t n_marks;
     bool selected; /* may cotangents of the node at hand be 0 by selection?             */
+    bool batches;  /* no derivatives but stacks of values, see >>vectorise              */
+    staxi_ix size; /* of the stacks                                                     */
 } staxi_derivation;
 
 enum {
@@ -20479,11 +20525,13 @@ static bool staxi_d_give(staxi_derivation *d, uint32_t to, uint32_t g) {
     return g != 0;
 }
 
-/* Does a float come out that changes with its operands? */
+/* Does a float come out that changes with its operands? (Of stacks: does it depend on one?) */
 static bool staxi_d_varies(const staxi_derivation *d, const staxi_node *n, uint32_t result) {
     const staxi_derivative *row = staxi_derivative_of(n->op);
-    if (n->op == STAX_OP_STOP_GRADIENT || (row && row->flags & STAXI_D_CONSTANT)) return false;
-    if (!staxi_is_float((stax_dtype)d->e.to->values[result].type.dtype)) return false;
+    if (!d->batches) {
+        if (n->op == STAX_OP_STOP_GRADIENT || (row && row->flags & STAXI_D_CONSTANT)) return false;
+        if (!staxi_is_float((stax_dtype)d->e.to->values[result].type.dtype)) return false;
+    }
     for (uint32_t k = 0; k < n->n_sources; k++)
         if (staxi_d_active(d, n->sources[k])) return true;
     for (uint32_t r = 0; r < n->n_regions; r++)
@@ -20507,11 +20555,9 @@ static bool staxi_d_spread(staxi_derivation *d, size_t first, size_t end) {
 }
 
 static bool staxi_d_refuse(staxi_derivation *d, const staxi_node *n) {
-    bool region = n->n_regions > 0 || n->op == STAX_OP_CUSTOM_CALL;
-    staxi_graph_fail(d->e.to, region ? STAX_E_NOT_BUILT : STAX_E_ARGUMENT, d->e.place,
-                     region ? STAXI_SAY("%s: the derivative of %s is not built into this version")
-                            : STAXI_SAY("%s: %s has no derivative; put stax_stop_gradient before "
-                                        "it if its operand is to count as a constant"),
+    staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
+                     STAXI_SAY("%s: %s has no derivative; put stax_stop_gradient before "
+                               "it if its operand is to count as a constant"),
                      d->what, staxi_written_op_name(n));
     return false;
 }
@@ -20562,40 +20608,46 @@ static bool staxi_vjp_cast(staxi_derivation *d, const staxi_node *n, const uint3
 }
 
 /* The user's expression of operand k, with g as the seventh operand: what g of the result makes of
-   it, of the result's shape. */
+   it, of the result's shape; of custom_call the user's function, of the operand's shape. */
 static uint32_t staxi_d_custom_part(staxi_derivation *d, const staxi_node *n, uint32_t k,
                                     uint32_t g, stax_dtype dtype) {
-    const char *text = n->attrs[1].kind == STAXI_ATTR_TEXT ? n->attrs[1].text : NULL;
+    const bool call = n->op == STAX_OP_CUSTOM_CALL;
+    const char *name = staxi_op_name((stax_op)n->op), *stop = call ? "@" : ";";
+    const staxi_attr *given = &n->attrs[call ? 2 : 1];
+    const char *text = given->kind == STAXI_ATTR_TEXT ? given->text : NULL;
     uint32_t v[STAXI_MAX_OPERANDS];
     const uint32_t at_g = 'g' - 'a';
     staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t sizes[STAX_MAX_RANK];
+    staxi_type own = *staxi_x_type(&d->e, n->sources[k]);
     size_t length;
     if (!text || n->n_sources > at_g) {
         staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
-                         text ? STAXI_SAY("%s: custom has %d operands: one with a derivative has "
+                         text ? STAXI_SAY("%s: %s has %d operands: one with a derivative has "
                                           "at most 6 (a to f, so that g is free)")
-                              : STAXI_SAY("%s: custom with %d operands has no derivative: give "
+                              : STAXI_SAY("%s: %s with %d operands has no derivative: give "
                                           "one, or put stax_stop_gradient before it"),
-                         d->what, (int)n->n_sources);
+                         d->what, name, (int)n->n_sources);
         return 0;
     }
     for (uint32_t i = 0; i < k && text; i++)
-        text = strchr(text, ';') ? strchr(text, ';') + 1 : NULL;
-    length = text ? strcspn(text, ";") : 0;
-    if (!text || strspn(text, " ") >= length) {
+        text = strchr(text, *stop) ? strchr(text, *stop) + 1 : NULL;
+    length = text ? strcspn(text, stop) : 0;
+    if (!text || strspn(text, " \n") >= length) {
         staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
-                         STAXI_SAY("%s: the derivative of custom has no expression for operand %d: "
-                                   "expected one for each, with ';' between"),
-                         d->what, (int)k);
+                         STAXI_SAY("%s: the derivative of %s has no %s for operand %d: "
+                                   "expected one for each, with '%s' between"),
+                         d->what, name, call ? "function" : "expression", (int)k, stop);
         return 0;
     }
     for (uint32_t i = 0; i <= at_g; i++)
         v[i] = i == at_g ? g : n->sources[i < n->n_sources ? i : 0];
     memset(attrs, 0, sizeof attrs);
     attrs[0] = staxi_attr_text(staxi_arena_text(&d->e.to->root->arena, text, length));
-    attrs[2] = staxi_attr_dtype(dtype);
+    if (call) attrs[1] = staxi_x_sizes(&d->e, &own, sizes);
+    attrs[call ? 3 : 2] = staxi_attr_dtype(dtype);
     if (!attrs[0].text) return (uint32_t)staxi_no_graph_memory(d->e.to, d->e.place);
-    return staxi_x_node(&d->e, STAX_OP_CUSTOM, v, at_g + 1, attrs);
+    return staxi_x_node(&d->e, (stax_op)n->op, v, at_g + 1, attrs);
 }
 
 static bool staxi_vjp_custom(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
@@ -21248,6 +21300,836 @@ static bool staxi_vjp_nan_to_num(staxi_derivation *d, const staxi_node *n, const
         staxi_x_op3(&d->e, STAX_OP_WHERE, c, g[0], staxi_x_zeros_like(&d->e, g[0])));
 }
 
+/* ---- regions: their derivatives are regions ---------------------------------------------------
+   Bodies are kept as the user wrote them (d->e.own) until they are differentiated, in a region of
+   their own that computes them once more: so that what is saved is what goes in at each trip, not
+   what lies in between. What they capture counts as operands. */
+
+/* Every op stays as it is but those that hold regions, whose bodies do. NULL without memory. */
+static const uint8_t *staxi_d_own(stax_graph *g) {
+    uint8_t *own = (uint8_t *)staxi_arena_push(&g->root->arena, STAX_OP_COUNT, 1);
+    for (int op = 1; own && op < STAX_OP_COUNT; op++) {
+        staxi_op_class cls = staxi_op_info((stax_op)op)->cls;
+        own[op] = cls != STAXI_CLASS_SOURCE && cls != STAXI_CLASS_REGION && op != STAX_OP_REDUCE;
+    }
+    return own;
+}
+
+static bool staxi_d_begin(staxi_derivation *d, stax_graph *g, const char *what, uint32_t place);
+static bool staxi_d_derive(staxi_derivation *d, bool forward, const uint32_t *outs, int n_outs,
+                           const uint32_t *in, int n_in, const uint32_t *seeds, uint32_t *results);
+
+/* A new region with the values of an old one, and the derivation of them. By input of the old one
+   (parameters and captures): what it is differentiated by, and the tangents or gradients; by
+   output: the tangents or cotangents. 0: none. */
+typedef struct staxi_d_body {
+    staxi_derivation *outside, inside;
+    const stax_graph *old;
+    stax_graph *to;
+    uint32_t *map; /* by value of the old region */
+    uint32_t *of_input, *of_output;
+    uint8_t *by;
+} staxi_d_body;
+
+/* inside: the graph that it is a region of, d's or one inside that. */
+static bool staxi_d_body_open_in(staxi_d_body *b, staxi_derivation *d, const stax_graph *old,
+                                 stax_graph *inside) {
+    staxi_arena *arena = &d->e.to->root->arena;
+    size_t n = old->n_values + old->n_inputs + old->n_outputs + 1;
+    memset(b, 0, sizeof *b);
+    b->outside = d;
+    b->old = old;
+    b->inside.e.to = b->to = staxi_region_new(inside, old->name);
+    if (!b->to) return false;
+    b->map = (uint32_t *)staxi_arena_push(arena, n * sizeof *b->map, 4);
+    b->by = (uint8_t *)staxi_arena_push(arena, old->n_inputs + 1, 1);
+    if (!b->map || !b->by) return staxi_no_graph_memory(d->e.to, d->e.place);
+    b->of_input = b->map + old->n_values;
+    b->of_output = b->of_input + old->n_inputs;
+    return true;
+}
+
+static bool staxi_d_body_open(staxi_d_body *b, staxi_derivation *d, const stax_graph *old) {
+    return staxi_d_body_open_in(b, d, old, d->e.to);
+}
+
+/* The input that is parameter k. */
+static size_t staxi_d_param(const stax_graph *r, uint32_t k) {
+    size_t i = 0;
+    while (r->inputs[i].kind == STAXI_CAPTURE || k-- > 0) i++;
+    return i;
+}
+
+/* A parameter of the new region like input i of the old one. */
+static uint32_t staxi_d_body_param(staxi_d_body *b, size_t i) {
+    const staxi_input *in = &b->old->inputs[i];
+    staxi_type t = b->old->values[in->value].type;
+    return staxi_input_add(b->to, STAXI_INPUT, in->name, &t, 0, b->outside->e.place);
+}
+
+/* One that stands for parameter k of the old one. */
+static uint32_t staxi_d_body_takes(staxi_d_body *b, uint32_t k) {
+    size_t i = staxi_d_param(b->old, k);
+    return b->map[b->old->inputs[i].value] = staxi_d_body_param(b, i);
+}
+
+/* A value of the graph outside. */
+static uint32_t staxi_d_body_captures(staxi_d_body *b, uint32_t v) {
+    return v ? staxi_capture(b->to, b->outside->e.to, v, b->outside->e.place) : 0;
+}
+
+/* What the old region computes, where its parameters are known. */
+static bool staxi_d_body_copy(staxi_d_body *b) {
+    staxi_expander e;
+    memset(&e, 0, sizeof e);
+    e.from = b->old;
+    e.to = b->to;
+    e.map = b->map;
+    e.own = b->outside->e.own;
+    e.place = b->outside->e.place;
+    for (size_t i = 0; i < b->old->n_inputs; i++) {
+        const staxi_input *in = &b->old->inputs[i];
+        if (in->kind != STAXI_CAPTURE || b->map[in->value]) continue;
+        b->map[in->value] = staxi_d_body_captures(b, in->outer);
+        if (!b->map[in->value]) return false;
+    }
+    return staxi_expand_nodes(&e);
+}
+
+static uint32_t staxi_d_body_result(const staxi_d_body *b, size_t k) {
+    return b->map[b->old->outputs[k].value];
+}
+
+/* From of_input (where `by` says so) to of_output, or back. */
+static bool staxi_d_body_derive(staxi_d_body *b, bool forward) {
+    const stax_graph *old = b->old;
+    size_t most = old->n_inputs + old->n_outputs, n_in = 0, n_out = 0, n_seeds = 0, at = 0;
+    uint32_t *outs, *seeds, *got,
+        *in = (uint32_t *)staxi_arena_push(&b->to->root->arena, (4 * most + 1) * sizeof *in, 4);
+    if (!in || !staxi_d_begin(&b->inside, b->to, b->outside->what, b->outside->e.place))
+        return staxi_no_graph_memory(b->to, b->outside->e.place);
+    outs = in + most;
+    seeds = outs + most;
+    got = seeds + most;
+    b->inside.batches = b->outside->batches;
+    b->inside.size = b->outside->size;
+    for (size_t k = 0; k < old->n_inputs; k++) {
+        if (!b->by[k]) continue;
+        in[n_in++] = b->map[old->inputs[k].value];
+        if (forward) seeds[n_seeds++] = b->of_input[k];
+    }
+    for (size_t k = 0; k < old->n_outputs; k++) {
+        uint32_t v = staxi_d_body_result(b, k);
+        if (!b->inside.batches && !staxi_is_float(staxi_x_dtype(&b->inside.e, v))) continue;
+        if (!forward && !b->of_output[k]) continue;
+        outs[n_out++] = v;
+        if (!forward) seeds[n_seeds++] = b->of_output[k];
+    }
+    b->inside.selected = true; /* who knows what is 0 at the next trip */
+    if (n_in && n_out &&
+        !staxi_d_derive(&b->inside, forward, outs, (int)n_out, in, (int)n_in, seeds, got))
+        return false;
+    for (size_t k = 0; k < old->n_inputs && !forward; k++)
+        if (b->by[k]) b->of_input[k] = n_out ? got[at++] : 0;
+    for (size_t k = 0; k < old->n_outputs && forward; k++)
+        if (n_in && at < n_out && outs[at] == staxi_d_body_result(b, k))
+            b->of_output[k] = got[at++];
+    b->inside.e.place = b->outside->e.place;
+    return true;
+}
+
+/* The next result: v, or 0 if there is none, in a type. */
+static bool staxi_d_body_gives(staxi_d_body *b, uint32_t v, const staxi_type *t) {
+    if (!v) v = staxi_d_zeros(&b->inside, t);
+    return v && staxi_output_push(b->to, NULL, v, b->outside->e.place);
+}
+
+/* Is it a value that is captured and that gets a gradient? */
+static bool staxi_d_capture_active(const staxi_derivation *d, const staxi_input *in) {
+    return in->kind == STAXI_CAPTURE && staxi_d_active(d, in->outer);
+}
+
+static uint32_t staxi_d_capture_cotangent(const staxi_derivation *d, const staxi_input *in) {
+    return in->kind == STAXI_CAPTURE ? d->cotangent[in->outer] : 0;
+}
+
+static uint32_t staxi_d_node(staxi_derivation *d, stax_op op, const uint32_t *sources, uint32_t n,
+                             int carry, stax_graph *const *regions, uint32_t n_regions) {
+    staxi_attr attr = staxi_attr_int(carry);
+    uint32_t first = staxi_node_add(d->e.to, op, sources, n, op == STAX_OP_SCAN ? &attr : NULL,
+                                    regions, n_regions, d->e.place);
+    if (first) d->e.to->nodes[d->e.to->values[first].node].origin = d->e.origin;
+    return first;
+}
+
+/* cond: the branch that is taken gives gradients to what it captures, and 0 to the rest of what
+   either captures. */
+static bool staxi_vjp_cond(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    stax_graph *regions[2];
+    size_t most = n->regions[0]->n_inputs + n->regions[1]->n_inputs + 1;
+    uint32_t *captured =
+        (uint32_t *)staxi_arena_push(&d->e.to->root->arena, most * sizeof *captured, 4);
+    uint32_t n_all, n_captured = 0, first;
+    if (!captured) return staxi_no_graph_memory(d->e.to, d->e.place);
+    n_all = staxi_monoid_captures(n, captured);
+    for (uint32_t k = 0; k < n_all; k++)
+        if (staxi_d_active(d, captured[k])) captured[n_captured++] = captured[k];
+    for (int r = 0; r < 2; r++) {
+        staxi_d_body b;
+        if (!staxi_d_body_open(&b, d, n->regions[r]) || !staxi_d_body_copy(&b)) return false;
+        for (size_t i = 0; i < b.old->n_inputs; i++)
+            b.by[i] = staxi_d_capture_active(d, &b.old->inputs[i]);
+        for (uint32_t k = 0; k < n->n_results; k++)
+            b.of_output[k] = staxi_d_body_captures(&b, g[k]);
+        if (!staxi_d_body_derive(&b, false)) return false;
+        for (uint32_t k = 0; k < n_captured; k++) {
+            staxi_type t = *staxi_x_type(&d->e, captured[k]);
+            uint32_t v = 0;
+            for (size_t i = 0; i < b.old->n_inputs; i++)
+                if (b.by[i] && b.old->inputs[i].outer == captured[k]) v = b.of_input[i];
+            if (!staxi_d_body_gives(&b, v, &t)) return false;
+        }
+        regions[r] = b.to;
+    }
+    first = staxi_d_node(d, STAX_OP_COND, n->sources, 1, 0, regions, 2);
+    for (uint32_t k = 0; first && k < n_captured; k++)
+        if (!staxi_d_give(d, captured[k], first + k)) return false;
+    return first != 0;
+}
+
+/* A node that goes through entries or counts: operand k is parameter k of its body; those from
+   `first` on, `carry` of them, are carried. */
+typedef struct staxi_d_trips {
+    const stax_graph *body;
+    uint32_t first, carry;
+} staxi_d_trips;
+
+static staxi_d_trips staxi_d_trips_of(const staxi_node *n) {
+    staxi_d_trips t;
+    t.body = n->regions[n->n_regions - 1];
+    t.first = n->op == STAX_OP_LOOP;
+    t.carry = n->op == STAX_OP_COND ? 0
+              : n->op == STAX_OP_LOOP || n->op == STAX_OP_WHILE
+                  ? n->n_results
+                  : (uint32_t)staxi_carried((stax_op)n->op, n->attrs);
+    return t;
+}
+
+static bool staxi_d_is_carried(const staxi_d_trips *t, uint32_t k) {
+    return k >= t->first && k < t->first + t->carry;
+}
+
+/* Does the graph know how often it runs? */
+static bool staxi_d_count_known(const staxi_derivation *d, const staxi_node *n) {
+    const stax_graph *g = d->e.to;
+    return n->op != STAX_OP_WHILE &&
+           (n->op != STAX_OP_LOOP || g->nodes[g->values[n->sources[0]].node].op == STAX_OP_CONST);
+}
+
+/* 0, 1, ..., count - 1 of a loop with a known count. */
+static uint32_t staxi_d_counts(staxi_derivation *d, const staxi_node *n) {
+    const stax_graph *g = d->e.to;
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    int64_t trips = 0;
+    memcpy(&trips, g->nodes[g->values[n->sources[0]].node].data, sizeof trips);
+    line.rank = 1;
+    line.dims[0] = staxi_ix_const(&d->e.to->root->sizes, trips > 0 ? trips : 0);
+    return staxi_x_iota(&d->e, &line, 0);
+}
+
+/* What is carried into each trip, stacked: in place of operand k of the node. The others are the
+   tensors whose entries go in. */
+static bool staxi_d_trips_save(staxi_derivation *d, const staxi_node *n, const staxi_d_trips *t,
+                               uint32_t *stacked) {
+    staxi_d_body b;
+    uint32_t *sources, at = 0, first;
+    if (t->carry == 0) return true;
+    sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
+                                           (n->n_sources + 1) * sizeof *sources, 4);
+    if (!sources) return staxi_no_graph_memory(d->e.to, d->e.place);
+    if (!staxi_d_body_open(&b, d, t->body)) return false;
+    for (int pass = 1; pass >= 0; pass--)
+        for (uint32_t k = 0; k < n->n_sources; k++) {
+            if (staxi_d_is_carried(t, k) != (pass == 1)) continue;
+            sources[at++] = pass ? n->sources[k] : stacked[k];
+            if (!staxi_d_body_takes(&b, k)) return false;
+        }
+    if (!staxi_d_body_copy(&b)) return false;
+    for (uint32_t k = 0; k < n->n_results; k++) /* so that the scan itself need not run */
+        if (!staxi_output_push(b.to, NULL, staxi_d_body_result(&b, k), d->e.place)) return false;
+    for (uint32_t k = 0; k < t->carry; k++) {
+        uint32_t v = b.map[b.old->inputs[staxi_d_param(b.old, t->first + k)].value];
+        if (!staxi_output_push(b.to, NULL, v, d->e.place)) return false;
+    }
+    first = staxi_d_node(d, STAX_OP_SCAN, sources, n->n_sources, (int)t->carry, &b.to, 1);
+    for (uint32_t k = 0; first && k < t->carry; k++)
+        stacked[t->first + k] = first + n->n_results + k;
+    return first != 0;
+}
+
+/* The operands of a backward scan, and its region, which grow together. */
+typedef struct staxi_d_back {
+    staxi_d_body b;
+    uint32_t *sources, n_sources;
+    bool turned; /* the entries go in from the last to the first */
+} staxi_d_back;
+
+/* The value is gone through; the entries are what parameters like input i of the body get. */
+static uint32_t staxi_d_back_entries(staxi_d_back *back, uint32_t v, size_t i) {
+    staxi_derivation *d = back->b.outside;
+    v = back->turned ? staxi_x_flip(&d->e, v, 1) : v;
+    back->sources[back->n_sources++] = v;
+    return v ? staxi_d_body_param(&back->b, i) : 0;
+}
+
+/* An entry of the gradient of result k. */
+static uint32_t staxi_d_back_cotangent(staxi_d_back *back, uint32_t g, uint32_t k, bool whole) {
+    staxi_derivation *d = back->b.outside;
+    const stax_graph *old = back->b.old;
+    staxi_type t = old->values[old->outputs[k].value].type;
+    if (!whole && back->turned) g = staxi_x_flip(&d->e, g, 1);
+    back->sources[back->n_sources++] = g;
+    return g ? staxi_input_add(back->b.to, STAXI_INPUT, NULL, &t, 0, d->e.place) : 0;
+}
+
+/* map, scan, loop: a scan from the last entry to the first over what was carried into each trip. It
+   carries the gradients of what is carried and of what is captured. */
+static bool staxi_vjp_counted(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    const staxi_d_trips t = staxi_d_trips_of(n);
+    const stax_graph *body = t.body;
+    const size_t most = 3 * ((size_t)n->n_sources + n->n_results + body->n_inputs) + 1;
+    uint32_t *stacked = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, most * 4, 4), *sums,
+             carried = 0, first, at;
+    staxi_d_back back;
+    staxi_d_body *b = &back.b;
+    memset(&back, 0, sizeof back);
+    if (!stacked) return staxi_no_graph_memory(d->e.to, d->e.place);
+    sums = stacked + n->n_sources;
+    back.sources = sums + body->n_inputs;
+    memcpy(stacked, n->sources, n->n_sources * sizeof *stacked);
+    if (n->op == STAX_OP_LOOP && !(stacked[0] = staxi_d_counts(d, n))) return false;
+    if (!staxi_d_trips_save(d, n, &t, stacked) || !staxi_d_body_open(b, d, body)) return false;
+    back.turned = t.carry > 0;
+    for (uint32_t k = 0; k < t.carry; k++) {
+        uint32_t r = n->first_value + k;
+        if (!staxi_is_float(staxi_x_dtype(&d->e, r))) continue;
+        b->of_output[k] =
+            staxi_d_back_cotangent(&back, g[k] ? g[k] : staxi_x_zeros_like(&d->e, r), k, true);
+        if (!b->of_output[k]) return false;
+    }
+    for (size_t i = 0; i < body->n_inputs; i++) {
+        staxi_type type = body->values[body->inputs[i].value].type;
+        b->by[i] = staxi_d_capture_active(d, &body->inputs[i]);
+        if (!b->by[i]) continue;
+        back.sources[back.n_sources++] = staxi_d_zeros(d, &type);
+        if (!(sums[i] = staxi_d_body_param(b, i))) return false;
+    }
+    carried = back.n_sources;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        size_t i = staxi_d_param(body, k);
+        uint32_t v = staxi_d_back_entries(&back, stacked[k], i);
+        if (!v) return false;
+        b->map[body->inputs[i].value] = v;
+        b->by[i] = staxi_d_is_carried(&t, k) ? staxi_is_float(staxi_x_dtype(&d->e, n->sources[k]))
+                                             : staxi_d_active(d, n->sources[k]);
+    }
+    for (uint32_t k = t.carry; k < n->n_results; k++)
+        if (g[k] && !(b->of_output[k] = staxi_d_back_cotangent(&back, g[k], k, false)))
+            return false;
+    if (!staxi_d_body_copy(b) || !staxi_d_body_derive(b, false)) return false;
+    for (int pass = 0; pass < 3; pass++) /* carried, sums of captured, entries */
+        for (size_t i = 0; i < body->n_inputs; i++) {
+            staxi_type type = body->values[body->inputs[i].value].type;
+            bool capture = body->inputs[i].kind == STAXI_CAPTURE;
+            uint32_t k = 0, v = b->of_input[i];
+            while (!capture && staxi_d_param(body, k) != i) k++;
+            if (!b->by[i] || (capture ? 1 : staxi_d_is_carried(&t, k) ? 0 : 2) != pass) continue;
+            if (pass == 1) v = v ? staxi_x_op2(&b->inside.e, STAX_OP_ADD, sums[i], v) : sums[i];
+            if (!staxi_d_body_gives(b, v, &type)) return false;
+        }
+    if (b->to->n_outputs == 0) return true;
+    first = staxi_d_node(d, carried ? STAX_OP_SCAN : STAX_OP_MAP, back.sources, back.n_sources,
+                         (int)carried, &b->to, 1);
+    if (!first) return false;
+    at = first;
+    for (uint32_t k = t.first; k < t.first + t.carry; k++)
+        if (b->by[staxi_d_param(body, k)] && !staxi_d_give(d, n->sources[k], at++)) return false;
+    for (size_t i = 0; i < body->n_inputs; i++)
+        if (b->by[i] && body->inputs[i].kind == STAXI_CAPTURE &&
+            !staxi_d_give(d, body->inputs[i].outer, at++))
+            return false;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        if (staxi_d_is_carried(&t, k) || !b->by[staxi_d_param(body, k)]) continue;
+        if (!staxi_d_give(d, n->sources[k], back.turned ? staxi_x_flip(&d->e, at, 1) : at))
+            return false;
+        at++;
+    }
+    return true;
+}
+
+/* ---- while, and loops whose count is data: nobody knows how many states there will be. So few are
+   kept: a stack of them, at distances that halve towards the trip that is undone, and what lies in
+   between is run again. That is n log2(n) / 2 trips more for n trips (Griewank, Achieving
+   logarithmic growth of temporal and spatial complexity, 1992, by halves). */
+
+enum { STAXI_D_KEPT = 32 }; /* states on the stack: enough for 2^31 trips */
+
+/* A region that is written here: values are made in it by e. */
+typedef struct staxi_d_written {
+    staxi_expander e;
+    uint32_t *in; /* its parameters */
+} staxi_d_written;
+
+/* One with parameters like `like`, values of another graph. */
+static bool staxi_d_write(staxi_d_written *w, staxi_derivation *d, stax_graph *to,
+                          const stax_graph *g, const uint32_t *like, uint32_t n) {
+    memset(w, 0, sizeof *w);
+    w->e = d->e;
+    w->e.to = to;
+    w->in = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (n + 1) * sizeof *w->in, 4);
+    if (!to || !w->in) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t k = 0; k < n; k++) {
+        staxi_type t = g->values[like[k]].type;
+        w->in[k] = staxi_input_add(to, STAXI_INPUT, NULL, &t, 0, d->e.place);
+        if (!w->in[k]) return false;
+    }
+    return true;
+}
+
+static bool staxi_d_returns(staxi_d_written *w, const uint32_t *v, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++)
+        if (!v[k] || !staxi_output_push(w->e.to, NULL, v[k], w->e.place)) return false;
+    return true;
+}
+
+static uint32_t staxi_d_int_op(staxi_expander *e, stax_op op, uint32_t a, int64_t b) {
+    return staxi_x_op2(e, op, a, staxi_x_int(e, b, STAX_I64));
+}
+
+/* A test: what `op` says of parameter k and b, a value outside. */
+static stax_graph *staxi_d_test(staxi_derivation *d, staxi_expander *e, const uint32_t *like,
+                                uint32_t n, uint32_t k, stax_op op, uint32_t b) {
+    staxi_d_written w;
+    if (!b || !staxi_d_write(&w, d, staxi_region_new(e->to, "test"), e->to, like, n)) return NULL;
+    b = staxi_capture(w.e.to, e->to, b, e->place);
+    b = b ? staxi_x_op2(&w.e, op, w.in[k], b) : 0;
+    return staxi_d_returns(&w, &b, 1) ? w.e.to : NULL;
+}
+
+static uint32_t staxi_d_make(staxi_expander *e, stax_op op, const uint32_t *sources, uint32_t n,
+                             stax_graph *const *regions, uint32_t n_regions) {
+    uint32_t first = staxi_node_add(e->to, op, sources, n, NULL, regions, n_regions, e->place);
+    if (first) e->to->nodes[e->to->values[first].node].origin = e->origin;
+    return first;
+}
+
+/* The stack with v in place `at`. */
+static uint32_t staxi_d_keep(staxi_expander *e, uint32_t stack, uint32_t at, uint32_t v) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t s[3];
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(0);
+    attrs[1] = staxi_attr_text("set");
+    s[0] = stack;
+    s[1] = staxi_x_insert(e, at, 0);
+    s[2] = staxi_x_insert(e, v, 0);
+    return staxi_x_node(e, STAX_OP_SCATTER, s, 3, attrs);
+}
+
+static uint32_t staxi_d_kept(staxi_expander *e, uint32_t stack, uint32_t at) {
+    return staxi_x_gather(e, STAX_OP_GATHER, stack, at, 0, "error");
+}
+
+/* The trips from number `from` on, so many, in region `to`; s: the state, before and after. */
+static bool staxi_d_run_trips(staxi_derivation *d, const staxi_node *n, const staxi_d_trips *t,
+                              staxi_expander *to, uint32_t from, uint32_t count, uint32_t *s) {
+    staxi_d_body b;
+    staxi_type index = staxi_type_scalar(STAX_I64);
+    uint32_t i, first, *sources;
+    if (!staxi_d_body_open_in(&b, d, t->body, to->to)) return false;
+    sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (t->carry + 1) * 4, 4);
+    if (!sources) return staxi_no_graph_memory(d->e.to, d->e.place);
+    i = staxi_input_add(b.to, STAXI_INPUT, NULL, &index, 0, d->e.place);
+    i = staxi_x_op2(&b.inside.e, STAX_OP_ADD, i, staxi_capture(b.to, to->to, from, d->e.place));
+    sources[0] = count;
+    if (n->op == STAX_OP_LOOP) b.map[t->body->inputs[staxi_d_param(t->body, 0)].value] = i;
+    for (uint32_t k = 0; k < t->carry; k++) {
+        sources[k + 1] = s[k];
+        if (!staxi_d_body_takes(&b, t->first + k)) return false;
+    }
+    if (!i || !staxi_d_body_copy(&b)) return false;
+    for (uint32_t k = 0; k < t->carry; k++)
+        if (!staxi_output_push(b.to, NULL, staxi_d_body_result(&b, k), d->e.place)) return false;
+    first = staxi_d_make(to, STAX_OP_LOOP, sources, t->carry + 1, &b.to, 1);
+    for (uint32_t k = 0; k < t->carry; k++) s[k] = first + k;
+    return first != 0;
+}
+
+/* How often a while runs: it and a counter. */
+static uint32_t staxi_d_count_trips(staxi_derivation *d, const staxi_node *n) {
+    const uint32_t zero = staxi_x_int(&d->e, 0, STAX_I64);
+    staxi_type index = staxi_type_scalar(STAX_I64);
+    stax_graph *regions[2];
+    uint32_t i, first,
+        *sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (n->n_sources + 1) * 4, 4);
+    if (!sources) return (uint32_t)staxi_no_graph_memory(d->e.to, d->e.place);
+    memcpy(sources, n->sources, n->n_sources * sizeof *sources);
+    sources[n->n_sources] = zero;
+    for (uint32_t r = 0; r < 2; r++) {
+        staxi_d_body b;
+        if (!staxi_d_body_open(&b, d, n->regions[r])) return 0;
+        for (uint32_t k = 0; k < n->n_sources; k++)
+            if (!staxi_d_body_takes(&b, k)) return 0;
+        i = staxi_input_add(b.to, STAXI_INPUT, NULL, &index, 0, d->e.place);
+        if (!i || !staxi_d_body_copy(&b)) return 0;
+        for (uint32_t k = 0; k < (r ? n->n_results : 1u); k++)
+            if (!staxi_output_push(b.to, NULL, staxi_d_body_result(&b, k), d->e.place)) return 0;
+        if (r) i = staxi_d_int_op(&b.inside.e, STAX_OP_ADD, i, 1);
+        if (r && (!i || !staxi_output_push(b.to, NULL, i, d->e.place))) return 0;
+        regions[r] = b.to;
+    }
+    first = staxi_d_make(&d->e, STAX_OP_WHILE, sources, n->n_sources + 1, regions, 2);
+    return first ? first + n->n_results : 0;
+}
+
+/* What is carried by the walk to a state: v[0] the height of the stack, v[1] the trip at its top,
+   v[2] the trips on it, then the stacks, then the state at the top. On entry as they are, on return
+   with the state of trip `last` on top. */
+static bool staxi_d_walk(staxi_derivation *d, const staxi_node *n, const staxi_d_trips *t,
+                         staxi_expander *e, uint32_t last, uint32_t *v) {
+    const uint32_t many = 3 + 2 * t->carry;
+    staxi_d_written w;
+    stax_graph *regions[2];
+    uint32_t *out, middle, half, first, from;
+    regions[0] = staxi_d_test(d, e, v, many, 1, STAX_OP_LT, last);
+    if (!regions[0]) return false;
+    if (!staxi_d_write(&w, d, staxi_region_new(e->to, "body"), e->to, v, many)) return false;
+    out = w.in;
+    from = out[1];
+    last = staxi_capture(w.e.to, e->to, last, e->place);
+    half = staxi_x_op2(&w.e, STAX_OP_SUB, staxi_d_int_op(&w.e, STAX_OP_ADD, last, 1), from);
+    half = staxi_d_int_op(&w.e, STAX_OP_FLOOR_DIVIDE, half, 2);
+    middle = staxi_x_op2(&w.e, STAX_OP_ADD, from, half);
+    if (!middle || !staxi_d_run_trips(d, n, t, &w.e, from, half, out + 3 + t->carry)) return false;
+    out[0] = staxi_d_int_op(&w.e, STAX_OP_ADD, out[0], 1);
+    out[1] = middle;
+    out[2] = staxi_d_keep(&w.e, out[2], out[0], middle);
+    for (uint32_t k = 0; k < t->carry; k++)
+        out[3 + k] = staxi_d_keep(&w.e, out[3 + k], out[0], out[3 + t->carry + k]);
+    if (!staxi_d_returns(&w, out, many)) return false;
+    regions[1] = w.e.to;
+    first = staxi_d_make(e, STAX_OP_WHILE, v, many, regions, 2);
+    for (uint32_t k = 0; k < many; k++) v[k] = first + k;
+    return first != 0;
+}
+
+/* Carried: the trips that are left, the height of the stack, the trips on it, the stacks, the
+   gradients of what is carried, those of what is captured. */
+static bool staxi_vjp_uncounted(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    const staxi_d_trips t = staxi_d_trips_of(n);
+    const stax_graph *body = t.body;
+    const uint32_t kept = 3, sums_at = kept + 2 * t.carry;
+    staxi_arena *arena = &d->e.to->root->arena;
+    staxi_ix depth = staxi_ix_const(&d->e.to->root->sizes, STAXI_D_KEPT);
+    staxi_type line = staxi_type_scalar(STAX_I64);
+    uint32_t *v = (uint32_t *)staxi_arena_push(arena, (sums_at + body->n_inputs + 1) * 4, 4),
+             *walk = (uint32_t *)staxi_arena_push(arena, (kept + 2 * t.carry + 1) * 4, 4), many = 0,
+             last, first;
+    staxi_d_body b;
+    staxi_d_written w;
+    stax_graph *regions[2];
+    if (!v || !walk) return staxi_no_graph_memory(d->e.to, d->e.place);
+    line.rank = 1;
+    line.dims[0] = depth;
+    v[many++] = n->op == STAX_OP_WHILE ? staxi_d_count_trips(d, n) : n->sources[0];
+    v[many++] = staxi_x_int(&d->e, 0, STAX_I64);
+    v[many++] = staxi_d_zeros(d, &line);
+    for (uint32_t k = 0; k < t.carry; k++) {
+        staxi_type stack = *staxi_x_type(&d->e, n->sources[t.first + k]);
+        if (stack.rank == STAX_MAX_RANK)
+            return staxi_graph_fail(
+                       d->e.to, STAX_E_SHAPE, d->e.place,
+                       STAXI_SAY("%s: %s carries %T: expected at most %d axes, so that "
+                                 "states can be stacked"),
+                       d->what, staxi_written_op_name(n), &stack, STAX_MAX_RANK - 1) == STAX_OK;
+        memmove(stack.dims + 1, stack.dims, stack.rank * sizeof *stack.dims);
+        stack.dims[0] = depth;
+        stack.rank++;
+        v[many++] = staxi_x_expand(&d->e, n->sources[t.first + k], &stack);
+    }
+    for (uint32_t k = 0; k < t.carry; k++)
+        if (staxi_is_float(staxi_x_dtype(&d->e, n->first_value + k)))
+            v[many++] = g[k] ? g[k] : staxi_x_zeros_like(&d->e, n->first_value + k);
+    for (size_t i = 0; i < body->n_inputs; i++)
+        if (staxi_d_capture_active(d, &body->inputs[i]))
+            v[many++] = staxi_x_zeros_like(&d->e, body->inputs[i].outer);
+    for (uint32_t k = 0; k < many; k++)
+        if (!v[k]) return false;
+    regions[0] = staxi_d_test(d, &d->e, v, many, 0, STAX_OP_GT, v[1]);
+    if (!regions[0] || !staxi_d_body_open(&b, d, body) ||
+        !staxi_d_write(&w, d, b.to, d->e.to, v, many))
+        return false;
+    last = staxi_d_int_op(&w.e, STAX_OP_SUB, w.in[0], 1);
+    walk[0] = w.in[1];
+    walk[1] = staxi_d_kept(&w.e, w.in[2], w.in[1]);
+    walk[2] = w.in[2];
+    for (uint32_t k = 0; k < t.carry; k++) {
+        walk[3 + k] = w.in[kept + k];
+        walk[3 + t.carry + k] = staxi_d_kept(&w.e, w.in[kept + k], w.in[1]);
+    }
+    if (!last || !staxi_d_walk(d, n, &t, &w.e, last, walk)) return false;
+    if (n->op == STAX_OP_LOOP) b.map[body->inputs[staxi_d_param(body, 0)].value] = last;
+    many = kept + t.carry;
+    for (uint32_t k = 0; k < t.carry; k++) {
+        size_t i = staxi_d_param(body, t.first + k);
+        b.map[body->inputs[i].value] = walk[3 + t.carry + k];
+        b.by[i] = staxi_is_float(staxi_x_dtype(&d->e, n->first_value + k));
+        if (b.by[i]) b.of_output[k] = w.in[many++];
+    }
+    for (size_t i = 0; i < body->n_inputs;
+         i++) { /* a value of its own: the walk counts as constant */
+        const staxi_input *in = &body->inputs[i];
+        staxi_type type = body->values[in->value].type;
+        int64_t sizes[STAX_MAX_RANK];
+        if (!(b.by[i] |= staxi_d_capture_active(d, in)) || in->kind != STAXI_CAPTURE) continue;
+        b.map[in->value] =
+            staxi_x_attr1(&w.e, STAX_OP_RESHAPE, staxi_d_body_captures(&b, in->outer),
+                          staxi_x_sizes(&w.e, &type, sizes));
+        if (!b.map[in->value]) return false;
+    }
+    if (!staxi_d_body_copy(&b) || !staxi_d_body_derive(&b, false)) return false;
+    w.in[0] = last;
+    w.in[1] = staxi_d_int_op(&w.e, STAX_OP_SUB, walk[0], 1);
+    if (!staxi_d_returns(&w, w.in, 2) || !staxi_d_returns(&w, walk + 2, 1 + t.carry)) return false;
+    for (uint32_t k = 0; k < t.carry; k++) {
+        size_t i = staxi_d_param(body, t.first + k);
+        staxi_type type = *staxi_x_type(&d->e, n->first_value + k);
+        if (b.by[i] && !staxi_d_body_gives(&b, b.of_input[i], &type)) return false;
+    }
+    for (size_t i = 0; i < body->n_inputs; i++) {
+        if (!b.by[i] || body->inputs[i].kind != STAXI_CAPTURE) continue;
+        uint32_t sum = w.in[many++];
+        if (b.of_input[i]) sum = staxi_x_op2(&b.inside.e, STAX_OP_ADD, sum, b.of_input[i]);
+        if (!staxi_d_returns(&w, &sum, 1)) return false;
+    }
+    regions[1] = b.to;
+    first = staxi_d_make(&d->e, STAX_OP_WHILE, v, many, regions, 2);
+    if (!first) return false;
+    first += kept + t.carry;
+    for (uint32_t k = 0; k < t.carry; k++)
+        if (b.by[staxi_d_param(body, t.first + k)] &&
+            !staxi_d_give(d, n->sources[t.first + k], first++))
+            return false;
+    for (size_t i = 0; i < body->n_inputs; i++)
+        if (b.by[i] && body->inputs[i].kind == STAXI_CAPTURE &&
+            !staxi_d_give(d, body->inputs[i].outer, first++))
+            return false;
+    return true;
+}
+
+static bool staxi_vjp_trips(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    return staxi_d_count_known(d, n) ? staxi_vjp_counted(d, n, g) : staxi_vjp_uncounted(d, n, g);
+}
+
+/* Forward mode: the same op on values and tangents side by side. */
+static bool staxi_jvp_region(staxi_derivation *d, const staxi_node *n) {
+    const staxi_d_trips t = staxi_d_trips_of(n);
+    const uint32_t end = t.first + t.carry;
+    uint32_t *sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
+                                                     (2 * n->n_sources + 1) * sizeof *sources, 4);
+    stax_graph *regions[2];
+    uint32_t n_tangents = 0, first;
+    bool cond = n->op == STAX_OP_COND;
+    if (!sources) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        staxi_d_body b;
+        uint32_t at = 0;
+        bool test = n->op == STAX_OP_WHILE && r == 0;
+        if (!staxi_d_body_open(&b, d, n->regions[r])) return false;
+        for (int part = 0; part < 4 && !cond;
+             part++) /* carried, their tangents; the same of entries */
+            for (uint32_t k = part < 2 ? 0 : end; k < (part < 2 ? end : n->n_sources); k++) {
+                size_t i = staxi_d_param(b.old, k);
+                uint32_t x = n->sources[k], tangent = d->cotangent[x], v;
+                bool moves = part < 2 ? k >= t.first && staxi_is_float(staxi_x_dtype(&d->e, x))
+                                      : tangent != 0;
+                if (part % 2 == 0) {
+                    sources[at++] = x;
+                    if (!staxi_d_body_takes(&b, k)) return false;
+                    continue;
+                }
+                if (!moves) continue;
+                v = sources[at++] = tangent ? tangent : staxi_x_zeros_like(&d->e, x);
+                b.by[i] = 1;
+                b.of_input[i] = staxi_d_body_param(&b, i);
+                if (!v || !b.of_input[i]) return false;
+            }
+        for (size_t i = 0; i < b.old->n_inputs && !test; i++) {
+            uint32_t tangent = staxi_d_capture_cotangent(d, &b.old->inputs[i]);
+            if (!tangent) continue;
+            b.by[i] = 1;
+            b.of_input[i] = staxi_d_body_captures(&b, tangent);
+            if (!b.of_input[i]) return false;
+        }
+        if (!staxi_d_body_copy(&b) || (!test && !staxi_d_body_derive(&b, true))) return false;
+        n_tangents = 0;
+        for (uint32_t k = 0; k < (test ? 1 : t.carry); k++)
+            if (!staxi_output_push(b.to, NULL, staxi_d_body_result(&b, k), d->e.place))
+                return false;
+        for (uint32_t k = 0; k < n->n_results && !test; k++) {
+            staxi_type type = b.old->values[b.old->outputs[k].value].type;
+            if (!staxi_is_float((stax_dtype)type.dtype)) continue;
+            if (k < t.carry) n_tangents++;
+            if (!staxi_d_body_gives(&b, b.of_output[k], &type)) return false;
+        }
+        regions[r] = b.to;
+        if (r + 1 < n->n_regions) continue;
+        first = staxi_d_node(d, (stax_op)n->op, cond ? n->sources : sources, cond ? 1 : at,
+                             (int)(t.carry + n_tangents), regions, n->n_regions);
+        if (!first) return false;
+        first += t.carry;
+        for (uint32_t k = 0; k < n->n_results; k++)
+            if (staxi_is_float(staxi_x_dtype(&d->e, n->first_value + k)))
+                d->cotangent[n->first_value + k] = first++;
+    }
+    return true;
+}
+
+/* The states after all entries of xs, by a region on everything at once that is kept: step of the
+   node, or combine, whose entries are states too. passed: what else it takes. */
+static bool staxi_d_fold(staxi_derivation *d, const staxi_node *n, const stax_graph *region,
+                         uint32_t *states, const uint32_t *xs, uint32_t n_x,
+                         const uint32_t *passed) {
+    const uint32_t n_states = n->n_results, n_params = (uint32_t)staxi_region_params(region);
+    staxi_expander *e = &d->e, body;
+    uint32_t first, *sources;
+    memset(&body, 0, sizeof body);
+    body.from = region;
+    body.to = staxi_region_new(e->to, "body");
+    body.own = e->own;
+    body.place = e->place;
+    body.map = (uint32_t *)staxi_arena_push(&e->to->root->arena,
+                                            (region->n_values + n_states + n_x) * 4, 4);
+    if (!body.to || !body.map) return staxi_no_graph_memory(e->to, e->place);
+    sources = body.map + region->n_values;
+    for (uint32_t k = 0; k < n_params; k++) {
+        const staxi_input *in = &region->inputs[staxi_d_param(region, k)];
+        uint32_t v = k < n_states ? states[k] : k < n_states + n_x ? xs[k - n_states] : 0;
+        if (v) {
+            staxi_type t = *staxi_x_type(e, v);
+            if (k >= n_states) t = staxi_entry_type(&t);
+            sources[k] = v;
+            v = staxi_input_add(body.to, STAXI_INPUT, in->name, &t, 0, e->place);
+        } else {
+            v = staxi_capture(body.to, e->to, passed[k - n_states - n_x], e->place);
+        }
+        if (!(body.map[in->value] = v)) return false;
+    }
+    for (size_t i = 0; i < region->n_inputs; i++) {
+        const staxi_input *in = &region->inputs[i];
+        if (in->kind != STAXI_CAPTURE) continue;
+        body.map[in->value] = staxi_capture(body.to, e->to, e->map[in->outer], e->place);
+        if (!body.map[in->value]) return false;
+    }
+    if (!staxi_expand_nodes(&body)) return false;
+    for (uint32_t k = 0; k < n_states; k++) {
+        staxi_type t = *staxi_x_type(e, states[k]);
+        uint32_t v = staxi_x_expand(&body, body.map[region->outputs[k].value], &t);
+        if (!v || !staxi_output_push(body.to, NULL, v, e->place)) return false;
+    }
+    first = staxi_d_node(d, STAX_OP_SCAN, sources, n_states + n_x, (int)n_states, &body.to, 1);
+    for (uint32_t k = 0; k < n_states; k++) states[k] = first + k;
+    return first != 0;
+}
+
+/* Elements from .. to - 1 of axis 0, in so many rows if that is not 0. */
+static uint32_t staxi_d_rows(staxi_derivation *d, uint32_t x, int64_t from, int64_t to,
+                             int64_t rows) {
+    staxi_ix_pool *pool = &d->e.to->root->sizes;
+    staxi_type t;
+    x = staxi_x_slice(&d->e, x, 0, from, to, 1);
+    if (!x || !rows) return x;
+    t = *staxi_x_type(&d->e, x);
+    memmove(t.dims + 2, t.dims + 1, (size_t)(t.rank - 1) * sizeof *t.dims);
+    t.dims[0] = staxi_ix_const(pool, rows);
+    t.dims[1] = staxi_ix_const(pool, (to - from) / rows);
+    t.rank++;
+    return staxi_x_reshape(&d->e, x, &t);
+}
+
+enum { STAXI_D_LONG = 64 }; /* from so many elements on a reduce is folded in rows */
+
+/* reduce: the elements one after the other, all that is kept at once. Many of them, where their
+   number is known, in rows as long as there are rows: row by row, then along the row, then what is
+   left over. It is the value of the monoid up to rounding, and it has a derivative. */
+static bool staxi_d_expand_monoid(staxi_derivation *d, const staxi_node *n, uint32_t *results) {
+    staxi_expander *e = &d->e;
+    const stax_graph *step = n->regions[0];
+    const uint32_t n_states = n->n_results,
+                   n_passed = (uint32_t)staxi_monoid_passed(n->regions[1], n->n_results),
+                   n_x = n->n_sources - n_passed;
+    staxi_type x = staxi_x_translate(e, &e->from->values[n->sources[0]].type), moved = x, kept = x;
+    uint32_t mask = staxi_reduce_mask(n, x.rank), *states, *wide, *xs, *part, *passed;
+    int64_t axes[STAX_MAX_RANK], count = 0, row = 0;
+    int at = 0;
+    moved.dims[0] = staxi_ix_const(&e->to->root->sizes, 1);
+    moved.rank = 1;
+    kept.rank = 0;
+    for (int pass = 1; pass >= 0; pass--)
+        for (int k = 0; k < x.rank; k++) {
+            if ((int)(mask >> k & 1) != pass) continue;
+            axes[at++] = k;
+            if (pass)
+                moved.dims[0] = staxi_ix_mul(&e->to->root->sizes, moved.dims[0], x.dims[k]);
+            else
+                kept.dims[kept.rank++] = moved.dims[moved.rank++] = x.dims[k];
+        }
+    states = (uint32_t *)staxi_arena_push(&e->to->root->arena,
+                                          (2 * n_states + 2 * n->n_sources) * sizeof *states, 4);
+    if (!states) return staxi_no_graph_memory(e->to, e->place);
+    wide = states + n_states;
+    xs = wide + n_states;
+    passed = xs + n_x;
+    part = passed + n_passed;
+    if (staxi_ix_is_const(&e->to->root->sizes, moved.dims[0], &count) && count >= STAXI_D_LONG &&
+        moved.rank < STAX_MAX_RANK)
+        while ((row + 1) * (row + 1) <= count) row++;
+    staxi_type line = kept;
+    memmove(line.dims + 1, line.dims, line.rank * sizeof *line.dims);
+    line.dims[0] = staxi_ix_const(&e->to->root->sizes, row);
+    line.rank++;
+    for (uint32_t k = 0; k < n_states + n->n_sources; k++) {
+        const staxi_input *in = &step->inputs[staxi_d_param(step, k)];
+        stax_dtype dtype = (stax_dtype)step->values[in->value].type.dtype;
+        if (k < n_states) {
+            staxi_attr number = staxi_number_at(&n->attrs[1], (int)k);
+            staxi_literal init = staxi_literal_of(&number);
+            uint32_t v = staxi_x_literal(e, &init, dtype, dtype);
+            states[k] = staxi_x_expand(e, v, &kept);
+            wide[k] = row ? staxi_x_expand(e, v, &line) : states[k];
+            if (!states[k] || !wide[k]) return false;
+            continue;
+        }
+        uint32_t v = staxi_x_stored(e, n, k - n_states, dtype);
+        if (k < n_states + n_x)
+            v = staxi_x_reshape(e, staxi_x_permute(e, staxi_x_expand(e, v, &x), axes), &moved);
+        if (!(xs[k - n_states] = v)) return false; /* or passed: they lie behind */
+    }
+    for (uint32_t k = 0; row && k < n_x; k++)
+        if (!(part[k] = staxi_d_rows(d, xs[k], 0, count / row * row, count / row)) ||
+            !(xs[k] = staxi_d_rows(d, xs[k], count / row * row, count, 0)))
+            return false;
+    if (row && (!staxi_d_fold(d, n, step, wide, part, n_x, passed) ||
+                !staxi_d_fold(d, n, n->regions[1], states, wide, n_states, passed)))
+        return false;
+    if ((!row || count % row) && !staxi_d_fold(d, n, step, states, xs, n_x, passed)) return false;
+    for (uint32_t k = 0; k < n_states; k++) {
+        x = staxi_x_translate(e, &e->from->values[n->first_value + k].type);
+        if (!(results[k] = staxi_x_reshape(e, states[k], &x))) return false;
+    }
+    return true;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -21310,6 +22192,7 @@ static const staxi_derivative staxi_derivatives[] = {
     {STAX_OP_CAST,            0, staxi_vjp_cast, NULL},
     {STAX_OP_CLIP,            STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_clip, NULL},
     {STAX_OP_CUSTOM,          STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_custom, NULL},
+    {STAX_OP_CUSTOM_CALL,     STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_custom, NULL},
     {STAX_OP_RESHAPE,         0, staxi_vjp_reshape, NULL},
     {STAX_OP_PERMUTE,         0, staxi_vjp_permute, NULL},
     {STAX_OP_EXPAND,          0, staxi_vjp_expand, NULL},
@@ -21341,6 +22224,11 @@ static const staxi_derivative staxi_derivatives[] = {
     {STAX_OP_LDEXP,           STAXI_D_WHOLE, staxi_vjp_ldexp, NULL},
     {STAX_OP_FREXP,           STAXI_D_WHOLE, staxi_vjp_frexp, NULL},
     {STAX_OP_NAN_TO_NUM,      STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_nan_to_num, NULL},
+    {STAX_OP_COND,            STAXI_D_SELECTS, staxi_vjp_cond, NULL},
+    {STAX_OP_WHILE,           STAXI_D_SELECTS, staxi_vjp_trips, NULL},
+    {STAX_OP_LOOP,            STAXI_D_SELECTS, staxi_vjp_trips, NULL},
+    {STAX_OP_MAP,             STAXI_D_SELECTS, staxi_vjp_trips, NULL},
+    {STAX_OP_SCAN,            STAXI_D_SELECTS, staxi_vjp_trips, NULL},
 };
 #undef STAXI_D_F
 #undef STAXI_D_C
@@ -21443,10 +22331,18 @@ static bool staxi_jvp_transposed(staxi_derivation *d, const staxi_node *n) {
     return true;
 }
 
-/* custom: the user's expression of each operand, with its tangent for g. */
+/* custom: the user's expression of each operand, with its tangent for g. custom_call has none: its
+   functions turn gradients of the result into gradients of operands, and only that. */
 static bool staxi_jvp_custom(staxi_derivation *d, const staxi_node *n) {
     staxi_type shape = *staxi_x_type(&d->e, n->first_value);
     uint32_t sum = 0;
+    if (n->op == STAX_OP_CUSTOM_CALL) {
+        staxi_graph_fail(d->e.to, STAX_E_ARGUMENT, d->e.place,
+                         STAXI_SAY("%s: custom_call has no forward mode, its derivative says what "
+                                   "gradients become: expected stax_grad or stax_vjp, once"),
+                         d->what);
+        return false;
+    }
     for (uint32_t k = 0; k < n->n_sources; k++) {
         uint32_t t = d->cotangent[n->sources[k]];
         if (!t) continue;
@@ -21481,12 +22377,16 @@ static bool staxi_d_forward(staxi_derivation *d, size_t first, size_t end) {
         for (uint32_t i = 0; i < n.n_results; i++)
             varies = varies || staxi_d_varies(d, &n, n.first_value + i);
         for (uint32_t i = 0; i < n.n_sources; i++) any = any || d->cotangent[n.sources[i]];
+        for (uint32_t r = 0; r < n.n_regions; r++)
+            for (size_t i = 0; i < n.regions[r]->n_inputs; i++)
+                any = any || staxi_d_capture_cotangent(d, &n.regions[r]->inputs[i]);
         if (!any || !varies) continue;
         d->e.place = n.place;
         d->e.origin = n.origin ? n.origin : n.op;
         d->selected = false;
         if (!row || !row->vjp) return staxi_d_refuse(d, &n);
-        if (!(row->vjp == staxi_vjp_formula        ? staxi_jvp_formula(d, &n)
+        if (!(n.n_regions > 0                      ? staxi_jvp_region(d, &n)
+              : row->vjp == staxi_vjp_formula      ? staxi_jvp_formula(d, &n)
               : row->vjp == staxi_vjp_custom       ? staxi_jvp_custom(d, &n)
               : row->vjp == staxi_vjp_logcumsumexp ? staxi_jvp_logcumsumexp(d, &n)
                                                    : staxi_jvp_transposed(d, &n)))
@@ -21512,7 +22412,12 @@ static bool staxi_d_expand(staxi_derivation *d, const staxi_node *n, uint32_t *r
     bool whole = row && row->flags & STAXI_D_WHOLE;
     d->e.place = n->place;
     d->e.origin = n->op;
+    if (d->batches)
+        return (n->op == STAX_OP_STOP_GRADIENT || n->op == STAX_OP_CHECKPOINT
+                    ? staxi_expand_own
+                    : staxi_expand_fns[n->op])(&d->e, n, results);
     if (n->op == STAX_OP_SUM) whole = n->attrs[3].i != 0; /* compensated */
+    if (n->op == STAX_OP_REDUCE) return staxi_d_expand_monoid(d, n, results);
     if (!whole) return staxi_expand_fns[n->op](&d->e, n, results);
     if (row->vjp == staxi_vjp_formula || n->op == STAX_OP_CLIP)
         return staxi_d_keep_scalar(d, n, results);
@@ -21558,24 +22463,31 @@ static bool staxi_d_primal(staxi_derivation *d, const uint32_t *outs, int n_outs
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 /* A value of the call: its number in g, or 0 after recording what is wrong with it. */
-static uint32_t staxi_d_value(stax_graph *g, const char *what, stax_value v, const char *which,
-                              int k) {
+static uint32_t staxi_d_any_value(stax_graph *g, const char *what, stax_value v, const char *which,
+                                  int k) {
     uint32_t id = v.graph == g && v.id && v.id < g->n_values ? staxi_value_now(g, v.id) : 0;
     if (g->root->status != STAX_OK) return 0;
-    if (!id) {
+    if (id && !g->values[id].type.weak) return id;
+    if (!id)
+        staxi_graph_fail(g, STAX_E_ARGUMENT, v.place,
+                         STAXI_SAY("%s: %s %d: expected a value of the graph of the first output"),
+                         what, which, k);
+    else
         staxi_graph_fail(
-            g, STAX_E_ARGUMENT, v.place,
-            STAXI_SAY("%s: %s %d: expected a value of the graph that is differentiated"), what,
-            which, k);
-        return 0;
-    }
-    if (staxi_is_float((stax_dtype)g->values[id].type.dtype) && !g->values[id].type.weak) return id;
+            g, STAX_E_DTYPE, v.place,
+            STAXI_SAY("%s: %s %d: a literal is a constant; expected a tensor, found %T"), what,
+            which, k, &g->values[id].type);
+    return 0;
+}
+
+/* One of floats. */
+static uint32_t staxi_d_value(stax_graph *g, const char *what, stax_value v, const char *which,
+                              int k) {
+    uint32_t id = staxi_d_any_value(g, what, v, which, k);
+    if (!id || staxi_is_float((stax_dtype)g->values[id].type.dtype)) return id;
     staxi_graph_fail(g, STAX_E_DTYPE, v.place,
-                     g->values[id].type.weak
-                         ? STAXI_SAY("%s: %s %d: a literal is a constant; expected a tensor of "
-                                     "floats, found %T")
-                         : STAXI_SAY("%s: %s %d: expected floats, found %T: only they have "
-                                     "derivatives; stax_cast it first"),
+                     STAXI_SAY("%s: %s %d: expected floats, found %T: only they have "
+                               "derivatives; stax_cast it first"),
                      what, which, k, &g->values[id].type);
     return 0;
 }
@@ -21608,8 +22520,11 @@ static bool staxi_d_begin(staxi_derivation *d, stax_graph *g, const char *what, 
         (uint32_t *)staxi_arena_push(&g->root->arena, (g->n_values + 1) * sizeof *d->e.map, 4);
     if (!d->e.map) return staxi_no_graph_memory(g, place);
     for (size_t v = 0; v < g->n_values; v++) d->e.map[v] = (uint32_t)v;
-    return staxi_d_room(d);
+    d->e.own = staxi_d_own(g);
+    return d->e.own ? staxi_d_room(d) : staxi_no_graph_memory(g, place);
 }
+
+static bool staxi_d_vectorise(staxi_derivation *d, size_t first, size_t end);
 
 /* One derivation of either mode, in numbers of values: `in` are the values it is by. seeds: one a
    value of `outs` (reverse: cotangents), or of `in` (forward: tangents); results the other way. */
@@ -21620,7 +22535,10 @@ static bool staxi_d_derive(staxi_derivation *d, bool forward, const uint32_t *ou
     if (!staxi_d_primal(d, outs, n_outs, &first, &end)) return false;
     for (int k = 0; k < (forward ? n_in : n_outs); k++)
         if (!staxi_d_give(d, d->e.map[forward ? in[k] : outs[k]], seeds[k])) return false;
-    if (!(forward ? staxi_d_forward(d, first, end) : staxi_d_sweep(d, first, end))) return false;
+    if (!(d->batches ? staxi_d_vectorise(d, first, end)
+          : forward  ? staxi_d_forward(d, first, end)
+                     : staxi_d_sweep(d, first, end)))
+        return false;
     for (int k = 0; k < (forward ? n_outs : n_in); k++) {
         uint32_t v = d->e.map[forward ? outs[k] : in[k]];
         results[k] = staxi_d_active(d, v) ? d->cotangent[v] : 0;
@@ -21717,6 +22635,670 @@ STAXDEF stax_status stax_grad(stax_value loss, const stax_value *wrt, int n, sta
 STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_value *tangents,
                              int n, stax_value *out_tangent) {
     return staxi_differentiate("stax_jvp", true, &out, 1, wrt, n, tangents, false, out_tangent);
+}
+
+/* ================================================================================== >>vectorise
+   VECTORISATION  a program for one example as a program for a stack of them.
+   In:  values of a graph.   Out: values of the same graph, each with a new axis 0 in front. What
+   lies between is written in basis ops beside what the user wrote, as for derivatives, and each of
+   those goes to the same op on stacks: most keep what they are and move their axes by one (the
+   attributes of kind axis and axes say which), so that the order of every sum stays; movement,
+   indices and contractions have a row of their own. Every other op becomes a map that runs it for
+   one example after the other: custom_call, while, random ops by a stack of keys, cond by a stack
+   of conditions. So each example gets what a call of its own would give it, bit for bit. */
+
+/* Sets out[i], the stacked results of a node of which an operand is stacked. */
+typedef bool (*staxi_vmap_fn)(staxi_derivation *d, const staxi_node *n, uint32_t *out);
+
+/* Stacks of a type. */
+static staxi_type staxi_v_type(const staxi_derivation *d, const staxi_type *t) {
+    staxi_type s = *t;
+    memmove(s.dims + 1, s.dims, t->rank * sizeof *s.dims); /* rank: see staxi_v_room */
+    s.dims[0] = d->size;
+    s.rank++;
+    s.weak = 0;
+    return s;
+}
+
+/* The stack of a value; of one that is the same for all, so many of it. */
+static uint32_t staxi_v_of(staxi_derivation *d, uint32_t v) {
+    staxi_type t;
+    if (!v || d->cotangent[v]) return v ? d->cotangent[v] : 0;
+    t = staxi_v_type(d, staxi_x_type(&d->e, v));
+    return staxi_x_expand(&d->e, v, &t);
+}
+
+static bool staxi_v_room(staxi_derivation *d, const staxi_node *n, uint32_t v) {
+    const staxi_type *t = staxi_x_type(&d->e, v);
+    if (t->rank < STAX_MAX_RANK) return true;
+    staxi_graph_fail(d->e.to, STAX_E_SHAPE, d->e.place,
+                     STAXI_SAY("%s: %s of %T: expected at most %d axes, so that there is room for "
+                               "one more"),
+                     d->what, staxi_written_op_name(n), t, STAX_MAX_RANK - 1);
+    return false;
+}
+
+/* The order of a reduction over axes that have moved by one. */
+static const char *staxi_v_order(staxi_derivation *d, const staxi_node *n) {
+    char *copy =
+        n->order ? staxi_arena_text(&d->e.to->root->arena, n->order, strlen(n->order)) : NULL;
+    for (char *s = copy; s && *s && staxi_op_info((stax_op)n->op)->cls == STAXI_CLASS_REDUCE; s++)
+        if (*s >= '0' && *s <= '9') ++*s; /* axes have one digit */
+    return copy;
+}
+
+/* The attributes for operands with one axis more. room: 4 lists. */
+static void staxi_v_attrs(const staxi_node *n, staxi_attr *attrs, int64_t room[4][STAX_MAX_RANK]) {
+    staxi_schema s;
+    int lists = 0;
+    memset(attrs, 0, STAXI_MAX_ATTRS * sizeof *attrs);
+    for (int k = 0; staxi_schema_at((stax_op)n->op, k, &s); k++) {
+        attrs[k] = n->attrs[k];
+        if (s.kind == STAXI_IS_AXIS && attrs[k].kind == STAXI_ATTR_INT) attrs[k].i++;
+        if (s.kind != STAXI_IS_AXES || attrs[k].kind != STAXI_ATTR_LIST || attrs[k].n < 0) continue;
+        for (int i = 0; i < attrs[k].n; i++) room[lists][i] = attrs[k].list[i] + 1;
+        attrs[k].list = room[lists++];
+    }
+}
+
+static bool staxi_v_node(staxi_derivation *d, const staxi_node *n, const uint32_t *sources,
+                         const staxi_attr *attrs, uint32_t *out) {
+    uint32_t first = staxi_x_node(&d->e, (stax_op)n->op, sources, n->n_sources, attrs);
+    if (!first) return false;
+    if (n->order && !(d->e.to->nodes[d->e.to->values[first].node].order = staxi_v_order(d, n)))
+        return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t i = 0; i < n->n_results; i++) out[i] = first + i;
+    return true;
+}
+
+/* The same op, its axes moved. */
+static bool staxi_vmap_alike(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[4][STAX_MAX_RANK];
+    uint32_t *v =
+        (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (n->n_sources + 1) * sizeof *v, 4);
+    if (!v) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t k = 0; k < n->n_sources; k++) v[k] = staxi_v_of(d, n->sources[k]);
+    staxi_v_attrs(n, attrs, room);
+    return staxi_v_node(d, n, v, attrs, out);
+}
+
+/* One example after the other: the op as it is, in a map. */
+static bool staxi_vmap_each(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    const stax_graph was = *d->e.to;
+    staxi_expander e;
+    uint32_t n_captured = 0, n_xs = 0, first;
+    size_t most = n->n_sources;
+    for (uint32_t r = 0; r < n->n_regions; r++) most += n->regions[r]->n_inputs;
+    uint32_t *xs, *read = (uint32_t *)staxi_arena_push(&was.root->arena, (2 * most + 1) * 4, 4);
+    memset(&e, 0, sizeof e);
+    e.from = &was;
+    e.to = staxi_region_new(d->e.to, "body");
+    e.own = d->e.own;
+    e.place = d->e.place;
+    e.origin = d->e.origin;
+    e.map = (uint32_t *)staxi_arena_push(&was.root->arena, (was.n_values + 1) * sizeof *e.map, 4);
+    if (!read || !e.to || !e.map) return staxi_no_graph_memory(d->e.to, d->e.place);
+    xs = read + most;
+    memcpy(read, n->sources, n->n_sources * sizeof *read);
+    n_captured = staxi_monoid_captures(n, read + n->n_sources);
+    for (uint32_t k = 0; k < n->n_sources + n_captured; k++) {
+        uint32_t v = read[k], stack = d->cotangent[v];
+        const staxi_type t = *staxi_x_type(&d->e, v);
+        if (e.map[v] || t.weak) continue;
+        if (stack) xs[n_xs++] = stack;
+        e.map[v] = stack ? staxi_input_add(e.to, STAXI_INPUT, was.values[v].name, &t, 0, e.place)
+                         : staxi_capture(e.to, d->e.to, v, e.place);
+        if (!e.map[v]) return false;
+    }
+    if (!(n->n_regions ? staxi_expand_fns[n->op] : staxi_expand_own)(&e, n, &e.map[n->first_value]))
+        return false;
+    for (uint32_t i = 0; i < n->n_results; i++)
+        if (!staxi_output_push(e.to, NULL, e.map[n->first_value + i], e.place)) return false;
+    first = staxi_d_node(d, STAX_OP_MAP, xs, n_xs, 0, &e.to, 1);
+    for (uint32_t i = 0; i < n->n_results; i++) out[i] = first + i;
+    return first != 0;
+}
+
+/* ---- movement -------------------------------------------------------------------------------- */
+
+static bool staxi_vmap_reshape(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_type t = staxi_v_type(d, staxi_x_type(&d->e, n->first_value));
+    out[0] = staxi_x_reshape(&d->e, staxi_v_of(d, n->sources[0]), &t);
+    return out[0] != 0;
+}
+
+/* The axes that it adds go between. */
+static bool staxi_vmap_expand(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_type r = *staxi_x_type(&d->e, n->first_value), x = *staxi_x_type(&d->e, n->sources[0]);
+    staxi_type t = r, to = staxi_v_type(d, &r);
+    for (int k = 0; k < r.rank; k++)
+        t.dims[k] = k < r.rank - x.rank ? staxi_ix_const(&d->e.to->root->sizes, 1)
+                                        : x.dims[k - (r.rank - x.rank)];
+    t = staxi_v_type(d, &t);
+    out[0] = staxi_x_expand(&d->e, staxi_x_reshape(&d->e, staxi_v_of(d, n->sources[0]), &t), &to);
+    return out[0] != 0;
+}
+
+static bool staxi_vmap_permute(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    int64_t axes[STAX_MAX_RANK] = {0};
+    for (int k = 0; k < n->attrs[0].n; k++) axes[k + 1] = staxi_basis_permute(d->e.to, n, k) + 1;
+    out[0] = staxi_x_permute(&d->e, staxi_v_of(d, n->sources[0]), axes);
+    return out[0] != 0;
+}
+
+/* slice, slice_scatter, pad: lists with an entry an axis; the new one is taken whole. */
+static bool staxi_vmap_lists(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[3][STAX_MAX_RANK];
+    uint32_t v[2] = {0, 0};
+    bool pads = n->op == STAX_OP_PAD;
+    memset(attrs, 0, sizeof attrs);
+    memcpy(attrs, n->attrs, (size_t)staxi_schema_count((stax_op)n->op) * sizeof *attrs);
+    for (int k = 0; k < (pads ? 2 : 3); k++) {
+        if (attrs[k].kind != STAXI_ATTR_LIST || attrs[k].n < 0) continue;
+        room[k][0] = pads ? 0 : k < 2 ? STAX_NONE : 1;
+        memcpy(room[k] + 1, attrs[k].list, (size_t)attrs[k].n * sizeof *room[k]);
+        attrs[k] = staxi_attr_list(room[k], attrs[k].n + 1);
+    }
+    for (uint32_t k = 0; k < n->n_sources; k++) v[k] = staxi_v_of(d, n->sources[k]);
+    return staxi_v_node(d, n, v, attrs, out);
+}
+
+/* Axis `from` of a value at place `to`. */
+static uint32_t staxi_v_move(staxi_derivation *d, uint32_t v, int from, int to) {
+    int64_t axes[STAX_MAX_RANK];
+    int rank, at = 0;
+    if (!v || from == to) return v;
+    rank = staxi_x_type(&d->e, v)->rank;
+    for (int k = 0; k < rank; k++) {
+        if (k == to) axes[k] = from;
+        if (k == to) continue;
+        if (at == from) at++;
+        axes[k] = at++;
+    }
+    return staxi_x_permute(&d->e, v, axes);
+}
+
+/* ---- index ----------------------------------------------------------------------------------- */
+
+/* Stacks of [.., axis, ..] as one table with the axis first: [stack * size, ..]; and indices into
+   it, one stack of indices a stack. */
+static uint32_t staxi_v_table(staxi_derivation *d, uint32_t stack, int axis) {
+    staxi_type t;
+    stack = staxi_v_move(d, stack, axis + 1, 1);
+    if (!stack) return 0;
+    t = *staxi_x_type(&d->e, stack);
+    t.dims[1] = staxi_ix_mul(&d->e.to->root->sizes, t.dims[0], t.dims[1]);
+    memmove(t.dims, t.dims + 1, (size_t)(t.rank - 1) * sizeof *t.dims);
+    t.rank--;
+    return staxi_x_reshape(&d->e, stack, &t);
+}
+
+static uint32_t staxi_v_indices(staxi_derivation *d, uint32_t i, staxi_ix size, const char *mode) {
+    staxi_expander *e = &d->e;
+    staxi_type t;
+    uint32_t at = staxi_d_indices(d, staxi_v_of(d, i), size, mode);
+    if (!at) return 0;
+    t = *staxi_x_type(e, at);
+    return staxi_x_op2(
+        e, STAX_OP_ADD, at,
+        staxi_x_with(e, STAX_OP_MUL, staxi_x_iota(e, &t, 0), staxi_x_size_value(e, size)));
+}
+
+static bool staxi_vmap_gather(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], i = n->sources[1], r;
+    int axis = (int)n->attrs[0].i, rank = staxi_x_type(e, i)->rank;
+    const char *mode = n->attrs[1].text;
+    if (!d->cotangent[i]) { /* the same places of every example */
+        r = staxi_x_gather(e, STAX_OP_GATHER, d->cotangent[x], i, axis + 1, mode);
+    } else if (!d->cotangent[x]) {
+        r = staxi_x_gather(e, STAX_OP_GATHER, x, d->cotangent[i], axis, mode);
+        r = staxi_v_move(d, r, axis, 0);
+    } else {
+        i = staxi_v_indices(d, i, staxi_x_type(e, x)->dims[axis], mode);
+        r = staxi_x_gather(e, STAX_OP_GATHER, staxi_v_table(d, d->cotangent[x], axis), i, 0,
+                           "error");
+        for (int k = 0; k < axis; k++) /* what stood before the axis stands behind the indices */
+            r = staxi_v_move(d, r, 1 + rank + k, 1 + k);
+    }
+    return (out[0] = r) != 0;
+}
+
+static bool staxi_vmap_scatter(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_expander *e = &d->e;
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[4][STAX_MAX_RANK];
+    int axis = (int)n->attrs[0].i;
+    uint32_t s[3], i = n->sources[1];
+    staxi_type x = *staxi_x_type(e, n->sources[0]), back;
+    staxi_v_attrs(n, attrs, room);
+    s[0] = staxi_v_of(d, n->sources[0]);
+    s[1] = i;
+    s[2] = staxi_v_of(d, n->sources[2]);
+    if (!d->cotangent[i]) return staxi_v_node(d, n, s, attrs, out);
+    attrs[0] = staxi_attr_int(0);
+    back = staxi_v_type(d, &x);
+    memmove(back.dims + 2, x.dims, (size_t)axis * sizeof *x.dims);
+    back.dims[1] = x.dims[axis];
+    s[0] = staxi_v_table(d, s[0], axis);
+    s[1] = staxi_d_flat(d, staxi_v_indices(d, i, x.dims[axis], "error"));
+    s[2] = staxi_v_table(d, s[2], axis);
+    if (!staxi_v_node(d, n, s, attrs, out)) return false;
+    out[0] = staxi_v_move(d, staxi_x_reshape(e, out[0], &back), 1, axis + 1);
+    return out[0] != 0;
+}
+
+/* ---- reductions, contractions ---------------------------------------------------------------- */
+
+/* argmax, argmin without an axis count the flattened elements. */
+static bool staxi_vmap_arg(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    staxi_type x = *staxi_x_type(&d->e, n->sources[0]), flat = x;
+    uint32_t v = staxi_v_of(d, n->sources[0]);
+    if (n->attrs[0].kind == STAXI_ATTR_INT) return staxi_vmap_alike(d, n, out);
+    flat.rank = 1;
+    flat.dims[0] = staxi_ix_const(&d->e.to->root->sizes, 1);
+    for (int k = 0; k < x.rank; k++)
+        flat.dims[0] = staxi_ix_mul(&d->e.to->root->sizes, flat.dims[0], x.dims[k]);
+    flat = staxi_v_type(d, &flat);
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_int(1);
+    attrs[1] = staxi_attr_bool(false);
+    v = staxi_x_reshape(&d->e, v, &flat);
+    return staxi_v_node(d, n, &v, attrs, out);
+}
+
+/* A monoid passes scalars on to its regions: the same for all, or one example after the other. */
+static bool staxi_vmap_monoid(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    int n_x = (int)n->n_sources - staxi_monoid_passed(n->regions[1], n->n_results);
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[4][STAX_MAX_RANK];
+    stax_graph *regions[2];
+    uint32_t first,
+        *v = (uint32_t *)staxi_arena_push(&d->e.to->root->arena, (n->n_sources + 1) * sizeof *v, 4);
+    if (!v) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (int k = n_x; k < (int)n->n_sources; k++) {
+        if (d->cotangent[n->sources[k]]) return staxi_vmap_each(d, n, out);
+        v[k] = n->sources[k];
+    }
+    for (int k = 0; k < n_x; k++)
+        if (!(v[k] = staxi_v_of(d, n->sources[k]))) return false;
+    for (int r = 0; r < 2; r++)
+        if (!(regions[r] = staxi_expand_region(&d->e, n->regions[r], NULL, 0))) return false;
+    staxi_v_attrs(n, attrs, room);
+    first = staxi_x_reduce_by(&d->e, v, n->n_sources, attrs, regions, staxi_v_order(d, n));
+    for (uint32_t i = 0; i < n->n_results; i++) out[i] = first + i;
+    return first != 0;
+}
+
+/* Of two stacks the new axis is one more batch axis, of one it is one more free axis: the other
+   operand is read once. In the order that it has for one example. */
+static bool staxi_vmap_dot(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    int64_t room[4][STAX_MAX_RANK], batch[2][STAX_MAX_RANK];
+    uint32_t v[2];
+    staxi_contraction c, now;
+    bool both = true;
+    if (!staxi_basis_dot(d->e.to, n, &c)) return false;
+    staxi_v_attrs(n, attrs, room);
+    for (int side = 0; side < 2; side++) {
+        v[side] = d->cotangent[n->sources[side]];
+        both = both && v[side];
+        if (v[side]) continue;
+        v[side] = n->sources[side];
+        attrs[side] = n->attrs[side];
+        attrs[2 + side] = n->attrs[2 + side];
+    }
+    for (int side = 0; side < 2 && both; side++) {
+        batch[side][0] = 0;
+        memcpy(batch[side] + 1, room[2 + side], (size_t)c.n_batch * sizeof **batch);
+        attrs[2 + side] = staxi_attr_list(batch[side], c.n_batch + 1);
+    }
+    if (!staxi_v_node(d, n, v, attrs, out)) return false;
+    staxi_node *dot = &d->e.to->nodes[d->e.to->values[out[0]].node];
+    if (!dot->order && staxi_basis_dot(d->e.to, dot, &now) && now.lanes != c.lanes) {
+        char text[8 + 2 * STAX_MAX_RANK] = "chain [", *at = text + 7;
+        if (c.lanes) memcpy(text, "lanes", 5);
+        for (int k = 0; k < c.n_contract; k++) {
+            *at++ = (char)('0' + k);
+            *at++ = k + 1 < c.n_contract ? ',' : ']';
+        }
+        if (!(dot->order = staxi_graph_text(d->e.to, text)))
+            return staxi_no_graph_memory(d->e.to, d->e.place);
+    }
+    if (both) return true;
+    out[0] =
+        staxi_v_move(d, out[0], c.n_batch + (d->cotangent[n->sources[0]] ? 0 : c.n_free[0]), 0);
+    return out[0] != 0;
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+/* Where a condition or a count differs from example to example, each has its own turn. */
+static bool staxi_v_turns(const staxi_derivation *d, const staxi_node *n) {
+    return n->op == STAX_OP_WHILE ||
+           ((n->op == STAX_OP_COND || n->op == STAX_OP_LOOP) && d->cotangent[n->sources[0]]);
+}
+
+/* Operand k of a node with regions, and its parameter: all that is carried is a stack, of entries
+   those of stacks. */
+static bool staxi_v_operand(staxi_d_body *b, const staxi_node *n, const staxi_d_trips *t,
+                            uint32_t k, uint32_t *source) {
+    staxi_derivation *d = b->outside;
+    size_t i = staxi_d_param(b->old, k);
+    const staxi_input *in = &b->old->inputs[i];
+    staxi_type old = b->old->values[in->value].type, stack = staxi_v_type(d, &old);
+    bool carried = staxi_d_is_carried(t, k);
+    uint32_t v = n->sources[k];
+    if (!carried && !d->cotangent[v]) {
+        *source = v;
+        return staxi_d_body_takes(b, k) != 0;
+    }
+    *source = staxi_v_of(d, v);
+    if (!carried) *source = staxi_v_move(d, *source, 1, 0);
+    b->by[i] = 1;
+    b->map[in->value] = staxi_d_zeros(&b->inside, &old); /* only its place is taken */
+    b->of_input[i] = staxi_input_add(b->to, STAXI_INPUT, in->name, &stack, 0, d->e.place);
+    return *source && b->map[in->value] && b->of_input[i];
+}
+
+static bool staxi_vmap_region(staxi_derivation *d, const staxi_node *n, uint32_t *out) {
+    const staxi_d_trips t = staxi_d_trips_of(n);
+    uint32_t *sources = (uint32_t *)staxi_arena_push(&d->e.to->root->arena,
+                                                     (n->n_sources + 1) * sizeof *sources, 4);
+    stax_graph *regions[2];
+    uint32_t first;
+    if (staxi_v_turns(d, n)) return staxi_vmap_each(d, n, out);
+    if (!sources) return staxi_no_graph_memory(d->e.to, d->e.place);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        staxi_d_body b;
+        if (!staxi_d_body_open(&b, d, n->regions[r])) return false;
+        sources[0] = n->sources[0];
+        for (uint32_t k = 0; k < n->n_sources && n->op != STAX_OP_COND; k++)
+            if (!staxi_v_operand(&b, n, &t, k, &sources[k])) return false;
+        for (size_t i = 0; i < b.old->n_inputs; i++) {
+            const staxi_input *in = &b.old->inputs[i];
+            staxi_type old = b.old->values[in->value].type;
+            if (!staxi_d_capture_cotangent(d, in)) continue;
+            b.by[i] = 1;
+            b.map[in->value] = staxi_d_zeros(&b.inside, &old);
+            b.of_input[i] = staxi_d_body_captures(&b, d->cotangent[in->outer]);
+            if (!b.map[in->value] || !b.of_input[i]) return false;
+        }
+        if (!staxi_d_body_copy(&b) || !staxi_d_body_derive(&b, true)) return false;
+        for (uint32_t k = 0; k < n->n_results; k++) {
+            uint32_t v = b.of_output[k];
+            if (!v) v = staxi_v_of(&b.inside, staxi_d_body_result(&b, k));
+            if (!v || !staxi_output_push(b.to, NULL, v, d->e.place)) return false;
+        }
+        regions[r] = b.to;
+    }
+    first =
+        staxi_d_node(d, (stax_op)n->op, sources, n->n_sources, (int)t.carry, regions, n->n_regions);
+    for (uint32_t k = 0; first && k < n->n_results; k++) {
+        bool entries = (n->op == STAX_OP_MAP || n->op == STAX_OP_SCAN) && k >= t.carry;
+        if (!(out[k] = entries ? staxi_v_move(d, first + k, 1, 0) : first + k)) return false;
+    }
+    return first != 0;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const struct { stax_op op; staxi_vmap_fn rule; } staxi_vmap_rules[] = {
+    {STAX_OP_RESHAPE,         staxi_vmap_reshape}, {STAX_OP_EXPAND, staxi_vmap_expand}, {STAX_OP_PERMUTE, staxi_vmap_permute},
+    {STAX_OP_SLICE,           staxi_vmap_lists},   {STAX_OP_SLICE_SCATTER, staxi_vmap_lists}, {STAX_OP_PAD, staxi_vmap_lists},
+    {STAX_OP_CONCAT,          staxi_vmap_alike},   {STAX_OP_UNFOLD, staxi_vmap_alike},
+    {STAX_OP_GATHER,          staxi_vmap_gather},  {STAX_OP_TAKE_ALONG_AXIS, staxi_vmap_alike}, {STAX_OP_SCATTER, staxi_vmap_scatter},
+    {STAX_OP_ARGMAX,          staxi_vmap_arg},     {STAX_OP_ARGMIN, staxi_vmap_arg}, {STAX_OP_REDUCE, staxi_vmap_monoid},
+    {STAX_OP_DOT,             staxi_vmap_dot},
+    {STAX_OP_COND,            staxi_vmap_region},  {STAX_OP_WHILE, staxi_vmap_region}, {STAX_OP_LOOP, staxi_vmap_region},
+    {STAX_OP_MAP,             staxi_vmap_region},  {STAX_OP_SCAN, staxi_vmap_region},
+};
+/* clang-format on */
+
+/* Those of a class whose ops move their axes, and nothing else, need no row. */
+static staxi_vmap_fn staxi_vmap_of(int op) {
+    const staxi_op_class cls = staxi_op_info((stax_op)op)->cls;
+    for (size_t k = 0; k < sizeof staxi_vmap_rules / sizeof staxi_vmap_rules[0]; k++)
+        if (staxi_vmap_rules[k].op == (stax_op)op) return staxi_vmap_rules[k].rule;
+    return cls == STAXI_CLASS_ELEMENTWISE || cls == STAXI_CLASS_MARKER ||
+                   cls == STAXI_CLASS_REDUCE || cls == STAXI_CLASS_SCAN || cls == STAXI_CLASS_SORT
+               ? staxi_vmap_alike
+               : staxi_vmap_each;
+}
+
+static bool staxi_d_vectorise(staxi_derivation *d, size_t first, size_t end) {
+    for (size_t k = first; k < end; k++) {
+        staxi_node n = d->e.to->nodes[k];
+        bool varies = n.n_results > 0 && staxi_d_varies(d, &n, n.first_value);
+        d->e.place = n.place;
+        d->e.origin = n.origin ? n.origin : n.op;
+        for (uint32_t i = 0; varies && i < n.n_sources; i++)
+            if (!staxi_v_room(d, &n, n.sources[i])) return false;
+        for (uint32_t i = 0; varies && i < n.n_results; i++)
+            if (!staxi_v_room(d, &n, n.first_value + i)) return false;
+        if (varies && !staxi_vmap_of(n.op)(d, &n, &d->cotangent[n.first_value])) return false;
+    }
+    return true;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* The stack of input k: of the same dtype, with one axis more than it; all of one height. */
+static uint32_t staxi_v_stack(staxi_derivation *d, stax_value stacked, uint32_t of, int k) {
+    stax_graph *g = d->e.to;
+    staxi_type want = g->values[of].type, found;
+    uint32_t id = stacked.graph == g && stacked.id && stacked.id < g->n_values
+                      ? staxi_value_now(g, stacked.id)
+                      : 0;
+    if (g->root->status != STAX_OK) return 0;
+    if (!id) {
+        staxi_graph_fail(g, STAX_E_ARGUMENT, stacked.place,
+                         STAXI_SAY("%s: stack %d: expected a value of the graph of the outputs"),
+                         d->what, k);
+        return 0;
+    }
+    found = g->values[id].type;
+    if (found.rank > 0 && !d->size) d->size = found.dims[0];
+    if (want.rank < STAX_MAX_RANK) want = staxi_v_type(d, &want);
+    if (found.rank > 0 && !found.weak && found.dtype == want.dtype &&
+        staxi_same_dims(&found, &want))
+        return id;
+    if (!d->size) d->size = want.dims[0] = staxi_ix_const(&g->root->sizes, 1);
+    staxi_graph_fail(g, STAX_E_SHAPE, stacked.place,
+                     STAXI_SAY("%s: stack %d: expected %T, its input with a new axis 0, found %T"),
+                     d->what, k, &want, &found);
+    return 0;
+}
+
+/* In numbers of values. */
+static bool staxi_vectorise(stax_graph *g, staxi_derivation *d, const uint32_t *outs, int n_outs,
+                            const uint32_t *in, const uint32_t *stacks, int n, uint32_t *results) {
+    uint32_t *saved = staxi_d_states_open(g);
+    bool ok = saved && staxi_d_derive(d, true, outs, n_outs, in, n, stacks, results);
+    for (int k = 0; ok && k < n_outs; k++)
+        if (!results[k]) ok = (results[k] = staxi_v_of(d, d->e.map[outs[k]])) != 0;
+    staxi_d_states_close(g, saved);
+    return ok;
+}
+
+STAXDEF stax_status stax_vmap(const stax_value *outs, int n_outs, const stax_value *in,
+                              const stax_value *stacked, int n, stax_value *results) {
+    stax_graph *g = n_outs > 0 && outs ? outs[0].graph : NULL;
+    staxi_derivation d;
+    staxi_fpenv old;
+    uint32_t *ids, *from, *stack, *got;
+    for (int k = 0; results && k < n_outs; k++) results[k] = stax_none();
+    if (!g || n < 1 || !in || !stacked || !results) return STAX_E_ARGUMENT;
+    if (g->root->status != STAX_OK) return g->root->status;
+    ids = (uint32_t *)staxi_arena_push(&g->root->arena, (size_t)(n_outs + n) * 2 * sizeof *ids, 4);
+    staxi_fpenv_enter(&old);
+    bool ok = ids && staxi_d_begin(&d, g, "stax_vmap", outs[0].place);
+    if (ok) d.batches = true;
+    from = ok ? ids + n_outs : NULL;
+    stack = ok ? from + n : NULL;
+    got = ok ? stack + n : NULL;
+    for (int k = 0; ok && k < n_outs; k++)
+        ok = (ids[k] = staxi_d_any_value(g, "stax_vmap", outs[k], "output", k)) != 0;
+    for (int k = 0; ok && k < n; k++) {
+        ok = (from[k] = staxi_d_any_value(g, "stax_vmap", in[k], "input", k)) != 0;
+        for (int j = 0; ok && j < k; j++)
+            if (from[j] == from[k])
+                ok = staxi_graph_fail(g, STAX_E_ARGUMENT, in[k].place,
+                                      STAXI_SAY("stax_vmap: input %d is input %d once more"), k,
+                                      j) == STAX_OK;
+    }
+    for (int k = 0; ok && k < n; k++)
+        ok = (stack[k] = staxi_v_stack(&d, stacked[k], from[k], k)) != 0;
+    ok = ok && staxi_vectorise(g, &d, ids, n_outs, from, stack, n, got);
+    for (int k = 0; ok && k < n_outs; k++) results[k] = staxi_value(g, got[k], 0);
+    staxi_fpenv_leave(&old);
+    if (!ok && g->root->status == STAX_OK) staxi_no_graph_memory(g, 0);
+    return g->root->status;
+}
+
+/* ---- Jacobians: derivatives along all directions at once ------------------------------------- */
+
+static staxi_ix staxi_v_count(stax_graph *g, const staxi_type *t) {
+    staxi_ix count = staxi_ix_const(&g->root->sizes, 1);
+    for (int k = 0; k < t->rank; k++) count = staxi_ix_mul(&g->root->sizes, count, t->dims[k]);
+    return count;
+}
+
+/* All unit vectors of a type, stacked. */
+static uint32_t staxi_v_units(staxi_derivation *d, const staxi_type *t) {
+    staxi_expander *e = &d->e;
+    staxi_type square = staxi_type_scalar(STAX_I64), stack = staxi_v_type(d, t);
+    uint32_t v;
+    square.rank = 2;
+    square.dims[0] = square.dims[1] = d->size;
+    v = staxi_x_op2(e, STAX_OP_EQ, staxi_x_iota(e, &square, 0), staxi_x_iota(e, &square, 1));
+    return staxi_x_reshape(e, v ? staxi_x_cast(e, v, (stax_dtype)t->dtype) : 0, &stack);
+}
+
+/* The Jacobians by one direction: u stands for it while the derivatives are built, then takes the
+   place of all unit vectors. got: values that depend on u, and stacks of them in the end. */
+static bool staxi_v_directions(stax_graph *g, const char *what, uint32_t place, uint32_t u,
+                               uint32_t *got, int n) {
+    staxi_derivation d;
+    staxi_type t = g->values[u].type;
+    uint32_t stack;
+    if (!staxi_d_begin(&d, g, what, place)) return false;
+    d.batches = true;
+    d.size = staxi_v_count(g, &t);
+    if (t.rank == STAX_MAX_RANK)
+        return staxi_graph_fail(g, STAX_E_SHAPE, place,
+                                STAXI_SAY("%s: directions of %T: expected at most %d axes"), what,
+                                &t, STAX_MAX_RANK - 1) == STAX_OK;
+    stack = staxi_v_units(&d, &t);
+    return stack && staxi_vectorise(g, &d, got, n, &u, &stack, 1, got);
+}
+
+/* results[j * n_in + k] = d outs[j] / d in[k]. Forward: directions are those of the inputs, one
+   input after the other; else those of the outputs. */
+static bool staxi_jacobians(stax_graph *g, const char *what, uint32_t place, bool forward,
+                            const uint32_t *outs, int n_outs, const uint32_t *in, int n_in,
+                            uint32_t *results) {
+    const int n_seeds = forward ? n_in : n_outs, n_got = forward ? n_outs : n_in;
+    uint32_t *got =
+        (uint32_t *)staxi_arena_push(&g->root->arena, (size_t)(2 * n_got + 1) * sizeof *got, 4);
+    uint32_t *moving = got ? got + n_got : NULL;
+    if (!got) return staxi_no_graph_memory(g, place);
+    for (int s = 0; s < n_seeds; s++) {
+        staxi_derivation d;
+        staxi_type seed = g->values[(forward ? in : outs)[s]].type;
+        uint32_t u, *saved;
+        int n_moving = 0, at = 0;
+        if (!staxi_d_begin(&d, g, what, place)) return false;
+        u = staxi_x_op1(&d.e, STAX_OP_BARRIER, staxi_d_zeros(&d, &seed));
+        saved = staxi_d_states_open(g);
+        bool ok = u && saved &&
+                  staxi_d_derive(&d, forward, forward ? outs : &outs[s], forward ? n_outs : 1,
+                                 forward ? &in[s] : in, forward ? 1 : n_in, &u, got);
+        staxi_d_states_close(g, saved);
+        for (int k = 0; ok && k < n_got; k++)
+            if (got[k]) moving[n_moving++] = got[k];
+        if (!ok || (n_moving && !staxi_v_directions(g, what, place, u, moving, n_moving)))
+            return false;
+        for (int k = 0; k < n_got; k++) {
+            const int j = forward ? k : s, i = forward ? s : k;
+            staxi_type t = g->values[outs[j]].type, x = g->values[in[i]].type;
+            uint32_t v = got[k] ? moving[at++] : 0;
+            if (t.rank + x.rank > STAX_MAX_RANK)
+                return staxi_graph_fail(g, STAX_E_SHAPE, place,
+                                        STAXI_SAY("%s: d %T / d %T: expected at most %d axes "
+                                                  "together; stax_reshape them first"),
+                                        what, &t, &x, STAX_MAX_RANK) == STAX_OK;
+            if (v && forward) v = staxi_v_move(&d, v, 0, t.rank);
+            memcpy(t.dims + t.rank, x.dims, x.rank * sizeof *x.dims);
+            t.rank = (uint8_t)(t.rank + x.rank);
+            v = v ? staxi_x_reshape(&d.e, v, &t) : staxi_d_zeros(&d, &t);
+            if (!(results[j * n_in + i] = v)) return false;
+        }
+    }
+    return true;
+}
+
+/* Fewer directions are fewer runs; of as many, those of forward mode, which saves nothing. Sizes
+   that are not known yet: backwards, as there are mostly more inputs than outputs. */
+static stax_direction staxi_direction_of(stax_graph *g, uint32_t out, const uint32_t *in, int n) {
+    int64_t rows = 0, columns = 0, c = 0;
+    bool known = staxi_ix_is_const(&g->root->sizes, staxi_v_count(g, &g->values[out].type), &rows);
+    for (int k = 0; k < n; k++, columns += c)
+        known = staxi_ix_is_const(&g->root->sizes, staxi_v_count(g, &g->values[in[k]].type), &c) &&
+                known;
+    return known && columns <= rows ? STAX_FORWARD : STAX_REVERSE;
+}
+
+/* Both calls: of a Hessian the outputs are the gradients. */
+static stax_status staxi_jacobian(const char *what, stax_value out, const stax_value *wrt, int n,
+                                  bool hessian, stax_direction *direction, stax_value *results) {
+    stax_graph *g = out.graph;
+    const int n_outs = hessian ? n : 1;
+    staxi_fpenv old;
+    uint32_t *ids, *in, *got, id, place = out.place;
+    stax_direction way = direction ? *direction : STAX_CHEAPER;
+    for (int k = 0; results && k < n_outs * n; k++) results[k] = stax_none();
+    if (!g || n < 1 || !wrt || !results) return STAX_E_ARGUMENT;
+    if (g->root->status != STAX_OK) return g->root->status;
+    ids = (uint32_t *)staxi_arena_push(&g->root->arena,
+                                       (size_t)(n_outs + n + n_outs * n) * sizeof *ids, 4);
+    staxi_fpenv_enter(&old);
+    bool ok = ids != NULL;
+    in = ok ? ids + n_outs : NULL;
+    got = ok ? in + n : NULL;
+    ok = ok && (id = staxi_d_value(g, what, out, "output", 0)) != 0;
+    for (int k = 0; ok && k < n; k++)
+        ok = (in[k] = staxi_d_value(g, what, wrt[k], "input", k)) != 0;
+    if (ok && hessian) {
+        stax_value *grads =
+            (stax_value *)staxi_arena_push(&g->root->arena, (size_t)n * sizeof *grads, 8);
+        ok = grads && stax_grad(out, wrt, n, grads) == STAX_OK;
+        for (int k = 0; ok && k < n; k++) ids[k] = grads[k].id;
+        way = STAX_FORWARD;
+    } else if (ok) {
+        ids[0] = id;
+        if (way == STAX_CHEAPER) way = staxi_direction_of(g, id, in, n);
+        if (direction) *direction = way;
+    }
+    ok = ok && staxi_jacobians(g, what, place, way == STAX_FORWARD, ids, n_outs, in, n, got);
+    for (int k = 0; ok && k < n_outs * n; k++) results[k] = staxi_value(g, got[k], 0);
+    staxi_fpenv_leave(&old);
+    if (!ok && g->root->status == STAX_OK) staxi_no_graph_memory(g, 0);
+    return g->root->status;
+}
+
+STAXDEF stax_status stax_jacobian(stax_value out, const stax_value *wrt, int n,
+                                  stax_direction *direction, stax_value *jacobians) {
+    return staxi_jacobian("stax_jacobian", out, wrt, n, false, direction, jacobians);
+}
+
+STAXDEF stax_status stax_hessian(stax_value loss, const stax_value *wrt, int n,
+                                 stax_value *hessians) {
+    return staxi_jacobian("stax_hessian", loss, wrt, n, true, NULL, hessians);
 }
 
 /* ================================================================================= >>interpreter
@@ -24553,6 +26135,8 @@ typedef struct staxi_rewriter {
     size_t n_stack, cap_stack;
     staxi_map common; /* normal values by the hash of their nodes */
     uint32_t *fresh;  /* old contents of a state that is assigned later: a copy with its own name */
+    uint32_t (*twins)[2]; /* nodes of `to` with regions; 0, or one that gives the same and more */
+    size_t n_twins, cap_twins;
 } staxi_rewriter;
 
 struct stax_match {
@@ -25967,6 +27551,146 @@ static uint32_t staxi_rw_number_value(staxi_rewriter *r, uint32_t v) {
     return staxi_map_add(&r->common, h, v) ? v : (uint32_t)staxi_rw_no_memory(r);
 }
 
+/* ---- nodes with regions: a derivative needs the values of a user's scan and what it carried */
+
+static bool staxi_region_same(const stax_graph *a, const stax_graph *b, bool more);
+
+/* Nodes that differ in nothing; more: b may give more results. The regions nest at most
+   STAXI_MAX_DEPTH deep. */
+static bool staxi_region_node_same(const stax_graph *ga, const staxi_node *a, const stax_graph *gb,
+                                   const staxi_node *b, bool more) {
+    if (a->op != b->op || a->n_sources != b->n_sources || a->n_regions != b->n_regions ||
+        (more ? a->n_results > b->n_results : a->n_results != b->n_results))
+        return false;
+    for (uint32_t k = 0; k < a->n_sources; k++)
+        if (a->sources[k] != b->sources[k]) return false;
+    for (uint32_t k = 0; k < a->n_results; k++) {
+        const staxi_type *t = &ga->values[a->first_value + k].type;
+        if (!staxi_type_equals(t, &gb->values[b->first_value + k].type) ||
+            t->weak != gb->values[b->first_value + k].type.weak)
+            return false;
+    }
+    if (a->op == STAX_OP_CONST) {
+        size_t bytes = staxi_const_size(ga, a);
+        if (ga->values[a->first_value].type.weak)
+            return staxi_literal_same((const staxi_literal *)a->data,
+                                      (const staxi_literal *)b->data);
+        return bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
+    }
+    for (int k = 0; a->op != STAX_OP_INPUT && k < staxi_schema_count((stax_op)a->op); k++)
+        if (!staxi_attr_same(&a->attrs[k], &b->attrs[k])) return false;
+    for (uint32_t k = 0; k < a->n_regions; k++)
+        if (!staxi_region_same(a->regions[k], b->regions[k], more)) return false;
+    if (!a->order || !b->order) return a->order == b->order;
+    return strcmp(a->order, b->order) == 0;
+}
+
+static bool staxi_region_same(const stax_graph *a, const stax_graph *b, bool more) {
+    if (a->n_inputs != b->n_inputs || a->n_nodes != b->n_nodes || a->n_values != b->n_values ||
+        (more ? a->n_outputs > b->n_outputs : a->n_outputs != b->n_outputs))
+        return false;
+    for (size_t k = 0; k < a->n_inputs; k++)
+        if (a->inputs[k].kind != b->inputs[k].kind || a->inputs[k].outer != b->inputs[k].outer ||
+            a->inputs[k].value != b->inputs[k].value)
+            return false;
+    for (size_t k = 1; k < a->n_nodes; k++)
+        if (a->nodes[k].first_value != b->nodes[k].first_value ||
+            !staxi_region_node_same(a, &a->nodes[k], b, &b->nodes[k], false))
+            return false;
+    for (size_t k = 0; k < a->n_outputs; k++)
+        if (a->outputs[k].value != b->outputs[k].value) return false;
+    return true;
+}
+
+/* Value numbering of a node with regions: the earlier node that gives the same, or its first
+   results (of a scan: then this one will take that one's place, see staxi_rw_hoist); itself, if
+   there is none. NULL without memory. */
+static const staxi_node *staxi_rw_twin(staxi_rewriter *r, uint32_t first) {
+    const uint32_t node = r->to->values[first].node;
+    const staxi_node *n = &r->to->nodes[node], *found = NULL;
+    for (int more = 0; more < (n->op == STAX_OP_SCAN ? 2 : 1) && !found; more++)
+        for (size_t k = 0; k < r->n_twins && !found; k++) {
+            uint32_t twin = r->twins[k][0];
+            if (more && r->twins[k][1]) continue;
+            if (!staxi_region_node_same(r->to, &r->to->nodes[twin], r->to, n, more)) continue;
+            found = &r->to->nodes[twin];
+            r->rules->merged++;
+            if (!more) return found;
+            for (size_t j = 0; j < r->n_twins; j++)
+                if (j == k || r->twins[j][1] == twin) r->twins[j][1] = node;
+        }
+    void *items = staxi_graph_grow(r->to, r->twins, r->n_twins, &r->cap_twins, sizeof *r->twins);
+    if (!items) return (void)staxi_rw_no_memory(r), (const staxi_node *)NULL;
+    r->twins = (uint32_t(*)[2])items;
+    r->twins[r->n_twins][0] = node;
+    r->twins[r->n_twins++][1] = 0;
+    return found ? found : n;
+}
+
+/* Nodes that give what an earlier one gives, and more, take its place: their operands are all older
+   than that one. The values are numbered anew, in the order of the nodes. */
+static bool staxi_rw_hoist(staxi_rewriter *r) {
+    stax_graph *g = r->to;
+    size_t n_pairs = 0, at = 0;
+    for (size_t k = 0; k < r->n_twins; k++) n_pairs += r->twins[k][1] != 0;
+    if (n_pairs == 0) return true;
+    staxi_arena *arena = &g->root->arena;
+    staxi_node *nodes = (staxi_node *)staxi_arena_push(arena, g->n_nodes * sizeof *nodes, 16);
+    staxi_value_info *values =
+        (staxi_value_info *)staxi_arena_push(arena, g->n_values * sizeof *values, 16);
+    uint32_t *now = (uint32_t *)staxi_arena_push(arena, g->n_values * sizeof *now, 4), value = 1;
+    uint32_t *taken = (uint32_t *)staxi_arena_push(arena, g->n_nodes * sizeof *taken, 4);
+    if (!nodes || !values || !now || !taken) return staxi_rw_no_memory(r);
+    for (size_t k = 0; k < r->n_twins;
+         k++) { /* by node: who takes its place; itself: it has gone */
+        uint32_t is = r->twins[k][1];
+        if (is && taken[is] != is) taken[r->twins[k][0]] = taken[is] = is;
+    }
+    for (size_t k = 0; k < g->n_nodes; k++) {
+        if (taken[k] == k && k > 0) continue;
+        if (taken[k]) nodes[at++] = g->nodes[taken[k]];
+        nodes[at++] = g->nodes[k];
+    }
+    for (size_t k = 1; k < at; k++)
+        for (uint32_t i = 0; i < nodes[k].n_results; i++) {
+            now[nodes[k].first_value + i] = value;
+            values[value] = g->values[nodes[k].first_value + i];
+            values[value++].node = (uint32_t)k;
+        }
+    for (size_t k = 0; k < r->n_twins; k++) {
+        const staxi_node *was = &g->nodes[r->twins[k][0]], *is = &g->nodes[r->twins[k][1]];
+        for (uint32_t i = 0; r->twins[k][1] && i < was->n_results; i++) {
+            uint32_t to = now[is->first_value + i];
+            if (g->values[was->first_value + i].name)
+                values[to].name = g->values[was->first_value + i].name;
+            now[was->first_value + i] = to;
+        }
+    }
+    for (size_t k = 1; k < at; k++) {
+        const staxi_node *n = &nodes[k];
+        uint32_t *sources = (uint32_t *)(uintptr_t)n->sources; /* its own, see staxi_rw_push */
+        for (uint32_t i = 0; i < n->n_sources; i++) sources[i] = now[sources[i]];
+        for (uint32_t i = 0; i < n->n_regions; i++)
+            for (size_t j = 0; j < n->regions[i]->n_inputs; j++) {
+                staxi_input *in = &n->regions[i]->inputs[j];
+                if (in->kind == STAXI_CAPTURE) in->outer = now[in->outer];
+            }
+    }
+    value = 1;
+    for (size_t k = 1; k < at; value += nodes[k++].n_results)
+        if (nodes[k].n_results) nodes[k].first_value = value;
+    for (size_t k = 0; k < g->n_inputs; k++) {
+        g->inputs[k].value = now[g->inputs[k].value];
+        g->inputs[k].current = now[g->inputs[k].current];
+    }
+    for (size_t k = 0; k < g->n_outputs; k++) g->outputs[k].value = now[g->outputs[k].value];
+    g->nodes = nodes;
+    g->values = values;
+    g->cap_nodes = g->n_nodes;
+    g->cap_values = g->n_values;
+    return true;
+}
+
 /* ---- firing */
 
 static void staxi_rw_put_value(staxi_text *t, const stax_graph *g, uint32_t v) {
@@ -26416,11 +28140,16 @@ static bool staxi_rw_graph(staxi_rewriter *r) {
         is_basis = is_basis && !staxi_is_assign(old->op);
         first = staxi_rw_copy(r, old);
         if (!first) return false;
+        const staxi_node *twin =
+            old->n_regions > 0 ? staxi_rw_twin(r, first) : staxi_rw_node(r, first);
+        if (!twin) return false;
+        const uint32_t twin_first = twin->first_value, n_twin = twin->n_results;
         for (uint32_t i = 0; i < old->n_results; i++) {
             const char *name = from->values[old->first_value + i].name;
             uint32_t v;
             if (!staxi_rw_name(r, first + i, name)) return false;
-            v = r->map[old->first_value + i] = staxi_rw_normal(r, first + i);
+            v = i < n_twin ? twin_first + i : first + i;
+            v = r->map[old->first_value + i] = staxi_rw_normal(r, v);
             if (!v || !staxi_rw_name(r, v, name)) return false;
         }
         if (has_states && staxi_is_assign(old->op) && !staxi_rw_name_contents(r, old->first_value))
@@ -26437,7 +28166,7 @@ static bool staxi_rw_graph(staxi_rewriter *r) {
             !staxi_output_push(r->to, from->inputs[k].name, now, 0))
             return false;
     }
-    return staxi_graph_sweep(r->to);
+    return staxi_rw_hoist(r) && staxi_graph_sweep(r->to);
 }
 
 /* Options, symbols, files and inputs. */

@@ -55,7 +55,12 @@ static stax_graph *case_graph(const derivative_case *c, const char *dtype) {
             *at++ = *s;
     }
     at += sprintf(at, ") {\n");
-    for (const char *s = c->body; *s; s++) *at++ = *s == '|' ? '\n' : *s;
+    for (const char *s = c->body; *s; s++) {
+        if (*s == '%')
+            at += sprintf(at, "%s", dtype);
+        else
+            *at++ = *s == '|' ? '\n' : *s;
+    }
     sprintf(at, "\nreturn y\n}\n");
     return parsed(text);
 }
@@ -341,6 +346,11 @@ static const point points[] = {
     {"y = elu x", 2, {1000, -1}, {1, 0.36787944117144233}},
     {"q = mul x, x| s = sum q| p = gt s, 0.5| w = where p, s, 1.0| y = sqrt w", 2, {3, 4}, {0.6, 0.8}},
     {"s = stop_gradient x| y = mul s, x", 2, {3, 4}, {3, 4}},
+    {"s = sum x| p = gt s, 0.0| y = cond p { then() { l = log x; return l } else() { return x } }", 2, {-1, 0}, {1, 1}},
+    {"s = sum x| p = lt s, 0.0| y = cond p { then() { q = sqrt x; return q } else() { n = neg x; return n } }", 2, {0, 4}, {-1, -1}},
+    {"h, y = scan 0.0, x {carry=1, body(s: f64[], e: f64[]) { m = mul s, e; r = sqrt m; return r, e } }", 2, {3, 4}, {1, 1}},
+    {"y = map x { body(e: f64[]) { p = gt e, 0.0; r = cond p { then() { l = log e; return l } else() { return e } }; return r } }", 3, {0, -1, 4}, {1, 1, 0.25}},
+    {"l = loop 3, x { body(i: i64[], s: f64[2]) { p = gt s, 0.0; q = sqrt s; r = where p, q, s; return r } }| y = add l, 0.0", 2, {-2, 0}, {1, 1}},
     {"f = floor x| y = mul f, x", 2, {2.5, -1.5}, {2, -2}},
     {"y = sign x", 2, {2.5, -1.5}, {0, 0}},
     {"y = nan_to_num x", 3, {NAN, INFINITY, 2}, {0, 0, 1}},
@@ -453,6 +463,83 @@ static void step(void) {
     stax_graph_free(g);
 }
 
+/* Forward mode goes through any number of trips: the tangents of four trips, whoever counts them,
+   by a compiled program and by the interpreter; those of the loop that the graph knows are checked
+   above. */
+static void trips(void) {
+    static const char *const ways[] = {
+        "y = loop 4, x { body(i: i64[], s: f64[3]) { m = mul s, b; r = sin m; return r } }",
+        "y = loop n, x { body(i: i64[], s: f64[3]) { m = mul s, b; r = sin m; return r } }",
+        "y, k = while x, 0 { test(s: f64[3], i: i64[]) { c = lt i, n; return c }"
+        " body(s: f64[3], i: i64[]) { m = mul s, b; r = sin m; j = add i, 1; return r, j } }"};
+    double x[3] = {0.3, 0.7, 1.1}, b = 1.3, got[3][6];
+    int64_t n = 4;
+    for (int k = 0; k < 3; k++) {
+        char text[500];
+        sprintf(text, "graph g(x: f64[3], b: f64[], n: i64[]) {\n%s\nt = mul y, 1.0\nreturn t\n}", ways[k]);
+        stax_graph *g = parsed(text);
+        if (!g) continue;
+        stax_value by[2], tangents[2], d;
+        by[0] = stax_graph_value(g, "x");
+        by[1] = stax_graph_value(g, "b");
+        tangents[0] = tangents[1] = stax_const(g, 0.5);
+        CHECK(stax_jvp(stax_graph_value(g, "y"), by, tangents, 2, &d) == STAX_OK);
+        stax_output(g, "d", d);
+        stax_tensor in[3], out[2];
+        in[0] = stax_tensor_of(STAX_F64, stax_shape1(3), x);
+        in[1] = stax_tensor_of(STAX_F64, stax_shape0(), &b);
+        in[2] = stax_tensor_of(STAX_I64, stax_shape0(), &n);
+        for (int j = 0; j < 2; j++) out[j] = stax_tensor_of(STAX_F64, stax_shape1(3), got[k] + 3 * j);
+        stax_program *p = compiled(g);
+        CHECK(p && stax_run(p, in, out) == STAX_OK);
+        double compiled_bits[6];
+        memcpy(compiled_bits, got[k], sizeof compiled_bits);
+        CHECK(stax_interpret(g, in, out) == STAX_OK);
+        CHECK(memcmp(compiled_bits, got[k], sizeof compiled_bits) == 0);
+        CHECK(memcmp(got[0], got[k], sizeof got[0]) == 0 && got[k][3] != 0);
+        stax_program_free(p);
+        stax_graph_free(g);
+    }
+}
+
+/* A C function whose gradients are C functions: y[i] = x[i]^2 * s. */
+static void own_functions(void) {
+    static const char text[] =
+        "graph g(x: f64[3], s: f64[], c: f64[3]) {\n"
+        "y = custom_call x, s {text=\"for (int i = 0; i < a_shape[0]; i++) out[i] = a[i] * a[i] * b[0];\", shape=[3], "
+        "derivative=\"for (int i = 0; i < 3; i++) out[i] = 2 * a[i] * b[0] * g[i]; @"
+        " double sum = 0; for (int i = 0; i < 3; i++) sum += a[i] * a[i] * g[i]; out[0] = sum;\"}\nreturn y\n}";
+    double x[3] = {1, 2, 3}, s = 5, c[3] = {1, 10, 100}, y[3], dx[3], ds;
+    stax_graph *g = parsed(text);
+    stax_value by[2], grads[2], of, cotangent;
+    if (!g) return;
+    of = stax_graph_value(g, "y");
+    cotangent = stax_graph_value(g, "c");
+    by[0] = stax_graph_value(g, "x");
+    by[1] = stax_graph_value(g, "s");
+    CHECK(stax_vjp(&of, &cotangent, 1, by, 2, false, grads) == STAX_OK);
+    stax_output(g, "dx", grads[0]);
+    stax_output(g, "ds", grads[1]);
+    stax_tensor in[3], out[3];
+    in[0] = stax_tensor_of(STAX_F64, stax_shape1(3), x);
+    in[1] = stax_tensor_of(STAX_F64, stax_shape0(), &s);
+    in[2] = stax_tensor_of(STAX_F64, stax_shape1(3), c);
+    out[0] = stax_tensor_of(STAX_F64, stax_shape1(3), y);
+    out[1] = stax_tensor_of(STAX_F64, stax_shape1(3), dx);
+    out[2] = stax_tensor_of(STAX_F64, stax_shape0(), &ds);
+    for (int pass = 0; pass < 2; pass++) {
+        stax_program *p = pass ? compiled(g) : NULL;
+        memset(dx, 0, sizeof dx);
+        ds = 0;
+        CHECK((pass ? stax_run(p, in, out) : stax_interpret(g, in, out)) == STAX_OK);
+        CHECK(dx[0] == 10 && dx[1] == 200 && dx[2] == 3000 && ds == 1 + 40 + 900);
+        stax_program_free(p);
+    }
+    CHECK(stax_jvp(of, by, grads, 1, &of) == STAX_E_ARGUMENT &&
+          strstr(stax_error(ctx), "stax_jvp: custom_call has no forward mode"));
+    stax_graph_free(g);
+}
+
 static void wrong(void) {
     static const struct {
         const char *text, *of, *by, *says;
@@ -465,8 +552,14 @@ static void wrong(void) {
         {"graph g(x: f32[], z: f32[]) { y = custom x, z {text=\"a*b\", derivative=\"g*b\"}; return y }", "y", "z",
          "the derivative of custom has no expression for operand 1"},
         {"graph g(x: f16[3]) { b = bitcast x {dtype=bf16}; y = sum b; return y }", "y", "x", "bitcast has no derivative"},
-        {"graph g(x: f32[], p: bool[]) { y = cond p { then() { a = exp x; return a } else() { return x } }; return y }", "y", "x",
-         "the derivative of cond is not built"},
+        {"graph g(x: f32[1,1,1,1,1,1,1,1], n: i64[]) { y = loop n, x { body(i: i64[], s: f32[1,1,1,1,1,1,1,1]) { t = mul s, s; return t } }; z = sum y; return z }", "z", "x",
+         "stax_grad: loop carries f32[1,1,1,1,1,1,1,1]: expected at most 7 axes, so that states can be stacked"},
+        {"graph g(x: f32[2]) { y = custom_call x {text=\"out[0] = a[0] * a[1];\", shape=[]}; return y }", "y", "x",
+         "stax_grad: custom_call with 1 operands has no derivative: give one"},
+        {"graph g(x: f32[2], z: f32[]) { y = custom_call x, z {text=\"out[0] = a[0] * a[1];\", shape=[], derivative=\"out[0] = a[1]; out[1] = a[0];\"}; return y }", "y", "z",
+         "the derivative of custom_call has no function for operand 1: expected one for each, with '@' between"},
+        {"graph g(x: f32[], p: bool[]) { y = cond p { then() { b = bitcast x {dtype=i32}; c = bitcast b {dtype=f32}; return c } else() { return x } }; return y }", "y", "x", NULL},
+        {"graph g(x: f16[3]) { y = map x { body(r: f16[]) { b = bitcast r {dtype=bf16}; return b } }; z = sum y; return z }", "z", "x", "bitcast has no derivative"},
     };
     for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++) {
         stax_graph *g = parsed(calls[k].text);
@@ -511,6 +604,8 @@ int main(int argc, char **argv) {
     RUN(narrow);
     RUN(kinks);
     RUN(step);
+    RUN(trips);
+    RUN(own_functions);
     RUN(wrong);
     stax_close(ctx);
     o.compiler = NULL;
