@@ -21190,6 +21190,262 @@ static bool staxi_vjp_dot(staxi_derivation *d, const staxi_node *n, const uint32
     return true;
 }
 
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+/* A convolution of either kind. `small` has an element for each window of `big`: they are the
+   result and x of conv, x and the result of conv_transpose. Each of the three is bilinear in the
+   other two: small[p] = sum big[p * stride + k * dilation - low] * weights[k]. */
+typedef struct staxi_d_conv {
+    staxi_windows w; /* of big; out: the places of small, reach: padding that puts them there    */
+    int64_t groups;
+    staxi_type big, weights;
+    stax_dtype compute;
+    bool transposed;
+} staxi_d_conv;
+
+static void staxi_d_conv_read(staxi_derivation *d, const staxi_node *n, staxi_d_conv *c) {
+    staxi_ix_pool *pool = &d->e.to->root->sizes;
+    const staxi_type *result = staxi_x_type(&d->e, n->first_value),
+                     *x = staxi_x_type(&d->e, n->sources[0]);
+    memset(c, 0, sizeof *c);
+    c->transposed = n->op == STAX_OP_CONV_TRANSPOSE;
+    c->groups = n->attrs[3].i;
+    c->compute = staxi_dot_dtype((stax_dtype)result->dtype);
+    c->weights = *staxi_x_type(&d->e, n->sources[1]);
+    c->big = c->transposed ? *result : *x;
+    staxi_x_conv_windows(&d->e, n, n->sources[0], n->sources[1], &c->w);
+    for (int k = 0; k < c->w.n; k++) c->w.in[k] = c->big.dims[k + 2];
+    staxi_windows_settle(pool, &c->w);
+    for (int k = 0; k < c->w.n && c->transposed; k++) { /* output_padding lies behind the windows */
+        staxi_ix last = staxi_ix_sub(pool, x->dims[k + 2], staxi_ix_const(pool, 1));
+        last = staxi_ix_mul(pool, last, staxi_ix_const(pool, c->w.stride[k]));
+        c->w.out[k] = x->dims[k + 2];
+        c->w.reach[k] = staxi_ix_sub(pool, staxi_ix_add(pool, last, c->w.span[k]),
+                                     staxi_ix_add(pool, c->w.low[k], c->w.in[k]));
+    }
+}
+
+/* Axes from `first` on with zeros before and behind; less than none: cut off. */
+static uint32_t staxi_d_padded(staxi_derivation *d, uint32_t v, int first, int n,
+                               const staxi_ix *before, const staxi_ix *behind) {
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    bool changes = false;
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    for (int k = 0; k < n; k++) {
+        low[first + k] = staxi_size_handle(d->e.to, before[k]);
+        high[first + k] = staxi_size_handle(d->e.to, behind[k]);
+        changes = changes || low[first + k] || high[first + k];
+    }
+    return changes ? staxi_x_pad(&d->e, v, low, high, staxi_attr_int(0), "constant") : v;
+}
+
+/* conv of padded data. steps: its stride and dilation. */
+static uint32_t staxi_d_conv_node(staxi_derivation *d, const staxi_d_conv *c, uint32_t x,
+                                  uint32_t w, const int64_t (*steps)[STAX_MAX_RANK]) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t s[2];
+    s[0] = x;
+    s[1] = w;
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_list(steps[0], c->w.n);
+    attrs[1] = staxi_attr_text("valid");
+    attrs[2] = staxi_attr_list(steps[1], c->w.n);
+    attrs[3] = staxi_attr_int(c->groups);
+    attrs[4] = staxi_attr_dtype(c->compute);
+    return staxi_x_node(&d->e, STAX_OP_CONV, s, 2, attrs);
+}
+
+/* small, of big and weights: conv */
+static uint32_t staxi_d_conv_small(staxi_derivation *d, const staxi_d_conv *c, uint32_t big,
+                                   uint32_t w) {
+    int64_t steps[2][STAX_MAX_RANK];
+    memcpy(steps[0], c->w.stride, sizeof steps[0]);
+    memcpy(steps[1], c->w.dilation, sizeof steps[1]);
+    big = staxi_d_padded(d, big, 2, c->w.n, c->w.low, c->w.reach);
+    return staxi_d_conv_node(d, c, big, w, steps);
+}
+
+/* Weights [O, C, K...] as those of a conv of stride 1 that gives `stride` neighbours of big at
+   once, as channels: [O, C * strides, taps...], the taps backwards. A dilation beside a stride
+   becomes zeros between taps. */
+static uint32_t staxi_d_conv_taps(staxi_derivation *d, const staxi_d_conv *c, uint32_t w) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    const int n = c->w.n;
+    int64_t axes[STAX_MAX_RANK] = {0, 1};
+    bool strided = false;
+    for (int k = 0; k < n; k++) strided = strided || c->w.stride[k] > 1;
+    for (int k = 0, at = 2; w && strided && k < n; k++, at++) {
+        staxi_ix by = staxi_ix_const(pool, c->w.stride[k]), zero = staxi_ix_const(pool, 0),
+                 gap = staxi_ix_const(pool, c->w.dilation[k] - 1), more;
+        if (c->w.stride[k] > 1 && c->w.dilation[k] > 1) {
+            w = staxi_d_padded(d, staxi_x_insert(e, w, at + 1), at + 1, 1, &zero, &gap);
+            gap = staxi_ix_sub(pool, zero, gap);
+            w = staxi_d_padded(d, staxi_x_merge(e, w, at), at, 1, &zero, &gap);
+        }
+        if (!w) return 0;
+        more = staxi_ix_ceildiv(pool, staxi_x_type(e, w)->dims[at], c->w.stride[k]);
+        more = staxi_ix_mul(pool, more, by);
+        more = staxi_ix_sub(pool, more, staxi_x_type(e, w)->dims[at]);
+        w = staxi_d_padded(d, w, at, 1, &zero, &more);
+        w = w ? staxi_x_unfold(e, w, at, by, c->w.stride[k]) : 0;
+        axes[2 + k] = 2 + n + k;
+        axes[2 + n + k] = at;
+    }
+    w = staxi_x_flip(e, w, ((1u << n) - 1) << 2);
+    if (!strided) return w;
+    w = staxi_x_permute(e, w, axes);
+    for (int k = 0; k < n; k++) w = staxi_x_merge(e, w, 1);
+    return w;
+}
+
+/* The stride neighbours, which are channels, beside each other: [N, C * strides, M...] as
+   [N, C, M * stride...], from `skip` on as long as big. */
+static uint32_t staxi_d_conv_woven(staxi_derivation *d, const staxi_d_conv *c, uint32_t v,
+                                   const staxi_ix *skip) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    const int n = c->w.n;
+    int64_t axes[STAX_MAX_RANK] = {0, 1};
+    staxi_ix before[STAX_MAX_RANK], behind[STAX_MAX_RANK];
+    staxi_type t;
+    v = v ? staxi_x_op1(e, STAX_OP_BARRIER, v) : 0;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    for (int k = n; k-- > 0;) t.dims[2 + n + k] = t.dims[2 + k];
+    t.dims[1] = c->big.dims[1];
+    for (int k = 0; k < n; k++) {
+        t.dims[2 + k] = staxi_ix_const(pool, c->w.stride[k]);
+        axes[2 + 2 * k] = 2 + n + k;
+        axes[3 + 2 * k] = 2 + k;
+    }
+    t.rank = (uint8_t)(2 + 2 * n);
+    v = staxi_x_permute(e, staxi_x_reshape(e, v, &t), axes);
+    for (int k = 0; k < n; k++) v = staxi_x_merge(e, v, 2 + k);
+    if (!v) return 0;
+    for (int k = 0; k < n; k++) {
+        staxi_ix end = staxi_ix_add(pool, skip[k], c->w.in[k]);
+        before[k] = staxi_ix_sub(pool, staxi_ix_const(pool, 0), skip[k]);
+        behind[k] = staxi_ix_sub(pool, end, staxi_x_type(e, v)->dims[2 + k]);
+    }
+    return staxi_d_padded(d, v, 2, n, before, behind);
+}
+
+/* big, of small and weights: conv of stride 1 with the taps backwards, both sides padded, whose
+   channels are woven where there is a stride. */
+static uint32_t staxi_d_conv_big(staxi_derivation *d, const staxi_d_conv *c, uint32_t small,
+                                 uint32_t w) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    int64_t axes[STAX_MAX_RANK] = {0, 2, 1, 3, 4, 5}, known = 0, steps[2][STAX_MAX_RANK];
+    staxi_ix front[STAX_MAX_RANK], back[STAX_MAX_RANK], skip[STAX_MAX_RANK];
+    bool strided = false;
+    w = staxi_d_conv_taps(d, c, w);
+    if (!w) return 0;
+    for (int k = 0; k < c->w.n; k++) {
+        staxi_ix by = staxi_ix_const(pool, c->w.stride[k]), first = staxi_ix_const(pool, 0), many;
+        strided = strided || c->w.stride[k] > 1;
+        steps[0][k] = 1;
+        steps[1][k] = c->w.stride[k] > 1 ? 1 : c->w.dilation[k];
+        if (c->w.stride[k] == 1 || staxi_ix_is_const(pool, c->w.low[k], &known))
+            first = staxi_ix_floordiv(pool, c->w.low[k], by);
+        skip[k] = staxi_ix_sub(pool, c->w.low[k], staxi_ix_mul(pool, first, by));
+        many = staxi_ix_add(pool, c->w.low[k], c->w.in[k]); /* `first` and those behind it */
+        many = staxi_ix_ceildiv(pool, many, c->w.stride[k]);
+        front[k] = staxi_ix_sub(pool, staxi_x_type(e, w)->dims[2 + k], staxi_ix_const(pool, 1));
+        front[k] = staxi_ix_mul(pool, front[k], staxi_ix_const(pool, steps[1][k]));
+        front[k] = staxi_ix_sub(pool, front[k], first);
+        back[k] = staxi_ix_sub(pool, many, c->w.out[k]);
+    }
+    w = staxi_x_divide(e, w, 0, staxi_ix_const(pool, c->groups));
+    w = staxi_x_merge(e, staxi_x_permute(e, w, axes), 0);
+    small = staxi_d_padded(d, small, 2, c->w.n, front, back);
+    small = staxi_d_conv_node(d, c, small, w, steps);
+    return strided ? staxi_d_conv_woven(d, c, small, skip) : small;
+}
+
+/* weights, of small and big: contracted over all places. Channels are the last axis of the data, so
+   that the columns of the product are neighbours. */
+static uint32_t staxi_d_conv_weights(staxi_derivation *d, const staxi_d_conv *c, uint32_t small,
+                                     uint32_t big) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    const int n = c->w.n, grouped = c->groups > 1;
+    int64_t axes[STAX_MAX_RANK] = {0}, lists[2][STAX_MAX_RANK] = {{0}, {0}}, zero = 0;
+    staxi_windows w = c->w;
+    staxi_attr attrs[4];
+    staxi_type t;
+    for (int side = 0; side < 2 && grouped; side++) { /* [N * groups, C / groups, ...] */
+        uint32_t *v = side ? &big : &small;
+        *v = staxi_x_merge(e, staxi_x_divide(e, *v, 1, staxi_ix_const(pool, c->groups)), 0);
+    }
+    for (int k = 0; k < n; k++) {
+        axes[1 + k] = 2 + k;
+        w.low[k] = w.reach[k] = staxi_ix_const(pool, 0);
+        lists[0][!grouped + k] = 2 + k;
+        lists[1][!grouped + k] = 1 + k;
+    }
+    axes[n + 1] = 1;
+    big = staxi_d_padded(d, staxi_x_permute(e, big, axes), 1, n, c->w.low, c->w.reach);
+    big = big ? staxi_x_op1(e, STAX_OP_BARRIER, big) : 0;
+    big = staxi_x_windows(e, big, 1, &w, staxi_attr_int(0)); /* [N, out..., C, kernel...] */
+    for (int k = 0; k < n; k++) {
+        axes[1 + k] = 1 + k;
+        axes[1 + n + k] = 2 + n + k;
+    }
+    axes[1 + 2 * n] = 1 + n;
+    big = staxi_x_permute(e, big, axes);
+    attrs[0] = staxi_attr_list(lists[0], n + !grouped);
+    attrs[1] = staxi_attr_list(lists[1], n + !grouped);
+    attrs[2] = attrs[3] = staxi_attr_list(&zero, grouped);
+    big = staxi_x_dot(e, small, big, attrs, NULL); /* [O, kernel..., C], in groups a batch first */
+    big = big ? staxi_x_op1(e, STAX_OP_BARRIER, big) : 0;
+    if (!big) return 0;
+    if (grouped) {
+        big = staxi_x_divide(e, big, 0, c->big.dims[0]);
+        big = staxi_x_sum(e, big, 1);
+        big = staxi_x_merge(e, big, 0);
+    }
+    t = c->weights;
+    axes[1] = n + 1;
+    for (int k = 0; k < n; k++) axes[2 + k] = 1 + k;
+    t.dtype = (uint8_t)c->compute;
+    return staxi_x_reshape(e, staxi_x_permute(e, big, axes), &t);
+}
+
+static bool staxi_vjp_conv(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t in[2], part;
+    staxi_d_conv c;
+    staxi_d_conv_read(d, n, &c);
+    uint32_t of = staxi_x_cast(e, g[0], c.compute);
+    bool empty = false;
+    d->selected = false; /* its cotangents are sums */
+    for (int k = 0; k < 2; k++) {
+        in[k] = staxi_x_cast(e, n->sources[k], c.compute);
+        for (int j = 0; j < c.w.n; j++) empty = empty || staxi_ix_equals(e->to, c.w.out[j], 0);
+    }
+    if (!of || !in[0] || !in[1]) return false;
+    for (uint32_t k = 0; k < 2 && !empty; k++) {
+        if (!staxi_d_active(d, n->sources[k])) continue;
+        if (k == 1)
+            part = c.transposed ? staxi_d_conv_weights(d, &c, in[0], of)
+                                : staxi_d_conv_weights(d, &c, of, in[0]);
+        else
+            part = c.transposed ? staxi_d_conv_small(d, &c, of, in[1])
+                                : staxi_d_conv_big(d, &c, of, in[1]);
+        if (!part) return false;
+        part = staxi_x_cast(e, part, staxi_x_dtype(e, n->sources[k]));
+        if (!staxi_d_give(d, n->sources[k], part)) return false;
+    }
+    if (n->n_sources < 3 || !staxi_d_active(d, n->sources[2])) return true;
+    staxi_type bias = *staxi_x_type(e, n->sources[2]);
+    part = staxi_x_sum(e, of, ~2u & ((1u << (c.w.n + 2)) - 1));
+    part = staxi_x_cast(e, staxi_x_sum_to(e, part, &bias), (stax_dtype)bias.dtype);
+    return staxi_d_give(d, n->sources[2], part);
+}
+
 /* ---- composites as the user wrote them ------------------------------------------------------- */
 
 /* softmax: r * (g - sum(g * r));   log_softmax: g - e^r * sum(g) */
@@ -21336,6 +21592,8 @@ static const staxi_derivative staxi_derivatives[] = {
     {STAX_OP_SORT,            0, staxi_vjp_sort, NULL},
     {STAX_OP_TOPK,            STAXI_D_SELECTS, staxi_vjp_topk, NULL},
     {STAX_OP_DOT,             0, staxi_vjp_dot, NULL},
+    {STAX_OP_CONV,            STAXI_D_WHOLE, staxi_vjp_conv, NULL},
+    {STAX_OP_CONV_TRANSPOSE,  STAXI_D_WHOLE, staxi_vjp_conv, NULL},
     {STAX_OP_SOFTMAX,         STAXI_D_WHOLE, staxi_vjp_softmax, NULL},
     {STAX_OP_LOG_SOFTMAX,     STAXI_D_WHOLE, staxi_vjp_softmax, NULL},
     {STAX_OP_LDEXP,           STAXI_D_WHOLE, staxi_vjp_ldexp, NULL},
@@ -21458,6 +21716,33 @@ static bool staxi_jvp_custom(staxi_derivation *d, const staxi_node *n) {
     return true;
 }
 
+/* The same op of each tangent and the other operands; a bias moves the result by its own tangent.
+ */
+static bool staxi_jvp_conv(staxi_derivation *d, const staxi_node *n) {
+    staxi_expander *e = &d->e;
+    staxi_type shape = *staxi_x_type(e, n->first_value), line = shape;
+    uint32_t sum = 0;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        uint32_t s[2], t = d->cotangent[n->sources[k]];
+        if (!t) continue;
+        if (k < 2) {
+            s[k] = t;
+            s[1 - k] = n->sources[1 - k];
+            t = staxi_x_node(e, (stax_op)n->op, s, 2, n->attrs);
+        } else {
+            for (int a = 0; a < line.rank; a++)
+                line.dims[a] = staxi_ix_const(&e->to->root->sizes, 1);
+            if (staxi_x_type(e, t)->rank) line.dims[1] = staxi_x_type(e, t)->dims[0];
+            t = staxi_x_cast(e, t, (stax_dtype)shape.dtype);
+            t = staxi_x_expand(e, staxi_x_reshape(e, t, &line), &shape);
+        }
+        sum = sum ? staxi_x_op2(e, STAX_OP_ADD, sum, t) : t;
+        if (!sum) return false;
+    }
+    d->cotangent[n->first_value] = sum;
+    return true;
+}
+
 /* t of r[j] is the sum of t e^(x - r) until j, the positive and the negative t apart. */
 static bool staxi_jvp_logcumsumexp(staxi_derivation *d, const staxi_node *n) {
     staxi_expander *e = &d->e;
@@ -21488,6 +21773,7 @@ static bool staxi_d_forward(staxi_derivation *d, size_t first, size_t end) {
         if (!row || !row->vjp) return staxi_d_refuse(d, &n);
         if (!(row->vjp == staxi_vjp_formula        ? staxi_jvp_formula(d, &n)
               : row->vjp == staxi_vjp_custom       ? staxi_jvp_custom(d, &n)
+              : row->vjp == staxi_vjp_conv         ? staxi_jvp_conv(d, &n)
               : row->vjp == staxi_vjp_logcumsumexp ? staxi_jvp_logcumsumexp(d, &n)
                                                    : staxi_jvp_transposed(d, &n)))
             return false;
@@ -22987,8 +23273,8 @@ static bool staxi_eval_pad(staxi_frame *f, const staxi_node *n, staxi_datum *r) 
     const staxi_datum *x = staxi_source(f, n, 0);
     staxi_pad_mode mode = staxi_basis_pad_mode(f->g, n);
     size_t bytes = staxi_dtype_bytes(r->dtype), table_bytes = 0;
-    int64_t low[STAX_MAX_RANK], to[STAX_MAX_RANK], from[STAX_MAX_RANK], first = 0;
-    int64_t *tables[STAX_MAX_RANK];
+    int64_t low[STAX_MAX_RANK], to[STAX_MAX_RANK], from[STAX_MAX_RANK], kept[STAX_MAX_RANK];
+    int64_t *tables[STAX_MAX_RANK], first = 0, begin = 0;
     for (int d = 0; d < r->rank; d++) {
         if (!staxi_eval_size(f, staxi_basis_pad_low(f->g, n, d), &low[d])) return false;
         table_bytes += (size_t)r->dims[d] * sizeof(int64_t);
@@ -22999,9 +23285,14 @@ static bool staxi_eval_pad(staxi_frame *f, const staxi_node *n, staxi_datum *r) 
     if (mode == STAXI_PAD_CONSTANT) {
         uint64_t bits = staxi_basis_pad_value(f->g, n);
         for (int64_t i = 0; i < r->n; i++) staxi_store_bits(staxi_at(r, i), bytes, bits);
-        for (int d = 0; d < r->rank; d++) first += low[d] * to[d];
-        if (x->n)
-            staxi_copy_strided(staxi_at(r, first), to, x->data, from, x->dims, x->rank, bytes);
+        for (int d = 0; d < r->rank; d++) { /* a width that is negative by its symbols crops */
+            int64_t skip = low[d] < 0 ? -low[d] : 0, at = low[d] > 0 ? low[d] : 0;
+            kept[d] = x->dims[d] - skip < r->dims[d] - at ? x->dims[d] - skip : r->dims[d] - at;
+            if (kept[d] <= 0) return true;
+            first += at * to[d];
+            begin += skip * from[d];
+        }
+        staxi_copy_strided(staxi_at(r, first), to, staxi_at(x, begin), from, kept, x->rank, bytes);
         return true;
     }
     if (x->n == 0 && staxi_basis_pad_repeats(f->g, n)) {
