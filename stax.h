@@ -19716,6 +19716,23 @@ static bool staxi_expand_norm(staxi_expander *e, const staxi_node *n, uint32_t *
     return staxi_x_reduced(e, n, v, results);
 }
 
+/* The windows of a pool over the last axes of x. */
+static void staxi_x_pool_windows(staxi_expander *e, const staxi_node *n, uint32_t x,
+                                 staxi_windows *w) {
+    const int rank = staxi_x_type(e, x)->rank;
+    memset(w, 0, sizeof *w);
+    w->n = n->attrs[0].n;
+    w->ceil = n->attrs[3].i != 0;
+    for (int k = 0; k < w->n; k++) {
+        w->in[k] = staxi_x_type(e, x)->dims[rank - w->n + k];
+        w->kernel[k] = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[0].list[k]));
+        w->stride[k] = n->attrs[1].list[k];
+        w->dilation[k] = 1;
+    }
+    staxi_x_padding(e, &n->attrs[2], w);
+    staxi_windows_settle(&e->to->root->sizes, w);
+}
+
 /* max_pool: max of each window, padding is the smallest value;   avg_pool: sum / count of places;
    lp_pool: norm */
 static bool staxi_expand_pool(staxi_expander *e, const staxi_node *n, uint32_t *results) {
@@ -19723,19 +19740,9 @@ static bool staxi_expand_pool(staxi_expander *e, const staxi_node *n, uint32_t *
     bool largest = n->op == STAX_OP_MAX_POOL;
     staxi_windows w;
     if (!x) return false;
-    memset(&w, 0, sizeof w);
-    w.n = n->attrs[0].n;
-    w.ceil = n->attrs[3].i != 0;
+    staxi_x_pool_windows(e, n, x, &w);
     int rank = staxi_x_type(e, x)->rank;
     uint32_t mask = ((1u << w.n) - 1) << rank;
-    for (int k = 0; k < w.n; k++) {
-        w.in[k] = staxi_x_type(e, x)->dims[rank - w.n + k];
-        w.kernel[k] = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[0].list[k]));
-        w.stride[k] = n->attrs[1].list[k];
-        w.dilation[k] = 1;
-    }
-    staxi_x_padding(e, &n->attrs[2], &w);
-    staxi_windows_settle(&e->to->root->sizes, &w);
     v = staxi_x_windows(e, x, rank - w.n, &w,
                         largest ? staxi_lowest(staxi_x_dtype(e, x)) : staxi_attr_int(0));
     if (largest)
@@ -21446,6 +21453,160 @@ static bool staxi_vjp_conv(staxi_derivation *d, const staxi_node *n, const uint3
     return staxi_d_give(d, n->sources[2], part);
 }
 
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+/* Cotangents of windows, [.., kernel..., out...], added up where the windows lie in x. Place
+   i = m * stride + r of an axis is element r + j * stride of window m - j: for each j a slice of
+   the kernel, moved by j windows; then m and r become one axis. */
+static uint32_t staxi_d_place_windows(staxi_derivation *d, uint32_t v, const staxi_windows *w,
+                                      bool settle) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    int64_t axes[STAX_MAX_RANK], low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    staxi_ix before[STAX_MAX_RANK], behind[STAX_MAX_RANK];
+    const int n = w->n, first = v ? staxi_x_type(e, v)->rank - 2 * n : 0;
+    bool strided = false;
+    for (int k = 0; v && k < n; k++) {
+        int64_t size = 1, step = w->stride[k], pieces;
+        uint32_t sum = 0;
+        staxi_ix_is_const(pool, w->kernel[k], &size);
+        pieces = (size - 1) / step + 1;
+        strided = strided || step > 1;
+        settle = settle || pieces > 1;
+        memset(low, 0, sizeof low);
+        memset(high, 0, sizeof high);
+        for (int64_t j = 0; j < pieces; j++) {
+            int64_t end = (j + 1) * step < size ? (j + 1) * step : size;
+            uint32_t part = staxi_x_slice(e, v, first + k, j * step, end, 1);
+            low[first + n + k] = j;
+            high[first + n + k] = pieces - 1 - j;
+            high[first + k] = (j + 1) * step - end;
+            part = staxi_x_pad(e, part, low, high, staxi_attr_int(0), "constant");
+            sum = sum ? staxi_x_op2(e, STAX_OP_ADD, sum, part) : part;
+        }
+        v = sum;
+    }
+    for (int k = 0; k < first; k++) axes[k] = k;
+    for (int k = 0; k < n; k++) {
+        axes[first + 2 * k] = first + n + k;
+        axes[first + 2 * k + 1] = first + k;
+    }
+    if (v && strided && settle) v = staxi_x_op1(e, STAX_OP_BARRIER, v);
+    v = v ? staxi_x_permute(e, v, axes) : 0;
+    for (int k = 0; k < n; k++) v = staxi_x_merge(e, v, first + k);
+    for (int k = 0; v && k < n; k++) {
+        before[k] = staxi_ix_sub(pool, staxi_ix_const(pool, 0), w->low[k]);
+        behind[k] = staxi_ix_add(pool, w->low[k], w->in[k]);
+        behind[k] = staxi_ix_sub(pool, behind[k], staxi_x_type(e, v)->dims[first + k]);
+    }
+    return v ? staxi_d_padded(d, v, first, n, before, behind) : 0;
+}
+
+/* Windows of known sizes, few of which meet in a place; others are differentiated in basis ops. */
+enum { STAXI_D_FEW_WINDOWS = 32 };
+
+static bool staxi_d_pools_whole(const staxi_node *n) {
+    if (n->attrs[0].n < 0) return false;
+    for (int k = 0; k < n->attrs[0].n; k++) {
+        int64_t size = n->attrs[0].list[k];
+        if (staxi_size_is_handle(size) || (size - 1) / n->attrs[1].list[k] >= STAXI_D_FEW_WINDOWS)
+            return false;
+    }
+    return true;
+}
+
+/* Which elements of the windows of x, [.., kernel..., out...], equal the largest, m? The windows
+   are the last axes, so that neighbours are computed together. */
+static uint32_t staxi_d_pool_hits(staxi_derivation *d, uint32_t x, uint32_t m,
+                                  const staxi_windows *w) {
+    staxi_expander *e = &d->e;
+    int64_t axes[STAX_MAX_RANK], low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    staxi_windows within = *w;
+    bool grows = false;
+    if (!x) return 0;
+    const int rank = staxi_x_type(e, x)->rank, first = rank - w->n;
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    for (int k = 0; k < w->n; k++) {
+        low[first + k] = staxi_size_handle(e->to, w->low[k]);
+        high[first + k] = staxi_size_handle(e->to, w->reach[k]);
+        grows = grows || low[first + k] || high[first + k];
+        within.low[k] = within.reach[k] = staxi_ix_const(&e->to->root->sizes, 0);
+    }
+    if (grows) { /* once, not in every window */
+        x = staxi_x_pad(e, x, low, high, staxi_lowest(staxi_x_dtype(e, x)), "constant");
+        x = x ? staxi_x_op1(e, STAX_OP_BARRIER, x) : 0;
+    }
+    x = staxi_x_windows(e, x, first, &within, staxi_attr_int(0));
+    for (int k = 0; k < rank + w->n; k++) axes[k] = k < first ? k : k < rank ? k + w->n : k - w->n;
+    x = x ? staxi_x_permute(e, x, axes) : 0;
+    m = x && m ? staxi_x_spread(e, m, x, ((1u << w->n) - 1) << first) : 0;
+    return m ? staxi_x_op2(e, STAX_OP_EQ, x, m) : 0;
+}
+
+/* How many they are in each window; of a small one, term by term. */
+static uint32_t staxi_d_pool_count(staxi_derivation *d, uint32_t hit, const staxi_windows *w,
+                                   stax_dtype compute) {
+    staxi_expander *e = &d->e;
+    const int first = staxi_x_type(e, hit)->rank - 2 * w->n;
+    const uint32_t mask = ((1u << w->n) - 1) << first;
+    int64_t taps = 1, sizes[STAX_MAX_RANK];
+    uint32_t sum = 0;
+    for (int k = 0; k < w->n; k++) {
+        sizes[k] = 1;
+        staxi_ix_is_const(&e->to->root->sizes, w->kernel[k], &sizes[k]);
+        taps = taps > 16 ? taps : taps * sizes[k];
+    }
+    hit = staxi_x_cast(e, hit, compute);
+    if (taps > 16) return staxi_x_sum(e, hit, mask);
+    for (int64_t j = 0; j < taps; j++) {
+        uint32_t one = hit;
+        int64_t at = j;
+        for (int k = w->n; k-- > 0; at /= sizes[k])
+            one = staxi_x_slice(e, one, first + k, at % sizes[k], at % sizes[k] + 1, 1);
+        one = staxi_x_drop(e, one, mask);
+        sum = sum ? staxi_x_op2(e, STAX_OP_ADD, sum, one) : one;
+        if (!sum) return 0;
+    }
+    return sum;
+}
+
+/* max_pool: what equals the largest of a window shares its g;   avg_pool: all places do. */
+static bool staxi_vjp_pool(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], v, hit = 0, mask;
+    stax_dtype own = staxi_x_dtype(e, x), compute = staxi_compute_dtype(own);
+    staxi_windows w;
+    staxi_type all;
+    bool largest = n->op == STAX_OP_MAX_POOL;
+    staxi_x_pool_windows(e, n, x, &w);
+    const int rank = staxi_x_type(e, x)->rank, first = rank - w.n;
+    mask = ((1u << w.n) - 1) << first;
+    v = staxi_x_cast(e, g[0], compute);
+    if (!v) return false;
+    if (largest) {
+        hit = staxi_x_cast(e, n->first_value, compute);
+        hit = staxi_d_pool_hits(d, staxi_x_cast(e, x, compute), hit, &w);
+        if (!hit) return false;
+        v = staxi_x_op2(e, STAX_OP_DIV, v, staxi_d_pool_count(d, hit, &w, compute));
+        v = staxi_x_spread(e, v, hit, mask);
+        v = v ? staxi_x_op3(e, STAX_OP_WHERE, hit, v, staxi_x_zeros_like(e, v)) : 0;
+    } else {
+        v = staxi_x_window_mean(e, v, &w, n->attrs[4].i != 0);
+        if (!v) return false;
+        all = *staxi_x_type(e, v);
+        for (int k = 0; k < w.n; k++) {
+            v = staxi_x_insert(e, v, first);
+            all.dims[first + k] = w.kernel[k];
+            all.dims[rank + k] = w.out[k];
+        }
+        all.rank = (uint8_t)(rank + w.n);
+        v = v ? staxi_x_expand(e, v, &all) : 0;
+    }
+    v = staxi_d_place_windows(d, v, &w, largest);
+    return staxi_d_give(d, n->sources[0], v ? staxi_x_cast(e, v, own) : 0);
+}
+
 /* ---- composites as the user wrote them ------------------------------------------------------- */
 
 /* softmax: r * (g - sum(g * r));   log_softmax: g - e^r * sum(g) */
@@ -21594,6 +21755,8 @@ static const staxi_derivative staxi_derivatives[] = {
     {STAX_OP_DOT,             0, staxi_vjp_dot, NULL},
     {STAX_OP_CONV,            STAXI_D_WHOLE, staxi_vjp_conv, NULL},
     {STAX_OP_CONV_TRANSPOSE,  STAXI_D_WHOLE, staxi_vjp_conv, NULL},
+    {STAX_OP_MAX_POOL,        STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_pool, NULL},
+    {STAX_OP_AVG_POOL,        STAXI_D_WHOLE, staxi_vjp_pool, NULL},
     {STAX_OP_SOFTMAX,         STAXI_D_WHOLE, staxi_vjp_softmax, NULL},
     {STAX_OP_LOG_SOFTMAX,     STAXI_D_WHOLE, staxi_vjp_softmax, NULL},
     {STAX_OP_LDEXP,           STAXI_D_WHOLE, staxi_vjp_ldexp, NULL},
@@ -21799,6 +21962,7 @@ static bool staxi_d_expand(staxi_derivation *d, const staxi_node *n, uint32_t *r
     d->e.place = n->place;
     d->e.origin = n->op;
     if (n->op == STAX_OP_SUM) whole = n->attrs[3].i != 0; /* compensated */
+    if (row && row->vjp == staxi_vjp_pool) whole = staxi_d_pools_whole(n);
     if (!whole) return staxi_expand_fns[n->op](&d->e, n, results);
     if (row->vjp == staxi_vjp_formula || n->op == STAX_OP_CLIP)
         return staxi_d_keep_scalar(d, n, results);
