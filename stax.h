@@ -869,14 +869,14 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(CONST,           "const",           SOURCE,      0, 0, 1, "",                                                  given,           basis,         "numbers written in the program") \
     /* unary */                                                                                                                                                             \
     X(NEG,             "neg",             ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "-x")                      \
-    X(ABS,             "abs",             ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "|x|")                     \
+    X(ABS,             "abs",             ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "|x|; gradient 0 at 0") \
     X(QUIET,           "quiet",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "x, with every NaN the one quiet NaN") \
     X(SIGN,            "sign",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "-1, 0 or 1; NaN stays NaN") \
     X(FLOOR,           "floor",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the next integer down")   \
     X(CEIL,            "ceil",            ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the next integer up")     \
     X(ROUND,           "round",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the nearest integer, half to even") \
     X(TRUNC,           "trunc",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "toward zero")             \
-    X(SQRT,            "sqrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "square root")             \
+    X(SQRT,            "sqrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "square root; gradient infinite at 0") \
     X(RSQRT,           "rsqrt",           ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "1 / sqrt(x)")             \
     X(CBRT,            "cbrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "cube root")               \
     X(RECIPROCAL,      "reciprocal",      ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "1 / x")                   \
@@ -912,7 +912,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(NAN_TO_NUM,      "nan_to_num",      COMPOSITE,   1, 1, 1, "nan:float=0 posinf:float neginf:float",              same,            nan_to_num,    "NaN and infinities replaced; omitted: the largest and smallest number") \
     X(FREXP,           "frexp",           COMPOSITE,   1, 1, 2, "",                                                   frexp,           frexp,         "m, e with x = m * 2^e, 1/2 <= |m| < 1, e i32") \
     /* activations */                                                                                                                                                       \
-    X(RELU,            "relu",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "max(x, 0)")               \
+    X(RELU,            "relu",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "max(x, 0); gradient 0 at 0") \
     X(LEAKY_RELU,      "leaky_relu",      ELEMENTWISE, 1, 1, 1, "alpha:float=0.01",                                  float,           formula,       "x > 0 ? x : alpha*x")     \
     X(ELU,             "elu",             ELEMENTWISE, 1, 1, 1, "alpha:float=1",                                     float,           formula,       "x > 0 ? x : alpha*(e^x - 1)") \
     X(SELU,            "selu",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "elu, self-normalising")   \
@@ -922,8 +922,8 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SOFTPLUS,        "softplus",        ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "log(1 + e^x)")            \
     X(HARDSIGMOID,     "hardsigmoid",     ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "clip(x/6 + 1/2, 0, 1)")   \
     X(HARDSWISH,       "hardswish",       ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "x * hardsigmoid(x)")      \
-    X(RELU6,           "relu6",           ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "minimum(maximum(x, 0), 6)") \
-    X(HARDTANH,        "hardtanh",        ELEMENTWISE, 1, 1, 1, "min_val:float=-1 max_val:float=1",                   float,           formula,       "minimum(maximum(x, min_val), max_val)") \
+    X(RELU6,           "relu6",           ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "minimum(maximum(x, 0), 6); gradient 0 at 0 and 6") \
+    X(HARDTANH,        "hardtanh",        ELEMENTWISE, 1, 1, 1, "min_val:float=-1 max_val:float=1",                   float,           formula,       "minimum(maximum(x, min_val), max_val); gradient 0 at both") \
     X(SOFTSIGN,        "softsign",        ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "x / (1 + |x|)") \
     X(TANHSHRINK,      "tanhshrink",      ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "x - tanh(x)") \
     X(SOFTSHRINK,      "softshrink",      ELEMENTWISE, 1, 1, 1, "lambd:float=0.5",                                    float,           formula,       "|x| <= lambd ? 0 : x - copysign(lambd, x)") \
@@ -942,11 +942,11 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(FLOOR_DIVIDE,    "floor_divide",    ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "floor(a / b)")            \
     X(REMAINDER,       "remainder",       ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a - b*floor(a/b)")        \
     X(FMOD,            "fmod",            ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a - b*trunc(a/b)")        \
-    X(POW,             "pow",             ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a^b")                     \
-    X(MAXIMUM,         "maximum",         ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "the larger; NaN wins")    \
-    X(MINIMUM,         "minimum",         ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "the smaller; NaN wins")   \
+    X(POW,             "pow",             ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a^b; gradient of a is 0 where b = 0, of b where a = 0 and b >= 0") \
+    X(MAXIMUM,         "maximum",         ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "the larger; NaN wins; equal ones share the gradient") \
+    X(MINIMUM,         "minimum",         ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "the smaller; NaN wins; equal ones share the gradient") \
     X(ATAN2,           "atan2",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "the angle of (b, a)")     \
-    X(HYPOT,           "hypot",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "sqrt(a^2 + b^2)")         \
+    X(HYPOT,           "hypot",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "sqrt(a^2 + b^2); gradient 0 at 0") \
     X(COPYSIGN,        "copysign",        ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "|a| with the sign of b")  \
     X(NEXTAFTER,       "nextafter",       COMPOSITE,   2, 2, 1, "",                                                   float,           nextafter,     "the next number from a towards b") \
     X(LDEXP,           "ldexp",           COMPOSITE,   2, 2, 1, "",                                                   ldexp,           ldexp,         "x * 2^i, rounded once") \
@@ -968,7 +968,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SHIFT_RIGHT,     "shift_right",     ELEMENTWISE, 2, 2, 1, "",                                                  shift,           basis,         "a >> b, arithmetic")      \
     /* several operands, conversions */                                                                                                                                     \
     X(WHERE,           "where",           ELEMENTWISE, 3, 3, 1, "",                                                  where,           basis,         "c ? a : b")               \
-    X(CLIP,            "clip",            ELEMENTWISE, 1, 1, 1, "min:number max:number",                             clip,            clip,          "minimum(maximum(x, min), max)") \
+    X(CLIP,            "clip",            ELEMENTWISE, 1, 1, 1, "min:number max:number",                             clip,            clip,          "minimum(maximum(x, min), max); gradient passes at both") \
     X(FMA,             "fma",             ELEMENTWISE, 3, 3, 1, "",                                                  promote,         basis,         "a*b + c, rounded once")   \
     X(LERP,            "lerp",            ELEMENTWISE, 3, 3, 1, "",                                                  float,           formula,       "a + t*(b - a)")           \
     X(CAST,            "cast",            ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      cast,            basis,         "another dtype; float to integer saturates") \
@@ -1013,24 +1013,24 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     /* reduce */                                                                                                                                                            \
     X(SUM,             "sum",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype compensated:bool=false", sum,      sum,           "sum over axes; integers widen to 64 bits; compensated: rounding errors are summed too") \
     X(PROD,            "prod",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "product over axes; integers widen to 64 bits") \
-    X(MAX,             "max",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "largest over axes; NaN wins") \
-    X(MIN,             "min",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "smallest over axes; NaN wins") \
+    X(MAX,             "max",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "largest over axes; NaN wins; equal ones share the gradient") \
+    X(MIN,             "min",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "smallest over axes; NaN wins; equal ones share the gradient") \
     X(MEAN,            "mean",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype compensated:bool=false", mean,     mean,          "sum / count")             \
     X(ALL,             "all",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         truth,           basis,         "are all not 0")           \
     X(ANY,             "any",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         truth,           basis,         "is one not 0")            \
     X(LOGSUMEXP,       "logsumexp",       REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         mean,            logsumexp,     "log(sum(e^x))")           \
     X(VAR,             "var",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sum((x - mean)^2) / (count - correction)") \
-    X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var)")               \
+    X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var); gradient 0 at 0") \
     X(WELFORD,         "welford",         REDUCE,      1, 1, 2, "axes:axes correction:float=0 keepdims:bool=false",  welford,         welford,       "mean, var of one pass over x; var alone takes two") \
-    X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0") \
+    X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0; gradient 0 at 0") \
     X(TRACE,           "trace",           COMPOSITE,   1, 1, 1, "offset:int=0 axis1:axis=0 axis2:axis=1 dtype:dtype", trace,           trace,         "sum of a diagonal") \
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
     X(ARGMIN,          "argmin",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first smallest is, i64") \
     /* scan, order */                                                                                                                                                       \
     X(CUMSUM,          "cumsum",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running sum")\
     X(CUMPROD,         "cumprod",         SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running product")\
-    X(CUMMAX,          "cummax",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running maximum")\
-    X(CUMMIN,          "cummin",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running minimum")\
+    X(CUMMAX,          "cummax",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running maximum; the last of equal ones gets the gradient") \
+    X(CUMMIN,          "cummin",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running minimum; the last of equal ones gets the gradient") \
     X(LOGCUMSUMEXP,    "logcumsumexp",    SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "log of the running sum of e^x")\
     X(SORT,            "sort",            SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "sorted, stable; NaN is largest")\
     X(ARGSORT,         "argsort",         SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "the indices that sort")\
@@ -1056,7 +1056,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(BATCH_NORM,      "batch_norm",      COMPOSITE,   3, 5, 1, "eps:float=1e-5",                                    batch_norm,      batch_norm,    "(x - mean) / sqrt(var + eps) * g + b by channel") \
     X(CONV,            "conv",            COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid|same dilation:sizes groups:int=1 dtype:dtype", conv, conv, "convolution over the axes after N, C") \
     X(CONV_TRANSPOSE,  "conv_transpose",  COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid dilation:sizes groups:int=1 output_padding:sizes dtype:dtype", conv_transpose, conv_transpose, "its transpose") \
-    X(MAX_POOL,        "max_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false", pool, pool, "largest of each window")  \
+    X(MAX_POOL,        "max_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false", pool, pool, "largest of each window; equal ones share the gradient") \
     X(AVG_POOL,        "avg_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false count_include_pad:bool=false", pool, pool, "mean of each window") \
     X(LP_POOL,         "lp_pool",         COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false ord:float=2", pool, pool, "norm of each window") \
     X(ADAPTIVE_MAX_POOL, "adaptive_max_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "largest of `size` windows that cover each axis") \
@@ -1317,8 +1317,9 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
 typedef enum stax_sum_mode { STAX_SUM_SEQUENTIAL, STAX_SUM_16, STAX_SUM_1024, STAX_SUM_TREE, STAX_SUM_STAX } stax_sum_mode;
 STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode);
 
-/* The op table as text: one line an op with operands, attributes, dtypes, meaning; "(CPU)": not yet
-   on GPUs. Free with stax_free. */
+/* The op table as text: one line an op with operands, attributes, dtypes, gradient, meaning. Gradient:
+   yes, no (an error says so), or 0: a constant but for jumps. "(CPU)": not yet on GPUs. Free with
+   stax_free. */
 STAXDEF char *stax_ops_text(stax_context *ctx);
 /* The dtype of `add` for every pair of operands, tensors and literals, as a table; "-": an error.
  * Free with stax_free. */
@@ -20489,7 +20490,7 @@ static bool staxi_d_give(staxi_derivation *d, uint32_t to, uint32_t g) {
 /* Does a float come out that changes with its operands? */
 static bool staxi_d_varies(const staxi_derivation *d, const staxi_node *n, uint32_t result) {
     const staxi_derivative *row = staxi_derivative_of(n->op);
-    if (n->op == STAX_OP_STOP_GRADIENT || (row && row->flags & STAXI_D_CONSTANT)) return false;
+    if (row && row->flags & STAXI_D_CONSTANT) return false;
     if (!staxi_is_float((stax_dtype)d->e.to->values[result].type.dtype)) return false;
     for (uint32_t k = 0; k < n->n_sources; k++)
         if (staxi_d_active(d, n->sources[k])) return true;
@@ -21670,12 +21671,20 @@ static bool staxi_vjp_nan_to_num(staxi_derivation *d, const staxi_node *n, const
 /* clang-format off */
 #define STAXI_D_F(id, flags, text) {STAX_OP_##id, flags, staxi_vjp_formula, text}
 #define STAXI_D_C(id)              {STAX_OP_##id, STAXI_D_CONSTANT, NULL, NULL}
+#define STAXI_D_NONE(id)           {STAX_OP_##id, 0, NULL, NULL}
 static const staxi_derivative staxi_derivatives[] = {
     STAXI_D_F(NEG,       0, "(neg g)"),
     STAXI_D_F(ABS,       STAXI_D_SELECTS, "(mul g (sign x))"),
     STAXI_D_F(QUIET,     0, "g"),
     STAXI_D_C(SIGN),     STAXI_D_C(FLOOR), STAXI_D_C(CEIL), STAXI_D_C(ROUND), STAXI_D_C(TRUNC),
-    STAXI_D_C(FLOOR_DIVIDE),
+    STAXI_D_C(FLOOR_DIVIDE), STAXI_D_C(LOGICAL_NOT), STAXI_D_C(BITWISE_NOT), STAXI_D_C(ISNAN), STAXI_D_C(ISINF),
+    STAXI_D_C(ISFINITE), STAXI_D_C(SIGNBIT), STAXI_D_C(EQ), STAXI_D_C(NE), STAXI_D_C(LT), STAXI_D_C(LE), STAXI_D_C(GT),
+    STAXI_D_C(GE), STAXI_D_C(LOGICAL_AND), STAXI_D_C(LOGICAL_OR), STAXI_D_C(LOGICAL_XOR), STAXI_D_C(ISCLOSE),
+    STAXI_D_C(BITWISE_AND), STAXI_D_C(BITWISE_OR), STAXI_D_C(BITWISE_XOR), STAXI_D_C(SHIFT_LEFT), STAXI_D_C(SHIFT_RIGHT),
+    STAXI_D_C(IOTA), STAXI_D_C(ARANGE), STAXI_D_C(LINSPACE), STAXI_D_C(ONE_HOT), STAXI_D_C(ALL), STAXI_D_C(ANY),
+    STAXI_D_C(ARGMAX), STAXI_D_C(ARGMIN), STAXI_D_C(ARGSORT), STAXI_D_C(SEARCHSORTED), STAXI_D_C(BUCKETIZE),
+    STAXI_D_C(RANDOM_BITS), STAXI_D_C(UNIFORM), STAXI_D_C(NORMAL), STAXI_D_C(STOP_GRADIENT),
+    STAXI_D_NONE(NEXTAFTER), STAXI_D_NONE(CUSTOM_CALL), STAXI_D_NONE(REDUCE),
     STAXI_D_F(SQRT,      STAXI_D_SINGULAR, "(div g (add r r))"),
     STAXI_D_F(RSQRT,     STAXI_D_SINGULAR, "(mul -0.5 (mul g (div r x)))"),
     STAXI_D_F(CBRT,      STAXI_D_SINGULAR, "(div g (mul 3 (mul r r)))"),
@@ -21765,12 +21774,23 @@ static const staxi_derivative staxi_derivatives[] = {
 };
 #undef STAXI_D_F
 #undef STAXI_D_C
+#undef STAXI_D_NONE
 /* clang-format on */
 
 static const staxi_derivative *staxi_derivative_of(int op) {
     for (size_t k = 0; k < sizeof staxi_derivatives / sizeof staxi_derivatives[0]; k++)
         if (staxi_derivatives[k].op == (stax_op)op) return &staxi_derivatives[k];
     return NULL;
+}
+
+/* For the list of ops: "yes" by a rule or by those of what it is made of, "0" a constant but for
+   jumps, "no". */
+static const char *staxi_op_gradient(int op) {
+    const staxi_derivative *row = staxi_derivative_of(op);
+    if (row) return row->vjp ? "yes" : row->flags & STAXI_D_CONSTANT ? "0" : "no";
+    return staxi_expand_fns[op] == staxi_expand_basis || staxi_expand_fns[op] == staxi_expand_later
+               ? "no"
+               : "yes";
 }
 
 /* ---- reverse mode ---------------------------------------------------------------------------- */
@@ -47609,6 +47629,8 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         staxi_put_column(&t, at + 70);
         staxi_putf(&t, "%s  ", r->dtypes);
         staxi_put_column(&t, at + 104);
+        staxi_putf(&t, "%s  ", staxi_op_gradient(op));
+        staxi_put_column(&t, at + 109);
         staxi_put(&t, r->doc);
         if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
             r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION ||

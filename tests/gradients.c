@@ -495,6 +495,35 @@ static void wrong(void) {
     stax_graph_free(g);
 }
 
+/* ---- the list of ops ------------------------------------------------------------------------- */
+
+/* Every op that is said to have a gradient is in a case above; state is in `step`. */
+static void listed(void) {
+    char *text = stax_ops_text(ctx);
+    int n[3] = {0, 0, 0};
+    for (char *at = text; at && *at; at = strchr(at, '\n') + 1) {
+        static const char *const words[] = {"yes", "0", "no"};
+        char name[40], call[50], gradient[8];
+        bool found = false;
+        const char *close = strchr(at, '}'), *end = strchr(at, '\n');
+        if (!CHECK(close && end && end - at > 104)) break;
+        sscanf(at, "%39s", name);
+        const char *column = at + 104; /* or behind a long list of attributes */
+        if (close + 2 > column) column = close + 2;
+        while (sscanf(column, "%7s", gradient) == 1 && strcmp(gradient, "yes") && strcmp(gradient, "no") &&
+               strcmp(gradient, "0") && column < end)
+            column += strspn(column, " ") + strcspn(column + strspn(column, " "), " ");
+        for (int k = 0; k < 3; k++) n[k] += strcmp(gradient, words[k]) == 0;
+        snprintf(call, sizeof call, "= %s ", name);
+        for (int k = 0; k < N_CASES; k++) found = found || strstr(cases[k].body, call);
+        found = found || strncmp(name, "assign", 6) == 0 || strcmp(name, "quiet") == 0;
+        if (strcmp(gradient, "yes") == 0 && !CHECK(found)) printf("  no case of %s\n", name);
+    }
+    CHECK(n[0] > 140 && n[1] > 30 && n[2] > 5);
+    printf("ops with a gradient: %d, constant: %d, without: %d\n", n[0], n[1], n[2]);
+    stax_free(ctx, text);
+}
+
 int main(int argc, char **argv) {
     stax_options o = stax_options_default();
     HARNESS_BEGIN(argc, argv);
@@ -513,6 +542,7 @@ int main(int argc, char **argv) {
     RUN(kinks);
     RUN(step);
     RUN(wrong);
+    RUN(listed);
     stax_close(ctx);
     o.compiler = NULL;
     ctx = stax_open(&o);
