@@ -1419,6 +1419,17 @@ typedef struct stax_rule_figures {
 STAXDEF int stax_graph_n_rules(const stax_graph *g);
 STAXDEF bool stax_graph_rule(const stax_graph *g, int k, stax_rule_figures *out);
 
+/* The scalar operations that outputs first .. first + n - 1 of a graph need, in basis ops rewritten
+   as stax_compile does: what is needed twice counts once, moves not at all, a product and its
+   addition as two, a sort, scan or reduction one an element, the bodies of regions once. cost: each
+   weighed by the cycles that it takes here for a vector, additions and products 1 (the W of
+   theorem 5.1). symbols: the sizes, by number; NULL: there are none. */
+typedef struct stax_operations {
+    double count, cost;
+} stax_operations;
+STAXDEF stax_status stax_count_operations(const stax_graph *g, int first, int n,
+                                          const int64_t *symbols, stax_operations *out);
+
 /* ======================================================================================= >>cache
    CACHE  compiled kernels, kept on disk under the SHA-256 of all that made them. Deleting files or
    the whole folder is always safe: what is missing is compiled again. */
@@ -47608,6 +47619,91 @@ static void staxi_put_column(staxi_text *t, size_t column) {
     do {
         staxi_putc(t, ' ');
     } while (t->n < column && !t->failed);
+}
+
+/* What one node computes. */
+static void staxi_node_operations(const stax_graph *g, const staxi_node *n, const int64_t *symbols,
+                                  stax_operations *out) {
+    const staxi_ix_pool *pool = &g->root->sizes;
+    const staxi_type *r = &g->values[n->first_value].type,
+                     *x = n->n_sources ? &g->values[n->sources[0]].type : r;
+    double result = 1, operand = 1, many = 0, each = 1;
+    int64_t size = 0;
+    for (int d = 0; d < r->rank; d++)
+        result *= staxi_size_eval(pool, r->dims[d], symbols, &size) ? (double)size : 0;
+    for (int d = 0; d < x->rank; d++)
+        operand *= staxi_size_eval(pool, x->dims[d], symbols, &size) ? (double)size : 0;
+    switch (staxi_op_info((stax_op)n->op)->cls) {
+        case STAXI_CLASS_ELEMENTWISE:
+        case STAXI_CLASS_RANDOM:
+            many = n->op == STAX_OP_QUIET ? 0 : result;
+            each = (double)staxi_op_cycles((stax_op)n->op);
+            break;
+        case STAXI_CLASS_REDUCE:
+        case STAXI_CLASS_SCAN:
+        case STAXI_CLASS_SORT:
+            many = operand;
+            break;
+        case STAXI_CLASS_SCATTER:
+            x = &g->values[n->sources[2]].type;
+            many = 1;
+            for (int d = 0; d < x->rank; d++)
+                many *= staxi_size_eval(pool, x->dims[d], symbols, &size) ? (double)size : 0;
+            break;
+        case STAXI_CLASS_CONTRACT: {
+            staxi_contraction c;
+            if (!staxi_basis_dot(g, n, &c)) return;
+            many = 2 * result;
+            for (int k = 0; k < c.n_contract; k++)
+                many *= staxi_size_eval(pool, x->dims[c.contract[0][k]], symbols, &size)
+                            ? (double)size
+                            : 0;
+            break;
+        }
+        default:
+            return;
+    }
+    out->count += many;
+    out->cost += many * each;
+}
+
+/* What the wanted values of a graph or region need; wanted: by value. */
+static void staxi_add_operations(const stax_graph *g, uint8_t *wanted, const int64_t *symbols,
+                                 stax_operations *out) {
+    for (size_t k = g->n_nodes; k-- > 1;) {
+        const staxi_node *n = &g->nodes[k];
+        bool needed = false;
+        for (uint32_t i = 0; i < n->n_results; i++) needed = needed || wanted[n->first_value + i];
+        if (!needed) continue;
+        staxi_node_operations(g, n, symbols, out);
+        for (uint32_t i = 0; i < n->n_sources; i++) wanted[n->sources[i]] = 1;
+        for (uint32_t r = 0; r < n->n_regions; r++) {
+            const stax_graph *body = n->regions[r];
+            for (size_t i = 0; i < body->n_inputs; i++)
+                if (body->inputs[i].kind == STAXI_CAPTURE) wanted[body->inputs[i].outer] = 1;
+            for (size_t i = 1; i < body->n_nodes; i++)
+                staxi_node_operations(body, &body->nodes[i], symbols, out);
+        }
+    }
+}
+
+STAXDEF stax_status stax_count_operations(const stax_graph *g, int first, int n,
+                                          const int64_t *symbols, stax_operations *out) {
+    memset(out, 0, sizeof *out);
+    if (!g || first < 0 || n < 0 || first + n > stax_graph_n_outputs(g)) return STAX_E_ARGUMENT;
+    stax_graph *basis = stax_rewritten(g);
+    stax_status s = basis ? stax_graph_status(basis) : STAX_E_MEMORY;
+    uint8_t *wanted = NULL;
+    if (s == STAX_OK) {
+        wanted = (uint8_t *)staxi_arena_push(&basis->arena, basis->n_values + 1, 1);
+        if (!wanted) s = STAX_E_MEMORY;
+    }
+    if (s == STAX_OK) {
+        for (int k = first; k < first + n; k++) wanted[basis->outputs[k].value] = 1;
+        staxi_add_operations(basis, wanted, symbols, out);
+    }
+    stax_graph_free(basis);
+    return s;
 }
 
 STAXDEF char *stax_ops_text(stax_context *ctx) {

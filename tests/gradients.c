@@ -495,6 +495,101 @@ static void wrong(void) {
     stax_graph_free(g);
 }
 
+/* ---- the cheap gradient (theorem 5.1) -------------------------------------------------------- */
+
+/* Operations of y, output 0, and of y with its gradients; cotangents are an input. */
+static bool operations(stax_graph *g, const stax_value *wrt, int n, stax_operations ops[2]) {
+    enum { MOST_FACTORS = 256 };
+    stax_value y = stax_graph_value(g, "y"), t, grads[MOST_FACTORS];
+    char name[20];
+    t = stax_input(g, "t_", stax_value_dtype(y), stax_value_shape(y));
+    if (!CHECK(stax_vjp(&y, &t, 1, wrt, n, false, grads) == STAX_OK)) return false;
+    for (int k = 0; k < n; k++) {
+        sprintf(name, "d%d", k);
+        (stax_output)(g, name, grads[k]);
+    }
+    return CHECK(stax_count_operations(g, 0, 1, NULL, &ops[0]) == STAX_OK) &&
+           CHECK(stax_count_operations(g, 0, 1 + n, NULL, &ops[1]) == STAX_OK);
+}
+
+/* Every function of scalars with all its partial derivatives costs at most 5 times what it costs
+   alone, of sums and products 3 times. maximum, minimum and copysign are one selection, and what is
+   given at ties and at 0 takes more of them: 9 times. */
+static void cheap(void) {
+    double worst = 0;
+    int n_functions = 0;
+    for (int k = 0; k < N_CASES && !strstr(cases[k].body, "reshape"); k++) {
+        static const char *const sums[] = {"= add ", "= sub ", "= mul ",
+                                           "= neg ", "= fma ", "= square "};
+        char text[600], *at = text;
+        stax_value wrt[MOST_INPUTS];
+        stax_operations ops[2];
+        bool selects = strstr(cases[k].body, "imum ") || strstr(cases[k].body, "copysign");
+        double most = selects ? 9 : 5;
+        int n = 0;
+        for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+            if (strstr(cases[k].body, sums[i])) most = 3;
+        at += sprintf(at, "graph g(");
+        for (const char *c = cases[k].inputs; *c; c++) { /* all of one shape */
+            if (*c == '[') c += strcspn(c, "]");
+            at += *c == '%'   ? sprintf(at, "f64")
+                  : *c == ']' ? sprintf(at, "[8]")
+                              : sprintf(at, "%c", *c);
+        }
+        at += sprintf(at, ") {\n");
+        for (const char *c = cases[k].body; *c; c++) *at++ = *c == '|' ? '\n' : *c;
+        sprintf(at, "\nreturn y\n}\n");
+        if (strstr(text, "prelu") || strstr(text, "= glu") || strstr(text, "frexp"))
+            continue; /* not of scalars */
+        stax_graph *g = parsed(text);
+        stax_input_info in;
+        for (int i = 0; g && stax_graph_input(g, i, &in); i++)
+            if (in.dtype == STAX_F64) wrt[n++] = stax_graph_value(g, in.name);
+        if (g && stax_ok(g) && operations(g, wrt, n, ops)) {
+            double ratio = ops[1].cost / (ops[0].cost > 0 ? ops[0].cost : 8);
+            if (!CHECK(ratio <= most))
+                printf("  %s: %.2f times, at most %g\n", cases[k].body, ratio, most);
+            if (ratio > worst && most <= 5) worst = ratio;
+            n_functions++;
+        }
+        stax_graph_free(g);
+    }
+    CHECK(n_functions > 70);
+    printf("%d functions, at most %.2f times\n", n_functions, worst);
+}
+
+/* The product of n numbers, by one op and multiplied one after the other: all n partial derivatives
+   in O(n) operations. */
+static void product(void) {
+    static stax_value x[256];
+    double last[2] = {0, 0};
+    for (int n = 16; n <= 256; n *= 4)
+        for (int way = 0; way < 2; way++) {
+            stax_graph *g = stax_graph_new(ctx);
+            stax_value y = stax_none();
+            stax_operations ops[2];
+            char name[20];
+            if (way == 0) {
+                x[0] = stax_input(g, "x", STAX_F64, stax_shape1(n));
+                y = stax_prod(x[0], stax_axes_all(), false);
+            }
+            for (int k = 0; k < n && way == 1; k++) {
+                sprintf(name, "x%d", k);
+                x[k] = stax_input(g, name, STAX_F64, stax_shape0());
+                y = k ? stax_mul(y, x[k]) : x[k];
+            }
+            stax_output(g, "y", y);
+            if (operations(g, x, way ? n : 1, ops)) {
+                CHECK(ops[0].count >= n - 1 && ops[0].count <= n);
+                if (!CHECK(ops[1].count <= 5.0 * n))
+                    printf("  %d: %g operations\n", n, ops[1].count);
+                if (last[way] > 0) CHECK(ops[1].count <= 4.3 * last[way]);
+                last[way] = ops[1].count;
+            }
+            stax_graph_free(g);
+        }
+}
+
 /* ---- the list of ops ------------------------------------------------------------------------- */
 
 /* Every op that is said to have a gradient is in a case above; state is in `step`. */
@@ -543,6 +638,8 @@ int main(int argc, char **argv) {
     RUN(step);
     RUN(wrong);
     RUN(listed);
+    RUN(cheap);
+    RUN(product);
     stax_close(ctx);
     o.compiler = NULL;
     ctx = stax_open(&o);
