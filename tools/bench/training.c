@@ -25,22 +25,15 @@ typedef struct part {
     double ms[TURNS], median;
 } part;
 
+/* clang-format off */
 static part parts[PARTS] = {
-    {"step",
-     "graph step(" X ", " W ") { h = matmul x, w; y = gelu h; loss = sum y; return loss }",
-     {"x", "w"},
-     0},
-    {"x W", "graph a(" X ", " W ") { h = matmul x, w; return h }", {0}, 0},
-    {"G W^T",
-     "graph b(" G ", " W ") { d = dot g, w {lhs_contract=[1], rhs_contract=[1]}; return d }",
-     {0},
-     0},
-    {"x^T G",
-     "graph c(" X ", " G ") { d = dot x, g {lhs_contract=[0], rhs_contract=[0]}; return d }",
-     {0},
-     0},
-    {"h to G", "graph d(" X ") { g = neg x; return g }", {0}, 0},
+    {.name = "step",   .text = "graph step(" X ", " W ") { h = matmul x, w; y = gelu h; loss = sum y; return loss }", .wrt = {"x", "w"}},
+    {.name = "x W",    .text = "graph a(" X ", " W ") { h = matmul x, w; return h }"},
+    {.name = "G W^T",  .text = "graph b(" G ", " W ") { d = dot g, w {lhs_contract=[1], rhs_contract=[1]}; return d }"},
+    {.name = "x^T G",  .text = "graph c(" X ", " G ") { d = dot x, g {lhs_contract=[0], rhs_contract=[0]}; return d }"},
+    {.name = "h to G", .text = "graph d(" X ") { g = neg x; return g }"},
 };
+/* clang-format on */
 
 static double seconds(void) {
     struct timespec t;
