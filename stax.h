@@ -21261,7 +21261,7 @@ static uint32_t staxi_d_padded(staxi_derivation *d, uint32_t v, int first, int n
 
 /* conv of padded data. steps: its stride and dilation. */
 static uint32_t staxi_d_conv_node(staxi_derivation *d, const staxi_d_conv *c, uint32_t x,
-                                  uint32_t w, const int64_t (*steps)[STAX_MAX_RANK]) {
+                                  uint32_t w, int64_t (*steps)[STAX_MAX_RANK]) {
     staxi_attr attrs[STAXI_MAX_ATTRS];
     uint32_t s[2];
     s[0] = x;
@@ -21992,6 +21992,7 @@ static bool staxi_d_expand(staxi_derivation *d, const staxi_node *n, uint32_t *r
     bool whole = row && row->flags & STAXI_D_WHOLE;
     d->e.place = n->place;
     d->e.origin = n->op;
+    if (row && !row->vjp) return staxi_d_refuse(d, n); /* what it is made of would hide it */
     if (n->op == STAX_OP_SUM) whole = n->attrs[3].i != 0; /* compensated */
     if (row && row->vjp == staxi_vjp_pool) whole = staxi_d_pools_whole(n);
     if (!whole) return staxi_expand_fns[n->op](&d->e, n, results);

@@ -465,6 +465,7 @@ static void wrong(void) {
         {"graph g(x: f32[]) { y = custom x {text=\"a*a\"}; return y }", "y", "x", "custom with 1 operands has no derivative"},
         {"graph g(x: f32[], z: f32[]) { y = custom x, z {text=\"a*b\", derivative=\"g*b\"}; return y }", "y", "z",
          "the derivative of custom has no expression for operand 1"},
+        {"graph g(x: f32[3]) { b = nextafter x, 2.0; y = sum b; return y }", "y", "x", "nextafter has no derivative"},
         {"graph g(x: f16[3]) { b = bitcast x {dtype=bf16}; y = sum b; return y }", "y", "x", "bitcast has no derivative"},
         {"graph g(x: f32[], p: bool[]) { y = cond p { then() { a = exp x; return a } else() { return x } }; return y }", "y", "x",
          "the derivative of cond is not built"},
