@@ -1317,9 +1317,9 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
 typedef enum stax_sum_mode { STAX_SUM_SEQUENTIAL, STAX_SUM_16, STAX_SUM_1024, STAX_SUM_TREE, STAX_SUM_STAX } stax_sum_mode;
 STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode);
 
-/* The op table as text: one line an op with operands, attributes, dtypes, gradient, meaning. Gradient:
-   yes, no (an error says so), or 0: a constant but for jumps. "(CPU)": not yet on GPUs. Free with
-   stax_free. */
+/* The op table as text: one line an op with operands, attributes, dtypes, gradient, meaning.
+   Gradient: yes, no (an error says so), or 0: a constant but for jumps. "(CPU)": not yet on GPUs.
+   Free with stax_free. */
 STAXDEF char *stax_ops_text(stax_context *ctx);
 /* The dtype of `add` for every pair of operands, tensors and literals, as a table; "-": an error.
  * Free with stax_free. */
@@ -21992,7 +21992,7 @@ static bool staxi_d_expand(staxi_derivation *d, const staxi_node *n, uint32_t *r
     bool whole = row && row->flags & STAXI_D_WHOLE;
     d->e.place = n->place;
     d->e.origin = n->op;
-    if (row && !row->vjp) return staxi_d_refuse(d, n); /* what it is made of would hide it */
+    if (row && !row->vjp) return staxi_d_refuse(d, n);    /* what it is made of would hide it */
     if (n->op == STAX_OP_SUM) whole = n->attrs[3].i != 0; /* compensated */
     if (row && row->vjp == staxi_vjp_pool) whole = staxi_d_pools_whole(n);
     if (!whole) return staxi_expand_fns[n->op](&d->e, n, results);
