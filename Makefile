@@ -6,6 +6,7 @@
 #   make bench     measures this machine and what section 13 is about, two minutes: tools/bench/report.html
 #   make bench-memory   memory-bound kernels beside ones written by hand (tools/bench/hand.c), a minute; gcc, OpenMP
 #   make bench-start    waiting: first results of fresh processes, calls of small programs, the header's compile time
+#   make bench-training a training step (Example 5.1) beside its three products alone
 #   make bench-nets     the networks of examples/nets beside the sum of their kernels' bounds
 #   make cross     exported programs on other architectures under emulators (Debian: installs what it needs
 #                  if it may); make test CROSS=1 does both, SANITIZE=1 the sanitizers too
@@ -151,6 +152,9 @@ bench-memory: $(B)/bench/memory_ratio staxc
 	for n in $(or $(THREADS),1 2); do \
 	    STAX_CACHE_DIR=$(B)/cache $(B)/bench/memory_ratio $(B)/bench/hand.so $$n "$$seed" $(if $(ROWS),'$(ROWS)') || exit 1; done
 
+bench-training: $(B)/bench/training
+	@STAX_CACHE_DIR=$(B)/cache $(if $(THREADS),THREADS=$(THREADS)) $(B)/bench/training
+
 bench-start: $(B)/bench/start
 	@STAX_CACHE_DIR=$(B)/bench/start_cache $(B)/bench/start
 	@for cc in gcc clang tcc; do command -v $$cc > /dev/null || continue; \
@@ -171,4 +175,4 @@ format:
 clean:
 	rm -rf $(B) staxc staxc.exe
 
-.PHONY: all demo examples test test-programs cross fuzz long bench bench-memory bench-nets bench-start format clean
+.PHONY: all demo examples test test-programs cross fuzz long bench bench-memory bench-nets bench-start bench-training format clean

@@ -872,14 +872,14 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(CONST,           "const",           SOURCE,      0, 0, 1, "",                                                  given,           basis,         "numbers written in the program") \
     /* unary */                                                                                                                                                             \
     X(NEG,             "neg",             ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "-x")                      \
-    X(ABS,             "abs",             ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "|x|")                     \
+    X(ABS,             "abs",             ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "|x|; gradient 0 at 0") \
     X(QUIET,           "quiet",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "x, with every NaN the one quiet NaN") \
     X(SIGN,            "sign",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "-1, 0 or 1; NaN stays NaN") \
     X(FLOOR,           "floor",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the next integer down")   \
     X(CEIL,            "ceil",            ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the next integer up")     \
     X(ROUND,           "round",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "the nearest integer, half to even") \
     X(TRUNC,           "trunc",           ELEMENTWISE, 1, 1, 1, "",                                                  same,            basis,         "toward zero")             \
-    X(SQRT,            "sqrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "square root")             \
+    X(SQRT,            "sqrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "square root; gradient infinite at 0") \
     X(RSQRT,           "rsqrt",           ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "1 / sqrt(x)")             \
     X(CBRT,            "cbrt",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "cube root")               \
     X(RECIPROCAL,      "reciprocal",      ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "1 / x")                   \
@@ -915,7 +915,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(NAN_TO_NUM,      "nan_to_num",      COMPOSITE,   1, 1, 1, "nan:float=0 posinf:float neginf:float",              same,            nan_to_num,    "NaN and infinities replaced; omitted: the largest and smallest number") \
     X(FREXP,           "frexp",           COMPOSITE,   1, 1, 2, "",                                                   frexp,           frexp,         "m, e with x = m * 2^e, 1/2 <= |m| < 1, e i32") \
     /* activations */                                                                                                                                                       \
-    X(RELU,            "relu",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "max(x, 0)")               \
+    X(RELU,            "relu",            ELEMENTWISE, 1, 1, 1, "",                                                  number,          basis,         "max(x, 0); gradient 0 at 0") \
     X(LEAKY_RELU,      "leaky_relu",      ELEMENTWISE, 1, 1, 1, "alpha:float=0.01",                                  float,           formula,       "x > 0 ? x : alpha*x")     \
     X(ELU,             "elu",             ELEMENTWISE, 1, 1, 1, "alpha:float=1",                                     float,           formula,       "x > 0 ? x : alpha*(e^x - 1)") \
     X(SELU,            "selu",            ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "elu, self-normalising")   \
@@ -925,8 +925,8 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SOFTPLUS,        "softplus",        ELEMENTWISE, 1, 1, 1, "",                                                  float,           basis,         "log(1 + e^x)")            \
     X(HARDSIGMOID,     "hardsigmoid",     ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "clip(x/6 + 1/2, 0, 1)")   \
     X(HARDSWISH,       "hardswish",       ELEMENTWISE, 1, 1, 1, "",                                                  float,           formula,       "x * hardsigmoid(x)")      \
-    X(RELU6,           "relu6",           ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "minimum(maximum(x, 0), 6)") \
-    X(HARDTANH,        "hardtanh",        ELEMENTWISE, 1, 1, 1, "min_val:float=-1 max_val:float=1",                   float,           formula,       "minimum(maximum(x, min_val), max_val)") \
+    X(RELU6,           "relu6",           ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "minimum(maximum(x, 0), 6); gradient 0 at 0 and 6") \
+    X(HARDTANH,        "hardtanh",        ELEMENTWISE, 1, 1, 1, "min_val:float=-1 max_val:float=1",                   float,           formula,       "minimum(maximum(x, min_val), max_val); gradient 0 at both") \
     X(SOFTSIGN,        "softsign",        ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "x / (1 + |x|)") \
     X(TANHSHRINK,      "tanhshrink",      ELEMENTWISE, 1, 1, 1, "",                                                   float,           formula,       "x - tanh(x)") \
     X(SOFTSHRINK,      "softshrink",      ELEMENTWISE, 1, 1, 1, "lambd:float=0.5",                                    float,           formula,       "|x| <= lambd ? 0 : x - copysign(lambd, x)") \
@@ -945,11 +945,11 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(FLOOR_DIVIDE,    "floor_divide",    ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "floor(a / b)")            \
     X(REMAINDER,       "remainder",       ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a - b*floor(a/b)")        \
     X(FMOD,            "fmod",            ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a - b*trunc(a/b)")        \
-    X(POW,             "pow",             ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a^b")                     \
-    X(MAXIMUM,         "maximum",         ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "the larger; NaN wins")    \
-    X(MINIMUM,         "minimum",         ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "the smaller; NaN wins")   \
+    X(POW,             "pow",             ELEMENTWISE, 2, 2, 1, "",                                                  promote_numbers, basis,         "a^b; gradient of a is 0 where b = 0, of b where a = 0 and b >= 0") \
+    X(MAXIMUM,         "maximum",         ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "the larger; NaN wins; equal ones share the gradient") \
+    X(MINIMUM,         "minimum",         ELEMENTWISE, 2, 2, 1, "",                                                  promote,         basis,         "the smaller; NaN wins; equal ones share the gradient") \
     X(ATAN2,           "atan2",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "the angle of (b, a)")     \
-    X(HYPOT,           "hypot",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "sqrt(a^2 + b^2)")         \
+    X(HYPOT,           "hypot",           ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "sqrt(a^2 + b^2); gradient 0 at 0") \
     X(COPYSIGN,        "copysign",        ELEMENTWISE, 2, 2, 1, "",                                                  float,           basis,         "|a| with the sign of b")  \
     X(NEXTAFTER,       "nextafter",       COMPOSITE,   2, 2, 1, "",                                                   float,           nextafter,     "the next number from a towards b") \
     X(LDEXP,           "ldexp",           COMPOSITE,   2, 2, 1, "",                                                   ldexp,           ldexp,         "x * 2^i, rounded once") \
@@ -971,7 +971,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(SHIFT_RIGHT,     "shift_right",     ELEMENTWISE, 2, 2, 1, "",                                                  shift,           basis,         "a >> b, arithmetic")      \
     /* several operands, conversions */                                                                                                                                     \
     X(WHERE,           "where",           ELEMENTWISE, 3, 3, 1, "",                                                  where,           basis,         "c ? a : b")               \
-    X(CLIP,            "clip",            ELEMENTWISE, 1, 1, 1, "min:number max:number",                             clip,            clip,          "minimum(maximum(x, min), max)") \
+    X(CLIP,            "clip",            ELEMENTWISE, 1, 1, 1, "min:number max:number",                             clip,            clip,          "minimum(maximum(x, min), max); gradient passes at both") \
     X(FMA,             "fma",             ELEMENTWISE, 3, 3, 1, "",                                                  promote,         basis,         "a*b + c, rounded once")   \
     X(LERP,            "lerp",            ELEMENTWISE, 3, 3, 1, "",                                                  float,           formula,       "a + t*(b - a)")           \
     X(CAST,            "cast",            ELEMENTWISE, 1, 1, 1, "dtype:dtype!",                                      cast,            basis,         "another dtype; float to integer saturates") \
@@ -1016,24 +1016,24 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     /* reduce */                                                                                                                                                            \
     X(SUM,             "sum",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype compensated:bool=false", sum,      sum,           "sum over axes; integers widen to 64 bits; compensated: rounding errors are summed too") \
     X(PROD,            "prod",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         sum,             basis,         "product over axes; integers widen to 64 bits") \
-    X(MAX,             "max",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "largest over axes; NaN wins") \
-    X(MIN,             "min",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "smallest over axes; NaN wins") \
+    X(MAX,             "max",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "largest over axes; NaN wins; equal ones share the gradient") \
+    X(MIN,             "min",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         extreme,         basis,         "smallest over axes; NaN wins; equal ones share the gradient") \
     X(MEAN,            "mean",            REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype compensated:bool=false", mean,     mean,          "sum / count")             \
     X(ALL,             "all",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         truth,           basis,         "are all not 0")           \
     X(ANY,             "any",             REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         truth,           basis,         "is one not 0")            \
     X(LOGSUMEXP,       "logsumexp",       REDUCE,      1, 1, 1, "axes:axes keepdims:bool=false dtype:dtype",         mean,            logsumexp,     "log(sum(e^x))")           \
     X(VAR,             "var",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sum((x - mean)^2) / (count - correction)") \
-    X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var)")               \
+    X(STD,             "std",             REDUCE,      1, 1, 1, "axes:axes correction:float=0 keepdims:bool=false",  variance,        variance,      "sqrt(var); gradient 0 at 0") \
     X(WELFORD,         "welford",         REDUCE,      1, 1, 2, "axes:axes correction:float=0 keepdims:bool=false",  welford,         welford,       "mean, var of one pass over x; var alone takes two") \
-    X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0") \
+    X(NORM,            "norm",            COMPOSITE,   1, 1, 1, "ord:float=2 axes:axes keepdims:bool=false",         norm,            norm,          "sum(|x|^ord)^(1/ord); inf: largest |x|, -inf: smallest, 0: how many are not 0; gradient 0 at 0") \
     X(TRACE,           "trace",           COMPOSITE,   1, 1, 1, "offset:int=0 axis1:axis=0 axis2:axis=1 dtype:dtype", trace,           trace,         "sum of a diagonal") \
     X(ARGMAX,          "argmax",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first largest is, i64") \
     X(ARGMIN,          "argmin",          REDUCE,      1, 1, 1, "axis:axis keepdims:bool=false",                     arg,             basis,         "where the first smallest is, i64") \
     /* scan, order */                                                                                                                                                       \
     X(CUMSUM,          "cumsum",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running sum")\
     X(CUMPROD,         "cumprod",         SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running product")\
-    X(CUMMAX,          "cummax",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running maximum")\
-    X(CUMMIN,          "cummin",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running minimum")\
+    X(CUMMAX,          "cummax",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running maximum; the last of equal ones gets the gradient") \
+    X(CUMMIN,          "cummin",          SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "running minimum; the last of equal ones gets the gradient") \
     X(LOGCUMSUMEXP,    "logcumsumexp",    SCAN,        1, 1, 1, "axis:axis exclusive:bool=false reverse:bool=false dtype:dtype",scan,            basis,         "log of the running sum of e^x")\
     X(SORT,            "sort",            SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "sorted, stable; NaN is largest")\
     X(ARGSORT,         "argsort",         SORT,        1, 1, 1, "axis:axis=-1 descending:bool=false",              sort,            basis,         "the indices that sort")\
@@ -1059,7 +1059,7 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
     X(BATCH_NORM,      "batch_norm",      COMPOSITE,   3, 5, 1, "eps:float=1e-5",                                    batch_norm,      batch_norm,    "(x - mean) / sqrt(var + eps) * g + b by channel") \
     X(CONV,            "conv",            COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid|same dilation:sizes groups:int=1 dtype:dtype", conv, conv, "convolution over the axes after N, C") \
     X(CONV_TRANSPOSE,  "conv_transpose",  COMPOSITE,   2, 3, 1, "stride:sizes padding:pairs=valid dilation:sizes groups:int=1 output_padding:sizes dtype:dtype", conv_transpose, conv_transpose, "its transpose") \
-    X(MAX_POOL,        "max_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false", pool, pool, "largest of each window")  \
+    X(MAX_POOL,        "max_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false", pool, pool, "largest of each window; equal ones share the gradient") \
     X(AVG_POOL,        "avg_pool",        COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false count_include_pad:bool=false", pool, pool, "mean of each window") \
     X(LP_POOL,         "lp_pool",         COMPOSITE,   1, 1, 1, "size:sizes! stride:sizes padding:pairs=valid|same ceil_mode:bool=false ord:float=2", pool, pool, "norm of each window") \
     X(ADAPTIVE_MAX_POOL, "adaptive_max_pool", COMPOSITE, 1, 1, 1, "size:sizes!",                                    adaptive_pool,   adaptive_pool, "largest of `size` windows that cover each axis") \
@@ -1353,8 +1353,9 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
 typedef enum stax_sum_mode { STAX_SUM_SEQUENTIAL, STAX_SUM_16, STAX_SUM_1024, STAX_SUM_TREE, STAX_SUM_STAX } stax_sum_mode;
 STAXDEF double stax_sum_error_bound(int64_t n, stax_sum_mode mode);
 
-/* The op table as text: one line an op with operands, attributes, dtypes, meaning; "(CPU)": not yet
-   on GPUs. Free with stax_free. */
+/* The op table as text: one line an op with operands, attributes, dtypes, gradient, meaning.
+   Gradient: yes, no (an error says so), or 0: a constant but for jumps. "(CPU)": not yet on GPUs.
+   Free with stax_free. */
 STAXDEF char *stax_ops_text(stax_context *ctx);
 /* The dtype of `add` for every pair of operands, tensors and literals, as a table; "-": an error.
  * Free with stax_free. */
@@ -1453,6 +1454,17 @@ typedef struct stax_rule_figures {
 } stax_rule_figures;
 STAXDEF int stax_graph_n_rules(const stax_graph *g);
 STAXDEF bool stax_graph_rule(const stax_graph *g, int k, stax_rule_figures *out);
+
+/* The scalar operations that outputs first .. first + n - 1 of a graph need, in basis ops rewritten
+   as stax_compile does: what is needed twice counts once, moves not at all, a product and its
+   addition as two, a sort, scan or reduction one an element, the bodies of regions once. cost: each
+   weighed by the cycles that it takes here for a vector, additions and products 1 (the W of
+   theorem 5.1). symbols: the sizes, by number; NULL: there are none. */
+typedef struct stax_operations {
+    double count, cost;
+} stax_operations;
+STAXDEF stax_status stax_count_operations(const stax_graph *g, int first, int n,
+                                          const int64_t *symbols, stax_operations *out);
 
 /* ======================================================================================= >>cache
    CACHE  compiled kernels, kept on disk under the SHA-256 of all that made them. Deleting files or
@@ -19752,6 +19764,23 @@ static bool staxi_expand_norm(staxi_expander *e, const staxi_node *n, uint32_t *
     return staxi_x_reduced(e, n, v, results);
 }
 
+/* The windows of a pool over the last axes of x. */
+static void staxi_x_pool_windows(staxi_expander *e, const staxi_node *n, uint32_t x,
+                                 staxi_windows *w) {
+    const int rank = staxi_x_type(e, x)->rank;
+    memset(w, 0, sizeof *w);
+    w->n = n->attrs[0].n;
+    w->ceil = n->attrs[3].i != 0;
+    for (int k = 0; k < w->n; k++) {
+        w->in[k] = staxi_x_type(e, x)->dims[rank - w->n + k];
+        w->kernel[k] = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[0].list[k]));
+        w->stride[k] = n->attrs[1].list[k];
+        w->dilation[k] = 1;
+    }
+    staxi_x_padding(e, &n->attrs[2], w);
+    staxi_windows_settle(&e->to->root->sizes, w);
+}
+
 /* max_pool: max of each window, padding is the smallest value;   avg_pool: sum / count of places;
    lp_pool: norm */
 static bool staxi_expand_pool(staxi_expander *e, const staxi_node *n, uint32_t *results) {
@@ -19759,19 +19788,9 @@ static bool staxi_expand_pool(staxi_expander *e, const staxi_node *n, uint32_t *
     bool largest = n->op == STAX_OP_MAX_POOL;
     staxi_windows w;
     if (!x) return false;
-    memset(&w, 0, sizeof w);
-    w.n = n->attrs[0].n;
-    w.ceil = n->attrs[3].i != 0;
+    staxi_x_pool_windows(e, n, x, &w);
     int rank = staxi_x_type(e, x)->rank;
     uint32_t mask = ((1u << w.n) - 1) << rank;
-    for (int k = 0; k < w.n; k++) {
-        w.in[k] = staxi_x_type(e, x)->dims[rank - w.n + k];
-        w.kernel[k] = staxi_size_ix(e->to, staxi_x_size(e, n->attrs[0].list[k]));
-        w.stride[k] = n->attrs[1].list[k];
-        w.dilation[k] = 1;
-    }
-    staxi_x_padding(e, &n->attrs[2], &w);
-    staxi_windows_settle(&e->to->root->sizes, &w);
     v = staxi_x_windows(e, x, rank - w.n, &w,
                         largest ? staxi_lowest(staxi_x_dtype(e, x)) : staxi_attr_int(0));
     if (largest)
@@ -20529,7 +20548,7 @@ static bool staxi_d_give(staxi_derivation *d, uint32_t to, uint32_t g) {
 static bool staxi_d_varies(const staxi_derivation *d, const staxi_node *n, uint32_t result) {
     const staxi_derivative *row = staxi_derivative_of(n->op);
     if (!d->batches) {
-        if (n->op == STAX_OP_STOP_GRADIENT || (row && row->flags & STAXI_D_CONSTANT)) return false;
+        if (row && row->flags & STAXI_D_CONSTANT) return false;
         if (!staxi_is_float((stax_dtype)d->e.to->values[result].type.dtype)) return false;
     }
     for (uint32_t k = 0; k < n->n_sources; k++)
@@ -21240,6 +21259,416 @@ static bool staxi_vjp_dot(staxi_derivation *d, const staxi_node *n, const uint32
             !staxi_d_give(d, n->sources[side], staxi_d_dot_part(d, n, g[0], side)))
             return false;
     return true;
+}
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+/* A convolution of either kind. `small` has an element for each window of `big`: they are the
+   result and x of conv, x and the result of conv_transpose. Each of the three is bilinear in the
+   other two: small[p] = sum big[p * stride + k * dilation - low] * weights[k]. */
+typedef struct staxi_d_conv {
+    staxi_windows w; /* of big; out: the places of small, reach: padding that puts them there    */
+    int64_t groups;
+    staxi_type big, weights;
+    stax_dtype compute;
+    bool transposed;
+} staxi_d_conv;
+
+static void staxi_d_conv_read(staxi_derivation *d, const staxi_node *n, staxi_d_conv *c) {
+    staxi_ix_pool *pool = &d->e.to->root->sizes;
+    const staxi_type *result = staxi_x_type(&d->e, n->first_value),
+                     *x = staxi_x_type(&d->e, n->sources[0]);
+    memset(c, 0, sizeof *c);
+    c->transposed = n->op == STAX_OP_CONV_TRANSPOSE;
+    c->groups = n->attrs[3].i;
+    c->compute = staxi_dot_dtype((stax_dtype)result->dtype);
+    c->weights = *staxi_x_type(&d->e, n->sources[1]);
+    c->big = c->transposed ? *result : *x;
+    staxi_x_conv_windows(&d->e, n, n->sources[0], n->sources[1], &c->w);
+    for (int k = 0; k < c->w.n; k++) c->w.in[k] = c->big.dims[k + 2];
+    staxi_windows_settle(pool, &c->w);
+    for (int k = 0; k < c->w.n && c->transposed; k++) { /* output_padding lies behind the windows */
+        staxi_ix last = staxi_ix_sub(pool, x->dims[k + 2], staxi_ix_const(pool, 1));
+        last = staxi_ix_mul(pool, last, staxi_ix_const(pool, c->w.stride[k]));
+        c->w.out[k] = x->dims[k + 2];
+        c->w.reach[k] = staxi_ix_sub(pool, staxi_ix_add(pool, last, c->w.span[k]),
+                                     staxi_ix_add(pool, c->w.low[k], c->w.in[k]));
+    }
+}
+
+/* Axes from `first` on with zeros before and behind; less than none: cut off. */
+static uint32_t staxi_d_padded(staxi_derivation *d, uint32_t v, int first, int n,
+                               const staxi_ix *before, const staxi_ix *behind) {
+    int64_t low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    bool changes = false;
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    for (int k = 0; k < n; k++) {
+        low[first + k] = staxi_size_handle(d->e.to, before[k]);
+        high[first + k] = staxi_size_handle(d->e.to, behind[k]);
+        changes = changes || low[first + k] || high[first + k];
+    }
+    return changes ? staxi_x_pad(&d->e, v, low, high, staxi_attr_int(0), "constant") : v;
+}
+
+/* conv of padded data. steps: its stride and dilation. */
+static uint32_t staxi_d_conv_node(staxi_derivation *d, const staxi_d_conv *c, uint32_t x,
+                                  uint32_t w, int64_t (*steps)[STAX_MAX_RANK]) {
+    staxi_attr attrs[STAXI_MAX_ATTRS];
+    uint32_t s[2];
+    s[0] = x;
+    s[1] = w;
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = staxi_attr_list(steps[0], c->w.n);
+    attrs[1] = staxi_attr_text("valid");
+    attrs[2] = staxi_attr_list(steps[1], c->w.n);
+    attrs[3] = staxi_attr_int(c->groups);
+    attrs[4] = staxi_attr_dtype(c->compute);
+    return staxi_x_node(&d->e, STAX_OP_CONV, s, 2, attrs);
+}
+
+/* small, of big and weights: conv */
+static uint32_t staxi_d_conv_small(staxi_derivation *d, const staxi_d_conv *c, uint32_t big,
+                                   uint32_t w) {
+    int64_t steps[2][STAX_MAX_RANK];
+    memcpy(steps[0], c->w.stride, sizeof steps[0]);
+    memcpy(steps[1], c->w.dilation, sizeof steps[1]);
+    big = staxi_d_padded(d, big, 2, c->w.n, c->w.low, c->w.reach);
+    return staxi_d_conv_node(d, c, big, w, steps);
+}
+
+/* Weights [O, C, K...] as those of a conv of stride 1 that gives `stride` neighbours of big at
+   once, as channels: [O, C * strides, taps...], the taps backwards. A dilation beside a stride
+   becomes zeros between taps. */
+static uint32_t staxi_d_conv_taps(staxi_derivation *d, const staxi_d_conv *c, uint32_t w) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    const int n = c->w.n;
+    int64_t axes[STAX_MAX_RANK] = {0, 1};
+    bool strided = false;
+    for (int k = 0; k < n; k++) strided = strided || c->w.stride[k] > 1;
+    for (int k = 0, at = 2; w && strided && k < n; k++, at++) {
+        staxi_ix by = staxi_ix_const(pool, c->w.stride[k]), zero = staxi_ix_const(pool, 0),
+                 gap = staxi_ix_const(pool, c->w.dilation[k] - 1), more;
+        if (c->w.stride[k] > 1 && c->w.dilation[k] > 1) {
+            w = staxi_d_padded(d, staxi_x_insert(e, w, at + 1), at + 1, 1, &zero, &gap);
+            gap = staxi_ix_sub(pool, zero, gap);
+            w = staxi_d_padded(d, staxi_x_merge(e, w, at), at, 1, &zero, &gap);
+        }
+        if (!w) return 0;
+        more = staxi_ix_ceildiv(pool, staxi_x_type(e, w)->dims[at], c->w.stride[k]);
+        more = staxi_ix_mul(pool, more, by);
+        more = staxi_ix_sub(pool, more, staxi_x_type(e, w)->dims[at]);
+        w = staxi_d_padded(d, w, at, 1, &zero, &more);
+        w = w ? staxi_x_unfold(e, w, at, by, c->w.stride[k]) : 0;
+        axes[2 + k] = 2 + n + k;
+        axes[2 + n + k] = at;
+    }
+    w = staxi_x_flip(e, w, ((1u << n) - 1) << 2);
+    if (!strided) return w;
+    w = staxi_x_permute(e, w, axes);
+    for (int k = 0; k < n; k++) w = staxi_x_merge(e, w, 1);
+    return w;
+}
+
+/* The stride neighbours, which are channels, beside each other: [N, C * strides, M...] as
+   [N, C, M * stride...], from `skip` on as long as big. */
+static uint32_t staxi_d_conv_woven(staxi_derivation *d, const staxi_d_conv *c, uint32_t v,
+                                   const staxi_ix *skip) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    const int n = c->w.n;
+    int64_t axes[STAX_MAX_RANK] = {0, 1};
+    staxi_ix before[STAX_MAX_RANK], behind[STAX_MAX_RANK];
+    staxi_type t;
+    v = v ? staxi_x_op1(e, STAX_OP_BARRIER, v) : 0;
+    if (!v) return 0;
+    t = *staxi_x_type(e, v);
+    for (int k = n; k-- > 0;) t.dims[2 + n + k] = t.dims[2 + k];
+    t.dims[1] = c->big.dims[1];
+    for (int k = 0; k < n; k++) {
+        t.dims[2 + k] = staxi_ix_const(pool, c->w.stride[k]);
+        axes[2 + 2 * k] = 2 + n + k;
+        axes[3 + 2 * k] = 2 + k;
+    }
+    t.rank = (uint8_t)(2 + 2 * n);
+    v = staxi_x_permute(e, staxi_x_reshape(e, v, &t), axes);
+    for (int k = 0; k < n; k++) v = staxi_x_merge(e, v, 2 + k);
+    if (!v) return 0;
+    for (int k = 0; k < n; k++) {
+        staxi_ix end = staxi_ix_add(pool, skip[k], c->w.in[k]);
+        before[k] = staxi_ix_sub(pool, staxi_ix_const(pool, 0), skip[k]);
+        behind[k] = staxi_ix_sub(pool, end, staxi_x_type(e, v)->dims[2 + k]);
+    }
+    return staxi_d_padded(d, v, 2, n, before, behind);
+}
+
+/* big, of small and weights: conv of stride 1 with the taps backwards, both sides padded, whose
+   channels are woven where there is a stride. */
+static uint32_t staxi_d_conv_big(staxi_derivation *d, const staxi_d_conv *c, uint32_t small,
+                                 uint32_t w) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    int64_t axes[STAX_MAX_RANK] = {0, 2, 1, 3, 4, 5}, known = 0, steps[2][STAX_MAX_RANK];
+    staxi_ix front[STAX_MAX_RANK], back[STAX_MAX_RANK], skip[STAX_MAX_RANK];
+    bool strided = false;
+    w = staxi_d_conv_taps(d, c, w);
+    if (!w) return 0;
+    for (int k = 0; k < c->w.n; k++) {
+        staxi_ix by = staxi_ix_const(pool, c->w.stride[k]), first = staxi_ix_const(pool, 0), many;
+        strided = strided || c->w.stride[k] > 1;
+        steps[0][k] = 1;
+        steps[1][k] = c->w.stride[k] > 1 ? 1 : c->w.dilation[k];
+        if (c->w.stride[k] == 1 || staxi_ix_is_const(pool, c->w.low[k], &known))
+            first = staxi_ix_floordiv(pool, c->w.low[k], by);
+        skip[k] = staxi_ix_sub(pool, c->w.low[k], staxi_ix_mul(pool, first, by));
+        many = staxi_ix_add(pool, c->w.low[k], c->w.in[k]); /* `first` and those behind it */
+        many = staxi_ix_ceildiv(pool, many, c->w.stride[k]);
+        front[k] = staxi_ix_sub(pool, staxi_x_type(e, w)->dims[2 + k], staxi_ix_const(pool, 1));
+        front[k] = staxi_ix_mul(pool, front[k], staxi_ix_const(pool, steps[1][k]));
+        front[k] = staxi_ix_sub(pool, front[k], first);
+        back[k] = staxi_ix_sub(pool, many, c->w.out[k]);
+    }
+    w = staxi_x_divide(e, w, 0, staxi_ix_const(pool, c->groups));
+    w = staxi_x_merge(e, staxi_x_permute(e, w, axes), 0);
+    small = staxi_d_padded(d, small, 2, c->w.n, front, back);
+    small = staxi_d_conv_node(d, c, small, w, steps);
+    return strided ? staxi_d_conv_woven(d, c, small, skip) : small;
+}
+
+/* weights, of small and big: contracted over all places. Channels are the last axis of the data, so
+   that the columns of the product are neighbours. */
+static uint32_t staxi_d_conv_weights(staxi_derivation *d, const staxi_d_conv *c, uint32_t small,
+                                     uint32_t big) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    const int n = c->w.n, grouped = c->groups > 1;
+    int64_t axes[STAX_MAX_RANK] = {0}, lists[2][STAX_MAX_RANK] = {{0}, {0}}, zero = 0;
+    staxi_windows w = c->w;
+    staxi_attr attrs[4];
+    staxi_type t;
+    for (int side = 0; side < 2 && grouped; side++) { /* [N * groups, C / groups, ...] */
+        uint32_t *v = side ? &big : &small;
+        *v = staxi_x_merge(e, staxi_x_divide(e, *v, 1, staxi_ix_const(pool, c->groups)), 0);
+    }
+    for (int k = 0; k < n; k++) {
+        axes[1 + k] = 2 + k;
+        w.low[k] = w.reach[k] = staxi_ix_const(pool, 0);
+        lists[0][!grouped + k] = 2 + k;
+        lists[1][!grouped + k] = 1 + k;
+    }
+    axes[n + 1] = 1;
+    big = staxi_d_padded(d, staxi_x_permute(e, big, axes), 1, n, c->w.low, c->w.reach);
+    big = big ? staxi_x_op1(e, STAX_OP_BARRIER, big) : 0;
+    big = staxi_x_windows(e, big, 1, &w, staxi_attr_int(0)); /* [N, out..., C, kernel...] */
+    for (int k = 0; k < n; k++) {
+        axes[1 + k] = 1 + k;
+        axes[1 + n + k] = 2 + n + k;
+    }
+    axes[1 + 2 * n] = 1 + n;
+    big = staxi_x_permute(e, big, axes);
+    attrs[0] = staxi_attr_list(lists[0], n + !grouped);
+    attrs[1] = staxi_attr_list(lists[1], n + !grouped);
+    attrs[2] = attrs[3] = staxi_attr_list(&zero, grouped);
+    big = staxi_x_dot(e, small, big, attrs, NULL); /* [O, kernel..., C], in groups a batch first */
+    big = big ? staxi_x_op1(e, STAX_OP_BARRIER, big) : 0;
+    if (!big) return 0;
+    if (grouped) {
+        big = staxi_x_divide(e, big, 0, c->big.dims[0]);
+        big = staxi_x_sum(e, big, 1);
+        big = staxi_x_merge(e, big, 0);
+    }
+    t = c->weights;
+    axes[1] = n + 1;
+    for (int k = 0; k < n; k++) axes[2 + k] = 1 + k;
+    t.dtype = (uint8_t)c->compute;
+    return staxi_x_reshape(e, staxi_x_permute(e, big, axes), &t);
+}
+
+static bool staxi_vjp_conv(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t in[2], part;
+    staxi_d_conv c;
+    staxi_d_conv_read(d, n, &c);
+    uint32_t of = staxi_x_cast(e, g[0], c.compute);
+    bool empty = false;
+    d->selected = false; /* its cotangents are sums */
+    for (int k = 0; k < 2; k++) {
+        in[k] = staxi_x_cast(e, n->sources[k], c.compute);
+        for (int j = 0; j < c.w.n; j++) empty = empty || staxi_ix_equals(e->to, c.w.out[j], 0);
+    }
+    if (!of || !in[0] || !in[1]) return false;
+    for (uint32_t k = 0; k < 2 && !empty; k++) {
+        if (!staxi_d_active(d, n->sources[k])) continue;
+        if (k == 1)
+            part = c.transposed ? staxi_d_conv_weights(d, &c, in[0], of)
+                                : staxi_d_conv_weights(d, &c, of, in[0]);
+        else
+            part = c.transposed ? staxi_d_conv_small(d, &c, of, in[1])
+                                : staxi_d_conv_big(d, &c, of, in[1]);
+        if (!part) return false;
+        part = staxi_x_cast(e, part, staxi_x_dtype(e, n->sources[k]));
+        if (!staxi_d_give(d, n->sources[k], part)) return false;
+    }
+    if (n->n_sources < 3 || !staxi_d_active(d, n->sources[2])) return true;
+    staxi_type bias = *staxi_x_type(e, n->sources[2]);
+    part = staxi_x_sum(e, of, ~2u & ((1u << (c.w.n + 2)) - 1));
+    part = staxi_x_cast(e, staxi_x_sum_to(e, part, &bias), (stax_dtype)bias.dtype);
+    return staxi_d_give(d, n->sources[2], part);
+}
+
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+/* Cotangents of windows, [.., kernel..., out...], added up where the windows lie in x. Place
+   i = m * stride + r of an axis is element r + j * stride of window m - j: for each j a slice of
+   the kernel, moved by j windows; then m and r become one axis. */
+static uint32_t staxi_d_place_windows(staxi_derivation *d, uint32_t v, const staxi_windows *w,
+                                      bool settle) {
+    staxi_expander *e = &d->e;
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    int64_t axes[STAX_MAX_RANK], low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    staxi_ix before[STAX_MAX_RANK], behind[STAX_MAX_RANK];
+    const int n = w->n, first = v ? staxi_x_type(e, v)->rank - 2 * n : 0;
+    bool strided = false;
+    for (int k = 0; v && k < n; k++) {
+        int64_t size = 1, step = w->stride[k], pieces;
+        uint32_t sum = 0;
+        staxi_ix_is_const(pool, w->kernel[k], &size);
+        pieces = (size - 1) / step + 1;
+        strided = strided || step > 1;
+        settle = settle || pieces > 1;
+        memset(low, 0, sizeof low);
+        memset(high, 0, sizeof high);
+        for (int64_t j = 0; j < pieces; j++) {
+            int64_t end = (j + 1) * step < size ? (j + 1) * step : size;
+            uint32_t part = staxi_x_slice(e, v, first + k, j * step, end, 1);
+            low[first + n + k] = j;
+            high[first + n + k] = pieces - 1 - j;
+            high[first + k] = (j + 1) * step - end;
+            part = staxi_x_pad(e, part, low, high, staxi_attr_int(0), "constant");
+            sum = sum ? staxi_x_op2(e, STAX_OP_ADD, sum, part) : part;
+        }
+        v = sum;
+    }
+    for (int k = 0; k < first; k++) axes[k] = k;
+    for (int k = 0; k < n; k++) {
+        axes[first + 2 * k] = first + n + k;
+        axes[first + 2 * k + 1] = first + k;
+    }
+    if (v && strided && settle) v = staxi_x_op1(e, STAX_OP_BARRIER, v);
+    v = v ? staxi_x_permute(e, v, axes) : 0;
+    for (int k = 0; k < n; k++) v = staxi_x_merge(e, v, first + k);
+    for (int k = 0; v && k < n; k++) {
+        before[k] = staxi_ix_sub(pool, staxi_ix_const(pool, 0), w->low[k]);
+        behind[k] = staxi_ix_add(pool, w->low[k], w->in[k]);
+        behind[k] = staxi_ix_sub(pool, behind[k], staxi_x_type(e, v)->dims[first + k]);
+    }
+    return v ? staxi_d_padded(d, v, first, n, before, behind) : 0;
+}
+
+/* Windows of known sizes, few of which meet in a place; others are differentiated in basis ops. */
+enum { STAXI_D_FEW_WINDOWS = 32 };
+
+static bool staxi_d_pools_whole(const staxi_node *n) {
+    if (n->attrs[0].n < 0) return false;
+    for (int k = 0; k < n->attrs[0].n; k++) {
+        int64_t size = n->attrs[0].list[k];
+        if (staxi_size_is_handle(size) || (size - 1) / n->attrs[1].list[k] >= STAXI_D_FEW_WINDOWS)
+            return false;
+    }
+    return true;
+}
+
+/* Which elements of the windows of x, [.., kernel..., out...], equal the largest, m? The windows
+   are the last axes, so that neighbours are computed together. */
+static uint32_t staxi_d_pool_hits(staxi_derivation *d, uint32_t x, uint32_t m,
+                                  const staxi_windows *w) {
+    staxi_expander *e = &d->e;
+    int64_t axes[STAX_MAX_RANK], low[STAX_MAX_RANK], high[STAX_MAX_RANK];
+    staxi_windows within = *w;
+    bool grows = false;
+    if (!x) return 0;
+    const int rank = staxi_x_type(e, x)->rank, first = rank - w->n;
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    for (int k = 0; k < w->n; k++) {
+        low[first + k] = staxi_size_handle(e->to, w->low[k]);
+        high[first + k] = staxi_size_handle(e->to, w->reach[k]);
+        grows = grows || low[first + k] || high[first + k];
+        within.low[k] = within.reach[k] = staxi_ix_const(&e->to->root->sizes, 0);
+    }
+    if (grows) { /* once, not in every window */
+        x = staxi_x_pad(e, x, low, high, staxi_lowest(staxi_x_dtype(e, x)), "constant");
+        x = x ? staxi_x_op1(e, STAX_OP_BARRIER, x) : 0;
+    }
+    x = staxi_x_windows(e, x, first, &within, staxi_attr_int(0));
+    for (int k = 0; k < rank + w->n; k++) axes[k] = k < first ? k : k < rank ? k + w->n : k - w->n;
+    x = x ? staxi_x_permute(e, x, axes) : 0;
+    m = x && m ? staxi_x_spread(e, m, x, ((1u << w->n) - 1) << first) : 0;
+    return m ? staxi_x_op2(e, STAX_OP_EQ, x, m) : 0;
+}
+
+/* How many they are in each window; of a small one, term by term. */
+static uint32_t staxi_d_pool_count(staxi_derivation *d, uint32_t hit, const staxi_windows *w,
+                                   stax_dtype compute) {
+    staxi_expander *e = &d->e;
+    const int first = staxi_x_type(e, hit)->rank - 2 * w->n;
+    const uint32_t mask = ((1u << w->n) - 1) << first;
+    int64_t taps = 1, sizes[STAX_MAX_RANK];
+    uint32_t sum = 0;
+    for (int k = 0; k < w->n; k++) {
+        sizes[k] = 1;
+        staxi_ix_is_const(&e->to->root->sizes, w->kernel[k], &sizes[k]);
+        taps = taps > 16 ? taps : taps * sizes[k];
+    }
+    hit = staxi_x_cast(e, hit, compute);
+    if (taps > 16) return staxi_x_sum(e, hit, mask);
+    for (int64_t j = 0; j < taps; j++) {
+        uint32_t one = hit;
+        int64_t at = j;
+        for (int k = w->n; k-- > 0; at /= sizes[k])
+            one = staxi_x_slice(e, one, first + k, at % sizes[k], at % sizes[k] + 1, 1);
+        one = staxi_x_drop(e, one, mask);
+        sum = sum ? staxi_x_op2(e, STAX_OP_ADD, sum, one) : one;
+        if (!sum) return 0;
+    }
+    return sum;
+}
+
+/* max_pool: what equals the largest of a window shares its g;   avg_pool: all places do. */
+static bool staxi_vjp_pool(staxi_derivation *d, const staxi_node *n, const uint32_t *g) {
+    staxi_expander *e = &d->e;
+    uint32_t x = n->sources[0], v, hit = 0, mask;
+    stax_dtype own = staxi_x_dtype(e, x), compute = staxi_compute_dtype(own);
+    staxi_windows w;
+    staxi_type all;
+    bool largest = n->op == STAX_OP_MAX_POOL;
+    staxi_x_pool_windows(e, n, x, &w);
+    const int rank = staxi_x_type(e, x)->rank, first = rank - w.n;
+    mask = ((1u << w.n) - 1) << first;
+    v = staxi_x_cast(e, g[0], compute);
+    if (!v) return false;
+    if (largest) {
+        hit = staxi_x_cast(e, n->first_value, compute);
+        hit = staxi_d_pool_hits(d, staxi_x_cast(e, x, compute), hit, &w);
+        if (!hit) return false;
+        v = staxi_x_op2(e, STAX_OP_DIV, v, staxi_d_pool_count(d, hit, &w, compute));
+        v = staxi_x_spread(e, v, hit, mask);
+        v = v ? staxi_x_op3(e, STAX_OP_WHERE, hit, v, staxi_x_zeros_like(e, v)) : 0;
+    } else {
+        v = staxi_x_window_mean(e, v, &w, n->attrs[4].i != 0);
+        if (!v) return false;
+        all = *staxi_x_type(e, v);
+        for (int k = 0; k < w.n; k++) {
+            v = staxi_x_insert(e, v, first);
+            all.dims[first + k] = w.kernel[k];
+            all.dims[rank + k] = w.out[k];
+        }
+        all.rank = (uint8_t)(rank + w.n);
+        v = v ? staxi_x_expand(e, v, &all) : 0;
+    }
+    v = staxi_d_place_windows(d, v, &w, largest);
+    return staxi_d_give(d, n->sources[0], v ? staxi_x_cast(e, v, own) : 0);
 }
 
 /* ---- composites as the user wrote them ------------------------------------------------------- */
@@ -22135,12 +22564,20 @@ static bool staxi_d_expand_monoid(staxi_derivation *d, const staxi_node *n, uint
 /* clang-format off */
 #define STAXI_D_F(id, flags, text) {STAX_OP_##id, flags, staxi_vjp_formula, text}
 #define STAXI_D_C(id)              {STAX_OP_##id, STAXI_D_CONSTANT, NULL, NULL}
+#define STAXI_D_NONE(id)           {STAX_OP_##id, 0, NULL, NULL}
 static const staxi_derivative staxi_derivatives[] = {
     STAXI_D_F(NEG,       0, "(neg g)"),
     STAXI_D_F(ABS,       STAXI_D_SELECTS, "(mul g (sign x))"),
     STAXI_D_F(QUIET,     0, "g"),
     STAXI_D_C(SIGN),     STAXI_D_C(FLOOR), STAXI_D_C(CEIL), STAXI_D_C(ROUND), STAXI_D_C(TRUNC),
-    STAXI_D_C(FLOOR_DIVIDE),
+    STAXI_D_C(FLOOR_DIVIDE), STAXI_D_C(LOGICAL_NOT), STAXI_D_C(BITWISE_NOT), STAXI_D_C(ISNAN), STAXI_D_C(ISINF),
+    STAXI_D_C(ISFINITE), STAXI_D_C(SIGNBIT), STAXI_D_C(EQ), STAXI_D_C(NE), STAXI_D_C(LT), STAXI_D_C(LE), STAXI_D_C(GT),
+    STAXI_D_C(GE), STAXI_D_C(LOGICAL_AND), STAXI_D_C(LOGICAL_OR), STAXI_D_C(LOGICAL_XOR), STAXI_D_C(ISCLOSE),
+    STAXI_D_C(BITWISE_AND), STAXI_D_C(BITWISE_OR), STAXI_D_C(BITWISE_XOR), STAXI_D_C(SHIFT_LEFT), STAXI_D_C(SHIFT_RIGHT),
+    STAXI_D_C(IOTA), STAXI_D_C(ARANGE), STAXI_D_C(LINSPACE), STAXI_D_C(ONE_HOT), STAXI_D_C(ALL), STAXI_D_C(ANY),
+    STAXI_D_C(ARGMAX), STAXI_D_C(ARGMIN), STAXI_D_C(ARGSORT), STAXI_D_C(SEARCHSORTED), STAXI_D_C(BUCKETIZE),
+    STAXI_D_C(RANDOM_BITS), STAXI_D_C(UNIFORM), STAXI_D_C(NORMAL), STAXI_D_C(STOP_GRADIENT),
+    STAXI_D_NONE(NEXTAFTER), STAXI_D_NONE(CUSTOM_CALL), STAXI_D_NONE(REDUCE),
     STAXI_D_F(SQRT,      STAXI_D_SINGULAR, "(div g (add r r))"),
     STAXI_D_F(RSQRT,     STAXI_D_SINGULAR, "(mul -0.5 (mul g (div r x)))"),
     STAXI_D_F(CBRT,      STAXI_D_SINGULAR, "(div g (mul 3 (mul r r)))"),
@@ -22219,6 +22656,10 @@ static const staxi_derivative staxi_derivatives[] = {
     {STAX_OP_SORT,            0, staxi_vjp_sort, NULL},
     {STAX_OP_TOPK,            STAXI_D_SELECTS, staxi_vjp_topk, NULL},
     {STAX_OP_DOT,             0, staxi_vjp_dot, NULL},
+    {STAX_OP_CONV,            STAXI_D_WHOLE, staxi_vjp_conv, NULL},
+    {STAX_OP_CONV_TRANSPOSE,  STAXI_D_WHOLE, staxi_vjp_conv, NULL},
+    {STAX_OP_MAX_POOL,        STAXI_D_WHOLE | STAXI_D_SELECTS, staxi_vjp_pool, NULL},
+    {STAX_OP_AVG_POOL,        STAXI_D_WHOLE, staxi_vjp_pool, NULL},
     {STAX_OP_SOFTMAX,         STAXI_D_WHOLE, staxi_vjp_softmax, NULL},
     {STAX_OP_LOG_SOFTMAX,     STAXI_D_WHOLE, staxi_vjp_softmax, NULL},
     {STAX_OP_LDEXP,           STAXI_D_WHOLE, staxi_vjp_ldexp, NULL},
@@ -22232,12 +22673,23 @@ static const staxi_derivative staxi_derivatives[] = {
 };
 #undef STAXI_D_F
 #undef STAXI_D_C
+#undef STAXI_D_NONE
 /* clang-format on */
 
 static const staxi_derivative *staxi_derivative_of(int op) {
     for (size_t k = 0; k < sizeof staxi_derivatives / sizeof staxi_derivatives[0]; k++)
         if (staxi_derivatives[k].op == (stax_op)op) return &staxi_derivatives[k];
     return NULL;
+}
+
+/* For the list of ops: "yes" by a rule or by those of what it is made of, "0" a constant but for
+   jumps, "no". */
+static const char *staxi_op_gradient(int op) {
+    const staxi_derivative *row = staxi_derivative_of(op);
+    if (row) return row->vjp ? "yes" : row->flags & STAXI_D_CONSTANT ? "0" : "no";
+    return staxi_expand_fns[op] == staxi_expand_basis || staxi_expand_fns[op] == staxi_expand_later
+               ? "no"
+               : "yes";
 }
 
 /* ---- reverse mode ---------------------------------------------------------------------------- */
@@ -22354,6 +22806,33 @@ static bool staxi_jvp_custom(staxi_derivation *d, const staxi_node *n) {
     return true;
 }
 
+/* The same op of each tangent and the other operands; a bias moves the result by its own tangent.
+ */
+static bool staxi_jvp_conv(staxi_derivation *d, const staxi_node *n) {
+    staxi_expander *e = &d->e;
+    staxi_type shape = *staxi_x_type(e, n->first_value), line = shape;
+    uint32_t sum = 0;
+    for (uint32_t k = 0; k < n->n_sources; k++) {
+        uint32_t s[2], t = d->cotangent[n->sources[k]];
+        if (!t) continue;
+        if (k < 2) {
+            s[k] = t;
+            s[1 - k] = n->sources[1 - k];
+            t = staxi_x_node(e, (stax_op)n->op, s, 2, n->attrs);
+        } else {
+            for (int a = 0; a < line.rank; a++)
+                line.dims[a] = staxi_ix_const(&e->to->root->sizes, 1);
+            if (staxi_x_type(e, t)->rank) line.dims[1] = staxi_x_type(e, t)->dims[0];
+            t = staxi_x_cast(e, t, (stax_dtype)shape.dtype);
+            t = staxi_x_expand(e, staxi_x_reshape(e, t, &line), &shape);
+        }
+        sum = sum ? staxi_x_op2(e, STAX_OP_ADD, sum, t) : t;
+        if (!sum) return false;
+    }
+    d->cotangent[n->first_value] = sum;
+    return true;
+}
+
 /* t of r[j] is the sum of t e^(x - r) until j, the positive and the negative t apart. */
 static bool staxi_jvp_logcumsumexp(staxi_derivation *d, const staxi_node *n) {
     staxi_expander *e = &d->e;
@@ -22388,6 +22867,7 @@ static bool staxi_d_forward(staxi_derivation *d, size_t first, size_t end) {
         if (!(n.n_regions > 0                      ? staxi_jvp_region(d, &n)
               : row->vjp == staxi_vjp_formula      ? staxi_jvp_formula(d, &n)
               : row->vjp == staxi_vjp_custom       ? staxi_jvp_custom(d, &n)
+              : row->vjp == staxi_vjp_conv         ? staxi_jvp_conv(d, &n)
               : row->vjp == staxi_vjp_logcumsumexp ? staxi_jvp_logcumsumexp(d, &n)
                                                    : staxi_jvp_transposed(d, &n)))
             return false;
@@ -22416,8 +22896,10 @@ static bool staxi_d_expand(staxi_derivation *d, const staxi_node *n, uint32_t *r
         return (n->op == STAX_OP_STOP_GRADIENT || n->op == STAX_OP_CHECKPOINT
                     ? staxi_expand_own
                     : staxi_expand_fns[n->op])(&d->e, n, results);
-    if (n->op == STAX_OP_SUM) whole = n->attrs[3].i != 0; /* compensated */
     if (n->op == STAX_OP_REDUCE) return staxi_d_expand_monoid(d, n, results);
+    if (row && !row->vjp) return staxi_d_refuse(d, n);    /* what it is made of would hide it */
+    if (n->op == STAX_OP_SUM) whole = n->attrs[3].i != 0; /* compensated */
+    if (row && row->vjp == staxi_vjp_pool) whole = staxi_d_pools_whole(n);
     if (!whole) return staxi_expand_fns[n->op](&d->e, n, results);
     if (row->vjp == staxi_vjp_formula || n->op == STAX_OP_CLIP)
         return staxi_d_keep_scalar(d, n, results);
@@ -24569,8 +25051,8 @@ static bool staxi_eval_pad(staxi_frame *f, const staxi_node *n, staxi_datum *r) 
     const staxi_datum *x = staxi_source(f, n, 0);
     staxi_pad_mode mode = staxi_basis_pad_mode(f->g, n);
     size_t bytes = staxi_dtype_bytes(r->dtype), table_bytes = 0;
-    int64_t low[STAX_MAX_RANK], to[STAX_MAX_RANK], from[STAX_MAX_RANK], first = 0;
-    int64_t *tables[STAX_MAX_RANK];
+    int64_t low[STAX_MAX_RANK], to[STAX_MAX_RANK], from[STAX_MAX_RANK], kept[STAX_MAX_RANK];
+    int64_t *tables[STAX_MAX_RANK], first = 0, begin = 0;
     for (int d = 0; d < r->rank; d++) {
         if (!staxi_eval_size(f, staxi_basis_pad_low(f->g, n, d), &low[d])) return false;
         table_bytes += (size_t)r->dims[d] * sizeof(int64_t);
@@ -24581,9 +25063,14 @@ static bool staxi_eval_pad(staxi_frame *f, const staxi_node *n, staxi_datum *r) 
     if (mode == STAXI_PAD_CONSTANT) {
         uint64_t bits = staxi_basis_pad_value(f->g, n);
         for (int64_t i = 0; i < r->n; i++) staxi_store_bits(staxi_at(r, i), bytes, bits);
-        for (int d = 0; d < r->rank; d++) first += low[d] * to[d];
-        if (x->n)
-            staxi_copy_strided(staxi_at(r, first), to, x->data, from, x->dims, x->rank, bytes);
+        for (int d = 0; d < r->rank; d++) { /* a width that is negative by its symbols crops */
+            int64_t skip = low[d] < 0 ? -low[d] : 0, at = low[d] > 0 ? low[d] : 0;
+            kept[d] = x->dims[d] - skip < r->dims[d] - at ? x->dims[d] - skip : r->dims[d] - at;
+            if (kept[d] <= 0) return true;
+            first += at * to[d];
+            begin += skip * from[d];
+        }
+        staxi_copy_strided(staxi_at(r, first), to, staxi_at(x, begin), from, kept, x->rank, bytes);
         return true;
     }
     if (x->n == 0 && staxi_basis_pad_repeats(f->g, n)) {
@@ -48869,6 +49356,91 @@ static void staxi_put_column(staxi_text *t, size_t column) {
     } while (t->n < column && !t->failed);
 }
 
+/* What one node computes. */
+static void staxi_node_operations(const stax_graph *g, const staxi_node *n, const int64_t *symbols,
+                                  stax_operations *out) {
+    const staxi_ix_pool *pool = &g->root->sizes;
+    const staxi_type *r = &g->values[n->first_value].type,
+                     *x = n->n_sources ? &g->values[n->sources[0]].type : r;
+    double result = 1, operand = 1, many = 0, each = 1;
+    int64_t size = 0;
+    for (int d = 0; d < r->rank; d++)
+        result *= staxi_size_eval(pool, r->dims[d], symbols, &size) ? (double)size : 0;
+    for (int d = 0; d < x->rank; d++)
+        operand *= staxi_size_eval(pool, x->dims[d], symbols, &size) ? (double)size : 0;
+    switch (staxi_op_info((stax_op)n->op)->cls) {
+        case STAXI_CLASS_ELEMENTWISE:
+        case STAXI_CLASS_RANDOM:
+            many = n->op == STAX_OP_QUIET ? 0 : result;
+            each = (double)staxi_op_cycles((stax_op)n->op);
+            break;
+        case STAXI_CLASS_REDUCE:
+        case STAXI_CLASS_SCAN:
+        case STAXI_CLASS_SORT:
+            many = operand;
+            break;
+        case STAXI_CLASS_SCATTER:
+            x = &g->values[n->sources[2]].type;
+            many = 1;
+            for (int d = 0; d < x->rank; d++)
+                many *= staxi_size_eval(pool, x->dims[d], symbols, &size) ? (double)size : 0;
+            break;
+        case STAXI_CLASS_CONTRACT: {
+            staxi_contraction c;
+            if (!staxi_basis_dot(g, n, &c)) return;
+            many = 2 * result;
+            for (int k = 0; k < c.n_contract; k++)
+                many *= staxi_size_eval(pool, x->dims[c.contract[0][k]], symbols, &size)
+                            ? (double)size
+                            : 0;
+            break;
+        }
+        default:
+            return;
+    }
+    out->count += many;
+    out->cost += many * each;
+}
+
+/* What the wanted values of a graph or region need; wanted: by value. */
+static void staxi_add_operations(const stax_graph *g, uint8_t *wanted, const int64_t *symbols,
+                                 stax_operations *out) {
+    for (size_t k = g->n_nodes; k-- > 1;) {
+        const staxi_node *n = &g->nodes[k];
+        bool needed = false;
+        for (uint32_t i = 0; i < n->n_results; i++) needed = needed || wanted[n->first_value + i];
+        if (!needed) continue;
+        staxi_node_operations(g, n, symbols, out);
+        for (uint32_t i = 0; i < n->n_sources; i++) wanted[n->sources[i]] = 1;
+        for (uint32_t r = 0; r < n->n_regions; r++) {
+            const stax_graph *body = n->regions[r];
+            for (size_t i = 0; i < body->n_inputs; i++)
+                if (body->inputs[i].kind == STAXI_CAPTURE) wanted[body->inputs[i].outer] = 1;
+            for (size_t i = 1; i < body->n_nodes; i++)
+                staxi_node_operations(body, &body->nodes[i], symbols, out);
+        }
+    }
+}
+
+STAXDEF stax_status stax_count_operations(const stax_graph *g, int first, int n,
+                                          const int64_t *symbols, stax_operations *out) {
+    memset(out, 0, sizeof *out);
+    if (!g || first < 0 || n < 0 || first + n > stax_graph_n_outputs(g)) return STAX_E_ARGUMENT;
+    stax_graph *basis = stax_rewritten(g);
+    stax_status s = basis ? stax_graph_status(basis) : STAX_E_MEMORY;
+    uint8_t *wanted = NULL;
+    if (s == STAX_OK) {
+        wanted = (uint8_t *)staxi_arena_push(&basis->arena, basis->n_values + 1, 1);
+        if (!wanted) s = STAX_E_MEMORY;
+    }
+    if (s == STAX_OK) {
+        for (int k = first; k < first + n; k++) wanted[basis->outputs[k].value] = 1;
+        staxi_add_operations(basis, wanted, symbols, out);
+    }
+    stax_graph_free(basis);
+    return s;
+}
+
 STAXDEF char *stax_ops_text(stax_context *ctx) {
     staxi_text t;
     staxi_text_init(&t, &ctx->allocator);
@@ -48888,6 +49460,8 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         staxi_put_column(&t, at + 70);
         staxi_putf(&t, "%s  ", r->dtypes);
         staxi_put_column(&t, at + 104);
+        staxi_putf(&t, "%s  ", staxi_op_gradient(op));
+        staxi_put_column(&t, at + 109);
         staxi_put(&t, r->doc);
         if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
             r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION ||

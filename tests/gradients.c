@@ -333,6 +333,7 @@ static const point points[] = {
     {"y = hypot x, 0.0", 2, {0, 3}, {0, 1}},
     {"y = maximum x, 1.0", 3, {0, 1, 2}, {0, 0.5, 1}},
     {"y = max x", 4, {3, 1, 3, 2}, {0.5, 0, 0.5, 0}},
+    {"y = max_pool x {size=[2], stride=[1]}", 4, {3, 3, 1, 1}, {0.5, 1.5, 0.5, 0.5}},
     {"y = min x", 4, {3, 1, 1, 1}, {0, 1.0 / 3, 1.0 / 3, 1.0 / 3}},
     {"y = prod x", 3, {0, 2, 3}, {6, 0, 0}},
     {"y = prod x", 3, {0, 0, 3}, {0, 0, 0}},
@@ -551,6 +552,7 @@ static void wrong(void) {
         {"graph g(x: f32[]) { y = custom x {text=\"a*a\"}; return y }", "y", "x", "custom with 1 operands has no derivative"},
         {"graph g(x: f32[], z: f32[]) { y = custom x, z {text=\"a*b\", derivative=\"g*b\"}; return y }", "y", "z",
          "the derivative of custom has no expression for operand 1"},
+        {"graph g(x: f32[3]) { b = nextafter x, 2.0; y = sum b; return y }", "y", "x", "nextafter has no derivative"},
         {"graph g(x: f16[3]) { b = bitcast x {dtype=bf16}; y = sum b; return y }", "y", "x", "bitcast has no derivative"},
         {"graph g(x: f32[1,1,1,1,1,1,1,1], n: i64[]) { y = loop n, x { body(i: i64[], s: f32[1,1,1,1,1,1,1,1]) { t = mul s, s; return t } }; z = sum y; return z }", "z", "x",
          "stax_grad: loop carries f32[1,1,1,1,1,1,1,1]: expected at most 7 axes, so that states can be stacked"},
@@ -587,6 +589,130 @@ static void wrong(void) {
     stax_graph_free(g);
 }
 
+/* ---- the cheap gradient (theorem 5.1) -------------------------------------------------------- */
+
+/* Operations of y, output 0, and of y with its gradients; cotangents are an input. */
+static bool operations(stax_graph *g, const stax_value *wrt, int n, stax_operations ops[2]) {
+    enum { MOST_FACTORS = 256 };
+    stax_value y = stax_graph_value(g, "y"), t, grads[MOST_FACTORS];
+    char name[20];
+    t = stax_input(g, "t_", stax_value_dtype(y), stax_value_shape(y));
+    if (!CHECK(stax_vjp(&y, &t, 1, wrt, n, false, grads) == STAX_OK)) return false;
+    for (int k = 0; k < n; k++) {
+        sprintf(name, "d%d", k);
+        (stax_output)(g, name, grads[k]);
+    }
+    return CHECK(stax_count_operations(g, 0, 1, NULL, &ops[0]) == STAX_OK) &&
+           CHECK(stax_count_operations(g, 0, 1 + n, NULL, &ops[1]) == STAX_OK);
+}
+
+/* Every function of scalars with all its partial derivatives costs at most 5 times what it costs
+   alone, of sums and products 3 times. maximum, minimum and copysign are one selection, and what is
+   given at ties and at 0 takes more of them: 9 times. */
+static void cheap(void) {
+    double worst = 0;
+    int n_functions = 0;
+    for (int k = 0; k < N_CASES && !strstr(cases[k].body, "reshape"); k++) {
+        static const char *const sums[] = {"= add ", "= sub ", "= mul ",
+                                           "= neg ", "= fma ", "= square "};
+        char text[600], *at = text;
+        stax_value wrt[MOST_INPUTS];
+        stax_operations ops[2];
+        bool selects = strstr(cases[k].body, "imum ") || strstr(cases[k].body, "copysign");
+        double most = selects ? 9 : 5;
+        int n = 0;
+        for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+            if (strstr(cases[k].body, sums[i])) most = 3;
+        at += sprintf(at, "graph g(");
+        for (const char *c = cases[k].inputs; *c; c++) { /* all of one shape */
+            if (*c == '[') c += strcspn(c, "]");
+            at += *c == '%'   ? sprintf(at, "f64")
+                  : *c == ']' ? sprintf(at, "[8]")
+                              : sprintf(at, "%c", *c);
+        }
+        at += sprintf(at, ") {\n");
+        for (const char *c = cases[k].body; *c; c++) *at++ = *c == '|' ? '\n' : *c;
+        sprintf(at, "\nreturn y\n}\n");
+        if (strstr(text, "prelu") || strstr(text, "= glu") || strstr(text, "frexp"))
+            continue; /* not of scalars */
+        stax_graph *g = parsed(text);
+        stax_input_info in;
+        for (int i = 0; g && stax_graph_input(g, i, &in); i++)
+            if (in.dtype == STAX_F64) wrt[n++] = stax_graph_value(g, in.name);
+        if (g && stax_ok(g) && operations(g, wrt, n, ops)) {
+            double ratio = ops[1].cost / (ops[0].cost > 0 ? ops[0].cost : 8);
+            if (!CHECK(ratio <= most))
+                printf("  %s: %.2f times, at most %g\n", cases[k].body, ratio, most);
+            if (ratio > worst && most <= 5) worst = ratio;
+            n_functions++;
+        }
+        stax_graph_free(g);
+    }
+    CHECK(n_functions > 70);
+    printf("%d functions, at most %.2f times\n", n_functions, worst);
+}
+
+/* The product of n numbers, by one op and multiplied one after the other: all n partial derivatives
+   in O(n) operations. */
+static void product(void) {
+    static stax_value x[256];
+    double last[2] = {0, 0};
+    for (int n = 16; n <= 256; n *= 4)
+        for (int way = 0; way < 2; way++) {
+            stax_graph *g = stax_graph_new(ctx);
+            stax_value y = stax_none();
+            stax_operations ops[2];
+            char name[20];
+            if (way == 0) {
+                x[0] = stax_input(g, "x", STAX_F64, stax_shape1(n));
+                y = stax_prod(x[0], stax_axes_all(), false);
+            }
+            for (int k = 0; k < n && way == 1; k++) {
+                sprintf(name, "x%d", k);
+                x[k] = stax_input(g, name, STAX_F64, stax_shape0());
+                y = k ? stax_mul(y, x[k]) : x[k];
+            }
+            stax_output(g, "y", y);
+            if (operations(g, x, way ? n : 1, ops)) {
+                CHECK(ops[0].count >= n - 1 && ops[0].count <= n);
+                if (!CHECK(ops[1].count <= 5.0 * n))
+                    printf("  %d: %g operations\n", n, ops[1].count);
+                if (last[way] > 0) CHECK(ops[1].count <= 4.3 * last[way]);
+                last[way] = ops[1].count;
+            }
+            stax_graph_free(g);
+        }
+}
+
+/* ---- the list of ops ------------------------------------------------------------------------- */
+
+/* Every op that is said to have a gradient is in a case above; state is in `step`. */
+static void listed(void) {
+    char *text = stax_ops_text(ctx);
+    int n[3] = {0, 0, 0};
+    for (char *at = text; at && *at; at = strchr(at, '\n') + 1) {
+        static const char *const words[] = {"yes", "0", "no"};
+        char name[40], call[50], gradient[8];
+        bool found = false;
+        const char *close = strchr(at, '}'), *end = strchr(at, '\n');
+        if (!CHECK(close && end && end - at > 104)) break;
+        sscanf(at, "%39s", name);
+        const char *column = at + 104; /* or behind a long list of attributes */
+        if (close + 2 > column) column = close + 2;
+        while (sscanf(column, "%7s", gradient) == 1 && strcmp(gradient, "yes") && strcmp(gradient, "no") &&
+               strcmp(gradient, "0") && column < end)
+            column += strspn(column, " ") + strcspn(column + strspn(column, " "), " ");
+        for (int k = 0; k < 3; k++) n[k] += strcmp(gradient, words[k]) == 0;
+        snprintf(call, sizeof call, "= %s ", name);
+        for (int k = 0; k < N_CASES; k++) found = found || strstr(cases[k].body, call);
+        found = found || strncmp(name, "assign", 6) == 0 || strcmp(name, "quiet") == 0;
+        if (strcmp(gradient, "yes") == 0 && !CHECK(found)) printf("  no case of %s\n", name);
+    }
+    CHECK(n[0] > 140 && n[1] > 30 && n[2] > 5);
+    printf("ops with a gradient: %d, constant: %d, without: %d\n", n[0], n[1], n[2]);
+    stax_free(ctx, text);
+}
+
 int main(int argc, char **argv) {
     stax_options o = stax_options_default();
     HARNESS_BEGIN(argc, argv);
@@ -607,6 +733,9 @@ int main(int argc, char **argv) {
     RUN(trips);
     RUN(own_functions);
     RUN(wrong);
+    RUN(listed);
+    RUN(cheap);
+    RUN(product);
     stax_close(ctx);
     o.compiler = NULL;
     ctx = stax_open(&o);

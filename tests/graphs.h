@@ -35,6 +35,9 @@ typedef struct dice {
     uint64_t state;
 } dice;
 
+/* Recipes to be differentiated: small, and floats are f64 and plain numbers. */
+static int smooth_recipes;
+
 static uint64_t dice_next(dice *d) { /* splitmix64 */
     uint64_t z = d->state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -198,7 +201,13 @@ enum {
     FILL_SHIFT,
     FILL_TABLE
 };
-enum { MAX_ELEMENTS = 24000, MAX_SPENT = 160000, WIDE_ELEMENTS = 300000, WIDE_SPENT = 4000000 };
+enum {
+    MAX_ELEMENTS = 24000,
+    MAX_SPENT = 160000,
+    WIDE_ELEMENTS = 300000,
+    WIDE_SPENT = 4000000,
+    SMOOTH_ELEMENTS = 600
+};
 
 /* ---- dtypes -------------------------------------------------------------------------------------
  */
@@ -225,6 +234,7 @@ static stax_dtype any_dtype(dice *d, int classes) {
         STAX_U16, STAX_U8,  STAX_U8,  STAX_BOOL, STAX_BOOL, STAX_F8E4M3, STAX_F8E5M2};
     for (;;) {
         stax_dtype t = list[dice_below(d, (int)(sizeof list / sizeof list[0]))];
+        if (smooth_recipes && (is_f8(t) || is_float(t))) t = STAX_F64;
         if (class_of(t) & classes) return t;
     }
 }
@@ -361,7 +371,9 @@ static int broadcast(const kind_of *a, const kind_of *b, kind_of *out) {
 /* ---- steps --------------------------------------------------------------------------------------
  */
 
-static int64_t most_elements(const recipe *r) { return r->is_wide ? WIDE_ELEMENTS : MAX_ELEMENTS; }
+static int64_t most_elements(const recipe *r) {
+    return smooth_recipes ? SMOOTH_ELEMENTS : r->is_wide ? WIDE_ELEMENTS : MAX_ELEMENTS;
+}
 
 static int add_step(recipe *r, const step *s) {
     if (r->n_steps == MAX_STEPS) return -1;
@@ -451,7 +463,7 @@ static kind_of any_shape(recipe *r, stax_dtype dtype, int least, int most) {
 static int any_fill(dice *d) {
     static const int fills[] = {FILL_PLAIN, FILL_PLAIN, FILL_PLAIN,
                                 FILL_SMALL, FILL_WIDE,  FILL_SPECIAL};
-    return fills[dice_below(d, 6)];
+    return smooth_recipes ? FILL_PLAIN : fills[dice_below(d, 6)];
 }
 
 /* An operand of these classes and ranks: mostly one that is there, recent ones first. */
@@ -2073,7 +2085,11 @@ static void recipe_palette(recipe *r) {
     static const int big[] = {4095, 4096, 4097, 4099, 5000, 8191, 8192, 8193, 9001, 12289};
     dice *d = &r->dice;
     int profile = dice_below(d, 20);
-    for (int k = 0; k < 5; k++) r->palette[k] = number(small[dice_below(d, 16)]);
+    for (int k = 0; k < 5; k++) r->palette[k] = number(small[dice_below(d, smooth_recipes ? 10 : 16)]);
+    if (smooth_recipes) {
+        if (profile < 2) r->palette[dice_below(d, 4)] = number(0);
+        profile = 20;
+    }
     if (r->is_wide) {
         static const int wide[] = {65536, 65537, 70001, 131072, 100003, 8193};
         r->palette[0] = number(wide[dice_below(d, 6)]);

@@ -250,6 +250,8 @@ expect 0 "^digraph" print loss.stax --after=grad --of=y --wrt=w --emit=dot
 expect 0 "^  return y, d_w, d_x$" grad loss.stax --of=y --wrt=w,x --order=2
 expect 0 "^  return y, d_w$" grad loss.stax --of=y --wrt=w --mode=forward
 expect 1 "stax_grad: the loss: expected a scalar, found f64.2." grad loss.stax --of=h --wrt=w
+expect 0 "^value and gradients  *[0-9]* " grad loss.stax --of=y --wrt=w,x --cost
+expect 0 "^ratio  *[1-5]\.[0-9]* " grad loss.stax --of=y --wrt=w,x --cost
 expect 2 "expected --after=grad, found --after=parse" print loss.stax --of=y
 for how in "" --order=2 "--mode=forward"; do # the printed graph reads back, and both backends agree
     "$staxc" grad loss.stax --of=y --wrt=w,x $how >grads.stax 2>err && expect 0 "^d_x: f64" run grads.stax --check

@@ -59,7 +59,7 @@ enum {
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
-    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
+    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
     X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
@@ -69,6 +69,7 @@ enum {
     X(WRT,     "wrt",     "NAME,NAME",            GRAD | PRINT, "the inputs it is taken by")                                            \
     X(ORDER,   "order",   "1|2",                  GRAD | PRINT, "2: of the sum of all first derivatives (default 1)")                               \
     X(MODE,    "mode",    "reverse|forward",      GRAD | PRINT, "how (default reverse)")                                                \
+    X(COST,    "cost",    NULL,                   GRAD,         "the operations of the value and of value and gradients, and their ratio, not the graph") \
     X(RUNS,    "runs",    "15",                   BENCH,        "readings of a round; the interval holds the true median with 95 %")    \
     X(ROUNDS,  "rounds",  "2",                    BENCH,        "rounds, kept apart: machines change from one minute to the next (default 2)") \
     X(VS,      "vs",      "interpret|op-by-op|FILE2", BENCH,    "measure a second contender in turn, and the ratio of the two")         \
@@ -1449,11 +1450,37 @@ static int add_gradient(tool *t, stax_graph *g) {
     return code;
 }
 
+/* Operations of the value (an output from number `first` on) and of all outputs behind it too. */
+static int put_operations(tool *t, stax_graph *g, int first) {
+    static const char *const rows[] = {"value", "value and gradients"};
+    stax_operations ops[2];
+    job *j = new_job(t, g);
+    int code = settle_sizes(t, j);
+    for (int k = 0; k < 2 && code == DONE; k++) {
+        stax_status s =
+            stax_count_operations(g, first, k ? j->n_out - first : 1, j->symbols, &ops[k]);
+        if (s != STAX_OK) code = say_error(t, s);
+    }
+    if (code != DONE) return code;
+    printf("%-20s %14s %14s\n", "", "operations", "cost");
+    for (int k = 0; k < 2; k++) printf("%-20s %14.0f %14.0f\n", rows[k], ops[k].count, ops[k].cost);
+    if (ops[0].cost > 0)
+        printf("%-20s %14.2f %14.2f\n", "ratio", ops[1].count / ops[0].count,
+               ops[1].cost / ops[0].cost);
+    return DONE;
+}
+
 static int verb_grad(tool *t) {
     stax_graph *g = NULL;
-    int code = start(t, &g);
+    int code = start(t, &g), first = 0;
+    if (code == DONE && t->given[OPT_COST]) {
+        stax_value of = stax_graph_value(g, t->given[OPT_OF] ? t->given[OPT_OF] : "");
+        first = stax_graph_n_outputs(g);
+        if (of.id) stax_output(g, "value", of);
+    }
     if (code == DONE) code = add_gradient(t, g);
-    if (code == DONE) code = put_text(t, stax_print(g));
+    if (code == DONE)
+        code = t->given[OPT_COST] ? put_operations(t, g, first) : put_text(t, stax_print(g));
     stax_graph_free(g);
     return code;
 }
