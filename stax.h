@@ -1126,7 +1126,7 @@ STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_v
 
    What computes a loss and what computes its gradients, as two programs, and the tensors that the
    first keeps for the second. What is kept is the cheapest set of bytes from which all that the
-   backward program reads can be computed again: a minimum cut (Dinic's algorithm) of the network
+   backward program reads can be computed again: a minimum cut (preflow, Goldberg & Tarjan 1988) of the network
    with an edge of bytes(v) for each value v of the forward program, so that v is either kept or
    computed again from its operands. Reductions, contractions, scans, sorts, scatters, regions and
    custom_call are never computed again (the class column of the op table), unless stax_checkpoint
@@ -45459,7 +45459,8 @@ static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
    maximal flow and minimal cut holds as for numbers. Of the sets that are equal in both, the one
    nearest to the sink is taken. */
 
-/* ---- minimum cuts: Dinic, Algorithm for solution of a problem of maximum flow, 1970 ------------ */
+/* ---- minimum cuts: preflow and relabel (Goldberg & Tarjan, A new approach to the maximum-flow
+   problem, 1988), the node farthest from the sink first, distances counted anew now and then ----- */
 
 typedef struct staxi_amount {
     int64_t bytes, work;
@@ -45481,6 +45482,11 @@ static bool staxi_amount_less(staxi_amount a, staxi_amount b) {
 
 static bool staxi_amount_any(staxi_amount a) { return staxi_amount_less(staxi_amount_of(0, 0), a); }
 
+static void staxi_amount_move(staxi_amount *from, staxi_amount *to, staxi_amount x) {
+    *from = staxi_amount_of(from->bytes - x.bytes, from->work - x.work);
+    *to = staxi_amount_of(to->bytes + x.bytes, to->work + x.work);
+}
+
 /* Edge e and its reverse e ^ 1. */
 typedef struct staxi_flow_edge {
     uint32_t to, next; /* next: of the node it leaves, +1 */
@@ -45491,27 +45497,42 @@ typedef struct staxi_flow {
     const stax_allocator *a;
     staxi_flow_edge *edges;
     size_t n_edges, cap_edges;
-    uint32_t n_nodes;
-    uint32_t *first, *at; /* by node: its edges; those not tried in this phase; +1 */
-    uint32_t *level;      /* by node: distance + 1; 0: not reached                 */
-    uint32_t *queue;      /* of nodes; then of edges, the path of the search       */
+    uint32_t n_nodes, source, sink;
+    staxi_amount *excess; /* by node: what came in and has not gone on                   */
+    uint32_t *first, *at; /* by node: its edges; those not tried at this level; +1       */
+    uint32_t *level;      /* by node: at most the distance to the sink + 1; 0: cut off   */
+    uint32_t *queue;      /* of nodes; then, by node, the next with excess of its level  */
+    uint32_t *top;        /* by level: a node with excess; +1                            */
+    uint32_t *members;    /* by level: a node of it; +1                                  */
+    uint32_t *before, *behind; /* by node: its neighbours in the list of its level; +1   */
+    uint32_t highest;     /* no level above it has a node with excess,                   */
+    uint32_t last;        /* or, here, a node                                            */
+    size_t bytes;
 } staxi_flow;
 
 static bool staxi_flow_init(staxi_flow *f, const stax_allocator *a, uint32_t n_nodes) {
+    const size_t n = (size_t)n_nodes + 2;
     memset(f, 0, sizeof *f);
     f->a = a;
     f->n_nodes = n_nodes;
-    f->first = (uint32_t *)staxi_alloc(a, (size_t)n_nodes * 4 * sizeof *f->first);
-    if (!f->first) return false;
-    memset(f->first, 0, (size_t)n_nodes * 4 * sizeof *f->first);
-    f->at = f->first + n_nodes;
-    f->level = f->at + n_nodes;
-    f->queue = f->level + n_nodes;
+    f->sink = 1;
+    f->bytes = n * (sizeof *f->excess + 8 * sizeof *f->first);
+    f->excess = (staxi_amount *)staxi_alloc(a, f->bytes);
+    if (!f->excess) return false;
+    memset(f->excess, 0, f->bytes);
+    f->first = (uint32_t *)(void *)(f->excess + n);
+    f->at = f->first + n;
+    f->level = f->at + n;
+    f->queue = f->level + n;
+    f->top = f->queue + n;
+    f->members = f->top + n;
+    f->before = f->members + n;
+    f->behind = f->before + n;
     return true;
 }
 
 static void staxi_flow_free(staxi_flow *f) {
-    staxi_free(f->a, f->first, (size_t)f->n_nodes * 4 * sizeof *f->first);
+    staxi_free(f->a, f->excess, f->bytes);
     staxi_free(f->a, f->edges, f->cap_edges * sizeof *f->edges);
 }
 
@@ -45528,70 +45549,129 @@ static bool staxi_flow_edge_add(staxi_flow *f, uint32_t from, uint32_t to, staxi
     return true;
 }
 
-/* Distances from a node along edges with room, or, backwards, to it. */
-static void staxi_flow_levels(staxi_flow *f, uint32_t from, bool backwards) {
+/* The distances to the sink along edges with room. */
+static void staxi_flow_levels(staxi_flow *f) {
     size_t head = 0, tail = 0;
     memset(f->level, 0, f->n_nodes * sizeof *f->level);
-    f->level[from] = 1;
-    f->queue[tail++] = from;
+    f->level[f->sink] = 1;
+    f->queue[tail++] = f->sink;
     while (head < tail) {
         uint32_t u = f->queue[head++];
         for (uint32_t e = f->first[u]; e; e = f->edges[e - 1].next) {
-            uint32_t w = f->edges[e - 1].to, one = (e - 1) ^ (backwards ? 1u : 0u);
-            if (f->level[w] || !staxi_amount_any(f->edges[one].left)) continue;
+            uint32_t w = f->edges[e - 1].to;
+            if (f->level[w] || !staxi_amount_any(f->edges[(e - 1) ^ 1].left)) continue;
             f->level[w] = f->level[u] + 1;
             f->queue[tail++] = w;
         }
     }
 }
 
-/* As much as there is room for along the path. Its length afterwards: to where it is full. */
-static size_t staxi_flow_push(staxi_flow *f, const uint32_t *path, size_t n) {
-    staxi_amount most = f->edges[path[0]].left;
-    size_t stop = 0;
-    for (size_t k = 1; k < n; k++)
-        if (staxi_amount_less(f->edges[path[k]].left, most)) most = f->edges[path[stop = k]].left;
-    for (size_t k = 0; k < n; k++) {
-        staxi_amount *there = &f->edges[path[k]].left, *back = &f->edges[path[k] ^ 1].left;
-        *there = staxi_amount_of(there->bytes - most.bytes, there->work - most.work);
-        *back = staxi_amount_of(back->bytes + most.bytes, back->work + most.work);
-    }
-    return stop;
+/* Notes that a node has excess. */
+static void staxi_flow_wake(staxi_flow *f, uint32_t u) {
+    if (u == f->sink || u == f->source || !f->level[u]) return;
+    f->queue[u] = f->top[f->level[u]];
+    f->top[f->level[u]] = u + 1;
+    if (f->level[u] > f->highest) f->highest = f->level[u];
 }
 
-/* The flow of shortest paths that blocks every other one; an explicit path, no recursion. */
-static void staxi_flow_block(staxi_flow *f, uint32_t source, uint32_t sink) {
-    uint32_t u = source, *path = f->queue;
-    size_t n = 0;
-    memcpy(f->at, f->first, f->n_nodes * sizeof *f->at);
-    for (;;) {
-        uint32_t e = f->at[u];
-        if (u == sink) {
-            n = staxi_flow_push(f, path, n);
-            u = f->edges[path[n] ^ 1].to;
-        } else if (!e) {
-            if (n == 0) return;
-            f->level[u] = 0; /* a dead end */
-            u = f->edges[path[--n] ^ 1].to;
-        } else if (staxi_amount_any(f->edges[e - 1].left) &&
-                   f->level[f->edges[e - 1].to] == f->level[u] + 1) {
-            path[n++] = e - 1;
-            u = f->edges[e - 1].to;
-        } else {
+static void staxi_flow_push(staxi_flow *f, uint32_t edge) {
+    const uint32_t from = f->edges[edge ^ 1].to, to = f->edges[edge].to;
+    const bool wakes = !staxi_amount_any(f->excess[to]);
+    staxi_amount most = f->edges[edge].left;
+    if (from != f->source && staxi_amount_less(f->excess[from], most)) most = f->excess[from];
+    staxi_amount_move(&f->edges[edge].left, &f->edges[edge ^ 1].left, most);
+    staxi_amount_move(&f->excess[from], &f->excess[to], most);
+    if (wakes) staxi_flow_wake(f, to);
+}
+
+static void staxi_flow_enter(staxi_flow *f, uint32_t u) {
+    const uint32_t level = f->level[u], old = f->members[level];
+    f->before[u] = 0;
+    f->behind[u] = old;
+    if (old) f->before[old - 1] = u + 1;
+    f->members[level] = u + 1;
+    if (level > f->last) f->last = level;
+}
+
+static void staxi_flow_leave(staxi_flow *f, uint32_t u) {
+    if (f->before[u])
+        f->behind[f->before[u] - 1] = f->behind[u];
+    else
+        f->members[f->level[u]] = f->behind[u];
+    if (f->behind[u]) f->before[f->behind[u] - 1] = f->before[u];
+}
+
+/* Puts a node to another level. Where none is left at its level, no way leads from above it to the
+   sink: all that is there is cut off, the node too. */
+static void staxi_flow_raise(staxi_flow *f, uint32_t u, uint32_t level) {
+    const uint32_t old = f->level[u];
+    staxi_flow_leave(f, u);
+    f->level[u] = 0;
+    if (f->members[old] && level <= f->n_nodes) {
+        f->level[u] = level;
+        staxi_flow_enter(f, u);
+        return;
+    }
+    for (; !f->members[old] && f->last >= old; f->last--) {
+        for (uint32_t v = f->members[f->last]; v; v = f->behind[v - 1]) f->level[v - 1] = 0;
+        f->members[f->last] = 0;
+    }
+}
+
+/* All excess of a node, downhill; where none goes on, the node is raised just enough, or cut off.
+   How often it was raised. */
+static uint32_t staxi_flow_discharge(staxi_flow *f, uint32_t u) {
+    uint32_t raised = 0;
+    while (staxi_amount_any(f->excess[u])) {
+        uint32_t e = f->at[u], lowest = UINT32_MAX;
+        if (e && staxi_amount_any(f->edges[e - 1].left) && f->level[f->edges[e - 1].to] &&
+            f->level[u] == f->level[f->edges[e - 1].to] + 1) {
+            staxi_flow_push(f, e - 1);
+            continue;
+        }
+        if (e) {
             f->at[u] = f->edges[e - 1].next;
+            continue;
+        }
+        for (e = f->first[u]; e; e = f->edges[e - 1].next) {
+            const uint32_t w = f->level[f->edges[e - 1].to];
+            if (w && w < lowest && staxi_amount_any(f->edges[e - 1].left)) lowest = w;
+        }
+        raised++;
+        f->at[u] = f->first[u];
+        staxi_flow_raise(f, u, lowest < f->n_nodes ? lowest + 1 : UINT32_MAX);
+        if (!f->level[u]) break;
+    }
+    return raised;
+}
+
+/* Afterwards level[v] is not 0 for the nodes on the sink's side of the minimum cut that is nearest
+   to it. Excess that cannot reach the sink need not go back: the cut is known without. */
+static void staxi_flow_cut(staxi_flow *f) {
+    staxi_flow_levels(f);
+    for (uint32_t e = f->first[f->source]; e; e = f->edges[e - 1].next) staxi_flow_push(f, e - 1);
+    for (bool again = true; again;) {
+        uint32_t raised = 0;
+        again = false;
+        staxi_flow_levels(f);
+        memset(f->top, 0, ((size_t)f->n_nodes + 2) * 2 * sizeof *f->top); /* and members */
+        memcpy(f->at, f->first, f->n_nodes * sizeof *f->at);
+        f->highest = f->last = 0;
+        for (uint32_t u = 0; u < f->n_nodes; u++) {
+            if (f->level[u]) staxi_flow_enter(f, u);
+            if (staxi_amount_any(f->excess[u])) staxi_flow_wake(f, u);
+        }
+        while (f->highest > 0 && raised <= f->n_nodes) {
+            const uint32_t u = f->top[f->highest];
+            if (!u) {
+                f->highest--;
+                continue;
+            }
+            f->top[f->highest] = f->queue[u - 1];
+            if (f->level[u - 1]) raised += staxi_flow_discharge(f, u - 1);
+            again = true;
         }
     }
-}
-
-/* Afterwards level[v] is not 0 for the nodes on the sink's side of the cut that is nearest to it.
- */
-static void staxi_flow_cut(staxi_flow *f, uint32_t source, uint32_t sink) {
-    for (;;) {
-        staxi_flow_levels(f, source, false);
-        if (!f->level[sink]) break;
-        staxi_flow_block(f, source, sink);
-    }
-    staxi_flow_levels(f, sink, true);
 }
 
 /* ---- what to save ---------------------------------------------------------------------------- */
@@ -45624,26 +45704,29 @@ static void staxi_cut_settle(staxi_cut_item *items, size_t n, uint8_t *saves) {
 /* The fates by a minimum cut. False: no memory. */
 static bool staxi_cut(const stax_allocator *a, staxi_cut_item *items, size_t n) {
     const staxi_amount no_limit = staxi_amount_of(STAXI_CUT_NO_LIMIT, 0);
-    const uint32_t source = 0, sink = 1;
     staxi_flow f;
     if (n > UINT32_MAX / 16) return false;
     uint8_t *saves = (uint8_t *)staxi_alloc(a, n);
     bool ok = staxi_flow_init(&f, a, (uint32_t)n * 2 + 2) && saves;
     for (size_t k = 0; ok && k < n; k++) {
         const staxi_cut_item *x = &items[k];
-        uint32_t in = (uint32_t)k * 2 + 2, out = in + 1;
-        ok = staxi_flow_edge_add(&f, source, in, x->redo < 0 ? no_limit : staxi_amount_of(0, x->redo)) &&
-             staxi_flow_edge_add(&f, in, out,
-                                 x->bytes < 0 ? no_limit : staxi_amount_of(x->bytes, x->store)) &&
-             (!x->read || staxi_flow_edge_add(&f, out, sink, no_limit));
+        const uint32_t in = (uint32_t)k * 2 + 2, out = in + 1;
+        const staxi_amount save = x->bytes < 0 ? no_limit : staxi_amount_of(x->bytes, x->store);
+        ok = !x->read || staxi_flow_edge_add(&f, out, f.sink, no_limit);
+        if (x->redo < 0) { /* v_in is always on the source's side */
+            ok = ok && staxi_flow_edge_add(&f, f.source, out, save);
+            continue;
+        }
+        ok = ok && staxi_flow_edge_add(&f, f.source, in, staxi_amount_of(0, x->redo)) &&
+             staxi_flow_edge_add(&f, in, out, save);
         for (uint32_t i = 0; ok && i < x->n_sources; i++)
             ok = staxi_flow_edge_add(&f, x->sources[i] * 2 + 3, in, no_limit);
     }
-    if (ok) staxi_flow_cut(&f, source, sink);
-    for (size_t k = 0; ok && k < n; k++) saves[k] = !f.level[k * 2 + 2];
+    if (ok) staxi_flow_cut(&f);
+    for (size_t k = 0; ok && k < n; k++) saves[k] = items[k].redo < 0 || !f.level[k * 2 + 2];
     if (ok) staxi_cut_settle(items, n, saves);
     if (saves) staxi_free(a, saves, n);
-    if (f.first) staxi_flow_free(&f);
+    if (f.excess) staxi_flow_free(&f);
     return ok;
 }
 

@@ -92,7 +92,7 @@ static void cut_is_least(void) {
 
 /* A chain deeper than any stack would hold, each value as large as the one before. */
 static void deep(void) {
-    enum { N = 4000 };
+    enum { N = 200000 };
     staxi_cut_item *items = (staxi_cut_item *)calloc(N, sizeof *items);
     uint32_t *before = (uint32_t *)calloc(N, sizeof *before);
     if (!CHECK(items && before)) return;
@@ -313,6 +313,92 @@ static void reductions_are_saved(void) {
     stax_graph_free(g);
 }
 
+/* ---- the same bits --------------------------------------------------------------------------- */
+
+typedef struct derivative_case {
+    const char *inputs, *body;
+    double low, high;
+    int flags;
+} derivative_case;
+enum { KINKED = 1 };
+static const derivative_case cases[] = {
+#include "gradient_cases.inc"
+};
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+
+/* Every op that has a derivative, on any numbers at all: interpreted, as here it is about the
+   graphs; every eighth compiled too. */
+static void every_op(void) {
+    stax_compile_options interpret;
+    stax_training_options o;
+    int n_saved = 0, n_redone = 0;
+    memset(&o, 0, sizeof o);
+    memset(&interpret, 0, sizeof interpret);
+    interpret.interpret = true;
+    for (int k = 0; k < N_CASES; k++) {
+        char text[2000], wrt[100], *at = text, *w = wrt;
+        int n = 0;
+        at += sprintf(at, "graph g(");
+        for (const char *s = cases[k].inputs; *s; s++) {
+            if (s[1] == ':' && s[3] == '%') w += sprintf(w, "%s%c", w == wrt ? "" : ",", *s);
+            at += sprintf(at, *s == '%' ? "f32" : "%c", *s);
+        }
+        at += sprintf(at, ") {\n");
+        for (const char *s = cases[k].body; *s; s++) *at++ = *s == '|' ? '\n' : *s;
+        sprintf(at, "\nreturn y\n}\n");
+        stax_graph *g = joint(text, wrt, &n);
+        if (!g || !stax_ok(g)) {
+            stax_graph_free(g);
+            continue;
+        }
+        o.compile = &interpret;
+        stax_training *t = training(g, n, &o);
+        n_saved += figures(t).saved;
+        n_redone += figures(t).recomputed;
+        CHECK(figures(t).saved_bytes <= figures(t).save_all_bytes);
+        stax_training_free(t);
+        same_bits(g, n, &o, 16);
+        if (k % 8 == 0) same_bits(g, n, NULL, 16);
+        if (harness.bad_checks) printf("%s\n", text);
+        if (!CHECK(harness.bad_checks == 0)) k = N_CASES;
+        stax_graph_free(g);
+    }
+    CHECK(n_saved > 20 && n_redone > 100);
+}
+
+/* Random programs of elementwise ops, views, reductions, contractions and marks. */
+static void random_graphs(void) {
+    static const char *const steps[] = {
+        "exp v%d", "relu v%d", "mul v%d, v%d", "add v%d, v%d", "tanh v%d", "transpose v%d",
+        "matmul v%d, v%d", "sub v%d, v%d", "checkpoint v%d", "sigmoid v%d", "softmax v%d",
+        "cumsum v%d {axis=0}", "mul v%d, key", "dropout v%d, k {p=0.3}", "flip v%d"};
+    enum { ROUNDS = 60, LONGEST = 14, N_STEPS = sizeof steps / sizeof steps[0] };
+    stax_compile_options interpret;
+    memset(&interpret, 0, sizeof interpret);
+    interpret.interpret = true;
+    for (int round = 0; round < ROUNDS; round++) {
+        char text[2000], *at = text;
+        int n = 0, length = 2 + (int)below(LONGEST - 1);
+        stax_training_options o;
+        memset(&o, 0, sizeof o);
+        o.compile = round % 6 ? &interpret : NULL;
+        at += sprintf(at, "graph g(v0: f32[6,6], v1: f32[6,6], key: f32[6,1], k: u64[]) {\n");
+        for (int k = 2; k < length + 2; k++) {
+            const char *step = steps[below(N_STEPS)];
+            at += sprintf(at, " v%d = ", k);
+            at += sprintf(at, step, (int)(below(2) ? k - 1 : below(k)), (int)below(k));
+            *at++ = '\n';
+        }
+        sprintf(at, " y = sum v%d {axes=[1]}\n return y%s%d\n}\n", length + 1,
+                below(2) ? ", v" : ", v1 # ", (int)below(length));
+        stax_graph *g = joint(text, "v0,v1", &n);
+        same_bits(g, n, &o, 16);
+        if (harness.bad_checks) printf("%s\n", text);
+        if (harness.bad_checks) round = ROUNDS;
+        stax_graph_free(g);
+    }
+}
+
 int main(int argc, char **argv) {
     stax_options o = stax_options_default();
     HARNESS_BEGIN(argc, argv);
@@ -323,6 +409,8 @@ int main(int argc, char **argv) {
     RUN(example_5_1);
     RUN(exercise_9);
     RUN(reductions_are_saved);
+    RUN(every_op);
+    RUN(random_graphs);
     stax_close(ctx);
     return HARNESS_END();
 }
