@@ -26696,6 +26696,7 @@ static stax_graph *staxi_rewrite(const stax_graph *g, const stax_rewrite_options
         staxi_rewriter_free(&r);
     }
     if (to && !ok) {
+        if (to->status == STAX_OK) staxi_no_graph_memory(to, 0);
         stax_graph_free(to);
         to = NULL;
     }
@@ -45847,15 +45848,15 @@ static int64_t staxi_node_work(const stax_graph *g, const staxi_node *n, const i
     return each < (double)STAXI_CUT_MOST ? (int64_t)each : STAXI_CUT_MOST;
 }
 
-/* The values that checkpoint marks, with what they are views of, and what lies behind them. */
+/* The values that checkpoint marks, or what they are views of, and what lies behind them. */
 static void staxi_find_marks(stax_training *t, size_t first, size_t n) {
     const stax_graph *g = t->joint;
-    for (size_t k = first; k < first + n; k++)
-        for (uint32_t v = g->outputs[k].value;; v = staxi_maker(g, v)->sources[0]) {
-            t->marks[v] = STAXI_MARK_HERE;
-            uint16_t op = staxi_maker(g, v)->op;
-            if (op != STAX_OP_RESHAPE && op != STAX_OP_PERMUTE) break;
-        }
+    for (size_t k = first; k < first + n; k++) {
+        uint32_t v = g->outputs[k].value;
+        while (staxi_maker(g, v)->op == STAX_OP_RESHAPE || staxi_maker(g, v)->op == STAX_OP_PERMUTE)
+            v = staxi_maker(g, v)->sources[0];
+        t->marks[v] = STAXI_MARK_HERE;
+    }
     for (size_t k = g->n_nodes; k-- > 1;) {
         const staxi_node *node = &g->nodes[k];
         bool behind = false;
