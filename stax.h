@@ -46571,13 +46571,17 @@ STAXDEF char *stax_training_report(const stax_training *t, bool json) {
         if (json)
             staxi_putf(&out, ", \"%s\": [", keys[group]);
         else if (group == 0)
-            staxi_putf(&out, "saved: %d values, %D bytes; were all saved that backward reads: %d values, %D bytes\n",
-                       f.saved, (int64_t)f.saved_bytes, f.save_all, (int64_t)f.save_all_bytes);
+            staxi_putf(&out,
+                       "saved: %d value%s, %D bytes; were all saved that backward reads: %d "
+                       "value%s, %D bytes\n",
+                       f.saved, f.saved == 1 ? "" : "s", (int64_t)f.saved_bytes, f.save_all,
+                       f.save_all == 1 ? "" : "s", (int64_t)f.save_all_bytes);
         else if (group == 1)
-            staxi_putf(&out, "held by the caller until backward has run: %d values\n", f.kept);
+            staxi_putf(&out, "held by the caller until backward has run: %d value%s\n", f.kept,
+                       f.kept == 1 ? "" : "s");
         else
-            staxi_putf(&out, "computed again: %d values, %D scalar operations\n", f.recomputed,
-                       (int64_t)f.recompute_ops);
+            staxi_putf(&out, "computed again: %d value%s, %D scalar operations\n", f.recomputed,
+                       f.recomputed == 1 ? "" : "s", (int64_t)f.recompute_ops);
         for (uint32_t v = 1; v < t->joint->n_values; v++) {
             if (staxi_report_group(t, v) != group) continue;
             if (json && !first) staxi_put(&out, ", ");
