@@ -516,6 +516,35 @@ static void random_ops(void) {
     stax_graph_free(g);
 }
 
+/* Regions: their results are saved; behind a mark they run again, with what they capture. */
+static void regions(void) {
+    static const char *const marks[] = {"mul u, 1.0", "checkpoint u"};
+    for (int k = 0; k < 2; k++) {
+        char text[1000];
+        int n = 0;
+        snprintf(text, sizeof text,
+                 "graph g(x: f32[6], w: f32[6], n: i64[], p: bool[]) {\n e = exp x\n"
+                 " f = stop_gradient e\n"
+                 " s, i = loop n, f, n { body(j: i64[], a: f32[6], b: i64[]) {\n"
+                 "  c = mul a, f\n d = add b, 1\n return c, d } }\n"
+                 " q = cond p { then() { r = neg f; return r } else() { return s } }\n"
+                 " z = stop_gradient s\n t = stop_gradient q\n h = mul x, z\n g = mul h, t\n"
+                 " u = mul g, w\n v = %s\n y = mul v, v\n return y\n}",
+                 marks[k]);
+        stax_graph *g = joint(text, "x,w", &n);
+        stax_training *t = training(g, n, NULL);
+        char *all = report(t);
+        if (k == 0) CHECK_HAS(all, "s: f32[6] = loop");
+        if (k == 0) CHECK(strstr(all, "= loop") < strstr(all, "computed again"));
+        if (k == 1) CHECK(strstr(all, "= loop") > strstr(all, "computed again"));
+        CHECK_INT(figures(t).saved, k ? 1 : 2); /* u; the results of loop and cond */
+        stax_free(ctx, all);
+        stax_training_free(t);
+        same_bits_all(g, n, 6);
+        stax_graph_free(g);
+    }
+}
+
 /* Three segments of two layers. With marks between them only marked values are saved, and layers
    within run again, contractions too; what lies behind the last mark is cut as ever. */
 static void checkpoints(void) {
@@ -967,6 +996,7 @@ int main(int argc, char **argv) {
     RUN(sizes);
     RUN(params_and_states);
     RUN(random_ops);
+    RUN(regions);
     RUN(checkpoints);
     RUN(budgets);
     RUN(wrong);
