@@ -1126,13 +1126,13 @@ STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_v
 
    What computes a loss and what computes its gradients, as two programs, and the tensors that the
    first keeps for the second. What is kept is the cheapest set of bytes from which all that the
-   backward program reads can be computed again: a minimum cut (preflow, Goldberg & Tarjan 1988) of the network
-   with an edge of bytes(v) for each value v of the forward program, so that v is either kept or
-   computed again from its operands. Reductions, contractions, scans, sorts, scatters, regions and
-   custom_call are never computed again (the class column of the op table), unless stax_checkpoint
-   asks for it; all else is, random ops too: they keep their key, so they give the same bits. Of
-   sets of as many bytes, the one that takes least work to compute again. What the caller has
-   anyway costs nothing: inputs, params, states that are not written, outputs. So
+   backward program reads can be computed again: a minimum cut (preflow, Goldberg & Tarjan 1988) of
+   the network with an edge of bytes(v) for each value v of the forward program, so that v is either
+   kept or computed again from its operands. Reductions, contractions, scans, sorts, scatters,
+   regions and custom_call are never computed again (the class column of the op table), unless
+   stax_checkpoint asks for it; all else is, random ops too: they keep their key, so they give the
+   same bits. Of sets of as many bytes, the one that takes least work to compute again. What the
+   caller has anyway costs nothing: inputs, params, states that are not written, outputs. So
 
        stax_grad(loss, wrt, n, grads);                      (or stax_vjp, with cotangents that are
        stax_output(g, "loss", loss);                         inputs of the graph)
@@ -1151,15 +1151,16 @@ typedef struct stax_training stax_training; /* shared by threads                
 typedef struct stax_saved stax_saved;       /* what one forward call keeps: one thread at a time  */
 
 typedef struct stax_training_options {
-    const struct stax_compile_options *compile; /* of both programs; NULL: default. What it points */
-                                                /* to is read until the backward program is there  */
-    const int64_t *symbols; /* a number for each size symbol, in order, to weigh bytes by;   */
-                            /* negative, or NULL: 1024 within its range                      */
-    uint64_t budget_bytes;  /* 0: none. Where the values that are saved have more bytes than */
-                            /* this, it is an error that names the least that is possible;   */
-                            /* also of a forward call, whose sizes may be others             */
-    bool save_all;          /* nothing that backward reads is computed again but views and   */
-                            /* constants; marks do not count                                 */
+    /* Of both programs; NULL: default. What it points to is read when either is compiled. */
+    const struct stax_compile_options *compile;
+    /* A number for each size symbol, in order, to weigh bytes by; negative, or NULL: 1024 within
+       its range. */
+    const int64_t *symbols;
+    /* 0: none. Where the values that are saved have more bytes than this, it is an error that names
+       the least that is possible; also of a forward call, whose sizes may be others. */
+    uint64_t budget_bytes;
+    /* Nothing that backward reads is computed again but views and constants; marks do not count. */
+    bool save_all;
 } stax_training_options;
 
 /* The first n_forward outputs of the graph, and its states, are the forward program's; the other
@@ -1198,12 +1199,14 @@ STAXDEF stax_status stax_run_backward(stax_training *t, stax_saved *saved,
 
 /* At the numbers of stax_training_options.symbols. */
 typedef struct stax_training_figures {
-    int saved, kept, recomputed;   /* values: in memory of stax_saved; of the caller; computed again */
+    /* Values in memory of stax_saved, held by the caller, computed again. */
+    int saved, kept, recomputed;
     double saved_bytes;
-    int save_all;                  /* the same, were all that backward reads saved: values, bytes    */
+    double recompute_ops; /* scalar operations; a contraction: 2 for each product */
+    /* Were all saved that backward reads: values and bytes. */
+    int save_all;
     double save_all_bytes;
-    double recompute_ops;          /* scalar operations of what is computed again                    */
-    bool has_backward;             /* is the backward program compiled?                              */
+    bool has_backward; /* is the backward program compiled? */
 } stax_training_figures;
 STAXDEF stax_status stax_training_figures_of(const stax_training *t, stax_training_figures *out);
 /* What is saved, what is computed again and what it costs, against saving everything, as text or,
@@ -1217,14 +1220,16 @@ STAXDEF char *stax_training_report(const stax_training *t, bool json);
    is room for `slots` states, the first one included. A schedule is a sequence of four actions on
    one current state; it begins at x[0]. */
 typedef enum stax_chain_what {
-    STAX_CHAIN_STORE,   /* the current state, x[step], goes to a slot                               */
-    STAX_CHAIN_RESTORE, /* the current state becomes the one in the slot, which is x[step]          */
-    STAX_CHAIN_ADVANCE, /* from x[step] to x[to], to > step, one step after the other               */
-    STAX_CHAIN_REVERSE  /* step `step` is reversed, from the current state x[step]                  */
+    STAX_CHAIN_STORE,   /* the current state, x[step], goes to a slot                      */
+    STAX_CHAIN_RESTORE, /* the current state becomes the one in the slot, which is x[step] */
+    STAX_CHAIN_ADVANCE, /* from x[step] to x[to], to > step, one step after the other      */
+    STAX_CHAIN_REVERSE  /* step `step` is reversed, from the current state x[step]         */
 } stax_chain_what;
 typedef struct stax_chain_action {
     stax_chain_what what;
-    int64_t step, to, slot; /* to: of ADVANCE; slot, 0 .. slots - 1: of STORE and RESTORE; else -1  */
+    int64_t step;
+    int64_t to;   /* of ADVANCE; else -1                               */
+    int64_t slot; /* of STORE and RESTORE, 0 .. slots - 1; else -1     */
 } stax_chain_action;
 /* Anything but STAX_OK ends the reversal, which gives it back. */
 typedef stax_status (*stax_chain_fn)(void *user, const stax_chain_action *action);
@@ -8920,8 +8925,7 @@ static stax_dtype staxi_promote(stax_dtype a, stax_dtype b) {
 typedef enum staxi_op_class { STAXI_OP_CLASSES(STAXI_OP_CLASS_ENUM) } staxi_op_class;
 #undef STAXI_OP_CLASS_ENUM
 #define STAXI_OP_CLASS_RECOMPUTES(id, recomputes) recomputes,
-static const bool staxi_class_recomputes[] = {
-    STAXI_OP_CLASSES(STAXI_OP_CLASS_RECOMPUTES)};
+static const bool staxi_class_recomputes[] = {STAXI_OP_CLASSES(STAXI_OP_CLASS_RECOMPUTES)};
 #undef STAXI_OP_CLASS_RECOMPUTES
 
 /* What each rule of inference takes, for `staxc ops`. A rule without a line here does not compile.
@@ -45460,8 +45464,10 @@ static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
    maximal flow and minimal cut holds as for numbers. Of the sets that are equal in both, the one
    nearest to the sink is taken. */
 
-/* ---- minimum cuts: preflow and relabel (Goldberg & Tarjan, A new approach to the maximum-flow
-   problem, 1988), the node farthest from the sink first, distances counted anew now and then ----- */
+/* ---- minimum cuts ----------------------------------------------------------------------------
+   Preflow and relabel (Goldberg & Tarjan, A new approach to the maximum-flow problem, 1988): the
+   node farthest from the sink first, gaps between levels cut off (Cherkassky & Goldberg, 1997),
+   distances counted anew now and then. No recursion. */
 
 typedef struct staxi_amount {
     int64_t bytes, work;
@@ -45499,15 +45505,15 @@ typedef struct staxi_flow {
     staxi_flow_edge *edges;
     size_t n_edges, cap_edges;
     uint32_t n_nodes, source, sink;
-    staxi_amount *excess; /* by node: what came in and has not gone on                   */
-    uint32_t *first, *at; /* by node: its edges; those not tried at this level; +1       */
-    uint32_t *level;      /* by node: at most the distance to the sink + 1; 0: cut off   */
-    uint32_t *queue;      /* of nodes; then, by node, the next with excess of its level  */
-    uint32_t *top;        /* by level: a node with excess; +1                            */
-    uint32_t *members;    /* by level: a node of it; +1                                  */
+    staxi_amount *excess;      /* by node: what came in and has not gone on                   */
+    uint32_t *first, *at;      /* by node: its edges; those not tried at this level; +1       */
+    uint32_t *level;           /* by node: at most the distance to the sink + 1; 0: cut off   */
+    uint32_t *queue;           /* of nodes; then, by node, the next with excess of its level  */
+    uint32_t *top;             /* by level: a node with excess; +1                            */
+    uint32_t *members;         /* by level: a node of it; +1                                  */
     uint32_t *before, *behind; /* by node: its neighbours in the list of its level; +1   */
-    uint32_t highest;     /* no level above it has a node with excess,                   */
-    uint32_t last;        /* or, here, a node                                            */
+    uint32_t highest;          /* no level above it has a node with excess,                   */
+    uint32_t last;             /* or, here, a node                                            */
     size_t bytes;
 } staxi_flow;
 
@@ -45683,7 +45689,7 @@ typedef enum staxi_fate { STAXI_FATE_UNUSED, STAXI_FATE_SAVED, STAXI_FATE_REDONE
 typedef struct staxi_cut_item {
     const uint32_t *sources; /* items before it */
     uint32_t n_sources;
-    bool read;               /* by the backward program */
+    bool read; /* by the backward program */
     uint8_t fate;
     int64_t bytes, store; /* to save it: bytes; work that only saving needs. bytes -1: may not */
     int64_t redo;         /* work of computing it again; -1: may not */
@@ -45734,11 +45740,11 @@ static bool staxi_cut(const stax_allocator *a, staxi_cut_item *items, size_t n) 
 /* ---- a graph as items ------------------------------------------------------------------------ */
 
 typedef enum staxi_carrier {
-    STAXI_CARRY_INPUT,  /* input `at` of the forward call                                         */
-    STAXI_CARRY_SHAPE,  /* the same, but only its sizes matter                                    */
-    STAXI_CARRY_OUTPUT, /* output `at` of the forward call                                        */
-    STAXI_CARRY_SAVED,  /* saved value `at`                                                       */
-    STAXI_CARRY_OWN     /* input `at` of the backward call                                        */
+    STAXI_CARRY_INPUT,  /* input `at` of the forward call     */
+    STAXI_CARRY_SHAPE,  /* the same, but only its sizes count */
+    STAXI_CARRY_OUTPUT, /* output `at` of the forward call    */
+    STAXI_CARRY_SAVED,  /* saved value `at`                   */
+    STAXI_CARRY_OWN     /* input `at` of the backward call    */
 } staxi_carrier;
 typedef struct staxi_passed_on {
     staxi_carrier from;
@@ -45747,21 +45753,24 @@ typedef struct staxi_passed_on {
 
 struct stax_training {
     stax_context *ctx;
-    stax_graph *joint;     /* in basis ops: forward outputs, backward outputs, marks, states        */
-    stax_graph *back;      /* what the backward program computes                                    */
-    stax_program *forward, *backward; /* backward: NULL until it is needed                          */
-    staxi_mutex mutex;                /* guards `backward`                                          */
+    /* In basis ops; outputs: those of forward, those of backward, what is marked, states. */
+    stax_graph *joint;
+    stax_graph *back; /* what the backward program computes */
+    stax_program *forward, *backward;
+    staxi_mutex mutex; /* guards `backward`, which is NULL until it is needed */
     stax_compile_options how;
     uint64_t budget;
-    /* in the arena of `joint`: */
+    /* In the arena of `joint`, by its values: */
+    staxi_cut_item *items;
+    uint8_t *in_forward, *marks;
+    uint8_t *kept;     /* does an output of the forward call hold it?     */
+    uint32_t *kept_at; /* which                                           */
+    /* and by symbol, by saved value, by input of backward that is no param: */
     int64_t *symbols;
-    staxi_cut_item *items; /* by value of `joint` */
-    uint8_t *in_forward, *marks, *kept; /* by value; kept: an output of the forward call holds it   */
-    uint32_t *kept_at;                  /* by value: which output                                   */
-    uint32_t *saved;                    /* values of `joint`                                        */
+    uint32_t *saved;
     const char **saved_names;
-    staxi_passed_on *carried; /* by input of the backward program that is no param                    */
-    size_t n_saved, n_carried, n_forward_in, n_forward_out, n_own, n_grads;
+    staxi_passed_on *carried;
+    size_t n_saved, n_carried, n_forward_in, n_forward_out, n_own;
     double save_all_bytes;
     int save_all;
 };
@@ -45936,11 +45945,12 @@ static double staxi_stored_bytes(const stax_training *t, int *n) {
 }
 
 static void staxi_put_budget(const stax_training *t, double bytes, staxi_text *why) {
-    staxi_putf(why,
-               STAXI_SAY("the budget is %U bytes, and the least that can be saved is %D bytes: mark "
-                         "values with stax_checkpoint, so that what lies between them is computed "
-                         "again, or raise the budget"),
-               t->budget, (int64_t)bytes);
+    staxi_putf(
+        why,
+        STAXI_SAY("the budget is %U bytes, and the least that can be saved is %D bytes: mark "
+                  "values with stax_checkpoint, so that what lies between them is computed "
+                  "again, or raise the budget"),
+        t->budget, (int64_t)bytes);
 }
 
 /* F, B, the network, its cut, and the budget. n_user: outputs of the graph. */
@@ -46001,8 +46011,8 @@ static bool staxi_no_training_memory(const stax_training *t) {
     return false;
 }
 
-/* A part of the joint graph as a graph of its own. inputs, outputs: of `part`, a shallow copy of the
-   joint graph; live: its values that are computed. NULL: the context has the reason. */
+/* A part of the joint graph as a graph of its own. inputs, outputs: of `part`, a shallow copy of
+   the joint graph; live: its values that are computed. NULL: the context has the reason. */
 static stax_graph *staxi_part(const stax_training *t, stax_graph *part, const uint8_t *live,
                               const char *suffix) {
     stax_graph *joint = t->joint, *to;
@@ -46114,25 +46124,33 @@ static bool staxi_back_inputs(stax_training *t, stax_graph *part, const uint8_t 
     return ok;
 }
 
-/* The graph of the backward program: gradients, what they need, what is computed again; and the
-   forward program, which also gives what is saved. */
-static bool staxi_split(stax_training *t, size_t n_user) {
-    stax_graph *g = t->joint, part = *g;
-    staxi_arena *arena = &g->arena;
-    const size_t n = g->n_values, plain = staxi_plain_outputs(g);
-    const size_t most = g->n_inputs + n;
-    uint8_t *live = (uint8_t *)staxi_arena_push(arena, n, 1),
-            *given = (uint8_t *)staxi_arena_push(arena, n, 1);
-    part.inputs = (staxi_input *)staxi_arena_push(arena, most * sizeof *part.inputs, 8);
-    part.outputs = (staxi_output *)staxi_arena_push(
-        arena, (g->n_outputs + n) * sizeof *part.outputs, 8);
-    t->carried = (staxi_passed_on *)staxi_arena_push(arena, most * sizeof *t->carried, 8);
-    t->saved = (uint32_t *)staxi_arena_push(arena, n * sizeof *t->saved, 4);
-    t->saved_names = (const char **)staxi_arena_push(arena, n * sizeof *t->saved_names, 8);
-    if (!live || !given || !part.inputs || !part.outputs || !t->carried || !t->saved ||
-        !t->saved_names)
+/* Room for the inputs and outputs of a part. */
+static bool staxi_part_begin(stax_training *t, stax_graph *part) {
+    const stax_graph *g = t->joint;
+    const size_t n_in = g->n_inputs + g->n_values, n_out = g->n_outputs + g->n_values;
+    *part = *g;
+    part->n_inputs = part->n_outputs = 0;
+    part->inputs =
+        (staxi_input *)staxi_arena_push(&t->joint->arena, n_in * sizeof *part->inputs, 8);
+    part->outputs =
+        (staxi_output *)staxi_arena_push(&t->joint->arena, n_out * sizeof *part->outputs, 8);
+    return (part->inputs && part->outputs) || staxi_no_training_memory(t);
+}
+
+/* Gradients, what they need, what is computed again. live gets what the backward program needs of
+   the joint graph. */
+static bool staxi_part_back(stax_training *t, size_t n_user, uint8_t *live) {
+    stax_graph *g = t->joint, part;
+    const size_t n = g->n_values;
+    uint8_t *given = (uint8_t *)staxi_arena_push(&g->arena, n, 1),
+            *made = (uint8_t *)staxi_arena_push(&g->arena, n, 1);
+    t->carried =
+        (staxi_passed_on *)staxi_arena_push(&g->arena, (g->n_inputs + n) * sizeof *t->carried, 8);
+    t->saved = (uint32_t *)staxi_arena_push(&g->arena, n * sizeof *t->saved, 4);
+    t->saved_names = (const char **)staxi_arena_push(&g->arena, n * sizeof *t->saved_names, 8);
+    if (!given || !made || !t->carried || !t->saved || !t->saved_names)
         return staxi_no_training_memory(t);
-    part.n_inputs = part.n_outputs = 0;
+    if (!staxi_part_begin(t, &part)) return false;
     for (uint32_t v = 1; v < n; v++) given[v] = t->items[v].fate == STAXI_FATE_SAVED;
     for (size_t k = t->n_forward_out; k < n_user; k++) {
         live[g->outputs[k].value] = 1;
@@ -46140,15 +46158,16 @@ static bool staxi_split(stax_training *t, size_t n_user) {
     }
     staxi_mark_needed(g, live, given);
     if (!staxi_back_inputs(t, &part, live)) return staxi_no_training_memory(t);
-    for (uint32_t v = 1; v < n; v++) live[v] = live[v] && !given[v];
-    t->back = staxi_part(t, &part, live, "backward");
-    if (!t->back) return false;
-    part = *g; /* the forward part */
-    part.inputs = (staxi_input *)staxi_arena_push(arena, (g->n_inputs + 1) * sizeof *part.inputs, 8);
-    part.outputs = (staxi_output *)staxi_arena_push(
-        arena, (g->n_outputs + n) * sizeof *part.outputs, 8);
-    if (!part.inputs || !part.outputs) return staxi_no_training_memory(t);
-    part.n_inputs = part.n_outputs = 0;
+    for (uint32_t v = 1; v < n; v++) made[v] = live[v] && !given[v];
+    t->back = staxi_part(t, &part, made, "backward");
+    return t->back != NULL;
+}
+
+/* The forward program: what the graph's own outputs are, and what is saved. */
+static bool staxi_part_front(stax_training *t, const uint8_t *live) {
+    const stax_graph *g = t->joint;
+    stax_graph part, *front;
+    if (!staxi_part_begin(t, &part)) return false;
     for (size_t k = 0; k < g->n_inputs; k++)
         if (!staxi_is_own_input(t, k, live)) part.inputs[part.n_inputs++] = g->inputs[k];
     for (size_t k = 0; k < t->n_forward_out; k++) part.outputs[part.n_outputs++] = g->outputs[k];
@@ -46156,8 +46175,9 @@ static bool staxi_split(stax_training *t, size_t n_user) {
         part.outputs[part.n_outputs].name = t->saved_names[k];
         part.outputs[part.n_outputs++].value = t->saved[k];
     }
-    for (size_t k = plain; k < g->n_outputs; k++) part.outputs[part.n_outputs++] = g->outputs[k];
-    stax_graph *front = staxi_part(t, &part, t->in_forward, "forward");
+    for (size_t k = staxi_plain_outputs(g); k < g->n_outputs; k++)
+        part.outputs[part.n_outputs++] = g->outputs[k];
+    front = staxi_part(t, &part, t->in_forward, "forward");
     if (!front) return false;
     t->forward = stax_compile(front, &t->how);
     stax_graph_free(front);
@@ -46189,8 +46209,8 @@ static stax_graph *staxi_joint(const stax_graph *g) {
 /* The numbers that sizes are weighed by. */
 static bool staxi_training_sizes(stax_training *t, const int64_t *symbols) {
     const stax_graph *g = t->joint;
-    t->symbols = (int64_t *)staxi_arena_push(&t->joint->arena,
-                                             (g->n_symbols + 1) * sizeof *t->symbols, 8);
+    t->symbols =
+        (int64_t *)staxi_arena_push(&t->joint->arena, (g->n_symbols + 1) * sizeof *t->symbols, 8);
     for (size_t k = 0; t->symbols && k < g->n_symbols; k++) {
         const staxi_symbol *s = &g->symbols[k];
         t->symbols[k] = symbols && symbols[k] >= 0 ? symbols[k]
@@ -46234,7 +46254,6 @@ STAXDEF stax_training *stax_compile_training(const stax_graph *g, int n_forward,
     t->ctx = ctx;
     t->budget = o.budget_bytes;
     t->n_forward_out = (size_t)n_forward;
-    t->n_grads = g->n_outputs - t->n_forward_out;
     if (o.compile) t->how = *o.compile;
     staxi_mutex_init(&t->mutex);
     t->joint = staxi_joint(g);
@@ -46247,7 +46266,9 @@ STAXDEF stax_training *stax_compile_training(const stax_graph *g, int n_forward,
                             : STAX_E_MEMORY;
         if (why.n == prefix) staxi_put(&why, stax_status_text(s));
         if (s != STAX_OK) staxi_context_fail(ctx, s, &why);
-        ok = s == STAX_OK && staxi_split(t, g->n_outputs);
+        uint8_t *live = (uint8_t *)staxi_arena_push(&t->joint->arena, t->joint->n_values, 1);
+        ok = s == STAX_OK && (live || staxi_no_training_memory(t)) &&
+             staxi_part_back(t, g->n_outputs, live) && staxi_part_front(t, live);
     }
     staxi_text_free(&why);
     if (ok) return t;
@@ -46312,12 +46333,13 @@ STAXDEF stax_status stax_training_bind(stax_training *t, const char *name,
 
 struct stax_saved {
     stax_training *t;
-    stax_tensor *inputs, *outputs, *carried; /* of forward, of forward with what is saved; of backward */
+    /* Of forward; of forward, with what is saved; of backward. */
+    stax_tensor *inputs, *outputs, *carried;
     int64_t *symbols;
-    size_t bytes; /* of all of these, with this header                                          */
-    char *memory; /* of the saved tensors                                                       */
+    size_t bytes; /* of all of these, with this header */
+    char *memory; /* of the saved tensors              */
     size_t memory_bytes;
-    uint64_t nothing[2]; /* what a tensor of which only the sizes count points to                */
+    uint64_t nothing[2]; /* what a tensor of which only the sizes count points to */
     bool filled;
 };
 
@@ -46411,8 +46433,9 @@ static stax_status staxi_saved_apart(const stax_saved *s, const stax_tensor *inp
             while (g->inputs[k].kind == STAXI_PARAM || slot++ < t->carried[c].at) k++;
             staxi_tensors_share(why, staxi_input_word(&g->inputs[k]), g->inputs[k].name, x,
                                 state ? "state" : "output", g->outputs[o].name, y);
-            staxi_putf(why, STAXI_SAY(", and the backward program reads the %s later: give the %s "
-                                      "memory of its own"),
+            staxi_putf(why,
+                       STAXI_SAY(", and the backward program reads the %s later: give the %s "
+                                 "memory of its own"),
                        staxi_input_word(&g->inputs[k]), state ? "state" : "output");
             return STAX_E_ALIAS;
         }
@@ -46442,8 +46465,8 @@ STAXDEF stax_status stax_run_forward(stax_training *t, const stax_tensor *inputs
     staxi_text why;
     staxi_text_init(&why, staxi_allocator_of(t->ctx));
     saved->filled = false;
-    stax_status s = staxi_call_sizes(t->forward, inputs, outputs, t->n_forward_out, saved->symbols,
-                                     &why);
+    stax_status s =
+        staxi_call_sizes(t->forward, inputs, outputs, t->n_forward_out, saved->symbols, &why);
     if (s == STAX_OK) s = staxi_saved_place(saved, &why);
     if (s == STAX_OK) s = staxi_saved_apart(saved, inputs, outputs, &why);
     if (s != STAX_OK) {
@@ -46713,7 +46736,7 @@ static void staxi_chain_binomial(staxi_chain *c, int64_t steps, int64_t slots) {
     }
 }
 
-/* The length of the segments that takes the fewest slots: one for each, and the inner states of one. */
+/* The length of segments with the fewest slots: one for each, and the inner states of one. */
 static int64_t staxi_chain_segment(int64_t steps, int64_t *slots) {
     int64_t best = 1;
     *slots = steps;
@@ -46759,7 +46782,8 @@ STAXDEF stax_status stax_chain_reverse(stax_context *ctx, stax_chain_kind kind, 
         staxi_text why;
         staxi_text_init(&why, staxi_allocator_of(ctx));
         if (steps < 1)
-            staxi_putf(&why, STAXI_SAY("stax_chain_reverse: expected at least 1 step, found %D"), steps);
+            staxi_putf(&why, STAXI_SAY("stax_chain_reverse: expected at least 1 step, found %D"),
+                       steps);
         else
             staxi_putf(&why,
                        STAXI_SAY("stax_chain_reverse: slots: %s reversal of %D steps needs at "

@@ -223,9 +223,9 @@ static char *report(const stax_training *t) {
 
 /* Example 5.1: gelu(x W). Only h is saved, erf is computed again. */
 static void example_5_1(void) {
-    static const char *const bodies[] = {
-        "y = gelu h",
-        "s = mul h, 0.70710678118654752\n e = erf s\n p = add e, 1.0\n q = mul h, p\n y = mul q, 0.5"};
+    static const char *const bodies[] = {"y = gelu h",
+                                         "s = mul h, 0.70710678118654752\n e = erf s\n p = add e, "
+                                         "1.0\n q = mul h, p\n y = mul q, 0.5"};
     for (int k = 0; k < 2; k++) {
         char text[500];
         int n = 0;
@@ -264,9 +264,10 @@ static void example_5_1(void) {
    is there anyway, and the forward program writes nothing more. */
 static void exercise_9(void) {
     int n = 0;
-    stax_graph *g = joint("graph g(x: f32[64,32], w: f32[32,32]) {\n h = matmul x, w\n y = relu h\n"
-                          " return y\n}",
-                          "x,w", &n);
+    stax_graph *g = joint(
+        "graph g(x: f32[64,32], w: f32[32,32]) {\n h = matmul x, w\n y = relu h\n"
+        " return y\n}",
+        "x,w", &n);
     stax_training *t = training(g, n, NULL);
     stax_training_figures f = figures(t);
     char *text = report(t);
@@ -279,9 +280,10 @@ static void exercise_9(void) {
     stax_training_free(t);
     same_bits_all(g, n, 16);
     stax_graph_free(g);
-    g = joint("graph g(x: f32[64,32], w: f32[32,32], v: f32[32]) {\n h = matmul x, w\n y = relu h\n"
-              " z = mul y, v\n s = sum z\n return s\n}",
-              "x,w,v", &n);
+    g = joint(
+        "graph g(x: f32[64,32], w: f32[32,32], v: f32[32]) {\n h = matmul x, w\n y = relu h\n"
+        " z = mul y, v\n s = sum z\n return s\n}",
+        "x,w,v", &n);
     t = training(g, n, NULL);
     f = figures(t);
     text = report(t);
@@ -297,10 +299,11 @@ static void exercise_9(void) {
 /* Exercise 10: the result of a reduction that backward reads is saved, however cheap it is. */
 static void reductions_are_saved(void) {
     int n = 0;
-    stax_graph *g = joint("graph g(x: f32[16,8]) {\n m = max x {axes=[1], keepdims=true}\n"
-                          " d = sub x, m\n e = exp d\n s = sum e {axes=[1], keepdims=true}\n"
-                          " y = div e, s\n z = mul y, y\n return z\n}",
-                          "x", &n);
+    stax_graph *g = joint(
+        "graph g(x: f32[16,8]) {\n m = max x {axes=[1], keepdims=true}\n"
+        " d = sub x, m\n e = exp d\n s = sum e {axes=[1], keepdims=true}\n"
+        " y = div e, s\n z = mul y, y\n return z\n}",
+        "x", &n);
     stax_training *t = training(g, n, NULL);
     char *text = report(t);
     CHECK_INT(figures(t).saved, 2);
@@ -368,10 +371,14 @@ static void every_op(void) {
 
 /* Random programs of elementwise ops, views, reductions, contractions and marks. */
 static void random_graphs(void) {
-    static const char *const steps[] = {
-        "exp v%d", "relu v%d", "mul v%d, v%d", "add v%d, v%d", "tanh v%d", "transpose v%d",
-        "matmul v%d, v%d", "sub v%d, v%d", "checkpoint v%d", "sigmoid v%d", "softmax v%d",
-        "cumsum v%d {axis=0}", "mul v%d, key", "dropout v%d, k {p=0.3}", "flip v%d"};
+    static const char *const steps[] = {"exp v%d",         "relu v%d",
+                                        "mul v%d, v%d",    "add v%d, v%d",
+                                        "tanh v%d",        "transpose v%d",
+                                        "matmul v%d, v%d", "sub v%d, v%d",
+                                        "checkpoint v%d",  "sigmoid v%d",
+                                        "softmax v%d",     "cumsum v%d {axis=0}",
+                                        "mul v%d, key",    "dropout v%d, k {p=0.3}",
+                                        "flip v%d"};
     enum { ROUNDS = 60, LONGEST = 14, N_STEPS = sizeof steps / sizeof steps[0] };
     stax_compile_options interpret;
     memset(&interpret, 0, sizeof interpret);
@@ -403,10 +410,11 @@ static void random_graphs(void) {
    from an input that it does not read, and saved memory grows. */
 static void sizes(void) {
     int n = 0;
-    stax_graph *g = joint("sizes n: 1..5000, m\ngraph g(x: f32[n,m] strided, u: f32[m,2] strided) {\n"
-                          " a = exp x\n b = sum a {axes=[1]}\n c = sum u {axes=[0]}\n d = sum c\n"
-                          " y = mul b, d\n return y\n}",
-                          "x", &n);
+    stax_graph *g = joint(
+        "sizes n: 1..5000, m\ngraph g(x: f32[n,m] strided, u: f32[m,2] strided) {\n"
+        " a = exp x\n b = sum a {axes=[1]}\n c = sum u {axes=[0]}\n d = sum c\n"
+        " y = mul b, d\n return y\n}",
+        "x", &n);
     const int64_t numbers[2] = {5, 7};
     stax_training_options o;
     memset(&o, 0, sizeof o);
@@ -421,10 +429,11 @@ static void sizes(void) {
     same_bits(g, n, &o, 33);
     stax_graph_free(g);
     /* the sizes decide what is smaller: the factors, or their product */
-    g = joint("sizes n, m\ngraph g(x: f32[n,4], u: f32[m,4], p: f32[n,m]) {\n"
-              " a = max x {axes=[1], keepdims=true}\n b = max u {axes=[1]}\n c = mul a, b\n"
-              " e = exp c\n y = mul e, p\n return y\n}",
-              "p", &n);
+    g = joint(
+        "sizes n, m\ngraph g(x: f32[n,4], u: f32[m,4], p: f32[n,m]) {\n"
+        " a = max x {axes=[1], keepdims=true}\n b = max u {axes=[1]}\n c = mul a, b\n"
+        " e = exp c\n y = mul e, p\n return y\n}",
+        "p", &n);
     const int64_t small[2] = {1, 2};
     t = training(g, n, NULL);
     CHECK_INT(figures(t).saved, 2);
@@ -444,12 +453,13 @@ static void sizes(void) {
    call writes is saved as it was. */
 static void params_and_states(void) {
     int n = 0;
-    stax_graph *g = joint("graph g(x: f32[8,4], param w: f32[4,6], inout s: f32[6], inout c: i64[], "
-                          "param b: f32[6]) {\n"
-                          " h = matmul x, w\n a = add h, b\n e = exp a\n m = mean e {axes=[0]}\n"
-                          " t = mul s, 0.9\n q = add t, m\n z = mul e, s\n y = mul z, z\n"
-                          " assign s, q\n i = add c, 1\n assign c, i\n return y, i\n}",
-                          "x,w,b", &n);
+    stax_graph *g = joint(
+        "graph g(x: f32[8,4], param w: f32[4,6], inout s: f32[6], inout c: i64[], "
+        "param b: f32[6]) {\n"
+        " h = matmul x, w\n a = add h, b\n e = exp a\n m = mean e {axes=[0]}\n"
+        " t = mul s, 0.9\n q = add t, m\n z = mul e, s\n y = mul z, z\n"
+        " assign s, q\n i = add c, 1\n assign c, i\n return y, i\n}",
+        "x,w,b", &n);
     stax_training *t = training(g, n, NULL);
     char *text = report(t);
     CHECK_HAS(text, "24 bytes  s: f32[6], an input");
@@ -459,8 +469,8 @@ static void params_and_states(void) {
     same_bits_all(g, n, 16);
     stax_graph_free(g);
     /* unbound, bound late, bound again */
-    g = joint("graph g(x: f32[4], param w: f32[4]) {\n e = exp w\n y = mul x, e\n return y\n}", "x,w",
-              &n);
+    g = joint("graph g(x: f32[4], param w: f32[4]) {\n e = exp w\n y = mul x, e\n return y\n}",
+              "x,w", &n);
     feed a, b;
     t = training(g, n, NULL);
     stax_saved *s = stax_saved_new(t);
@@ -491,9 +501,10 @@ static void params_and_states(void) {
 /* Dropout keeps its key: the mask is computed again, and is the same. */
 static void random_ops(void) {
     int n = 0;
-    stax_graph *g = joint("graph g(x: f32[50,20], w: f32[20,30], k: u64[]) {\n h = matmul x, w\n"
-                          " r = relu h\n d = dropout r, k {p=0.4}\n e = mul d, d\n return e\n}",
-                          "x,w", &n);
+    stax_graph *g = joint(
+        "graph g(x: f32[50,20], w: f32[20,30], k: u64[]) {\n h = matmul x, w\n"
+        " r = relu h\n d = dropout r, k {p=0.4}\n e = mul d, d\n return e\n}",
+        "x,w", &n);
     stax_training *t = training(g, n, NULL);
     char *text = report(t);
     CHECK_INT(figures(t).saved, 1); /* r, or what lies before it: no mask, no bits */
@@ -505,9 +516,10 @@ static void random_ops(void) {
     same_bits_all(g, n, 16);
     stax_graph_free(g);
     /* a key that the call itself changes is saved, not what it makes */
-    g = joint("graph g(x: f32[50,20], inout k: u64[]) {\n e = exp x\n d = dropout e, k {p=0.5}\n"
-              " i = add k, 1\n assign k, i\n y = mul d, d\n return y\n}",
-              "x", &n);
+    g = joint(
+        "graph g(x: f32[50,20], inout k: u64[]) {\n e = exp x\n d = dropout e, k {p=0.5}\n"
+        " i = add k, 1\n assign k, i\n y = mul d, d\n return y\n}",
+        "x", &n);
     t = training(g, n, NULL);
     CHECK_INT(figures(t).saved, 1);
     CHECK_FLOAT(figures(t).saved_bytes, 8);
@@ -575,10 +587,11 @@ static void checkpoints(void) {
     }
     /* a mark on a view of what is marked; on an input; in a graph compiled as one program */
     int n = 0;
-    stax_graph *g = joint("graph g(x: f32[8,8], w: f32[8,8]) {\n i = checkpoint x\n"
-                          " a = matmul i, w\n b = transpose a\n c = checkpoint b\n d = mul a, b\n"
-                          " e = mul d, c\n return e\n}",
-                          "x,w", &n);
+    stax_graph *g = joint(
+        "graph g(x: f32[8,8], w: f32[8,8]) {\n i = checkpoint x\n"
+        " a = matmul i, w\n b = transpose a\n c = checkpoint b\n d = mul a, b\n"
+        " e = mul d, c\n return e\n}",
+        "x,w", &n);
     stax_training *t = training(g, n, NULL);
     CHECK_INT(figures(t).saved, 1);
     stax_training_free(t);
@@ -595,18 +608,20 @@ static void budgets(void) {
     int n = 0;
     stax_training_options o;
     memset(&o, 0, sizeof o);
-    stax_graph *g = joint("sizes n\ngraph g(x: f32[n,32], w: f32[32,32]) {\n h = matmul x, w\n"
-                          " y = gelu h\n return y\n}",
-                          "x,w", &n);
+    stax_graph *g = joint(
+        "sizes n\ngraph g(x: f32[n,32], w: f32[32,32]) {\n h = matmul x, w\n"
+        " y = gelu h\n return y\n}",
+        "x,w", &n);
     const int64_t numbers[1] = {64};
     o.symbols = numbers;
     o.budget_bytes = 64 * 32 * 4 - 1;
     CHECK(stax_compile_training(g, n, &o) == NULL);
     CHECK_INT(stax_error_status(ctx), STAX_E_MEMORY);
-    CHECK_TEXT(stax_error(ctx),
-               "stax_compile_training: the budget is 8191 bytes, and the least that can be saved is "
-               "8192 bytes: mark values with stax_checkpoint, so that what lies between them is "
-               "computed again, or raise the budget");
+    CHECK_TEXT(
+        stax_error(ctx),
+        "stax_compile_training: the budget is 8191 bytes, and the least that can be saved is "
+        "8192 bytes: mark values with stax_checkpoint, so that what lies between them is "
+        "computed again, or raise the budget");
     o.budget_bytes++;
     stax_training *t = training(g, n, &o);
     CHECK_FLOAT(figures(t).saved_bytes, 8192);
@@ -627,9 +642,10 @@ static void budgets(void) {
     o.save_all = true;
     CHECK(stax_compile_training(g, n, &o) == NULL);
     stax_graph_free(g);
-    g = joint("graph g(x: f32[64,32], w: f32[32,32]) {\n h = matmul x, w\n r = relu h\n"
-              " q = matmul r, w\n y = relu q\n z = checkpoint y\n u = sum z\n return u, y\n}",
-              "x,w", &n);
+    g = joint(
+        "graph g(x: f32[64,32], w: f32[32,32]) {\n h = matmul x, w\n r = relu h\n"
+        " q = matmul r, w\n y = relu q\n z = checkpoint y\n u = sum z\n return u, y\n}",
+        "x,w", &n);
     memset(&o, 0, sizeof o);
     o.budget_bytes = 1; /* with a mark nothing need be saved: y is an output */
     t = training(g, n, &o);
@@ -641,8 +657,9 @@ static void budgets(void) {
 
 static void wrong(void) {
     int n = 0;
-    stax_graph *g = joint("graph g(x: f32[4], u: f32[4]) {\n e = exp x\n y = mul e, u\n return y\n}",
-                          "x", &n),
+    stax_graph *g =
+                   joint("graph g(x: f32[4], u: f32[4]) {\n e = exp x\n y = mul e, u\n return y\n}",
+                         "x", &n),
                *other = joint("graph h(x: f32[4]) {\n y = exp x\n return y\n}", "x", &n),
                *bad = stax_graph_new(ctx);
     const int counts[] = {-1, 2, 3};
@@ -652,8 +669,9 @@ static void wrong(void) {
         CHECK_HAS(stax_error(ctx), "n_forward: the graph has 2 outputs: expected 0 to 1 of them");
     }
     CHECK(!stax_compile_training(NULL, 0, NULL));
-    stax_output(bad, "y", stax_add(stax_input(bad, "x", STAX_F32, stax_shape1(3)),
-                                   stax_input(bad, "z", STAX_F32, stax_shape1(4))));
+    stax_output(bad, "y",
+                stax_add(stax_input(bad, "x", STAX_F32, stax_shape1(3)),
+                         stax_input(bad, "z", STAX_F32, stax_shape1(4))));
     CHECK(!stax_compile_training(bad, 0, NULL));
     CHECK_HAS(stax_error(ctx), "add");
     CHECK(!stax_compile_training(stax_region(other, "body"), 0, NULL));
@@ -722,10 +740,11 @@ static void no_memory(void) {
     bool done = false;
     for (int64_t fail = 1; !done; fail++) {
         ctx = stax_open(&o);
-        stax_graph *g = joint("graph g(x: f32[4,4], w: f32[4,4], k: u64[]) {\n h = matmul x, w\n"
-                              " e = dropout h, k {p=0.5}\n c = checkpoint e\n y = mul c, c\n"
-                              " return y\n}",
-                              "x,w", &n);
+        stax_graph *g = joint(
+            "graph g(x: f32[4,4], w: f32[4,4], k: u64[]) {\n h = matmul x, w\n"
+            " e = dropout h, k {p=0.5}\n c = checkpoint e\n y = mul c, c\n"
+            " return y\n}",
+            "x,w", &n);
         feed a;
         CHECK(feed_make(&a, g, 4, 0));
         h.calls = h.failed = 0;
@@ -869,8 +888,7 @@ static void binomial_numbers(void) {
     for (int64_t s = 1; s < 12; s++) /* Pascal's rule: T 5.4 */
         for (int64_t t = 1; t < 12; t++)
             CHECK_INT(stax_chain_longest(s, t),
-                      stax_chain_longest(s, t - 1) +
-                          (s > 1 ? stax_chain_longest(s - 1, t) : 1));
+                      stax_chain_longest(s, t - 1) + (s > 1 ? stax_chain_longest(s - 1, t) : 1));
 }
 
 /* T 5.3: at most two evaluations of a step with about 2 sqrt(steps) states. */
@@ -963,7 +981,8 @@ static void chain_of_programs(void) {
         at += sprintf(at, " %s%d = sin a%d\n a%d = mul b%d, 1.5\n", "b", k, k, k + 1, k);
     sprintf(at, " return b%d\n}\n", STEPS - 1);
     stax_graph *whole = joint(text, "x", &n),
-               *one = joint("graph s(x: f32[16]) {\n a = mul x, 1.5\n b = sin a\n return b\n}", "x", &n);
+               *one = joint("graph s(x: f32[16]) {\n a = mul x, 1.5\n b = sin a\n return b\n}", "x",
+                            &n);
     memset(&r, 0, sizeof r);
     r.shape = stax_shape1(16);
     r.step = training(one, n, NULL);

@@ -1556,9 +1556,9 @@ static int explain_training(tool *t, stax_graph *g, int n_forward) {
     for (int k = 0; k < 2 && code == DONE; k++) {
         const char *name = k ? "backward" : "forward";
         printf(json ? ", \"%s\": " : "\n%s program:\n", name);
-        code = put_text(t, stax_program_report_at(
-                               p[k], json ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN,
-                               j->symbols));
+        code = put_text(
+            t, stax_program_report_at(p[k], json ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN,
+                                      j->symbols));
     }
     if (code == DONE && json) puts("}");
     stax_training_free(training);
@@ -1574,8 +1574,9 @@ static int verb_explain(tool *t) {
         (t->given[OPT_BUDGET] || t->given[OPT_SAVE_ALL]))
         code = fail(WRONG_USAGE, "--budget, --save-all: expected --of and --wrt, or --forward");
     if (code == DONE && derives && t->given[OPT_FORWARD])
-        code = fail(WRONG_USAGE, "--forward: expected no --of and --wrt, which derive the outputs "
-                                 "of the backward program");
+        code = fail(WRONG_USAGE,
+                    "--forward: expected no --of and --wrt, which derive the outputs "
+                    "of the backward program");
     if (code == DONE && !read_number(t, OPT_FORWARD, 0, INT32_MAX, &n_forward)) code = WRONG_USAGE;
     if (code == DONE) code = start(t, &g);
     if (code == DONE && derives) {
@@ -2320,10 +2321,18 @@ static stax_status print_action(void *user, const stax_chain_action *a) {
     (void)user;
     const long long step = (long long)a->step, to = (long long)a->to, slot = (long long)a->slot;
     switch (a->what) {
-        case STAX_CHAIN_STORE: printf("store x%lld in slot %lld\n", step, slot); break;
-        case STAX_CHAIN_RESTORE: printf("restore x%lld from slot %lld\n", step, slot); break;
-        case STAX_CHAIN_ADVANCE: printf("advance from x%lld to x%lld\n", step, to); break;
-        case STAX_CHAIN_REVERSE: printf("reverse step %lld\n", step); break;
+        case STAX_CHAIN_STORE:
+            printf("store x%lld in slot %lld\n", step, slot);
+            break;
+        case STAX_CHAIN_RESTORE:
+            printf("restore x%lld from slot %lld\n", step, slot);
+            break;
+        case STAX_CHAIN_ADVANCE:
+            printf("advance from x%lld to x%lld\n", step, to);
+            break;
+        case STAX_CHAIN_REVERSE:
+            printf("reverse step %lld\n", step);
+            break;
     }
     return STAX_OK;
 }
@@ -2340,8 +2349,9 @@ static int verb_chain(tool *t) {
         return WRONG_USAGE;
     if (!slots && uniform) return fail(WRONG_USAGE, "--kind=uniform: expected --slots=S");
     if (slots) {
-        stax_status s = stax_chain_reverse(t->ctx, uniform ? STAX_CHAIN_UNIFORM : STAX_CHAIN_BINOMIAL,
-                                           steps, slots, print_action, NULL);
+        stax_status s =
+            stax_chain_reverse(t->ctx, uniform ? STAX_CHAIN_UNIFORM : STAX_CHAIN_BINOMIAL, steps,
+                               slots, print_action, NULL);
         if (s != STAX_OK) return say_error(t, s);
         if (!uniform)
             printf("evaluations: %lld\n", (long long)stax_chain_evaluations(steps, slots));
