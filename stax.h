@@ -24104,8 +24104,9 @@ static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph
     f.g = basis;
     f.symbols = sizes_of_symbols;
     f.why = why;
-    staxi_datum *args = (staxi_datum *)staxi_alloc(f.a, bytes), *results = args + basis->n_inputs;
+    staxi_datum *args = (staxi_datum *)staxi_alloc(f.a, bytes);
     if (!args) return STAX_E_MEMORY;
+    staxi_datum *results = args + basis->n_inputs;
     memset(args, 0, bytes);
     for (size_t k = 0; ok && k < basis->n_inputs; k++) {
         bool copy = basis->inputs[k].kind == STAXI_STATE;
@@ -26593,7 +26594,7 @@ static bool staxi_rw_header(staxi_rewriter *r) {
         for (int d = 0; d < t.rank; d++)
             to->inputs[k].strides[d] = staxi_rw_handle(r, in->strides[d]);
     }
-    return ok;
+    return ok || staxi_rw_no_memory(r);
 }
 
 /* The counters, kept by the new graph with the names of the caller's rules. */
@@ -26700,7 +26701,6 @@ static stax_graph *staxi_rewrite(const stax_graph *g, const stax_rewrite_options
         staxi_rewriter_free(&r);
     }
     if (to && !ok) {
-        if (to->status == STAX_OK) staxi_no_graph_memory(to, 0);
         stax_graph_free(to);
         to = NULL;
     }
@@ -45864,7 +45864,7 @@ static void staxi_find_marks(stax_training *t, size_t first, size_t n) {
         uint32_t v = g->outputs[k].value;
         while (staxi_maker(g, v)->op == STAX_OP_RESHAPE || staxi_maker(g, v)->op == STAX_OP_PERMUTE)
             v = staxi_maker(g, v)->sources[0];
-        t->marks[v] = STAXI_MARK_HERE;
+        if (t->in_forward[v]) t->marks[v] = STAXI_MARK_HERE;
     }
     for (size_t k = g->n_nodes; k-- > 1;) {
         const staxi_node *node = &g->nodes[k];
