@@ -56,7 +56,8 @@
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
                   >>vectorise
                   >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
-                  >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>machine >>export
+                  >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>partition
+                  >>machine >>export
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1156,6 +1157,136 @@ STAXDEF stax_status stax_jacobian(stax_value out, const stax_value *wrt, int n,
    forward mode over the gradient. */
 STAXDEF stax_status stax_hessian(stax_value loss, const stax_value *wrt, int n,
                                  stax_value *hessians);
+
+/* ---- a forward and a backward program --------------------------------------------------------
+
+   What computes a loss and what computes its gradients, as two programs, and the tensors that the
+   first keeps for the second. What is kept is the cheapest set of bytes from which all that the
+   backward program reads can be computed again: a minimum cut (preflow, Goldberg & Tarjan 1988) of
+   the network with an edge of bytes(v) for each value v of the forward program, so that v is either
+   kept or computed again from its operands. Reductions, contractions, scans, sorts, scatters,
+   regions and custom_call are never computed again (the class column of the op table), unless
+   stax_checkpoint asks for it; all else is, random ops too: they keep their key, so they give the
+   same bits. Of sets of as many bytes, the one that takes least work to compute again. What the
+   caller has anyway costs nothing: inputs, params, states that are not written, outputs. So
+
+       stax_grad(loss, wrt, n, grads);                      (or stax_vjp, with cotangents that are
+       stax_output(g, "loss", loss);                         inputs of the graph)
+       stax_output(g, "d_w", grads[0]); ...
+       stax_training *t = stax_compile_training(g, 1, NULL);
+       stax_saved *saved = stax_saved_new(t);
+       stax_run_forward(t, inputs, &loss_tensor, saved);
+       stax_run_backward(t, saved, NULL, gradient_tensors);
+
+   gives bit for bit what the graph as one program gives.
+
+   stax_checkpoint(x) marks x: what x is computed from, back to the marks before it, is not kept but
+   computed again, whatever it is, and x itself is kept where that needs it. In a graph that is
+   compiled as one program it does nothing. */
+typedef struct stax_training stax_training; /* shared by threads                                  */
+typedef struct stax_saved stax_saved;       /* what one forward call keeps: one thread at a time  */
+
+typedef struct stax_training_options {
+    /* Of both programs; NULL: default. What it points to is read when either is compiled. */
+    const struct stax_compile_options *compile;
+    /* A number for each size symbol, in order, to weigh bytes by; negative, or NULL: 1024 within
+       its range. */
+    const int64_t *symbols;
+    /* 0: none. Where the values that are saved have more bytes than this, it is an error that names
+       the least that is possible; also of a forward call, whose sizes may be others. */
+    uint64_t budget_bytes;
+    /* Nothing that backward reads is computed again but views and constants; marks do not count. */
+    bool save_all;
+} stax_training_options;
+
+/* The first n_forward outputs of the graph, and its states, are the forward program's; the other
+   outputs are the backward program's. An input that only they need is an input of the backward
+   call alone. The forward program is compiled now, the backward one when it is first needed. The
+   graph may be freed. NULL: stax_error(ctx); E_MEMORY: the budget. Free it before the context, and
+   after what stax_saved_new made of it. */
+STAXDEF stax_training *stax_compile_training(const stax_graph *g, int n_forward,
+                                             const stax_training_options *options);
+STAXDEF void stax_training_free(stax_training *t);
+/* The two programs, for figures, reports and schedules; they stay the training's. NULL: stax_error
+   (the backward one is compiled by this). To run them is stax_run_forward's business. */
+STAXDEF stax_program *stax_training_forward(stax_training *t);
+STAXDEF stax_program *stax_training_backward(stax_training *t);
+/* Gives a param its tensor, in both programs, as stax_bind does. Not while one of them runs. */
+STAXDEF stax_status stax_training_bind(stax_training *t, const char *name,
+                                       const stax_tensor *tensor);
+
+/* Memory for what one forward call keeps. It grows to what is needed and is used again by the next
+   call. NULL without memory. */
+STAXDEF stax_saved *stax_saved_new(stax_training *t);
+STAXDEF void stax_saved_free(stax_saved *s);
+/* Bytes that it holds now. */
+STAXDEF size_t stax_saved_bytes(const stax_saved *s);
+/* As stax_run: inputs are those of the forward program in order of declaration. The inputs and
+   outputs that the backward program reads (stax_training_report lists them) are not copied: they
+   must stay where and as they are until backward has run; STAX_E_ALIAS if one of these inputs is
+   overwritten by this call. */
+STAXDEF stax_status stax_run_forward(stax_training *t, const stax_tensor *inputs,
+                                     const stax_tensor *outputs, stax_saved *saved);
+/* inputs: those that only the backward program reads, in order of declaration; outputs: those of
+   the graph from n_forward on. Any number of times after one forward call. Compiles the backward
+   program if this is its first use. */
+STAXDEF stax_status stax_run_backward(stax_training *t, stax_saved *saved,
+                                      const stax_tensor *inputs, const stax_tensor *outputs);
+
+/* At the numbers of stax_training_options.symbols. */
+typedef struct stax_training_figures {
+    /* Values in memory of stax_saved, held by the caller, computed again. */
+    int saved, kept, recomputed;
+    double saved_bytes;
+    double recompute_ops; /* scalar operations; a contraction: 2 for each product */
+    /* Were all saved that backward reads: values and bytes. */
+    int save_all;
+    double save_all_bytes;
+    bool has_backward; /* is the backward program compiled? */
+} stax_training_figures;
+STAXDEF stax_status stax_training_figures_of(const stax_training *t, stax_training_figures *out);
+/* What is saved, what is computed again and what it costs, against saving everything, as text or,
+   json, as one object. Free with stax_free. NULL: no memory. */
+STAXDEF char *stax_training_report(const stax_training *t, bool json);
+
+/* ---- reversal of a chain ---------------------------------------------------------------------
+
+   x[k + 1] = step k of x[k], for k = 0 .. steps - 1, of any kind (a layer, a time step of hundreds
+   of kernels): to reverse it, step k is needed with x[k], from the last k to the first, and there
+   is room for `slots` states, the first one included. A schedule is a sequence of four actions on
+   one current state; it begins at x[0]. */
+typedef enum stax_chain_what {
+    STAX_CHAIN_STORE,   /* the current state, x[step], goes to a slot                      */
+    STAX_CHAIN_RESTORE, /* the current state becomes the one in the slot, which is x[step] */
+    STAX_CHAIN_ADVANCE, /* from x[step] to x[to], to > step, one step after the other      */
+    STAX_CHAIN_REVERSE  /* step `step` is reversed, from the current state x[step]         */
+} stax_chain_what;
+typedef struct stax_chain_action {
+    stax_chain_what what;
+    int64_t step;
+    int64_t to;   /* of ADVANCE; else -1                               */
+    int64_t slot; /* of STORE and RESTORE, 0 .. slots - 1; else -1     */
+} stax_chain_action;
+/* Anything but STAX_OK ends the reversal, which gives it back. */
+typedef stax_status (*stax_chain_fn)(void *user, const stax_chain_action *action);
+
+/* BINOMIAL: the least number of evaluations there is with so many slots (T 5.4: Griewank, Achieving
+   logarithmic growth, 1992; Griewank & Walther, Algorithm 799: revolve, 2000). UNIFORM: segments of
+   one length, each run again with all its states kept (T 5.3): at most two evaluations a step, with
+   about 2 sqrt(steps) slots. Evaluations are steps of ADVANCE. */
+typedef enum stax_chain_kind { STAX_CHAIN_BINOMIAL, STAX_CHAIN_UNIFORM } stax_chain_kind;
+/* Calls fn with each action, in order. E_ARGUMENT: no steps, or too few slots (the message names
+   the least); E_MEMORY. ctx: for memory and messages. */
+STAXDEF stax_status stax_chain_reverse(stax_context *ctx, stax_chain_kind kind, int64_t steps,
+                                       int64_t slots, stax_chain_fn fn, void *user);
+/* beta(s, t) = C(s + t, s): the longest chain that s slots reverse with at most t evaluations of
+   each step; INT64_MAX where it is larger. 0 where s < 1 or t < 0. */
+STAXDEF int64_t stax_chain_longest(int64_t slots, int64_t repeats);
+/* The fewest slots with which a chain is reversed with at most so many evaluations of each step; 0:
+   no number of slots is enough (no repeats, more than one step). */
+STAXDEF int64_t stax_chain_slots(int64_t steps, int64_t repeats);
+/* The evaluations of BINOMIAL, all steps together; -1: steps or slots < 1; INT64_MAX: more. */
+STAXDEF int64_t stax_chain_evaluations(int64_t steps, int64_t slots);
 
 /* ======================================================================================= >>run
    CONTEXT, COMPILE, RUN  what turns a graph into results. */
@@ -8829,24 +8960,21 @@ static stax_dtype staxi_promote(stax_dtype a, stax_dtype b) {
 
 /* ---- the op table ---------------------------------------------------------------------------- */
 
-typedef enum staxi_op_class {
-    STAXI_CLASS_SOURCE,
-    STAXI_CLASS_ELEMENTWISE,
-    STAXI_CLASS_MOVEMENT,
-    STAXI_CLASS_INDEX,
-    STAXI_CLASS_REDUCE,
-    STAXI_CLASS_CONTRACT,
-    STAXI_CLASS_RANDOM,
-    STAXI_CLASS_SCAN,
-    STAXI_CLASS_SORT,
-    STAXI_CLASS_SCATTER,
-    STAXI_CLASS_CALL,
-    STAXI_CLASS_COMPOSITE,
-    STAXI_CLASS_STATE,
-    STAXI_CLASS_MARKER,
-    STAXI_CLASS_REGION,
-    STAXI_CLASS_LATER
-} staxi_op_class;
+/* The classes of ops, and whether a backward program may compute such an op again (>>partition): it
+   costs little more than to read the result. */
+/* clang-format off */
+#define STAXI_OP_CLASSES(X)                                                                        \
+    X(SOURCE,      true)  X(ELEMENTWISE, true)  X(MOVEMENT,  true)  X(INDEX,  true)                \
+    X(REDUCE,      false) X(CONTRACT,    false) X(RANDOM,    true)  X(SCAN,   false)               \
+    X(SORT,        false) X(SCATTER,     false) X(CALL,      false) X(COMPOSITE, false)            \
+    X(STATE,       false) X(MARKER,      true)  X(REGION,    false) X(LATER,  false)
+/* clang-format on */
+#define STAXI_OP_CLASS_ENUM(id, recomputes) STAXI_CLASS_##id,
+typedef enum staxi_op_class { STAXI_OP_CLASSES(STAXI_OP_CLASS_ENUM) } staxi_op_class;
+#undef STAXI_OP_CLASS_ENUM
+#define STAXI_OP_CLASS_RECOMPUTES(id, recomputes) recomputes,
+static const bool staxi_class_recomputes[] = {STAXI_OP_CLASSES(STAXI_OP_CLASS_RECOMPUTES)};
+#undef STAXI_OP_CLASS_RECOMPUTES
 
 /* What each rule of inference takes, for `staxc ops`. A rule without a line here does not compile.
  */
@@ -26045,8 +26173,9 @@ static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph
     f.g = basis;
     f.symbols = sizes_of_symbols;
     f.why = why;
-    staxi_datum *args = (staxi_datum *)staxi_alloc(f.a, bytes), *results = args + basis->n_inputs;
+    staxi_datum *args = (staxi_datum *)staxi_alloc(f.a, bytes);
     if (!args) return STAX_E_MEMORY;
+    staxi_datum *results = args + basis->n_inputs;
     memset(args, 0, bytes);
     for (size_t k = 0; ok && k < basis->n_inputs; k++) {
         bool copy = basis->inputs[k].kind == STAXI_STATE;
@@ -28681,7 +28810,7 @@ static bool staxi_rw_header(staxi_rewriter *r) {
         for (int d = 0; d < t.rank; d++)
             to->inputs[k].strides[d] = staxi_rw_handle(r, in->strides[d]);
     }
-    return ok;
+    return ok || staxi_rw_no_memory(r);
 }
 
 /* The counters, kept by the new graph with the names of the caller's rules. */
@@ -46338,12 +46467,11 @@ static stax_status staxi_run_checked(const stax_program *p, const staxi_record *
     return s;
 }
 
-/* Buffers in order of inputs, then outputs; sizes: symbols, then strides of strided inputs. */
-static stax_status staxi_call_arguments(stax_program *p, const stax_tensor *inputs,
-                                        const stax_tensor *outputs, void **buffers, int64_t *sizes,
-                                        staxi_text *why) {
+/* Checks the tensors of a call and finds its sizes: a number for each symbol. */
+static stax_status staxi_call_sizes(const stax_program *p, const stax_tensor *inputs,
+                                    const stax_tensor *outputs, size_t n_outputs, int64_t *sizes,
+                                    staxi_text *why) {
     const stax_graph *g = p->basis;
-    size_t slot = 0, n = 0, at = g->n_symbols;
     for (size_t k = 0; k < g->n_symbols; k++) sizes[k] = -1;
     for (size_t k = 0; k < g->n_inputs; k++) {
         if (g->inputs[k].kind != STAXI_PARAM) continue;
@@ -46356,7 +46484,16 @@ static stax_status staxi_call_arguments(stax_program *p, const stax_tensor *inpu
             staxi_size_solve(&g->sizes, g->values[g->inputs[k].value].type.dims[d],
                              p->bound[k].tensor.shape[d], sizes);
     }
-    stax_status s = staxi_check_call(g, inputs, outputs, false, p->n_outputs, sizes, why);
+    return staxi_check_call(g, inputs, outputs, false, n_outputs, sizes, why);
+}
+
+/* Buffers in order of inputs, then outputs; sizes: symbols, then strides of strided inputs. */
+static stax_status staxi_call_arguments(stax_program *p, const stax_tensor *inputs,
+                                        const stax_tensor *outputs, void **buffers, int64_t *sizes,
+                                        staxi_text *why) {
+    const stax_graph *g = p->basis;
+    size_t slot = 0, n = 0, at = g->n_symbols;
+    stax_status s = staxi_call_sizes(p, inputs, outputs, p->n_outputs, sizes, why);
     if (s != STAX_OK) return s;
     for (size_t k = 0; k < g->n_inputs; k++) {
         const stax_tensor *t =
@@ -47529,6 +47666,1370 @@ static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
     staxi_workspace_give(p, room);
     if (status != STAX_OK && !r.told) staxi_context_fail(p->ctx, status, why);
     return status;
+}
+
+/* =================================================================================== >>partition
+   PARTITION  a forward and a backward program, what the first saves for the second, and schedules
+   for the reversal of chains.
+   In:  a graph whose outputs are those of the forward and those of the backward pass.
+   Out: two graphs, each compiled as any other, and the list of tensors between them.
+   The graph is written in basis ops and rewritten first, so that what the derivatives repeat of
+   the forward pass is merged with it. F, the forward values, are those that the forward outputs
+   need; B are those of F that the rest reads. A set of saved values is feasible if all of B can be
+   computed from it without what must not be computed again (U). Each value v of F becomes
+   v_in -> v_out with capacity bytes(v), and u_out -> v_in without limit where v reads u; the source
+   leads to v_in (without limit if v is in U, else at the work of computing v again), and v_out of B
+   to the sink. The cut edges v_in -> v_out are the cheapest feasible set (D 5.1, D 5.2, P 5.1): a
+   value in both U and B is cut off by its own edge alone, so it is saved by every set. Capacities
+   are pairs, bytes before work, compared in that order: an ordered group, in which the theorem of
+   maximal flow and minimal cut holds as for numbers. Of the sets that are equal in both, the one
+   nearest to the sink is taken. */
+
+/* ---- minimum cuts ----------------------------------------------------------------------------
+   Preflow and relabel (Goldberg & Tarjan, A new approach to the maximum-flow problem, 1988): the
+   node farthest from the sink first, gaps between levels cut off (Cherkassky & Goldberg, 1997),
+   distances counted anew now and then. No recursion. */
+
+typedef struct staxi_amount {
+    int64_t bytes, work;
+} staxi_amount;
+
+/* Finite capacities are at most STAXI_CUT_MOST, so that no sum overflows. */
+static const int64_t STAXI_CUT_MOST = (int64_t)1 << 44, STAXI_CUT_NO_LIMIT = INT64_MAX / 2;
+
+static staxi_amount staxi_amount_of(int64_t bytes, int64_t work) {
+    staxi_amount x;
+    x.bytes = bytes;
+    x.work = work;
+    return x;
+}
+
+static bool staxi_amount_less(staxi_amount a, staxi_amount b) {
+    return a.bytes != b.bytes ? a.bytes < b.bytes : a.work < b.work;
+}
+
+static bool staxi_amount_any(staxi_amount a) { return staxi_amount_less(staxi_amount_of(0, 0), a); }
+
+static void staxi_amount_move(staxi_amount *from, staxi_amount *to, staxi_amount x) {
+    *from = staxi_amount_of(from->bytes - x.bytes, from->work - x.work);
+    *to = staxi_amount_of(to->bytes + x.bytes, to->work + x.work);
+}
+
+/* Edge e and its reverse e ^ 1. */
+typedef struct staxi_flow_edge {
+    uint32_t to, next; /* next: of the node it leaves, +1 */
+    staxi_amount left;
+} staxi_flow_edge;
+
+typedef struct staxi_flow {
+    const stax_allocator *a;
+    staxi_flow_edge *edges;
+    size_t n_edges, cap_edges;
+    uint32_t n_nodes, source, sink;
+    staxi_amount *excess;      /* by node: what came in and has not gone on                   */
+    uint32_t *first, *at;      /* by node: its edges; those not tried at this level; +1       */
+    uint32_t *level;           /* by node: at most the distance to the sink + 1; 0: cut off   */
+    uint32_t *queue;           /* of nodes; then, by node, the next with excess of its level  */
+    uint32_t *top;             /* by level: a node with excess; +1                            */
+    uint32_t *members;         /* by level: a node of it; +1                                  */
+    uint32_t *before, *behind; /* by node: its neighbours in the list of its level; +1   */
+    uint32_t highest;          /* no level above it has a node with excess,                   */
+    uint32_t last;             /* or, here, a node                                            */
+    size_t bytes;
+} staxi_flow;
+
+static bool staxi_flow_init(staxi_flow *f, const stax_allocator *a, uint32_t n_nodes) {
+    const size_t n = (size_t)n_nodes + 2;
+    memset(f, 0, sizeof *f);
+    f->a = a;
+    f->n_nodes = n_nodes;
+    f->sink = 1;
+    f->bytes = n * (sizeof *f->excess + 8 * sizeof *f->first);
+    f->excess = (staxi_amount *)staxi_alloc(a, f->bytes);
+    if (!f->excess) return false;
+    memset(f->excess, 0, f->bytes);
+    f->first = (uint32_t *)(void *)(f->excess + n);
+    f->at = f->first + n;
+    f->level = f->at + n;
+    f->queue = f->level + n;
+    f->top = f->queue + n;
+    f->members = f->top + n;
+    f->before = f->members + n;
+    f->behind = f->before + n;
+    return true;
+}
+
+static void staxi_flow_free(staxi_flow *f) {
+    staxi_free(f->a, f->excess, f->bytes);
+    staxi_free(f->a, f->edges, f->cap_edges * sizeof *f->edges);
+}
+
+static bool staxi_flow_edge_add(staxi_flow *f, uint32_t from, uint32_t to, staxi_amount capacity) {
+    if (!staxi_grow(f->a, (void **)&f->edges, &f->cap_edges, f->n_edges + 2, sizeof *f->edges))
+        return false;
+    for (int k = 0; k < 2; k++) {
+        staxi_flow_edge *e = &f->edges[f->n_edges++];
+        e->to = k ? from : to;
+        e->next = f->first[k ? to : from];
+        e->left = k ? staxi_amount_of(0, 0) : capacity;
+        f->first[k ? to : from] = (uint32_t)f->n_edges;
+    }
+    return true;
+}
+
+/* The distances to the sink along edges with room. */
+static void staxi_flow_levels(staxi_flow *f) {
+    size_t head = 0, tail = 0;
+    memset(f->level, 0, f->n_nodes * sizeof *f->level);
+    f->level[f->sink] = 1;
+    f->queue[tail++] = f->sink;
+    while (head < tail) {
+        uint32_t u = f->queue[head++];
+        for (uint32_t e = f->first[u]; e; e = f->edges[e - 1].next) {
+            uint32_t w = f->edges[e - 1].to;
+            if (f->level[w] || !staxi_amount_any(f->edges[(e - 1) ^ 1].left)) continue;
+            f->level[w] = f->level[u] + 1;
+            f->queue[tail++] = w;
+        }
+    }
+}
+
+/* Notes that a node has excess. */
+static void staxi_flow_wake(staxi_flow *f, uint32_t u) {
+    if (u == f->sink || u == f->source || !f->level[u]) return;
+    f->queue[u] = f->top[f->level[u]];
+    f->top[f->level[u]] = u + 1;
+    if (f->level[u] > f->highest) f->highest = f->level[u];
+}
+
+static void staxi_flow_push(staxi_flow *f, uint32_t edge) {
+    const uint32_t from = f->edges[edge ^ 1].to, to = f->edges[edge].to;
+    const bool wakes = !staxi_amount_any(f->excess[to]);
+    staxi_amount most = f->edges[edge].left;
+    if (from != f->source && staxi_amount_less(f->excess[from], most)) most = f->excess[from];
+    staxi_amount_move(&f->edges[edge].left, &f->edges[edge ^ 1].left, most);
+    staxi_amount_move(&f->excess[from], &f->excess[to], most);
+    if (wakes) staxi_flow_wake(f, to);
+}
+
+static void staxi_flow_enter(staxi_flow *f, uint32_t u) {
+    const uint32_t level = f->level[u], old = f->members[level];
+    f->before[u] = 0;
+    f->behind[u] = old;
+    if (old) f->before[old - 1] = u + 1;
+    f->members[level] = u + 1;
+    if (level > f->last) f->last = level;
+}
+
+static void staxi_flow_leave(staxi_flow *f, uint32_t u) {
+    if (f->before[u])
+        f->behind[f->before[u] - 1] = f->behind[u];
+    else
+        f->members[f->level[u]] = f->behind[u];
+    if (f->behind[u]) f->before[f->behind[u] - 1] = f->before[u];
+}
+
+/* Puts a node to another level. Where none is left at its level, no way leads from above it to the
+   sink: all that is there is cut off, the node too. */
+static void staxi_flow_raise(staxi_flow *f, uint32_t u, uint32_t level) {
+    const uint32_t old = f->level[u];
+    staxi_flow_leave(f, u);
+    f->level[u] = 0;
+    if (f->members[old] && level <= f->n_nodes) {
+        f->level[u] = level;
+        staxi_flow_enter(f, u);
+        return;
+    }
+    for (; !f->members[old] && f->last >= old; f->last--) {
+        for (uint32_t v = f->members[f->last]; v; v = f->behind[v - 1]) f->level[v - 1] = 0;
+        f->members[f->last] = 0;
+    }
+}
+
+/* All excess of a node, downhill; where none goes on, the node is raised just enough, or cut off.
+   How often it was raised. */
+static uint32_t staxi_flow_discharge(staxi_flow *f, uint32_t u) {
+    uint32_t raised = 0;
+    while (staxi_amount_any(f->excess[u])) {
+        uint32_t e = f->at[u], lowest = UINT32_MAX;
+        if (e && staxi_amount_any(f->edges[e - 1].left) && f->level[f->edges[e - 1].to] &&
+            f->level[u] == f->level[f->edges[e - 1].to] + 1) {
+            staxi_flow_push(f, e - 1);
+            continue;
+        }
+        if (e) {
+            f->at[u] = f->edges[e - 1].next;
+            continue;
+        }
+        for (e = f->first[u]; e; e = f->edges[e - 1].next) {
+            const uint32_t w = f->level[f->edges[e - 1].to];
+            if (w && w < lowest && staxi_amount_any(f->edges[e - 1].left)) lowest = w;
+        }
+        raised++;
+        f->at[u] = f->first[u];
+        staxi_flow_raise(f, u, lowest < f->n_nodes ? lowest + 1 : UINT32_MAX);
+        if (!f->level[u]) break;
+    }
+    return raised;
+}
+
+/* Afterwards level[v] is not 0 for the nodes on the sink's side of the minimum cut that is nearest
+   to it. Excess that cannot reach the sink need not go back: the cut is known without. */
+static void staxi_flow_cut(staxi_flow *f) {
+    staxi_flow_levels(f);
+    for (uint32_t e = f->first[f->source]; e; e = f->edges[e - 1].next) staxi_flow_push(f, e - 1);
+    for (bool again = true; again;) {
+        uint32_t raised = 0;
+        again = false;
+        staxi_flow_levels(f);
+        memset(f->top, 0, ((size_t)f->n_nodes + 2) * 2 * sizeof *f->top); /* and members */
+        memcpy(f->at, f->first, f->n_nodes * sizeof *f->at);
+        f->highest = f->last = 0;
+        for (uint32_t u = 0; u < f->n_nodes; u++) {
+            if (f->level[u]) staxi_flow_enter(f, u);
+            if (staxi_amount_any(f->excess[u])) staxi_flow_wake(f, u);
+        }
+        while (f->highest > 0 && raised <= f->n_nodes) {
+            const uint32_t u = f->top[f->highest];
+            if (!u) {
+                f->highest--;
+                continue;
+            }
+            f->top[f->highest] = f->queue[u - 1];
+            if (f->level[u - 1]) raised += staxi_flow_discharge(f, u - 1);
+            again = true;
+        }
+    }
+}
+
+/* ---- what to save ---------------------------------------------------------------------------- */
+
+typedef enum staxi_fate { STAXI_FATE_UNUSED, STAXI_FATE_SAVED, STAXI_FATE_REDONE } staxi_fate;
+
+/* A forward value. */
+typedef struct staxi_cut_item {
+    const uint32_t *sources; /* items before it */
+    uint32_t n_sources;
+    bool read; /* by the backward program */
+    uint8_t fate;
+    int64_t bytes, store; /* to save it: bytes; work that only saving needs. bytes -1: may not */
+    int64_t redo;         /* work of computing it again; -1: may not */
+} staxi_cut_item;
+
+/* Fates of what is needed, given whether each item would be saved; the last items first. */
+static void staxi_cut_settle(staxi_cut_item *items, size_t n, uint8_t *saves) {
+    for (size_t k = 0; k < n; k++)
+        items[k].fate = items[k].read ? STAXI_FATE_SAVED : STAXI_FATE_UNUSED;
+    for (size_t k = n; k-- > 0;) {
+        staxi_cut_item *x = &items[k];
+        if (x->fate == STAXI_FATE_UNUSED || saves[k]) continue;
+        x->fate = STAXI_FATE_REDONE;
+        for (uint32_t i = 0; i < x->n_sources; i++)
+            if (!items[x->sources[i]].fate) items[x->sources[i]].fate = STAXI_FATE_SAVED;
+    }
+}
+
+/* The fates by a minimum cut. False: no memory. */
+static bool staxi_cut(const stax_allocator *a, staxi_cut_item *items, size_t n) {
+    const staxi_amount no_limit = staxi_amount_of(STAXI_CUT_NO_LIMIT, 0);
+    staxi_flow f;
+    if (n > UINT32_MAX / 16) return false;
+    uint8_t *saves = (uint8_t *)staxi_alloc(a, n);
+    bool ok = staxi_flow_init(&f, a, (uint32_t)n * 2 + 2) && saves;
+    for (size_t k = 0; ok && k < n; k++) {
+        const staxi_cut_item *x = &items[k];
+        const uint32_t in = (uint32_t)k * 2 + 2, out = in + 1;
+        const staxi_amount save = x->bytes < 0 ? no_limit : staxi_amount_of(x->bytes, x->store);
+        ok = !x->read || staxi_flow_edge_add(&f, out, f.sink, no_limit);
+        if (x->redo < 0) { /* v_in is always on the source's side */
+            ok = ok && staxi_flow_edge_add(&f, f.source, out, save);
+            continue;
+        }
+        ok = ok && staxi_flow_edge_add(&f, f.source, in, staxi_amount_of(0, x->redo)) &&
+             staxi_flow_edge_add(&f, in, out, save);
+        for (uint32_t i = 0; ok && i < x->n_sources; i++)
+            ok = staxi_flow_edge_add(&f, x->sources[i] * 2 + 3, in, no_limit);
+    }
+    if (ok) staxi_flow_cut(&f);
+    for (size_t k = 0; ok && k < n; k++) saves[k] = items[k].redo < 0 || !f.level[k * 2 + 2];
+    if (ok) staxi_cut_settle(items, n, saves);
+    if (saves) staxi_free(a, saves, n);
+    if (f.excess) staxi_flow_free(&f);
+    return ok;
+}
+
+/* ---- a graph as items ------------------------------------------------------------------------ */
+
+typedef enum staxi_carrier {
+    STAXI_CARRY_INPUT,  /* input `at` of the forward call     */
+    STAXI_CARRY_SHAPE,  /* the same, but only its sizes count */
+    STAXI_CARRY_OUTPUT, /* output `at` of the forward call    */
+    STAXI_CARRY_SAVED,  /* saved value `at`                   */
+    STAXI_CARRY_OWN     /* input `at` of the backward call    */
+} staxi_carrier;
+typedef struct staxi_passed_on {
+    staxi_carrier from;
+    size_t at;
+} staxi_passed_on;
+
+struct stax_training {
+    stax_context *ctx;
+    /* In basis ops; outputs: those of forward, those of backward, what is marked, states. */
+    stax_graph *joint;
+    stax_graph *back; /* what the backward program computes */
+    stax_program *forward, *backward;
+    staxi_mutex mutex; /* guards `backward`, which is NULL until it is needed */
+    stax_compile_options how;
+    uint64_t budget;
+    /* In the arena of `joint`, by its values: */
+    staxi_cut_item *items;
+    uint8_t *in_forward, *marks;
+    uint8_t *kept;     /* does an output of the forward call hold it?     */
+    uint32_t *kept_at; /* which                                           */
+    /* and by symbol, by saved value, by input of backward that is no param: */
+    int64_t *symbols;
+    uint32_t *saved;
+    const char **saved_names;
+    staxi_passed_on *carried;
+    size_t n_saved, n_carried, n_forward_in, n_forward_out, n_own;
+    double save_all_bytes;
+    int save_all;
+};
+
+enum { STAXI_MARK_HERE = 1, STAXI_MARK_INSIDE = 2 };
+
+/* What a node reads, operand by operand, then capture by capture; 0 behind the last. */
+static uint32_t staxi_node_reads(const staxi_node *n, uint32_t k) {
+    if (k < n->n_sources) return n->sources[k];
+    k -= n->n_sources;
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
+            if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE && k-- == 0)
+                return n->regions[r]->inputs[i].outer;
+    return 0;
+}
+
+/* Spreads marks from values to all that they need, but not beyond values in `stop` (or NULL). */
+static void staxi_mark_needed(const stax_graph *g, uint8_t *marks, const uint8_t *stop) {
+    for (size_t k = g->n_nodes; k-- > 1;) {
+        const staxi_node *n = &g->nodes[k];
+        bool needed = false, stops = true;
+        for (uint32_t i = 0; i < n->n_results; i++) {
+            needed = needed || marks[n->first_value + i];
+            stops = stops && (!marks[n->first_value + i] || (stop && stop[n->first_value + i]));
+        }
+        if (!needed || stops) continue;
+        for (uint32_t i = 0; i < n->n_results; i++) marks[n->first_value + i] = 1;
+        for (uint32_t i = 0, v; (v = staxi_node_reads(n, i)) != 0; i++) marks[v] = 1;
+    }
+}
+
+static const staxi_node *staxi_maker(const stax_graph *g, uint32_t v) {
+    return &g->nodes[g->values[v].node];
+}
+
+static const staxi_input *staxi_input_of_value(const stax_graph *g, uint32_t v) {
+    for (size_t k = 0; k < g->n_inputs; k++)
+        if (g->inputs[k].value == v) return &g->inputs[k];
+    return NULL;
+}
+
+/* Elements at the numbers of `symbols`; bounded, so that sums of them are numbers. */
+static int64_t staxi_elements_at(const stax_graph *g, uint32_t v, const int64_t *symbols) {
+    const staxi_type *t = &g->values[v].type;
+    double n = 1.0;
+    for (int d = 0; d < t->rank; d++) {
+        int64_t size = 0;
+        if (!staxi_size_eval(&g->root->sizes, t->dims[d], symbols, &size)) size = INT64_MAX;
+        n *= size > 0 ? (double)size : 0.0;
+    }
+    return n < (double)STAXI_CUT_MOST ? (int64_t)n : STAXI_CUT_MOST;
+}
+
+static int64_t staxi_bytes_at(const stax_graph *g, uint32_t v, const int64_t *symbols) {
+    int64_t n = staxi_elements_at(g, v, symbols),
+            size = (int64_t)staxi_dtype_bytes((stax_dtype)g->values[v].type.dtype);
+    return n < STAXI_CUT_MOST / size ? n * size : STAXI_CUT_MOST;
+}
+
+/* Scalar operations of a node. A contraction: a multiplication and an addition for each product. */
+static int64_t staxi_node_work(const stax_graph *g, const staxi_node *n, const int64_t *symbols) {
+    const int cls = staxi_class_of((stax_op)n->op);
+    int64_t most = staxi_elements_at(g, n->first_value, symbols);
+    double each = 1.0;
+    if (cls == STAXI_CLASS_SOURCE || cls == STAXI_CLASS_MARKER || staxi_is_view(n)) return 0;
+    if (cls == STAXI_CLASS_ELEMENTWISE || cls == STAXI_CLASS_RANDOM) {
+        each = staxi_op_cost((stax_op)n->op);
+    } else if (cls == STAXI_CLASS_CONTRACT && most > 0) {
+        const staxi_type *a = &g->values[n->sources[0]].type;
+        each = 2.0;
+        for (int k = 0; k < n->attrs[0].n; k++) {
+            int64_t size = 1;
+            staxi_size_eval(&g->root->sizes, a->dims[n->attrs[0].list[k]], symbols, &size);
+            each *= (double)size;
+        }
+    } else {
+        for (uint32_t k = 0; k < n->n_sources; k++) {
+            int64_t m = staxi_elements_at(g, n->sources[k], symbols);
+            if (m > most) most = m;
+        }
+    }
+    each *= (double)most;
+    return each < (double)STAXI_CUT_MOST ? (int64_t)each : STAXI_CUT_MOST;
+}
+
+/* The values that checkpoint marks, or what they are views of, and what lies behind them. */
+static void staxi_find_marks(stax_training *t, size_t first, size_t n) {
+    const stax_graph *g = t->joint;
+    for (size_t k = first; k < first + n; k++) {
+        uint32_t v = g->outputs[k].value;
+        while (staxi_maker(g, v)->op == STAX_OP_RESHAPE || staxi_maker(g, v)->op == STAX_OP_PERMUTE)
+            v = staxi_maker(g, v)->sources[0];
+        if (t->in_forward[v]) t->marks[v] = STAXI_MARK_HERE;
+    }
+    for (size_t k = g->n_nodes; k-- > 1;) {
+        const staxi_node *node = &g->nodes[k];
+        bool behind = false;
+        for (uint32_t i = 0; i < node->n_results; i++)
+            behind = behind || t->marks[node->first_value + i];
+        for (uint32_t i = 0, v; behind && (v = staxi_node_reads(node, i)) != 0; i++)
+            if (!t->marks[v]) t->marks[v] = STAXI_MARK_INSIDE;
+    }
+}
+
+/* Saving and computing again, in bytes and work. */
+static bool staxi_describe(stax_training *t, uint32_t v) {
+    const stax_graph *g = t->joint;
+    const staxi_node *n = staxi_maker(g, v);
+    const staxi_input *in = staxi_input_of_value(g, v);
+    staxi_cut_item *x = &t->items[v];
+    bool again = staxi_class_recomputes[staxi_class_of((stax_op)n->op)];
+    bool inside = t->marks[v] == STAXI_MARK_INSIDE;
+    uint32_t *reads;
+    if (n->op == STAX_OP_CONST) return x->bytes = -1, true;
+    if (in) {
+        bool written = in->kind == STAXI_STATE && in->current != in->value;
+        x->bytes = written && !t->kept[v] ? staxi_bytes_at(g, v, t->symbols) : 0;
+        x->redo = -1;
+        return true;
+    }
+    while (staxi_node_reads(n, x->n_sources)) x->n_sources++;
+    x->sources = reads =
+        (uint32_t *)staxi_arena_push(&t->joint->arena, (x->n_sources + 1) * sizeof *reads, 4);
+    if (!reads) return false;
+    for (uint32_t k = 0; k < x->n_sources; k++) reads[k] = staxi_node_reads(n, k);
+    x->redo = inside || (again && !t->marks[v]) ? staxi_node_work(g, n, t->symbols) : -1;
+    x->bytes = t->kept[v] ? 0 : inside ? -1 : staxi_bytes_at(g, v, t->symbols);
+    x->store = staxi_is_view(n) && !t->kept[v] ? staxi_elements_at(g, v, t->symbols) : 0;
+    return true;
+}
+
+/* Fates when all that is read is saved, but what views show instead of views. */
+static void staxi_save_all(const stax_training *t, uint8_t *saves) {
+    const stax_graph *g = t->joint;
+    for (uint32_t v = 1; v < g->n_values; v++)
+        saves[v] = staxi_maker(g, v)->op != STAX_OP_CONST &&
+                   (t->kept[v] || !staxi_is_view(staxi_maker(g, v)));
+    staxi_cut_settle(t->items, g->n_values, saves);
+}
+
+/* The results of a node that is computed again are not saved apart. */
+static void staxi_settle_results(stax_training *t) {
+    const stax_graph *g = t->joint;
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        bool again = false;
+        for (uint32_t i = 0; i < n->n_results; i++)
+            again = again || t->items[n->first_value + i].fate == STAXI_FATE_REDONE;
+        for (uint32_t i = 0; again && i < n->n_results; i++)
+            if (t->items[n->first_value + i].fate == STAXI_FATE_SAVED)
+                t->items[n->first_value + i].fate = STAXI_FATE_REDONE;
+    }
+}
+
+/* Is it held by memory of stax_saved, when it is saved? */
+static bool staxi_is_stored(const stax_training *t, uint32_t v) {
+    const staxi_input *in = staxi_input_of_value(t->joint, v);
+    if (t->items[v].fate != STAXI_FATE_SAVED || t->kept[v]) return false;
+    return !in || (in->kind == STAXI_STATE && in->current != in->value);
+}
+
+static double staxi_stored_bytes(const stax_training *t, int *n) {
+    double bytes = 0.0;
+    *n = 0;
+    for (uint32_t v = 1; v < t->joint->n_values; v++) {
+        if (!staxi_is_stored(t, v)) continue;
+        bytes += (double)staxi_bytes_at(t->joint, v, t->symbols);
+        *n += 1;
+    }
+    return bytes;
+}
+
+static void staxi_put_budget(const stax_training *t, double bytes, staxi_text *why) {
+    staxi_putf(
+        why,
+        STAXI_SAY("the budget is %U bytes, and the least that can be saved is %D bytes: mark "
+                  "values with stax_checkpoint, so that what lies between them is computed "
+                  "again, or raise the budget"),
+        t->budget, (int64_t)bytes);
+}
+
+/* F, B, the network, its cut, and the budget. n_user: outputs of the graph. */
+static stax_status staxi_decide(stax_training *t, size_t n_user, bool save_all, staxi_text *why) {
+    stax_graph *g = t->joint;
+    const size_t n_values = g->n_values, plain = staxi_plain_outputs(g);
+    int n = 0;
+    uint8_t *needed = (uint8_t *)staxi_arena_push(&g->arena, n_values, 1),
+            *saves = (uint8_t *)staxi_arena_push(&g->arena, n_values, 1);
+    t->in_forward = (uint8_t *)staxi_arena_push(&g->arena, n_values, 1);
+    t->marks = (uint8_t *)staxi_arena_push(&g->arena, n_values, 1);
+    t->kept = (uint8_t *)staxi_arena_push(&g->arena, n_values, 1);
+    t->kept_at = (uint32_t *)staxi_arena_push(&g->arena, n_values * sizeof *t->kept_at, 4);
+    t->items = (staxi_cut_item *)staxi_arena_push(&g->arena, n_values * sizeof *t->items, 8);
+    if (!needed || !saves || !t->in_forward || !t->marks || !t->kept || !t->kept_at || !t->items)
+        return STAX_E_MEMORY;
+    for (size_t k = 0; k < g->n_outputs; k++) {
+        uint32_t v = g->outputs[k].value;
+        if (k < t->n_forward_out && !t->kept[v]) {
+            t->kept[v] = 1;
+            t->kept_at[v] = (uint32_t)k;
+        }
+        if (k < t->n_forward_out || k >= plain) t->in_forward[v] = 1;
+        if (k >= t->n_forward_out && k < n_user) needed[v] = 1;
+    }
+    for (size_t k = 0; k < g->n_inputs; k++) /* the forward call has them, whoever reads them */
+        if (g->inputs[k].kind != STAXI_INPUT) t->in_forward[g->inputs[k].value] = 1;
+    staxi_mark_needed(g, t->in_forward, NULL);
+    for (uint32_t v = 1; v < n_values; v++) t->items[v].read = needed[v] && t->in_forward[v];
+    staxi_mark_needed(g, needed, t->in_forward);
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *node = &g->nodes[k];
+        if (!node->n_results || !needed[node->first_value] || t->in_forward[node->first_value])
+            continue;
+        for (uint32_t i = 0, v; (v = staxi_node_reads(node, i)) != 0; i++)
+            t->items[v].read = t->in_forward[v] != 0;
+    }
+    if (!save_all) staxi_find_marks(t, n_user, plain - n_user);
+    for (uint32_t v = 1; v < n_values; v++)
+        if (t->in_forward[v] && !staxi_describe(t, v)) return STAX_E_MEMORY;
+    staxi_save_all(t, saves);
+    staxi_settle_results(t);
+    t->save_all_bytes = staxi_stored_bytes(t, &t->save_all);
+    if (!save_all) {
+        if (!staxi_cut(&t->ctx->allocator, t->items, n_values)) return STAX_E_MEMORY;
+        staxi_settle_results(t);
+    }
+    double bytes = staxi_stored_bytes(t, &n);
+    if (!t->budget || bytes <= (double)t->budget) return STAX_OK;
+    staxi_put_budget(t, bytes, why);
+    return STAX_E_MEMORY;
+}
+
+/* ---- the two graphs -------------------------------------------------------------------------- */
+
+static bool staxi_no_training_memory(const stax_training *t) {
+    staxi_context_note(t->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+    return false;
+}
+
+/* A part of the joint graph as a graph of its own. inputs, outputs: of `part`, a shallow copy of
+   the joint graph; live: its values that are computed. NULL: the context has the reason. */
+static stax_graph *staxi_part(const stax_training *t, stax_graph *part, const uint8_t *live,
+                              const char *suffix) {
+    stax_graph *joint = t->joint, *to;
+    stax_rewrite_options plain;
+    staxi_text name;
+    staxi_node *nodes =
+        (staxi_node *)staxi_graph_copy(joint, joint->nodes, joint->n_nodes * sizeof *nodes, 8);
+    staxi_text_init(&name, &t->ctx->allocator);
+    staxi_putf(&name, "%s_%s", joint->name ? joint->name : "graph", suffix);
+    part->name = name.data ? staxi_graph_text(joint, name.data) : NULL;
+    staxi_text_free(&name);
+    if (!nodes || !part->name) {
+        staxi_no_training_memory(t);
+        return NULL;
+    }
+    for (size_t k = 1; k < joint->n_nodes; k++) /* what is not computed here comes from outside */
+        if (nodes[k].n_results && !live[nodes[k].first_value]) nodes[k].op = STAX_OP_INPUT;
+    part->nodes = nodes;
+    memset(&plain, 0, sizeof plain);
+    plain.no_builtin = true;
+    to = staxi_rewrite(part, &plain); /* a copy: there are no rules */
+    if (!to) return NULL;
+    to->n_outputs = staxi_plain_outputs(to); /* a graph that was not lowered does not list states */
+    return to;
+}
+
+/* A name that no input and no other saved value has. */
+static const char *staxi_carried_name(const stax_training *t, uint32_t v, const stax_graph *part) {
+    const char *own = t->joint->values[v].name;
+    staxi_text name;
+    if (own && !staxi_input_named(t->joint, own) && !staxi_input_named(part, own)) return own;
+    staxi_text_init(&name, &t->ctx->allocator);
+    for (int64_t k = v;; k += (int64_t)t->joint->n_values) { /* v: others begin elsewhere */
+        name.n = 0;
+        staxi_putf(&name, "v%D", k);
+        if (!name.data || name.failed ||
+            (!staxi_input_named(t->joint, name.data) && !staxi_input_named(part, name.data)))
+            break;
+    }
+    own = name.data && !name.failed ? staxi_graph_text(t->joint, name.data) : NULL;
+    staxi_text_free(&name);
+    return own;
+}
+
+/* Is the input for the backward call alone? */
+static bool staxi_is_own_input(const stax_training *t, size_t k, const uint8_t *live) {
+    const staxi_input *in = &t->joint->inputs[k];
+    return in->kind == STAXI_INPUT && !t->in_forward[in->value] && live[in->value];
+}
+
+static bool staxi_has_symbols(const stax_graph *g, uint32_t v) {
+    const staxi_type *t = &g->values[v].type;
+    int64_t size;
+    for (int d = 0; d < t->rank; d++)
+        if (!staxi_ix_is_const(&g->root->sizes, t->dims[d], &size)) return true;
+    return false;
+}
+
+static bool staxi_carry(stax_training *t, stax_graph *part, const staxi_input *in,
+                        staxi_carrier from, size_t at) {
+    part->inputs[part->n_inputs++] = *in;
+    if (in->kind == STAXI_PARAM) return true;
+    t->carried[t->n_carried].from = from;
+    t->carried[t->n_carried++].at = at;
+    return in->name != NULL;
+}
+
+/* The inputs of the backward program: those of the graph that it reads or that say a size, then
+   outputs and saved values. Sets saved values and carriers. live: what it needs. */
+static bool staxi_back_inputs(stax_training *t, stax_graph *part, const uint8_t *live) {
+    const stax_graph *g = t->joint;
+    size_t slot = 0;
+    bool ok = true;
+    for (size_t k = 0; ok && k < g->n_inputs; k++) {
+        staxi_input in = g->inputs[k];
+        const bool own = staxi_is_own_input(t, k, live);
+        const bool written = in.kind == STAXI_STATE && in.current != in.value;
+        const bool reads = live[in.value] && !written;
+        in.current = in.value;
+        if (in.kind == STAXI_STATE) in.kind = STAXI_INPUT;
+        if (own)
+            ok = staxi_carry(t, part, &in, STAXI_CARRY_OWN, t->n_own++);
+        else if (reads)
+            ok = staxi_carry(t, part, &in, STAXI_CARRY_INPUT, slot);
+        else if (staxi_has_symbols(g, in.value) && !written) {
+            if (in.kind != STAXI_PARAM) in.layout = STAXI_LAYOUT_STRIDED;
+            ok = staxi_carry(t, part, &in, STAXI_CARRY_SHAPE, slot);
+        }
+        slot += in.kind != STAXI_PARAM && !own;
+    }
+    t->n_forward_in = slot;
+    for (uint32_t v = 1; ok && v < g->n_values; v++) {
+        const staxi_input *is = staxi_input_of_value(g, v);
+        staxi_input in;
+        bool stored = staxi_is_stored(t, v);
+        if (t->items[v].fate != STAXI_FATE_SAVED) continue;
+        if (is && !(is->kind == STAXI_STATE && is->current != is->value)) continue;
+        memset(&in, 0, sizeof in);
+        in.kind = STAXI_INPUT;
+        in.value = in.current = v;
+        in.name = staxi_carried_name(t, v, part);
+        if (stored) {
+            t->saved_names[t->n_saved] = in.name;
+            t->saved[t->n_saved] = v;
+        }
+        ok = staxi_carry(t, part, &in, stored ? STAXI_CARRY_SAVED : STAXI_CARRY_OUTPUT,
+                         stored ? t->n_saved++ : t->kept_at[v]);
+    }
+    return ok;
+}
+
+/* Room for the inputs and outputs of a part. */
+static bool staxi_part_begin(stax_training *t, stax_graph *part) {
+    const stax_graph *g = t->joint;
+    const size_t n_in = g->n_inputs + g->n_values, n_out = g->n_outputs + g->n_values;
+    *part = *g;
+    part->n_inputs = part->n_outputs = 0;
+    part->inputs =
+        (staxi_input *)staxi_arena_push(&t->joint->arena, n_in * sizeof *part->inputs, 8);
+    part->outputs =
+        (staxi_output *)staxi_arena_push(&t->joint->arena, n_out * sizeof *part->outputs, 8);
+    return (part->inputs && part->outputs) || staxi_no_training_memory(t);
+}
+
+/* Gradients, what they need, what is computed again. live gets what the backward program needs of
+   the joint graph. */
+static bool staxi_part_back(stax_training *t, size_t n_user, uint8_t *live) {
+    stax_graph *g = t->joint, part;
+    const size_t n = g->n_values;
+    uint8_t *given = (uint8_t *)staxi_arena_push(&g->arena, n, 1),
+            *made = (uint8_t *)staxi_arena_push(&g->arena, n, 1);
+    t->carried =
+        (staxi_passed_on *)staxi_arena_push(&g->arena, (g->n_inputs + n) * sizeof *t->carried, 8);
+    t->saved = (uint32_t *)staxi_arena_push(&g->arena, n * sizeof *t->saved, 4);
+    t->saved_names = (const char **)staxi_arena_push(&g->arena, n * sizeof *t->saved_names, 8);
+    if (!given || !made || !t->carried || !t->saved || !t->saved_names)
+        return staxi_no_training_memory(t);
+    if (!staxi_part_begin(t, &part)) return false;
+    for (uint32_t v = 1; v < n; v++) given[v] = t->items[v].fate == STAXI_FATE_SAVED;
+    for (size_t k = t->n_forward_out; k < n_user; k++) {
+        live[g->outputs[k].value] = 1;
+        part.outputs[part.n_outputs++] = g->outputs[k];
+    }
+    staxi_mark_needed(g, live, given);
+    if (!staxi_back_inputs(t, &part, live)) return staxi_no_training_memory(t);
+    for (uint32_t v = 1; v < n; v++) made[v] = live[v] && !given[v];
+    t->back = staxi_part(t, &part, made, "backward");
+    return t->back != NULL;
+}
+
+/* The forward program: what the graph's own outputs are, and what is saved. */
+static bool staxi_part_front(stax_training *t, const uint8_t *live) {
+    const stax_graph *g = t->joint;
+    stax_graph part, *front;
+    if (!staxi_part_begin(t, &part)) return false;
+    for (size_t k = 0; k < g->n_inputs; k++)
+        if (!staxi_is_own_input(t, k, live)) part.inputs[part.n_inputs++] = g->inputs[k];
+    for (size_t k = 0; k < t->n_forward_out; k++) part.outputs[part.n_outputs++] = g->outputs[k];
+    for (size_t k = 0; k < t->n_saved; k++) {
+        part.outputs[part.n_outputs].name = t->saved_names[k];
+        part.outputs[part.n_outputs++].value = t->saved[k];
+    }
+    for (size_t k = staxi_plain_outputs(g); k < g->n_outputs; k++)
+        part.outputs[part.n_outputs++] = g->outputs[k];
+    front = staxi_part(t, &part, t->in_forward, "forward");
+    if (!front) return false;
+    t->forward = stax_compile(front, &t->how);
+    stax_graph_free(front);
+    return t->forward != NULL;
+}
+
+/* The graph in basis ops, with what is marked as further outputs, which rewriting keeps. */
+static stax_graph *staxi_joint(const stax_graph *g) {
+    stax_graph with = *g, *joint;
+    size_t n_marks = 0;
+    for (size_t k = 1; k < g->n_nodes; k++) n_marks += g->nodes[k].op == STAX_OP_CHECKPOINT;
+    const size_t bytes = (g->n_outputs + n_marks + 1) * sizeof *with.outputs;
+    with.outputs = (staxi_output *)staxi_alloc(staxi_allocator_of(g->ctx), bytes);
+    if (!with.outputs) {
+        staxi_context_note(g->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+        return NULL;
+    }
+    if (g->n_outputs) memcpy(with.outputs, g->outputs, g->n_outputs * sizeof *with.outputs);
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        if (g->nodes[k].op != STAX_OP_CHECKPOINT) continue;
+        with.outputs[with.n_outputs].name = NULL;
+        with.outputs[with.n_outputs++].value = g->nodes[k].first_value;
+    }
+    joint = stax_rewritten(&with);
+    staxi_free(staxi_allocator_of(g->ctx), with.outputs, bytes);
+    return joint;
+}
+
+/* The numbers that sizes are weighed by. */
+static bool staxi_training_sizes(stax_training *t, const int64_t *symbols) {
+    const stax_graph *g = t->joint;
+    t->symbols =
+        (int64_t *)staxi_arena_push(&t->joint->arena, (g->n_symbols + 1) * sizeof *t->symbols, 8);
+    for (size_t k = 0; t->symbols && k < g->n_symbols; k++) {
+        const staxi_symbol *s = &g->symbols[k];
+        t->symbols[k] = symbols && symbols[k] >= 0 ? symbols[k]
+                        : s->hi < 1024             ? s->hi
+                        : s->lo > 1024             ? s->lo
+                                                   : 1024;
+    }
+    return t->symbols != NULL;
+}
+
+STAXDEF stax_training *stax_compile_training(const stax_graph *g, int n_forward,
+                                             const stax_training_options *options) {
+    stax_training_options o;
+    stax_training *t = NULL;
+    staxi_text why;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!g) return NULL;
+    stax_context *ctx = g->root->ctx;
+    staxi_text_init(&why, staxi_allocator_of(ctx));
+    if (g->root->status != STAX_OK)
+        staxi_context_note(ctx, g->root->status, stax_graph_error(g));
+    else if (g->outer)
+        staxi_context_note(ctx, STAX_E_ARGUMENT,
+                           STAXI_SAY("stax_compile_training: expected a whole graph, found a "
+                                     "region"));
+    else if (n_forward < 0 || (size_t)n_forward >= g->n_outputs) {
+        staxi_putf(&why,
+                   STAXI_SAY("stax_compile_training: n_forward: the graph has %U outputs: expected "
+                             "0 to %D of them for the forward program, so that the others, at "
+                             "least one, are the backward program's; found %d"),
+                   (uint64_t)g->n_outputs, g->n_outputs ? (int64_t)g->n_outputs - 1 : 0, n_forward);
+        staxi_context_fail(ctx, STAX_E_ARGUMENT, &why);
+    } else if ((t = (stax_training *)staxi_alloc(staxi_allocator_of(ctx), sizeof *t)) == NULL)
+        staxi_context_note(ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+    if (!t) {
+        staxi_text_free(&why);
+        return NULL;
+    }
+    memset(t, 0, sizeof *t);
+    t->ctx = ctx;
+    t->budget = o.budget_bytes;
+    t->n_forward_out = (size_t)n_forward;
+    if (o.compile) t->how = *o.compile;
+    staxi_mutex_init(&t->mutex);
+    t->joint = staxi_joint(g);
+    bool ok = t->joint != NULL;
+    if (ok) {
+        staxi_put(&why, STAXI_SAY("stax_compile_training: "));
+        const size_t prefix = why.n;
+        stax_status s = staxi_training_sizes(t, o.symbols)
+                            ? staxi_decide(t, g->n_outputs, o.save_all, &why)
+                            : STAX_E_MEMORY;
+        if (why.n == prefix) staxi_put(&why, stax_status_text(s));
+        if (s != STAX_OK) staxi_context_fail(ctx, s, &why);
+        uint8_t *live = (uint8_t *)staxi_arena_push(&t->joint->arena, t->joint->n_values, 1);
+        ok = s == STAX_OK && (live || staxi_no_training_memory(t)) &&
+             staxi_part_back(t, g->n_outputs, live) && staxi_part_front(t, live);
+    }
+    staxi_text_free(&why);
+    if (ok) return t;
+    stax_training_free(t);
+    return NULL;
+}
+
+STAXDEF void stax_training_free(stax_training *t) {
+    if (!t) return;
+    stax_program_free(t->forward);
+    stax_program_free(t->backward);
+    stax_graph_free(t->back);
+    stax_graph_free(t->joint);
+    staxi_mutex_free(&t->mutex);
+    staxi_free(staxi_allocator_of(t->ctx), t, sizeof *t);
+}
+
+STAXDEF stax_program *stax_training_forward(stax_training *t) { return t ? t->forward : NULL; }
+
+/* The params of the forward program are those of the backward one. */
+static stax_status staxi_bind_backward(stax_training *t, stax_program *backward) {
+    stax_status s = STAX_OK;
+    for (size_t k = 0; k < backward->basis->n_inputs && s == STAX_OK; k++) {
+        const staxi_input *in = &backward->basis->inputs[k];
+        if (in->kind != STAXI_PARAM) continue;
+        for (size_t i = 0; i < t->forward->basis->n_inputs && s == STAX_OK; i++)
+            if (strcmp(t->forward->basis->inputs[i].name, in->name) == 0 &&
+                t->forward->bound[i].tensor.data)
+                s = stax_bind(backward, in->name, &t->forward->bound[i].tensor);
+    }
+    return s;
+}
+
+STAXDEF stax_program *stax_training_backward(stax_training *t) {
+    if (!t) return NULL;
+    staxi_mutex_lock(&t->mutex);
+    if (!t->backward) {
+        stax_program *p = stax_compile(t->back, &t->how);
+        if (p && staxi_bind_backward(t, p) == STAX_OK)
+            t->backward = p;
+        else
+            stax_program_free(p);
+    }
+    stax_program *p = t->backward;
+    staxi_mutex_unlock(&t->mutex);
+    return p;
+}
+
+STAXDEF stax_status stax_training_bind(stax_training *t, const char *name,
+                                       const stax_tensor *tensor) {
+    if (!t || !name || !tensor) return STAX_E_ARGUMENT;
+    stax_status s = stax_bind(t->forward, name, tensor);
+    const staxi_input *in = staxi_input_named(t->back, name);
+    if (s != STAX_OK || !in || in->kind != STAXI_PARAM) return s;
+    staxi_mutex_lock(&t->mutex);
+    if (t->backward) s = stax_bind(t->backward, name, tensor);
+    staxi_mutex_unlock(&t->mutex);
+    return s;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+struct stax_saved {
+    stax_training *t;
+    /* Of forward; of forward, with what is saved; of backward. */
+    stax_tensor *inputs, *outputs, *carried;
+    int64_t *symbols;
+    size_t bytes; /* of all of these, with this header */
+    char *memory; /* of the saved tensors              */
+    size_t memory_bytes;
+    uint64_t nothing[2]; /* what a tensor of which only the sizes count points to */
+    bool filled;
+};
+
+STAXDEF stax_saved *stax_saved_new(stax_training *t) {
+    if (!t) return NULL;
+    const size_t n_out = t->n_forward_out + t->n_saved,
+                 n = t->n_forward_in + n_out + t->n_carried + 1,
+                 head = (sizeof(stax_saved) + 15) / 16 * 16,
+                 bytes = head + n * sizeof(stax_tensor) + (t->joint->n_symbols + 1) * 8;
+    stax_saved *s = (stax_saved *)staxi_alloc(staxi_allocator_of(t->ctx), bytes);
+    if (!s) {
+        staxi_no_training_memory(t);
+        return NULL;
+    }
+    memset(s, 0, bytes);
+    s->t = t;
+    s->bytes = bytes;
+    s->inputs = (stax_tensor *)(void *)((char *)s + head);
+    s->outputs = s->inputs + t->n_forward_in;
+    s->carried = s->outputs + n_out;
+    s->symbols = (int64_t *)(void *)(s->inputs + n);
+    return s;
+}
+
+STAXDEF void stax_saved_free(stax_saved *s) {
+    if (!s) return;
+    const stax_allocator *a = staxi_allocator_of(s->t->ctx);
+    staxi_free(a, s->memory, s->memory_bytes);
+    staxi_free(a, s, s->bytes);
+}
+
+STAXDEF size_t stax_saved_bytes(const stax_saved *s) { return s ? s->memory_bytes : 0; }
+
+/* The tensors of what is saved, for the sizes of this call: rows, one behind the other. */
+static stax_status staxi_saved_place(stax_saved *s, staxi_text *why) {
+    const stax_training *t = s->t;
+    const stax_graph *g = t->joint;
+    const stax_allocator *a = staxi_allocator_of(t->ctx);
+    stax_tensor *out = s->outputs + t->n_forward_out;
+    int64_t bytes = 0, end = 0, size = 0;
+    for (size_t k = 0; k < t->n_saved; k++) {
+        const staxi_type *type = &g->values[t->saved[k]].type;
+        stax_shape shape = stax_shape0();
+        bool ok = true;
+        shape.rank = type->rank;
+        for (int d = 0; d < type->rank; d++)
+            ok = ok && staxi_size_eval(&g->sizes, type->dims[d], s->symbols, &shape.dims[d]);
+        out[k] = stax_tensor_of((stax_dtype)type->dtype, shape, NULL);
+        size = (int64_t)staxi_dtype_bytes(out[k].dtype);
+        if (!ok || !staxi_tensor_fits(&out[k]) ||
+            !staxi_checked_add(bytes, staxi_tensor_elements(&out[k]) * size, &bytes)) {
+            staxi_putf(why, STAXI_SAY("the size of saved value %s: %s"), t->saved_names[k],
+                       stax_status_text(STAX_E_OVERFLOW));
+            return STAX_E_OVERFLOW;
+        }
+    }
+    if (t->budget && (uint64_t)bytes > t->budget) {
+        staxi_put_budget(t, (double)bytes, why);
+        return STAX_E_MEMORY;
+    }
+    const size_t most = (size_t)bytes + t->n_saved * STAX_ALIGN;
+    if (most > s->memory_bytes) {
+        staxi_free(a, s->memory, s->memory_bytes);
+        s->memory_bytes = 0;
+        s->memory = (char *)staxi_alloc(a, most);
+        if (!s->memory) return STAX_E_MEMORY;
+        s->memory_bytes = most;
+    }
+    for (size_t k = 0; k < t->n_saved; k++) {
+        size = staxi_tensor_elements(&out[k]) * (int64_t)staxi_dtype_bytes(out[k].dtype);
+        out[k].data = s->memory + end;
+        end += (size + STAX_ALIGN - 1) / STAX_ALIGN * STAX_ALIGN;
+    }
+    return STAX_OK;
+}
+
+/* What backward reads of the caller's memory is not written by this call. */
+static stax_status staxi_saved_apart(const stax_saved *s, const stax_tensor *inputs,
+                                     const stax_tensor *outputs, staxi_text *why) {
+    const stax_training *t = s->t;
+    const stax_graph *g = t->forward->basis;
+    for (size_t c = 0; c < t->n_carried; c++) {
+        if (t->carried[c].from != STAXI_CARRY_INPUT) continue;
+        const stax_tensor *x = &inputs[t->carried[c].at];
+        for (size_t o = 0; o < g->n_outputs; o++) {
+            const bool state = o >= t->forward->n_outputs;
+            if (!state && o >= t->n_forward_out) continue; /* saved */
+            const stax_tensor *y = staxi_output_tensor(t->forward, inputs, outputs, o);
+            if (x == y || staxi_tensors_meet(x, y) == STAXI_APART) continue;
+            size_t k = 0, slot = 0;
+            while (g->inputs[k].kind == STAXI_PARAM || slot++ < t->carried[c].at) k++;
+            staxi_tensors_share(why, staxi_input_word(&g->inputs[k]), g->inputs[k].name, x,
+                                state ? "state" : "output", g->outputs[o].name, y);
+            staxi_putf(why,
+                       STAXI_SAY(", and the backward program reads the %s later: give the %s "
+                                 "memory of its own"),
+                       staxi_input_word(&g->inputs[k]), state ? "state" : "output");
+            return STAX_E_ALIAS;
+        }
+    }
+    return STAX_OK;
+}
+
+static stax_status staxi_no_saved(stax_training *t, const stax_saved *saved, const char *what) {
+    staxi_text why;
+    if (!t) return STAX_E_ARGUMENT;
+    staxi_text_init(&why, staxi_allocator_of(t->ctx));
+    staxi_putf(&why,
+               !saved ? STAXI_SAY("%s: saved: expected what stax_saved_new gave, found NULL")
+               : saved->t != t
+                   ? STAXI_SAY("%s: saved: it was made for another training by stax_saved_new")
+                   : STAXI_SAY("%s: saved: it holds nothing: expected a stax_run_forward before "
+                               "that gave STAX_OK"),
+               what);
+    stax_status s = staxi_context_fail(t->ctx, STAX_E_ARGUMENT, &why);
+    staxi_text_free(&why);
+    return s;
+}
+
+STAXDEF stax_status stax_run_forward(stax_training *t, const stax_tensor *inputs,
+                                     const stax_tensor *outputs, stax_saved *saved) {
+    if (!t || !saved || saved->t != t) return staxi_no_saved(t, saved, "stax_run_forward");
+    staxi_text why;
+    staxi_text_init(&why, staxi_allocator_of(t->ctx));
+    saved->filled = false;
+    stax_status s =
+        staxi_call_sizes(t->forward, inputs, outputs, t->n_forward_out, saved->symbols, &why);
+    if (s == STAX_OK) s = staxi_saved_place(saved, &why);
+    if (s == STAX_OK) s = staxi_saved_apart(saved, inputs, outputs, &why);
+    if (s != STAX_OK) {
+        staxi_context_fail(t->ctx, s, &why);
+    } else {
+        if (t->n_forward_in) memcpy(saved->inputs, inputs, t->n_forward_in * sizeof *inputs);
+        if (t->n_forward_out) memcpy(saved->outputs, outputs, t->n_forward_out * sizeof *outputs);
+        s = stax_run(t->forward, saved->inputs, saved->outputs);
+        saved->filled = s == STAX_OK;
+    }
+    staxi_text_free(&why);
+    return s;
+}
+
+STAXDEF stax_status stax_run_backward(stax_training *t, stax_saved *saved,
+                                      const stax_tensor *inputs, const stax_tensor *outputs) {
+    if (!t || !saved || saved->t != t || !saved->filled)
+        return staxi_no_saved(t, saved, "stax_run_backward");
+    if ((t->n_own && !inputs) || !outputs) {
+        staxi_context_note(t->ctx, STAX_E_ARGUMENT,
+                           outputs ? STAXI_SAY("stax_run_backward: there are no inputs: the "
+                                               "backward program has some of its own")
+                                   : STAXI_SAY("stax_run_backward: there are no outputs"));
+        return STAX_E_ARGUMENT;
+    }
+    stax_program *p = stax_training_backward(t);
+    if (!p) return stax_error_status(t->ctx);
+    for (size_t k = 0; k < t->n_carried; k++) {
+        const size_t at = t->carried[k].at;
+        stax_tensor *x = &saved->carried[k];
+        switch (t->carried[k].from) {
+            case STAXI_CARRY_OUTPUT:
+                *x = saved->outputs[at];
+                break;
+            case STAXI_CARRY_SAVED:
+                *x = saved->outputs[t->n_forward_out + at];
+                break;
+            case STAXI_CARRY_OWN:
+                *x = inputs[at];
+                break;
+            default:
+                *x = saved->inputs[at];
+                break;
+        }
+        if (t->carried[k].from != STAXI_CARRY_SHAPE) continue;
+        x->data = saved->nothing; /* the input itself may be gone */
+        memset(x->strides, 0, sizeof x->strides);
+    }
+    return stax_run(p, saved->carried, outputs);
+}
+
+/* ---- figures and the report ------------------------------------------------------------------ */
+
+STAXDEF stax_status stax_training_figures_of(const stax_training *t, stax_training_figures *out) {
+    if (!out) return STAX_E_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    if (!t) return STAX_E_ARGUMENT;
+    out->saved_bytes = staxi_stored_bytes(t, &out->saved);
+    out->save_all = t->save_all;
+    out->save_all_bytes = t->save_all_bytes;
+    for (uint32_t v = 1; v < t->joint->n_values; v++) {
+        const staxi_cut_item *x = &t->items[v];
+        out->kept += x->fate == STAXI_FATE_SAVED && !staxi_is_stored(t, v);
+        if (x->fate != STAXI_FATE_REDONE || x->redo <= 0) continue;
+        out->recomputed++;
+        out->recompute_ops += (double)x->redo;
+    }
+    staxi_mutex_lock((staxi_mutex *)(uintptr_t)&t->mutex);
+    out->has_backward = t->backward != NULL;
+    staxi_mutex_unlock((staxi_mutex *)(uintptr_t)&t->mutex);
+    return STAX_OK;
+}
+
+/* What a value of the report is: saved, held by the caller, or computed again; or nothing. */
+static int staxi_report_group(const stax_training *t, uint32_t v) {
+    const staxi_cut_item *x = &t->items[v];
+    if (x->fate == STAXI_FATE_SAVED) return staxi_is_stored(t, v) ? 0 : 1;
+    return x->fate == STAXI_FATE_REDONE && x->redo > 0 ? 2 : -1;
+}
+
+static void staxi_report_value(const stax_training *t, uint32_t v, int group, bool json,
+                               staxi_text *out) {
+    const stax_graph *g = t->joint;
+    const staxi_node *n = staxi_maker(g, v);
+    const char *op = staxi_op_name((stax_op)n->op), *name = g->values[v].name;
+    const int64_t amount = group == 2 ? t->items[v].redo : staxi_bytes_at(g, v, t->symbols);
+    if (json) {
+        staxi_put(out, "{\"name\": ");
+        staxi_put_quoted(out, name ? name : "");
+        staxi_putf(out, ", \"op\": \"%s\", \"type\": \"", op);
+        staxi_put_type(out, g, &g->values[v].type);
+        staxi_putf(out, "\", \"%s\": %D}", group == 2 ? "ops" : "bytes", amount);
+        return;
+    }
+    staxi_putf(out, "  %D %s  ", amount, group == 2 ? "operations" : "bytes");
+    if (name) staxi_putf(out, "%s: ", name);
+    staxi_put_type(out, g, &g->values[v].type);
+    if (n->op == STAX_OP_INPUT)
+        staxi_putf(out, ", an input");
+    else
+        staxi_putf(out, " = %s%s", op, group == 1 ? ", an output" : "");
+    if (n->place) {
+        staxi_put(out, "  (");
+        staxi_put_place(out, g, n->place);
+        while (out->n && (out->data[out->n - 1] == ' ' || out->data[out->n - 1] == ':')) out->n--;
+        staxi_put(out, ")");
+    }
+    staxi_putc(out, '\n');
+}
+
+STAXDEF char *stax_training_report(const stax_training *t, bool json) {
+    static const char *const keys[] = {"saved", "kept", "recomputed"};
+    stax_training_figures f;
+    staxi_text out;
+    if (!t || stax_training_figures_of(t, &f) != STAX_OK) return NULL;
+    staxi_text_init(&out, staxi_allocator_of(t->ctx));
+    if (json)
+        staxi_putf(&out,
+                   "{\"saved_bytes\": %D, \"save_all\": %d, \"save_all_bytes\": %D, "
+                   "\"recompute_ops\": %D",
+                   (int64_t)f.saved_bytes, f.save_all, (int64_t)f.save_all_bytes,
+                   (int64_t)f.recompute_ops);
+    for (int group = 0; group < 3; group++) {
+        bool first = true;
+        if (json)
+            staxi_putf(&out, ", \"%s\": [", keys[group]);
+        else if (group == 0)
+            staxi_putf(&out,
+                       "saved: %d value%s, %D bytes; were all saved that backward reads: %d "
+                       "value%s, %D bytes\n",
+                       f.saved, f.saved == 1 ? "" : "s", (int64_t)f.saved_bytes, f.save_all,
+                       f.save_all == 1 ? "" : "s", (int64_t)f.save_all_bytes);
+        else if (group == 1)
+            staxi_putf(&out, "held by the caller until backward has run: %d value%s\n", f.kept,
+                       f.kept == 1 ? "" : "s");
+        else
+            staxi_putf(&out, "computed again: %d value%s, %D scalar operations\n", f.recomputed,
+                       f.recomputed == 1 ? "" : "s", (int64_t)f.recompute_ops);
+        for (uint32_t v = 1; v < t->joint->n_values; v++) {
+            if (staxi_report_group(t, v) != group) continue;
+            if (json && !first) staxi_put(&out, ", ");
+            staxi_report_value(t, v, group, json, &out);
+            first = false;
+        }
+        if (json) staxi_putc(&out, ']');
+    }
+    if (json) staxi_putc(&out, '}');
+    return staxi_text_give(t->ctx, &out);
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+/* C(s + t, s) = (s + 1) / 1 * (s + 2) / 2 * ...: each product is divisible. */
+STAXDEF int64_t stax_chain_longest(int64_t slots, int64_t repeats) {
+    int64_t more = slots > repeats ? slots : repeats, less = slots > repeats ? repeats : slots;
+    int64_t r = 1;
+    if (slots < 1 || repeats < 0) return 0;
+    for (int64_t k = 1; k <= less; k++) {
+        /* r * (more + k) / k without the product: r = q k + m */
+        int64_t q = r / k, m = r % k, a, b;
+        if (more > INT64_MAX - k || !staxi_checked_mul(q, more + k, &a) ||
+            !staxi_checked_mul(m, more + k, &b) || !staxi_checked_add(a, b / k, &r))
+            return INT64_MAX;
+    }
+    return r;
+}
+
+STAXDEF int64_t stax_chain_slots(int64_t steps, int64_t repeats) {
+    int64_t lo = 1, hi = steps > 1 ? steps : 1;
+    if (steps < 1 || repeats < 0) return 0;
+    if (repeats == 0) return steps == 1 ? 1 : 0; /* without evaluations there is x[0] alone */
+    while (lo < hi) {
+        int64_t middle = lo + (hi - lo) / 2;
+        if (stax_chain_longest(middle, repeats) >= steps)
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return lo;
+}
+
+/* The least r with beta(slots, r) >= steps. */
+static int64_t staxi_chain_repeats(int64_t steps, int64_t slots) {
+    int64_t lo = 0, hi = steps;
+    while (lo < hi) {
+        int64_t middle = lo + (hi - lo) / 2;
+        if (stax_chain_longest(slots, middle) >= steps)
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return lo;
+}
+
+/* r steps - beta(slots + 1, r - 1) (Griewank & Walther, Prop. 1). */
+STAXDEF int64_t stax_chain_evaluations(int64_t steps, int64_t slots) {
+    int64_t n = 0;
+    if (steps < 1 || slots < 1) return -1;
+    if (slots > steps) slots = steps;
+    const int64_t r = staxi_chain_repeats(steps, slots);
+    if (r == 0) return 0;
+    if (!staxi_checked_mul(r, steps, &n)) return INT64_MAX;
+    return n - stax_chain_longest(slots + 1, r - 1);
+}
+
+/* How far the state advances before the next one is stored: with s slots (one of them holds the
+   first state) for n steps, m steps such that the n - m behind are done with s - 1 slots and the m
+   before with s, both within the repeats that are least for n. */
+static int64_t staxi_chain_split(int64_t n, int64_t s) {
+    const int64_t r = staxi_chain_repeats(n, s);
+    /* m may be up to beta(s, r - 1), n - m up to beta(s - 1, r); and at least beta(s, r - 2),
+       beta(s - 1, r - 1): there the least sum is reached (revolve) */
+    const int64_t least = r >= 2 ? stax_chain_longest(s, r - 2) : 0;
+    const int64_t rest = stax_chain_longest(s - 1, r);
+    int64_t m = n > rest ? n - rest : 1;
+    if (m < least) m = least;
+    if (m < 1) m = 1;
+    return m < n ? m : n - 1;
+}
+
+typedef struct staxi_chain {
+    stax_chain_fn fn;
+    void *user;
+    stax_status status;
+    int64_t *stored; /* by slot: the step of the state that it holds */
+} staxi_chain;
+
+static bool staxi_chain_do(staxi_chain *c, stax_chain_what what, int64_t step, int64_t to,
+                           int64_t slot) {
+    stax_chain_action a;
+    a.what = what;
+    a.step = step;
+    a.to = what == STAX_CHAIN_ADVANCE ? to : -1;
+    a.slot = slot;
+    if (what == STAX_CHAIN_STORE) c->stored[slot] = step;
+    c->status = c->fn(c->user, &a);
+    return c->status == STAX_OK;
+}
+
+/* From the last segment to the first; steps up to `end` are still to be reversed. The state in the
+   highest slot begins the segment; where it is one step, that is reversed and the slot is free. */
+static void staxi_chain_binomial(staxi_chain *c, int64_t steps, int64_t slots) {
+    int64_t end = steps, top = 0, at = 0;
+    if (!staxi_chain_do(c, STAX_CHAIN_STORE, 0, 0, 0)) return;
+    while (end > 0) {
+        const int64_t n = end - c->stored[top], s = slots - top;
+        if (at != c->stored[top] &&
+            !staxi_chain_do(c, STAX_CHAIN_RESTORE, at = c->stored[top], 0, top))
+            return;
+        if (n == 1) {
+            if (!staxi_chain_do(c, STAX_CHAIN_REVERSE, at, 0, -1)) return;
+            end--;
+            top--;
+            at = -1;
+            continue;
+        }
+        const int64_t to = s == 1 ? end - 1 : at + staxi_chain_split(n, s);
+        if (!staxi_chain_do(c, STAX_CHAIN_ADVANCE, at, to, -1)) return;
+        at = to;
+        if (end - at > 1) {
+            if (!staxi_chain_do(c, STAX_CHAIN_STORE, at, 0, ++top)) return;
+            continue;
+        }
+        if (!staxi_chain_do(c, STAX_CHAIN_REVERSE, at, 0, -1)) return;
+        end--;
+        at = -1; /* it is used up */
+    }
+}
+
+/* The length of segments with the fewest slots: one for each, and the inner states of one. */
+static int64_t staxi_chain_segment(int64_t steps, int64_t *slots) {
+    int64_t best = 1;
+    *slots = steps;
+    for (int64_t k = 1; k <= steps && k - 1 < *slots; k++) {
+        int64_t need = (steps + k - 1) / k + k - 1;
+        if (need >= *slots) continue;
+        *slots = need;
+        best = k;
+    }
+    return best;
+}
+
+static void staxi_chain_uniform(staxi_chain *c, int64_t steps, int64_t length) {
+    const int64_t n = (steps + length - 1) / length;
+    int64_t at = 0;
+    for (int64_t k = 0; k < n; k++) {
+        if (k && !staxi_chain_do(c, STAX_CHAIN_ADVANCE, at, k * length, -1)) return;
+        if (!staxi_chain_do(c, STAX_CHAIN_STORE, at = k * length, 0, k)) return;
+    }
+    for (int64_t k = n; k-- > 0;) {
+        const int64_t first = k * length, end = first + length < steps ? first + length : steps;
+        if (at != first && !staxi_chain_do(c, STAX_CHAIN_RESTORE, at = first, 0, k)) return;
+        for (int64_t i = first + 1; i < end; i++) {
+            if (!staxi_chain_do(c, STAX_CHAIN_ADVANCE, at, i, -1)) return;
+            if (!staxi_chain_do(c, STAX_CHAIN_STORE, at = i, 0, n + i - first - 1)) return;
+        }
+        for (int64_t i = end; i-- > first;) {
+            const int64_t slot = i == first ? k : n + i - first - 1;
+            if (at != i && !staxi_chain_do(c, STAX_CHAIN_RESTORE, i, 0, slot)) return;
+            if (!staxi_chain_do(c, STAX_CHAIN_REVERSE, i, 0, -1)) return;
+            at = -1;
+        }
+    }
+}
+
+STAXDEF stax_status stax_chain_reverse(stax_context *ctx, stax_chain_kind kind, int64_t steps,
+                                       int64_t slots, stax_chain_fn fn, void *user) {
+    staxi_chain c;
+    int64_t least = 1, length = 0;
+    if (!ctx || !fn) return STAX_E_ARGUMENT;
+    if (steps > 0 && kind == STAX_CHAIN_UNIFORM) length = staxi_chain_segment(steps, &least);
+    if (steps < 1 || slots < least) {
+        staxi_text why;
+        staxi_text_init(&why, staxi_allocator_of(ctx));
+        if (steps < 1)
+            staxi_putf(&why, STAXI_SAY("stax_chain_reverse: expected at least 1 step, found %D"),
+                       steps);
+        else
+            staxi_putf(&why,
+                       STAXI_SAY("stax_chain_reverse: slots: %s reversal of %D steps needs at "
+                                 "least %D, found %D"),
+                       kind == STAX_CHAIN_UNIFORM ? "uniform" : "binomial", steps, least, slots);
+        staxi_context_fail(ctx, STAX_E_ARGUMENT, &why);
+        staxi_text_free(&why);
+        return STAX_E_ARGUMENT;
+    }
+    if (slots > steps) slots = steps;
+    const size_t bytes = (size_t)(kind == STAX_CHAIN_UNIFORM ? least : slots) * sizeof *c.stored;
+    memset(&c, 0, sizeof c);
+    c.fn = fn;
+    c.user = user;
+    c.stored = (int64_t *)staxi_alloc(staxi_allocator_of(ctx), bytes);
+    if (!c.stored) {
+        staxi_context_note(ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+        return STAX_E_MEMORY;
+    }
+    if (kind == STAX_CHAIN_UNIFORM)
+        staxi_chain_uniform(&c, steps, length);
+    else
+        staxi_chain_binomial(&c, steps, slots);
+    staxi_free(staxi_allocator_of(ctx), c.stored, bytes);
+    return c.status;
 }
 
 /* ======================================================================================= >>machine

@@ -49,7 +49,7 @@ fi
 expect 2 "usage: staxc VERB"
 expect 0 "usage: staxc VERB" --help
 expect 2 "unknown verb frob" frob
-for verb in run print grad explain bench export ops version cache probe; do
+for verb in run print grad explain bench export ops chain version cache probe; do
     expect 0 "^example:  staxc $verb" $verb --help
     expect 2 "unknown option --frob" $verb --frob
     expect 2 "unknown option -x" $verb -x
@@ -258,6 +258,29 @@ for how in "" --order=2 "--mode=forward"; do # the printed graph reads back, and
 done
 expect 1 "no input q" grad ex.stax --of=y --wrt=q
 expect 0 "." explain ex.stax
+cat >gelu.stax <<'END'
+graph g(x: f32[64,32], w: f32[32,32]) { h = matmul x, w; y = gelu h; q = mul y, y; s = sum q; return s }
+END
+expect 0 "^saved: 1 value, 8192 bytes; were all saved that backward reads: 2 values, 16384 bytes$" explain gelu.stax --of=s --wrt=x,w
+expect 0 "^  8192 bytes  h: f32.64,32. = dot  .gelu.stax:1:" explain gelu.stax --of=s --wrt=x,w
+expect 0 "^  [0-9]+ operations  y: f32.64,32. = gelu" explain gelu.stax --of=s --wrt=x,w --budget=8192
+expect 0 "^backward program:$" explain gelu.stax --of=s --wrt=x,w
+expect 0 "^computed again: 0 values, 0 scalar operations$" explain gelu.stax --of=s --wrt=x,w --save-all
+expect 0 '"saved_bytes": 8192, .*"forward"|^, "backward": ' explain gelu.stax --of=s --wrt=x,w --json
+expect 1 "the budget is 8191 bytes, and the least that can be saved is 8192 bytes" explain gelu.stax --of=s --wrt=x,w --budget=8191
+expect 2 "expected --of and --wrt, or --forward" explain gelu.stax --budget=3
+expect 2 "expected --of=VALUE and --wrt=NAME,NAME" explain gelu.stax --of=s
+expect 2 "expected no --of and --wrt" explain gelu.stax --of=s --wrt=x --forward=1
+expect 1 "n_forward: the graph has 1 outputs: expected 0 to 0" explain gelu.stax --forward=1
+"$staxc" grad gelu.stax --of=s --wrt=x,w >joint.stax
+expect 0 "^saved: 1 value, 8192 bytes" explain joint.stax --forward=1
+expect 2 "chain: expected --steps=N" chain
+expect 2 "expected --slots=S" chain --steps=5 --kind=uniform
+expect 1 "uniform reversal of 100 steps needs at least 19, found 18" chain --steps=100 --slots=18 --kind=uniform
+expect 0 "^evaluations: 7$" chain --steps=6 --slots=3
+expect 0 "^restore x0 from slot 0$" chain --steps=6 --slots=3
+expect 0 "^      2     44         1954$" chain --steps=1000
+expect 0 "^      4     10 " chain --steps=1000
 cat >model.stax <<'END'
 sizes n: 1..65536
 graph model(x: f32[n,2048], w: f32[n,2048]) { a = add x, w; b = relu a; c = mul b, 2.0; y = sum c {axes=[-1]}; return y }

@@ -9,7 +9,7 @@
 
    CONTENTS   the command line, memory and messages, files, .npy files, numbers as text, tensors of
    a graph, compiled code, running, the verbs: run, print, grad, explain, export, probe, bench, ops,
-   version, cache. */
+   chain, version, cache. */
 
 #if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 199309L /* clock_gettime under -std=c99 */
@@ -43,6 +43,7 @@ enum {
     VERSION = 128,
     CACHE = 256,
     PROBE = 512,
+    CHAIN = 1024,
     FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT,    /* verbs that read a graph */
     COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | PROBE, /* verbs that may compile */
     DEVICE = RUN | EXPLAIN | BENCH | EXPORT                   /* verbs that know of devices */
@@ -65,8 +66,14 @@ enum {
     X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
     X(SVG,     "svg",     "FILE.svg",             PRINT,        "with --emit=plan: what lies where in the workspace, from which kernel to which, as a picture") \
     X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan, c and cuda are of the finished program")        \
-    X(OF,      "of",      "VALUE",                GRAD | PRINT, "the scalar whose gradient is wanted")                                  \
-    X(WRT,     "wrt",     "NAME,NAME",            GRAD | PRINT, "the inputs it is taken by")                                            \
+    X(OF,      "of",      "VALUE",                GRAD|PRINT|EXPLAIN, "the scalar whose gradient is wanted (explain: as a forward and a backward program)") \
+    X(WRT,     "wrt",     "NAME,NAME",            GRAD|PRINT|EXPLAIN, "the inputs it is taken by")                                      \
+    X(FORWARD, "forward", "N",                    EXPLAIN,      "the first N outputs are a forward program's, the others a backward one's: what is saved between them") \
+    X(BUDGET,  "budget",  "BYTES",                EXPLAIN,      "with --of or --forward: what may be saved at most")                    \
+    X(SAVE_ALL, "save-all", NULL,                 EXPLAIN,      "with --of or --forward: nothing is computed again")                    \
+    X(STEPS,   "steps",   "N",                    CHAIN,        "length of the chain (required)")                                       \
+    X(SLOTS,   "slots",   "S",                    CHAIN,        "states that there is room for; without it: how many are needed")       \
+    X(KIND,    "kind",    "binomial|uniform",     CHAIN,        "the fewest evaluations (default), or segments of one length")          \
     X(ORDER,   "order",   "1|2",                  GRAD | PRINT, "2: of the sum of all first derivatives (default 1)")                               \
     X(MODE,    "mode",    "reverse|forward",      GRAD | PRINT, "how (default reverse)")                                                \
     X(COST,    "cost",    NULL,                   GRAD,         "the operations of the value and of value and gradients, and their ratio, not the graph") \
@@ -85,7 +92,7 @@ enum {
     X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
     X(PROMOTION, "promotion", NULL,               OPS,          "the dtype of every pair of operands, instead")                         \
     X(PRIMITIVES, "primitives", NULL,             OPS,          "the primitives of schedules, instead")                                 \
-    X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE|PROBE, "this text")
+    X(HELP,    "help",    NULL,                   FILES|OPS|VERSION|CACHE|PROBE|CHAIN, "this text")
 /* clang-format on */
 
 #define OPTION_ENUM(id, name, value, verbs, help) OPT_##id,
@@ -215,6 +222,18 @@ static int say_error(const tool *t, stax_status s) {
     else
         fail(0, "%s", message);
     return exit_code(s);
+}
+
+/* A whole number of an option, lo..hi; the default when it is not given. */
+static bool read_number(const tool *t, int option, long long lo, long long hi, long long *out) {
+    const char *s = t->given[option];
+    char *end = NULL;
+    if (!s) return true;
+    errno = 0;
+    *out = strtoll(s, &end, 0);
+    if (*s && *end == 0 && !errno && *out >= lo && *out <= hi) return true;
+    fail(0, "--%s: expected a number %lld..%lld, found %s", option_rows[option].name, lo, hi, s);
+    return false;
 }
 
 /* ==== files =================================================================================== */
@@ -1536,11 +1555,64 @@ static int verb_print(tool *t) {
     return code;
 }
 
+/* What is saved between a forward and a backward program, then both programs. */
+static int explain_training(tool *t, stax_graph *g, int n_forward) {
+    const bool json = t->given[OPT_JSON] != NULL;
+    job *j = new_job(t, g);
+    stax_machine machine;
+    stax_training_options o;
+    stax_compile_options how;
+    long long budget = 0;
+    int code = read_sizes(t, j);
+    if (code == DONE) code = check_sizes(j);
+    if (code == DONE && !read_number(t, OPT_BUDGET, 1, INT64_MAX, &budget)) code = WRONG_USAGE;
+    if (code != DONE) return code;
+    memset(&o, 0, sizeof o);
+    memset(&how, 0, sizeof how);
+    choose(t, g, &how, &machine);
+    how.strict = t->given[OPT_STRICT] != NULL;
+    o.compile = &how;
+    o.symbols = j->symbols;
+    o.budget_bytes = (uint64_t)budget;
+    o.save_all = t->given[OPT_SAVE_ALL] != NULL;
+    stax_training *training = stax_compile_training(g, n_forward, &o);
+    const stax_program *p[2] = {stax_training_forward(training), stax_training_backward(training)};
+    if (!p[0] || !p[1]) code = say_error(t, stax_error_status(t->ctx));
+    if (code == DONE && json) fputs("{\"training\": ", stdout);
+    if (code == DONE) code = put_text(t, stax_training_report(training, json));
+    for (int k = 0; k < 2 && code == DONE; k++) {
+        const char *name = k ? "backward" : "forward";
+        printf(json ? ", \"%s\": " : "\n%s program:\n", name);
+        code = put_text(
+            t, stax_program_report_at(p[k], json ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN,
+                                      j->symbols));
+    }
+    if (code == DONE && json) puts("}");
+    stax_training_free(training);
+    return code;
+}
+
 static int verb_explain(tool *t) {
     stax_graph *g = NULL;
+    const bool derives = t->given[OPT_OF] || t->given[OPT_WRT];
+    long long n_forward = 0;
     int code = no_cuda(t, "bench counts and times the GPU's kernels, print --emit=cuda shows them");
+    if (code == DONE && !derives && !t->given[OPT_FORWARD] &&
+        (t->given[OPT_BUDGET] || t->given[OPT_SAVE_ALL]))
+        code = fail(WRONG_USAGE, "--budget, --save-all: expected --of and --wrt, or --forward");
+    if (code == DONE && derives && t->given[OPT_FORWARD])
+        code = fail(WRONG_USAGE,
+                    "--forward: expected no --of and --wrt, which derive the outputs "
+                    "of the backward program");
+    if (code == DONE && !read_number(t, OPT_FORWARD, 0, INT32_MAX, &n_forward)) code = WRONG_USAGE;
     if (code == DONE) code = start(t, &g);
-    if (code == DONE)
+    if (code == DONE && derives) {
+        n_forward = stax_graph_n_outputs(g);
+        code = add_gradient(t, g);
+    }
+    if (code == DONE && (derives || t->given[OPT_FORWARD]))
+        code = explain_training(t, g, (int)n_forward);
+    else if (code == DONE)
         code = put_report(t, g, t->given[OPT_JSON] ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN,
                           t->given[OPT_STRICT] != NULL);
     stax_graph_free(g);
@@ -2272,6 +2344,56 @@ static int verb_ops(tool *t) {
                                                   : stax_ops_text(t->ctx));
 }
 
+static stax_status print_action(void *user, const stax_chain_action *a) {
+    (void)user;
+    const long long step = (long long)a->step, to = (long long)a->to, slot = (long long)a->slot;
+    switch (a->what) {
+        case STAX_CHAIN_STORE:
+            printf("store x%lld in slot %lld\n", step, slot);
+            break;
+        case STAX_CHAIN_RESTORE:
+            printf("restore x%lld from slot %lld\n", step, slot);
+            break;
+        case STAX_CHAIN_ADVANCE:
+            printf("advance from x%lld to x%lld\n", step, to);
+            break;
+        case STAX_CHAIN_REVERSE:
+            printf("reverse step %lld\n", step);
+            break;
+    }
+    return STAX_OK;
+}
+
+/* The schedule; or, without --slots, what so many repeats need. */
+static int verb_chain(tool *t) {
+    const bool uniform = t->given[OPT_KIND] && strcmp(t->given[OPT_KIND], "uniform") == 0;
+    long long steps = 0, slots = 0;
+    int code = open_context(t);
+    if (code != DONE) return code;
+    if (!t->given[OPT_STEPS]) return fail(WRONG_USAGE, "chain: expected --steps=N");
+    if (!read_number(t, OPT_STEPS, 1, 1000000000, &steps) ||
+        !read_number(t, OPT_SLOTS, 1, 1000000000, &slots))
+        return WRONG_USAGE;
+    if (!slots && uniform) return fail(WRONG_USAGE, "--kind=uniform: expected --slots=S");
+    if (slots) {
+        stax_status s =
+            stax_chain_reverse(t->ctx, uniform ? STAX_CHAIN_UNIFORM : STAX_CHAIN_BINOMIAL, steps,
+                               slots, print_action, NULL);
+        if (s != STAX_OK) return say_error(t, s);
+        if (!uniform)
+            printf("evaluations: %lld\n", (long long)stax_chain_evaluations(steps, slots));
+        return DONE;
+    }
+    printf("repeats  slots  evaluations\n");
+    for (int64_t repeats = 1, need, last = 0; repeats <= 16 && steps > 1; repeats++, last = need) {
+        need = stax_chain_slots(steps, repeats);
+        if (need == last) continue;
+        printf("%7lld  %5lld  %11lld\n", (long long)repeats, (long long)need,
+               (long long)stax_chain_evaluations(steps, need));
+    }
+    return DONE;
+}
+
 static int verb_version(tool *t) {
     (void)t;
     printf("stax %d.%d.%d\n", STAX_VERSION_MAJOR, STAX_VERSION_MINOR, STAX_VERSION_PATCH);
@@ -2301,6 +2423,7 @@ static const verb_row verbs[] = {
     {"bench",   BENCH,   verb_bench,   "measures a call", "staxc bench net.stax --size n=1024 --vs=op-by-op"},
     {"export",  EXPORT,  verb_export,  "writes PREFIX.c and PREFIX.h that need nothing of stax", "staxc export net.stax --name=net --dir=out --in w=w.npy"},
     {"ops",     OPS,     verb_ops,     "lists every op with its attributes, dtypes and meaning", "staxc ops"},
+    {"chain",   CHAIN,   verb_chain,   "prints the order in which a chain of steps is reversed with few stored states", "staxc chain --steps=6 --slots=3"},
     {"version", VERSION, verb_version, "prints the version", "staxc version"},
     {"probe",   PROBE,   verb_probe,   "measures what this machine can do and keeps the figures", "staxc probe --threads=2"},
     {"cache",   CACHE,   verb_cache,   "says where compiled kernels are kept, or removes them", "staxc cache --clear"}};
@@ -2398,18 +2521,6 @@ static int read_option(tool *t, int argc, char **argv, int *at) {
     if (k == OPT_OUT && !add_pair(t, t->outs, &t->n_outs, value))
         return usage(t, "--out: expected NAME=FILE.npy, each name once, found %s", value);
     return DONE;
-}
-
-/* A whole number of an option, lo..hi; the default when it is not given. */
-static bool read_number(const tool *t, int option, long long lo, long long hi, long long *out) {
-    const char *s = t->given[option];
-    char *end = NULL;
-    if (!s) return true;
-    errno = 0;
-    *out = strtoll(s, &end, 0);
-    if (*s && *end == 0 && !errno && *out >= lo && *out <= hi) return true;
-    fail(0, "--%s: expected a number %lld..%lld, found %s", option_rows[option].name, lo, hi, s);
-    return false;
 }
 
 static int read_numbers(tool *t) {
