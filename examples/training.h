@@ -113,7 +113,7 @@ static inline stax_graph *training_graph(training *t, bool is_step) {
     t->graph = stax_graph_new(t->ctx);
     t->is_step = is_step;
     t->n_parameters = t->n_keys = 0;
-    if (is_step) t->count = stax_state(t->graph, "count", STAX_F32, stax_shape0());
+    t->count = stax_state(t->graph, "count", STAX_F32, stax_shape0());
     return t->graph;
 }
 
@@ -149,14 +149,17 @@ static inline stax_value training_key(training *t) {
 }
 
 /* A step of AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019) for all
-   parameters, and the loss as the output. The rate falls to 0 along half a cosine. */
+   parameters, and the loss as the output. The rate falls to 0 along half a cosine. With `steps` an
+   input, runs of any length are one program. */
 static inline void training_adamw(training *t, stax_value loss, double rate, double decay) {
     stax_graph *g = t->graph;
     stax_value grads[MOST_PARAMETERS], one = stax_const(g, 1);
     stax_output(g, "loss", loss);
     if (stax_grad(loss, t->parameters, t->n_parameters, grads) != STAX_OK) return;
-    stax_value done = stax_mul(t->count, stax_const(g, 3.14159265358979 / t->steps));
-    stax_value now = stax_mul(stax_add(stax_cos(done), one), stax_const(g, rate / 2));
+    stax_value steps = training_input(t, "steps", STAX_F32, stax_shape0(), NULL);
+    *(float *)training_memory(t, "steps", STAX_F32, stax_shape0(), NULL) = (float)t->steps;
+    stax_value angle = stax_mul(stax_div(t->count, steps), stax_const(g, 3.14159265358979));
+    stax_value now = stax_mul(stax_add(stax_cos(angle), one), stax_const(g, rate / 2));
     stax_value n = stax_add(t->count, one); /* means of n values are too small by 1 - beta^n */
     stax_value mean_bias = stax_sub(one, stax_pow(stax_const(g, 0.9), n));
     stax_value square_bias = stax_sub(one, stax_pow(stax_const(g, 0.999), n));
@@ -167,7 +170,10 @@ static inline void training_adamw(training *t, stax_value loss, double rate, dou
         snprintf(name[1], sizeof name[1], "square%d", k);
         stax_value mean = stax_state(g, name[0], STAX_F32, stax_value_shape(p));
         stax_value square = stax_state(g, name[1], STAX_F32, stax_value_shape(p));
-        stax_assign(mean, stax_lerp(slope, mean, stax_const(g, 0.9)));
+        stax_value next = stax_lerp(slope, mean, stax_const(g, 0.9));
+        stax_value is_tiny =
+            stax_lt(stax_abs(next), stax_const(g, 1e-30)); /* subnormals are slow */
+        stax_assign(mean, stax_where(is_tiny, stax_const(g, 0), next));
         stax_assign(square, stax_lerp(stax_square(slope), square, stax_const(g, 0.999)));
         stax_value size = stax_sqrt(stax_div(square, square_bias));
         stax_value move = stax_div(stax_div(mean, mean_bias), stax_add(size, stax_const(g, 1e-8)));
