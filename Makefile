@@ -29,7 +29,8 @@ LDLIBS ?= -lm -ldl -lpthread
 B = build
 HEADERS = stax.h stax_cuda.h
 TEST_HEADERS = $(HEADERS) $(wildcard tests/*.h tests/*.inc)
-EXAMPLES = hello softmax digits_knn blur text_form rewrite_rules export_demo
+EXAMPLES = hello softmax digits_knn blur text_form rewrite_rules export_demo fit_hessian digits_mlp digits_cnn charlm
+EXAMPLE_HEADERS = $(HEADERS) $(wildcard examples/*.h)
 EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(B)/examples/%)
 TESTS = $(notdir $(basename $(wildcard tests/*.c)))
 TEST_PROGRAMS = $(TESTS:%=$(B)/tests/%)
@@ -89,7 +90,7 @@ $(B)/stax.o: $(HEADERS)
 	@printf '#define STAX_IMPLEMENTATION\n#include "stax_cuda.h"\n' > $(B)/stax.c
 	$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -c $(B)/stax.c -o $@
 
-$(B)/examples/%: examples/%.c $(B)/stax.o $(HEADERS)
+$(B)/examples/%: examples/%.c $(B)/stax.o $(EXAMPLE_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -I. $(DONE) $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
 
@@ -107,7 +108,7 @@ $(B)/tests/%: tests/%.c $(B)/stax.o $(TEST_HEADERS)
 $(B)/tests/schedules: tests/differential.c
 
 # The examples are parts of the driver, which catches their programs as they run.
-$(B)/cross/%_main.o: examples/%.c $(HEADERS)
+$(B)/cross/%_main.o: examples/%.c $(EXAMPLE_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -DSTAX_IMPLEMENTATION_DONE -Dmain=$*_main -c $< -o $@
 

@@ -24107,6 +24107,33 @@ static int staxi_tensors_meet(const stax_tensor *a, const stax_tensor *b) {
     return from >= bytes_a && from + bytes_b <= step ? STAXI_APART : STAXI_OVERLAP;
 }
 
+/* Memory of a tensor. Most calls have tensors that are all apart: that is seen by sorting these. */
+typedef struct staxi_reach {
+    uintptr_t lo, hi;
+    bool is_written;
+} staxi_reach;
+enum { STAXI_MOST_SPANS = 128 };
+
+/* Does none that is written meet another? Changes their order (Shell's sort: few, or in order
+   already). */
+static bool staxi_spans_apart(staxi_reach *s, size_t n) {
+    uintptr_t hi = 0, written_hi = 0; /* the ends of what lies before */
+    for (size_t gap = n > 40 ? 40 : n > 13 ? 13 : 4; gap > 0; gap /= 3) {
+        for (size_t i = gap; i < n; i++) {
+            staxi_reach x = s[i];
+            size_t at = i;
+            for (; at >= gap && s[at - gap].lo > x.lo; at -= gap) s[at] = s[at - gap];
+            s[at] = x;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (s[i].lo < (s[i].is_written ? hi : written_hi)) return false;
+        if (s[i].hi > hi) hi = s[i].hi;
+        if (s[i].is_written && s[i].hi > written_hi) written_hi = s[i].hi;
+    }
+    return true;
+}
+
 /* "input x and output y share memory: bytes 16..31 of input x are bytes 0..15 of output y": of the
    bytes around all elements, counted from the first. */
 static stax_status staxi_share_memory(staxi_text *t, const char *a_what, const char *a_name,
@@ -24270,6 +24297,24 @@ static const char *staxi_input_word(const staxi_input *in) {
     return in->kind == STAXI_STATE ? "state" : in->kind == STAXI_PARAM ? "param" : "input";
 }
 
+/* Are outputs and states apart from each other and from all inputs? False: they may be. */
+static bool staxi_call_is_apart(const stax_graph *g, const stax_tensor *inputs,
+                                const stax_tensor *outputs, bool with_params, size_t n_outputs) {
+    staxi_reach spans[STAXI_MOST_SPANS];
+    size_t n = 0;
+    if (g->n_inputs + n_outputs > STAXI_MOST_SPANS) return false;
+    for (size_t k = 0, slot = 0; k < g->n_inputs; k++) {
+        if (g->inputs[k].kind == STAXI_PARAM && !with_params) continue;
+        spans[n].is_written = g->inputs[k].kind == STAXI_STATE;
+        n += staxi_tensor_span(&inputs[slot++], &spans[n].lo, &spans[n].hi);
+    }
+    for (size_t k = 0; k < n_outputs; k++) {
+        spans[n].is_written = true;
+        n += staxi_tensor_span(&outputs[k], &spans[n].lo, &spans[n].hi);
+    }
+    return staxi_spans_apart(spans, n);
+}
+
 /* Outputs and states are written, so they must be apart from each other. What is only read may be
    exactly the memory of one of them (the work is then done in place, where that is possible). */
 static stax_status staxi_check_overlap(const stax_graph *g, const stax_tensor *inputs,
@@ -24280,6 +24325,9 @@ static stax_status staxi_check_overlap(const stax_graph *g, const stax_tensor *i
             return staxi_call_error(why, STAX_E_ALIAS, "output", g->outputs[k].name,
                                     "its elements share memory");
         }
+    }
+    if (staxi_call_is_apart(g, inputs, outputs, with_params, n_outputs)) return STAX_OK;
+    for (size_t k = 0; k < n_outputs; k++) {
         for (size_t j = 0; j < k; j++) {
             if (staxi_tensors_meet(&outputs[j], &outputs[k]) != STAXI_APART)
                 return staxi_tensors_share(why, "output", g->outputs[j].name, &outputs[j], "output",
@@ -45640,6 +45688,7 @@ typedef struct staxi_expect {
     size_t axes_bytes, bytes;
     int rank;
     stax_dtype dtype;
+    bool is_state, is_stored; /* stored: a state that the program writes */
 } staxi_expect;
 
 typedef struct staxi_bound {
@@ -45878,14 +45927,14 @@ static bool staxi_find_in_place(stax_program *p) {
     return ok && !staxi_marks_failed(&p->stages);
 }
 
-/* Fixed shapes, row-major, no params and no states: then a call is checked by comparing bytes. */
+/* Fixed shapes, row-major, no params: then a call is checked by comparing bytes. */
 static bool staxi_find_expected(stax_program *p) {
     const stax_graph *g = p->basis;
     size_t n = g->n_inputs + p->n_outputs;
     for (size_t k = 0; k < g->n_inputs; k++)
-        if (g->inputs[k].kind != STAXI_INPUT || g->inputs[k].layout != STAXI_LAYOUT_ROW)
+        if (g->inputs[k].kind == STAXI_PARAM || g->inputs[k].layout != STAXI_LAYOUT_ROW)
             return true;
-    if (g->n_symbols || n > STAXI_FEW_ARGS) return true;
+    if (g->n_symbols || n > STAXI_MOST_SPANS) return true;
     staxi_expect *expect =
         (staxi_expect *)staxi_arena_push(&p->stages.arena, (n + 1) * sizeof *expect, 8);
     if (!expect) return false;
@@ -45905,6 +45954,8 @@ static bool staxi_find_expected(stax_program *p) {
         }
         if (stride == 0) return true;
         x->bytes = (size_t)stride * staxi_dtype_bytes(x->dtype);
+        x->is_state = k < g->n_inputs && g->inputs[k].kind == STAXI_STATE;
+        x->is_stored = x->is_state && g->inputs[k].current != g->inputs[k].value;
     }
     p->expect = expect;
     return true;
@@ -46542,6 +46593,7 @@ static const stax_tensor *staxi_output_tensor(const stax_program *p, const stax_
 static stax_status staxi_check_in_place(const stax_program *p, const stax_tensor *inputs,
                                         const stax_tensor *outputs, staxi_text *why) {
     const stax_graph *g = p->basis;
+    if (staxi_call_is_apart(g, inputs, outputs, false, p->n_outputs)) return STAX_OK;
     for (size_t o = 0; o < g->n_outputs; o++) {
         const char *what = o < p->n_outputs ? "output" : "state";
         const stax_tensor *to = staxi_output_tensor(p, inputs, outputs, o);
@@ -46673,37 +46725,38 @@ static bool staxi_tensor_is(const stax_tensor *t, const staxi_expect *x) {
    long way, which knows what is wrong, or that it is not. */
 static bool staxi_quick_arguments(const stax_program *p, const stax_tensor *inputs,
                                   const stax_tensor *outputs, void **buffers) {
-    size_t n_in = p->basis->n_inputs, n = n_in + p->n_outputs;
+    staxi_reach spans[STAXI_MOST_SPANS];
+    size_t n_in = p->basis->n_inputs, n = n_in + p->n_outputs, at = n;
     if ((!inputs && n_in) || (!outputs && p->n_outputs)) return false;
     for (size_t k = 0; k < n; k++) {
         const stax_tensor *t = k < n_in ? &inputs[k] : &outputs[k - n_in];
-        if (!staxi_tensor_is(t, &p->expect[k])) return false;
+        const staxi_expect *x = &p->expect[k];
+        if (!staxi_tensor_is(t, x)) return false;
         buffers[k] = t->data;
+        if (x->is_stored) buffers[at++] = t->data;
+        spans[k].lo = (uintptr_t)t->data;
+        spans[k].hi = (uintptr_t)t->data + x->bytes;
+        spans[k].is_written = k >= n_in || x->is_state;
     }
-    for (size_t o = n_in; o < n; o++) {
-        uintptr_t lo = (uintptr_t)buffers[o], hi = lo + p->expect[o].bytes;
-        for (size_t k = 0; k < o; k++) {
-            uintptr_t other = (uintptr_t)buffers[k];
-            if (other < hi && lo < other + p->expect[k].bytes) return false;
-        }
-    }
-    return true;
+    return staxi_spans_apart(spans, n);
 }
 
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs,
                              const stax_tensor *outputs) {
-    void *buffers[STAXI_FEW_ARGS];
+    void *buffers[2 * STAXI_MOST_SPANS], *workspace = NULL;
     if (!p) return STAX_E_ARGUMENT;
-    if (p->expect && p->call && !p->pack && p->constant_bytes == 0 && p->threads == 1 &&
+    if (p->expect && p->call && !p->pack && p->constant_bytes >= 0 &&
         staxi_quick_arguments(p, inputs, outputs, buffers)) {
         staxi_exec x;
         staxi_record record;
         int64_t sizes = 0;
-        x.parallel_for = NULL;
-        x.user = NULL;
-        x.slots = 1;
-        x.records = &record;
-        return p->call(&x, buffers, &sizes, NULL) == 0 ? STAX_OK : staxi_run_checked(p, &record);
+        staxi_exec_init(p, &x, &record);
+        if (p->constant_bytes > 0) workspace = staxi_workspace_take(p, (size_t)p->constant_bytes);
+        if (p->constant_bytes > 0 && !workspace)
+            return staxi_run_program(p, inputs, outputs, NULL, 0, true, NULL);
+        int check = p->call(&x, buffers, &sizes, workspace);
+        if (workspace) staxi_workspace_give(p, workspace);
+        return check == 0 ? STAX_OK : staxi_run_checked(p, &record);
     }
     return staxi_run_program(p, inputs, outputs, NULL, 0, true, NULL);
 }

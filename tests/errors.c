@@ -338,6 +338,49 @@ static void state_aliases(void) {
     stax_program_free(p);
 }
 
+/* The check of n tensors sorts them: any order of places is right, and two that meet are found. */
+static void many_states(void) {
+    enum { MOST = 140, ROOM = 9 };
+    static const int counts[] = {1, 2, 5, 24, 100, MOST};
+    static float m[MOST * ROOM + ROOM], sum;
+    static char text[MOST * 90];
+    static stax_tensor in[MOST];
+    stax_tensor out = stax_tensor_of(STAX_F32, stax_shape0(), &sum);
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        int n = counts[c];
+        char *at = text + sprintf(text, "graph g(");
+        for (int k = 0; k < n; k++) at += sprintf(at, "%sinout s%d: f32[8]", k ? ", " : "", k);
+        at += sprintf(at, ") {\n");
+        for (int k = 0; k < n; k++)
+            at += sprintf(at, " a%d = add s%d, %d.0\n assign s%d, a%d\n", k, k, k, k, k);
+        sprintf(at, " y = sum s0\n return y }\n");
+        stax_program *p = program(text, mode);
+        if (!p) return;
+        for (int k = 0; k < n; k++) { /* every place once, out of order */
+            int place = (k * 37 + 11) % n;
+            if (n == 100) place = n - 1 - k;
+            in[k] = stax_tensor_of(STAX_F32, stax_shape1(8), m + place * ROOM);
+        }
+        memset(m, 0, sizeof m);
+        CHECK_INT(stax_run(p, in, &out), STAX_OK);
+        CHECK_INT(stax_run_with(p, in, &out, NULL, 0), STAX_OK);
+        for (int k = 0; k < n; k++) CHECK_FLOAT(((float *)in[k].data)[7], 2 * k);
+        for (int k = 0; k + 1 < n; k += 1 + n / 7) {
+            float *old = (float *)in[k].data; /* its neighbours: just touched, then met */
+            in[k].data = old + 1;
+            CHECK_INT(stax_run(p, in, &out), STAX_OK);
+            in[k].data = old != m ? old - 2 : old + 2;
+            FAILS(stax_run(p, in, &out), STAX_E_ALIAS, "share memory: bytes ");
+            FAILS(stax_run_with(p, in, &out, NULL, 0), STAX_E_ALIAS, "share memory: bytes ");
+            in[k].data = old;
+        }
+        out.data = in[n / 2].data;
+        FAILS(stax_run(p, in, &out), STAX_E_ALIAS, "output y share memory: bytes 0..3 ");
+        out.data = &sum;
+        stax_program_free(p);
+    }
+}
+
 /* ---- params ---- */
 
 static void params(void) {
@@ -843,6 +886,7 @@ int main(int argc, char **argv) {
     both("overlaps", overlaps);
     both("in_place", in_place);
     both("state_aliases", state_aliases);
+    both("many_states", many_states);
     both("params", params);
     both("symbolic_params", symbolic_params);
     both("indices", indices);

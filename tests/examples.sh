@@ -30,6 +30,8 @@ example digits_knn "^381 of 397 digits read right; 0 differ"
 example blur "^0 pixels of the box blur differ" examples/data/china.pgm "$O"
 example text_form "wrong.stax:2:7: error: "
 example rewrite_rules "endless.turn: y = sub e, x => "
+example fit_hessian "^step 5: .*gradient [0-9.]*e-1[3-9]"
+# those that train: tests/training.sh
 
 # The pictures: their size, and that a blur and an edge map are what they claim to be.
 if [ "$(wc -c <"$O/gauss.pgm")" -eq "$(wc -c <examples/data/china.pgm)" ]; then ok
