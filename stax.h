@@ -44029,7 +44029,8 @@ static bool staxi_params_are_bound(stax_program *p, staxi_expr x, size_t input, 
 static void staxi_pack_bound(stax_program *p, size_t input) {
     if (!p->pack) return;
     staxi_mutex_lock(&p->mutex);
-    for (size_t k = 0; k < p->basis->n_inputs; k++) p->pack_args[k] = p->bound[k].tensor.data;
+    for (size_t k = 0; p->bound && k < p->basis->n_inputs; k++) /* a piece has none          */
+        p->pack_args[k] = p->bound[k].tensor.data;
     for (uint32_t k = 0; k < p->trees.n_kernels; k++) {
         const staxi_kernel_tree *kt = &p->trees.kernels[k];
         bool has = input == SIZE_MAX, ready = kt->bound != 0;
@@ -45119,7 +45120,7 @@ static bool staxi_cut_piece(staxi_cutter *c, size_t from, size_t to) {
     step->piece = (uint32_t)s->n_pieces - 1;
     step->n = (uint32_t)(graph->n_inputs + graph->n_outputs);
     step->cells = cells;
-    if (step->n > s->most_buffers) s->most_buffers = step->n;
+    if (step->n + 1 > s->most_buffers) s->most_buffers = step->n + 1; /* and what is packed   */
     return true;
 }
 
@@ -45481,6 +45482,7 @@ static stax_status staxi_run_piece(staxi_runner *r, const staxi_step *step) {
         r->workspace_bytes = *need;
     }
     for (uint32_t k = 0; k < step->n; k++) r->buffers[k] = r->mem[step->cells[k]];
+    if (piece->pack) r->buffers[step->n] = piece->pack_args[piece->stages.n_args];
     size_t first = 0; /* kernel of the piece */
     for (uint32_t k = 0; r->profile && k < step->piece; k++)
         first += r->s->pieces[k]->trees.n_kernels;
