@@ -26953,6 +26953,8 @@ typedef struct staxi_stage {
     uint32_t packs[2]; /* buffers of the packed operands: of the rows, of the columns        */
     uint32_t kept;     /* the buffer of its results in a tile, 0: none; and where they lie   */
     staxi_ix kept_at;
+    const struct staxi_directive *rfactor; /* the call that cut its reduced loops              */
+    uint32_t partial_of;                   /* it reduces runs of that stage; 0: it does not    */
 } staxi_stage;
 
 /* One store into the memory of a state: its contents `value` are those of `before` but for the
@@ -29220,7 +29222,7 @@ enum {
 enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
 
 /* id, name, stages, axes (least, most), attributes, phase, what it says. They are checked and
-   obeyed by staxi_given_inline, staxi_obey_reorder and staxi_place_given in >>schedule, and by
+   obeyed by staxi_given_rfactor, _inline, staxi_obey_reorder and staxi_place_given in >>schedule, and by
    staxi_obey_fuse, _split, _tile, _parallel, _cache, _unroll, _prefetch, _vectorize,
    staxi_nest_stream, _ahead and _parallel in >>loops, in this order; tensorize and pack, and
    split and cache_write of a contraction's reduced loop, by staxi_tiles_decide in >>emit. */
@@ -29247,10 +29249,10 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(PACK,      "pack",           1, 0, 0,  STAXI_TAKES_OPERAND, LOOPS, "an operand of micro-kernels is laid out, and evaluated, as they read it; else they read it where it lies") \
     X(BIND,      "bind",           1, 1, 1,  0, LOOPS, "the loop is spread over the threads of a device; on a CPU it is refused") \
     X(SERIAL,    "serial",         1, 0, 0,  0, LOOPS, "the loops of its kernel are plain ones but for what other calls say") \
+    X(RFACTOR,   "rfactor",        1, 1, 16, STAXI_TAKES_BY, STAGES, "all reduced loops are cut, as one, into runs of so many; a stage of its own, behind the last, reduces each") \
     X(SKEW,      "skew",           1, 0, 16, 0, LATER, "")                                                               \
     X(STORE_AT,  "store_at",       2, 0, 16, 0, LATER, "")                                                               \
-    X(FOLD,      "fold",           1, 0, 16, 0, LATER, "")                                                               \
-    X(RFACTOR,   "rfactor",        1, 0, 16, 0, LATER, "")
+    X(FOLD,      "fold",           1, 0, 16, 0, LATER, "")
 /* clang-format on */
 
 typedef enum staxi_primitive {
@@ -29752,6 +29754,7 @@ typedef struct staxi_schedule {
     bool all_given;              /* every stage is placed by the schedule                        */
     staxi_directive *loop_calls; /* what was decided about loops, for printing                   */
     size_t n_loop_calls, cap_loop_calls;
+    const staxi_directive *factored; /* the last rfactor that was obeyed                        */
     staxi_text refusal; /* of a call: the message                                       */
     bool device; /* loops are cut for a device: no tiles are chosen, no nest runs ahead         */
     /* The same with room for packed operands, which all contractions of a CPU use one after the
@@ -29974,9 +29977,14 @@ static int64_t staxi_pack_bytes(const staxi_stages *p) {
     return staxi_l2_of(p->graph->root->ctx) * 5 / 8;
 }
 
+/* Dimensions of the memory that a stage stores into. */
+static int staxi_stage_rank(const staxi_stages *p, const staxi_stage *st) {
+    return st->partial_of ? st->n_domain : staxi_type_of(p, st->value)->rank;
+}
+
 /* Which of the kernel's axes this index of a USE is, counted as the axes of the stage it reads. */
 static int staxi_axis_of_use(const staxi_stages *p, const staxi_stage *w, int position) {
-    for (int d = 0; d < staxi_type_of(p, w->value)->rank; d++)
+    for (int d = 0; d < staxi_stage_rank(p, w); d++)
         for (int a = 0; a < w->n_domain; a++)
             if (w->store[d] == w->axes[a].var && position-- == 0) return a;
     return -1;
@@ -30933,6 +30941,166 @@ static bool staxi_obey_reorder(staxi_schedule *s, uint32_t k, const staxi_direct
     s->mode[k] = (uint8_t)(column ? STAXI_MODE_COLUMN : staxi_plain_mode(st));
     st->reordered = true;
     return true;
+}
+
+/* ---- rfactor ----
+   A reduction in free order may be cut anywhere. Sums and products of floats have one order: lanes in
+   blocks of 4096, whose results are reduced by the same rule; so the partial results of runs of 4096
+   are those that it has anyway. Elements behind the last are the identity, which adds nothing. */
+
+static uint64_t staxi_identity_bits(int combine, int dtype);
+
+static const char *staxi_cannot_rfactor(const staxi_stages *p, uint32_t k, const staxi_directive *c) {
+    const staxi_stage *st = &p->stages[k];
+    const bool lanes = st->order == STAXI_ORDER_LANES;
+    if (st->kind != STAXI_STAGE_REDUCE) return "it is no reduction";
+    if (st->rfactor) return "this has been said before";
+    if (st->combine == STAXI_COMBINE_FMA)
+        return "a contraction goes on in one chain: expected split and cache_write of its reduced loop";
+    if (st->lead || st->combine > STAXI_COMBINE_ANY)
+        return "its states are more than one number: this is not built into this version";
+    if (st->n_runs != 1 || st->n_domain + 1 > STAX_MAX_RANK)
+        return "its reduced loops do not lie together, or it has too many others";
+    if (lanes && c->by[0] != STAXI_BLOCK && c->by[0] != (int64_t)STAXI_BLOCK * STAXI_BLOCK)
+        return "the reduction runs in its order";
+    return NULL;
+}
+
+/* The loops of the call are all that the stage reduces, in their order. */
+static bool staxi_rfactor_axes(staxi_schedule *s, uint32_t k, const staxi_directive *c) {
+    const staxi_stage *st = &s->p->stages[k];
+    bool all = c->n_axes == st->n_reduce;
+    for (int d = 0; d < c->n_axes && all; d++)
+        all = !(c->axes[d] & 1) && staxi_axis_of(s->p, st, c->axes[d]) == st->n_domain + d;
+    if (all) return true;
+    staxi_put(staxi_refuse(s, c), "expected all loops that the stage reduces, in their order: ");
+    for (int d = 0; d < st->n_reduce; d++) {
+        if (d) staxi_put(&s->refusal, ", ");
+        staxi_put_stages_ix(&s->refusal, s->p, st->axes[st->n_domain + d].var);
+    }
+    return false;
+}
+
+/* Memory for the partial results, one behind the other in the order of the stage's axes. */
+static uint32_t staxi_rfactor_room(staxi_stages *p, const staxi_stage *st) {
+    staxi_type type = staxi_type_scalar((stax_dtype)st->dtype);
+    staxi_ix size = staxi_ix_const(&p->ix, 1), align = staxi_ix_const(&p->ix, STAX_ALIGN);
+    uint32_t buffer = staxi_buffer_add(p, "partial", STAXI_SCOPE_ROOT, &type, p->graph);
+    if (!buffer) return 0;
+    staxi_buffer *b = &p->buffers[buffer];
+    b->rank = st->n_domain;
+    for (int d = b->rank - 1; d >= 0; d--) {
+        b->dims[d] = st->axes[d].extent;
+        b->strides[d] = size;
+        size = staxi_ix_mul(&p->ix, size, b->dims[d]);
+    }
+    size = staxi_ix_mul(&p->ix, size,
+                        staxi_ix_const(&p->ix, (int64_t)staxi_dtype_bytes((stax_dtype)b->dtype)));
+    size = staxi_ix_add(&p->ix, size, staxi_ix_const(&p->ix, STAX_ALIGN - 1));
+    b->bytes = staxi_ix_mul(&p->ix, staxi_ix_floordiv(&p->ix, size, align), align);
+    return buffer;
+}
+
+/* Axis d of a stage gets a variable of its own in a copy. */
+static bool staxi_rfactor_axis(staxi_stages *p, staxi_subst *sub, staxi_loop_axis *axis) {
+    sub->from[sub->n] = axis->var;
+    axis->var = sub->to[sub->n++] = staxi_new_var(p, axis->extent);
+    return axis->var != 0;
+}
+
+static bool staxi_obey_rfactor(staxi_schedule *s, const staxi_directive *c) {
+    staxi_stages *p = s->p;
+    const uint32_t k = c->stage, partial = (uint32_t)p->n_stages;
+    const char *why = staxi_cannot_rfactor(p, k, c);
+    if (why) {
+        staxi_put(staxi_refuse(s, c), why);
+        if (strstr(why, "order"))
+            staxi_putf(&s->refusal,
+                       ": iterations %D and 4096 would be in one run, but are in different blocks of "
+                       "4096 or in different lanes: expected by=4096 or by=16777216",
+                       c->by[0] < STAXI_BLOCK ? c->by[0] - 1 : (int64_t)STAXI_BLOCK - 1);
+        return false;
+    }
+    if (!staxi_rfactor_axes(s, k, c)) return false;
+    staxi_ix total = staxi_ix_const(&p->ix, 1), by = staxi_ix_const(&p->ix, c->by[0]), at;
+    for (int d = 0; d < p->stages[k].n_reduce; d++)
+        total = staxi_ix_mul(&p->ix, total, p->stages[k].axes[p->stages[k].n_domain + d].extent);
+    if (staxi_ix_is_true(p, staxi_ix_le(&p->ix, total, by))) {
+        staxi_put(staxi_refuse(s, c), "there would be one partial result: it reduces ");
+        staxi_put_stages_ix(&s->refusal, p, total);
+        staxi_put(&s->refusal, " elements");
+        return false;
+    }
+    if (!staxi_stage_add(p, STAXI_STAGE_REDUCE, p->stages[k].value)) return false;
+    staxi_stage st = p->stages[k], *to = &p->stages[k];
+    staxi_loop_axis blocks, within;
+    staxi_subst sub;
+    memset(&sub, 0, sizeof sub);
+    memset(&blocks, 0, sizeof blocks);
+    memset(&within, 0, sizeof within);
+    staxi_map_init(&sub.memo, p->a);
+    bool ok = true;
+    for (int d = 0; d < st.n_domain; d++) ok = staxi_rfactor_axis(p, &sub, &st.axes[d]) && ok;
+    blocks.extent = staxi_ix_floordiv(
+        &p->ix, staxi_ix_add(&p->ix, total, staxi_ix_const(&p->ix, c->by[0] - 1)), by);
+    blocks.var = staxi_new_var(p, blocks.extent);
+    within.extent = by;
+    within.var = staxi_new_var(p, by);
+    at = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, blocks.var, by), within.var);
+    staxi_ix inner = staxi_ix_const(&p->ix, 1);
+    for (int d = st.n_reduce - 1; d >= 0; d--) { /* the last one runs fastest                  */
+        const staxi_loop_axis *axis = &st.axes[st.n_domain + d];
+        staxi_ix i = staxi_ix_floordiv(&p->ix, at, inner);
+        if (d > 0) i = staxi_ix_mod(&p->ix, i, axis->extent);
+        sub.from[sub.n] = axis->var;
+        sub.to[sub.n++] = i;
+        inner = staxi_ix_mul(&p->ix, inner, axis->extent);
+    }
+    staxi_expr e = ok ? staxi_ex_substitute(p, &sub, st.expr[0]) : 0;
+    staxi_subst_free(p, &sub);
+    const int dtype = e ? (int)p->exprs[e].dtype : (int)st.dtype;
+    e = staxi_ex_select(p, staxi_ix_lt(&p->ix, at, total), e,
+                        staxi_ex_const(p, dtype, staxi_identity_bits(st.combine, dtype)));
+    st.expr[0] = e;
+    st.axes[st.n_domain++] = blocks;
+    st.axes[st.n_domain] = within;
+    st.n_reduce = st.run_axes[0] = 1;
+    st.soft = st.fence = false;
+    st.partial_of = k;
+    for (int d = 0; d < st.n_domain; d++) st.store[d] = st.axes[d].var;
+    st.buffer = staxi_rfactor_room(p, &st);
+    if (!e || !st.buffer) return staxi_stages_fail(p, STAX_E_MEMORY, NULL) == STAX_OK;
+    p->stages[partial] = st;
+    staxi_ix ix[STAX_MAX_RANK];
+    for (int d = 0; d < to->n_domain; d++) ix[d] = to->axes[d].var;
+    blocks.var = ix[to->n_domain] = staxi_new_var(p, blocks.extent);
+    to->expr[0] = staxi_ex_at(p, STAXI_EX_USE, to->dtype, partial, ix, st.n_domain);
+    to->axes[to->n_domain] = blocks;
+    to->n_reduce = to->run_axes[0] = 1;
+    staxi_directive *copy = (staxi_directive *)staxi_arena_push(&p->arena, sizeof *copy, 8);
+    if (!copy || !to->expr[0]) return staxi_stages_fail(p, STAX_E_MEMORY, NULL) == STAX_OK;
+    *copy = *c;
+    to->rfactor = copy;
+    return true;
+}
+
+/* rfactor, in the order of the stages: those that it adds are numbered so. */
+static bool staxi_given_rfactor(staxi_schedule *s) {
+    const size_t n_stages = s->p->n_stages;
+    for (;;) {
+        const staxi_directive *next = NULL;
+        for (size_t i = 0; s->given && i < s->given->n_calls; i++) {
+            const staxi_directive *c = &s->given->calls[i];
+            if (c->block != s->block || c->primitive != STAXI_CALL_RFACTOR || c->stage >= n_stages ||
+                (s->factored && (c->stage < s->factored->stage ||
+                                 (c->stage == s->factored->stage && c <= s->factored))))
+                continue;
+            if (!next || c->stage < next->stage) next = c;
+        }
+        if (!next) return true;
+        if (!staxi_obey_rfactor(s, next)) return false;
+        s->factored = next;
+    }
 }
 
 /* ---- compute_at ---- */
@@ -32456,9 +32624,11 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
     s->n_kernels = 1;
     s->row_bytes = staxi_ix_const(&p->ix, 0);
     staxi_text_init(&s->refusal, p->a);
+    const bool factored = staxi_given_rfactor(s);
     for (uint32_t k = 1; k < p->n_stages; k++)
         for (uint8_t d = 0; d < 2 * STAX_MAX_RANK; d++) p->stages[k].at[d] = d;
-    bool ok = staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
+    bool ok = factored &&
+              staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
               staxi_schedule_read(s) && staxi_writes_order(s);
     if (ok && p->ix.no_memory) ok = false; /* its choices may be for that reason            */
     if (ok && s->again) return STAX_OK;
@@ -32673,7 +32843,7 @@ static bool staxi_stage_into_kernel(staxi_trees *t, uint32_t k) {
         ok = !e || t->stage_expr[i][k];
     }
     st = &p->stages[k];
-    for (int d = 0; d < staxi_type_of(p, st->value)->rank && ok; d++) {
+    for (int d = 0; d < staxi_stage_rank(p, st) && ok; d++) {
         staxi_ix to = staxi_subst_ix(p, &sub, st->store[d]);
         ok = to || !st->store[d];
         st->store[d] = to;
@@ -32725,7 +32895,7 @@ static bool staxi_replace(staxi_trees *t, uint32_t kernel, uint32_t segment, sta
         for (int e = 0; e < 2 && ok; e++)
             if (t->stage_expr[e][k])
                 ok = (t->stage_expr[e][k] = staxi_ex_substitute(p, sub, t->stage_expr[e][k])) != 0;
-        for (int d = 0; d < staxi_type_of(p, p->stages[k].value)->rank && ok; d++)
+        for (int d = 0; d < staxi_stage_rank(p, &p->stages[k]) && ok; d++)
             p->stages[k].store[d] = staxi_subst_ix(p, sub, p->stages[k].store[d]);
     }
     return ok;
@@ -46736,6 +46906,12 @@ static void staxi_report_schedule(const stax_program *p, staxi_text *t) {
     b.name = p->basis->name;
     b.piece = p->piece;
     staxi_put_block_header(t, &b);
+    for (uint32_t k = 1; k < p->stages.n_stages; k++) {
+        const staxi_directive *c = p->stages.stages[p->stages.stages[k].partial_of].rfactor;
+        if (!p->stages.stages[k].partial_of || !c) continue;
+        staxi_put_schedule_line(t, c);
+        staxi_putf(t, " # partial results: s%U\n", (uint64_t)k);
+    }
     for (uint32_t k = 1; k < p->stages.n_stages; k++)
         if (p->stages.stages[k].inlined) staxi_put_placement(t, p, k);
     for (uint32_t o = 0; o + 1 < s->n_kernels; o++) {

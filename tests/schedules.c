@@ -73,6 +73,7 @@ static void texts(void) {
         "  pack s1 {operand=0}\n"
         "  pack s1 {operand=1}\n"
         "  cache_write s6, i3_in\n"
+        "  rfactor s7, i8, i9 {by=4096}\n"
         "}\n"
         "schedule a piece 2 {\n"
         "  serial s1\n"
@@ -134,6 +135,7 @@ static void syntax_errors(void) {
         {"schedule {\n  pack s1 {operand=2}\n}", "s:2:20:", "expected at most 1, found 2"},
         {"schedule {\n  pack s1 {operand=-1}\n}", "s:2:20:", "expected at least 0, found -1"},
         {"schedule {\n  pack s1 {operand=0, operand=1}\n}", "s:2:23:", "operand is given twice"},
+        {"schedule {\n  rfactor s1, i1\n}", "s:2:3:", "expected by, like {by=8}"},
         {"schedule {\n  cache_write s1\n}", "s:2:17:", "expected ','"},
         {"schedule {\n  cache_write s1, i1 {by=2}\n}", "s:2:23:", "it has no attributes"},
         {"schedule {\n  compute_at s1, s2 {segment=-1}\n}",
@@ -153,7 +155,7 @@ static void syntax_errors(void) {
 }
 
 static void what_is_not_built_is_refused_by_name(void) {
-    static const char *const names[] = {"skew", "store_at", "fold", "rfactor"};
+    static const char *const names[] = {"skew", "store_at", "fold"};
     char text[80], says[80], *all = stax_primitives_text(ctx);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         snprintf(text, sizeof text, "schedule {\n  %s s1, i1\n}\n", names[k]);
@@ -168,6 +170,7 @@ static void what_is_not_built_is_refused_by_name(void) {
     CHECK_HAS(all, "tensorize stage {by}: the innermost tile of a contraction");
     CHECK_HAS(all, "pack stage {operand}: an operand of micro-kernels");
     CHECK_HAS(all, "cache_write stage, loop: the results in this loop");
+    CHECK_HAS(all, "rfactor stage, loop, ... {by}: all reduced loops are cut");
     stax_free(ctx, all);
 }
 
@@ -419,6 +422,11 @@ static void calls_do_what_they_say(void) {
          "    zip\n      ahead 2\n        reduce |      ahead 1\n        reduce |      ahead 0\n"},
         {unequal, "pipeline s1, i1",
          "    ahead 1\n      reduce [i2 < 40]|    ahead 0\n      vector i4 in 0..50"},
+        {"graph g(x: f32[9000,3]) { y = sum x {axes=[0]}; z = exp y; return z }\n",
+         "rfactor s1, i2 {by=4096}",
+         "kernel 0\n  parallel for i|sum select(|, -0.0)|kernel 1\n|r1 = sum b"},
+        {"graph g(x: i32[60,10]) { y = sum x; return y }\n", "rfactor s1, i1, i2 {by=50}\nparallel s2, i3",
+         "parallel for i3 in 0..12\n    reduce [i4 < 50]|r2 = sum cast(b1[i3*5 + i4 // 10, i4 % 10], i64)|[i5 < 12]"},
         {pair, "compute_root s1\ncompute_at s2, s1 {segment=1}\nzip s1, s2",
          "kernel 0\n  reduce [i1 < 700]|\n    r1 = sum b1[i1]|\n    r2 = sum b2[i1]"},
     };
@@ -506,6 +514,10 @@ static void refusals(void) {
     static const char state[] =
         "graph g(inout p: f32[9]) { a = exp p; s = sum a; q = mul a, 2.0; r = add q, 1.0; assign "
         "p, r; z = add a, s; return z }\n";
+    static const char long_sums[] = "graph g(x: f32[9000]) { y = sum x; return y }\n";
+    static const char few[] = "graph g(x: f32[6,8,10]) { y = sum x {axes=[1,2]}; return y }\n";
+    static const char product[] =
+        "graph g(a: f32[9,9000], b: f32[9000,9]) { c = matmul a, b; return c }\n";
     static const char ints[] = "graph g(x: i32[9,4]) { y = add x, 1; return y }\n";
     static const char monoid[] =
         "graph g(x: f32[9,40]) { s = sum x {axes=[1], keepdims=true, compensated=true}; z = div x, "
@@ -547,6 +559,23 @@ static void refusals(void) {
          "its results are in registers until its loops end: only those of a tile, and of the chunks "
          "of a contraction in tiles, can be kept in a buffer"},
         {index, "cache_write s1, i1", "these loops run in their order|its results are in registers"},
+        {plain, "rfactor s1, i1 {by=4096}", "it is no reduction"},
+        {few, "rfactor s1, i2, i3 {by=4096}", "there would be one partial result: it reduces 80 elements"},
+        {few, "rfactor s1, i2 {by=4096}",
+         "expected all loops that the stage reduces, in their order: i2, i3"},
+        {few, "rfactor s1, i3, i2 {by=4096}", "in their order: i2, i3"},
+        {sums, "rfactor s1, i2, i3 {by=4096}", "its reduced loops do not lie together"},
+        {few, "rfactor s1, i2, i3 {by=64}",
+         "the reduction runs in its order: iterations 63 and 4096 would be in one run"},
+        {few, "rfactor s1, i2, i3 {by=5000}",
+         "iterations 4095 and 4096 would be in one run, but are in different blocks of 4096"},
+        {long_sums, "rfactor s1, i1 {by=4096}\nrfactor s1, i1 {by=4096}", "this has been said before"},
+        {long_sums, "rfactor s1, i1 {by=4096}\nvectorize s1, i1", "i1 is not a loop of the stage"},
+        {long_sums, "rfactor s9, i1 {by=4096}", "there is no stage s9"},
+        {most, "rfactor s1, i2 {by=2}", "its states are more than one number"},
+        {monoid, "rfactor s1, i2 {by=4096}", "its states are more than one number"},
+        {product, "rfactor s1, i3 {by=4096}",
+         "a contraction goes on in one chain: expected split and cache_write of its reduced loop"},
         {plain, "tensorize s1 {by=[6,16]}", "it is no contraction: micro-kernels multiply and add"},
         {sums, "pack s1 {operand=0}", "it is no contraction: micro-kernels multiply and add"},
         {plain, "fuse s1, i2, i1", "i1 does not stand just inside i2"},
@@ -1095,6 +1124,50 @@ static void tiles_keep_their_bits(void) {
     CHECK_INT(ran, N * 5);
 }
 
+/* Partial results, in all orders that allow them, around the ends of blocks. */
+static void partial_results_keep_their_bits(void) {
+    static const char *const tools[] = {NULL, "tcc"};
+    static const struct {
+        const char *graph, *calls;
+    } list[] = {
+        {"(x: f32[n]) { y = sum x; return y }", "rfactor s1, i1 {by=4096}"},
+        {"(x: f32[n]) { y = sum x; return y }", "rfactor s1, i1 {by=16777216}"},
+        {"(x: f16[n]) { y = mean x; return y }", "rfactor s1, i1 {by=4096}"},
+        {"(x: f64[3,n], w: f64[n]) { a = mul x, w; y = sum a {axes=[1]}; z = exp y; return z }",
+         "rfactor s1, i2 {by=4096}"},
+        {"(x: f32[n,5]) { y = sum x {axes=[0]}; return y }", "rfactor s1, i2 {by=4096}"},
+        {"(x: f32[n,5]) { y = sum x {axes=[0]}; return y }",
+         "rfactor s1, i2 {by=4096}\nreorder s2, i3, i4, i5\nparallel s2, i3"},
+        {"(x: f32[n,7]) { y = prod x; return y }", "rfactor s1, i1, i2 {by=4096}"},
+        {"(x: i32[n,7]) { y = max x; z = neg y; return z, y }", "rfactor s1, i1, i2 {by=50}"},
+        {"(x: i64[n,7]) { y = sum x {axes=[0]}; return y }", "rfactor s1, i2 {by=1000}"},
+        {"(x: f32[n]) { y = min x; return y }", "rfactor s1, i1 {by=100}"},
+        {"(x: bool[n]) { y = all x; z = any x; return y, z }",
+         "rfactor s1, i1 {by=3}\nrfactor s2, i2 {by=4000}"},
+        {"(x: f32[2,n]) { s = sum x {axes=[1], keepdims=true}; y = div x, s; return y }",
+         "rfactor s1, i2 {by=4096}"},
+    };
+    enum { N = sizeof list / sizeof *list };
+    static const int64_t sizes[] = {1, 2, 4095, 4096, 4097, 8192, 8200, 12289};
+    static char blocks[6000];
+    const char *texts[N];
+    int n = 0, ran = 0;
+    for (int k = 0; k < N; k++) {
+        texts[k] = list[k].graph;
+        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k, list[k].calls);
+    }
+    for (size_t t = 0; t < sizeof tools / sizeof *tools; t++) {
+        stax_options o = stax_options_default();
+        o.strict = true;
+        o.n_threads = 3;
+        o.compiler = tools[t];
+        if (tools[t] && !fastest_compiler()) continue;
+        ran += run_by_schedule(&o, texts, N, blocks, sizes, sizeof sizes / sizeof *sizes, "reduce ");
+    }
+    printf("%d runs of reductions in parts\n", ran);
+    CHECK(ran >= N * 8);
+}
+
 /* ---- damaged texts
  * ------------------------------------------------------------------------------- */
 
@@ -1241,6 +1314,7 @@ int main(int argc, char **argv) {
     RUN(contractions_say_how);
     RUN(contraction_refusals);
     RUN(tiles_keep_their_bits);
+    RUN(partial_results_keep_their_bits);
     RUN(damaged_texts);
     RUN(time_grows_with_the_graph);
     stax_close(ctx);
