@@ -29200,7 +29200,13 @@ static bool staxi_mark_first(staxi_stages *p, staxi_marks *m, staxi_expr e) {
    Where a result is kept follows from the placement: a stage that only its own loop nest reads is
    computed in its readers or kept in a register, one that other nests of its kernel read has the
    memory of one iteration, else it is stored. A reduction whose last loop is a kept axis (reorder
-   s4, reduced..., kept) runs across columns: its accumulators lie side by side along that axis. */
+   s4, reduced..., kept) runs across columns: its accumulators lie side by side along that axis.
+
+   A contraction in micro-kernels: tensorize names the register tile, pack the operands that are laid
+   out in panels (the others are read where they lie), split and cache_write of its reduced loop
+   the chunks of k between which the chains of tiles wait in a local buffer (kc). With other loop
+   calls and without tensorize it has plain loops. rfactor gives a reduction partial results: in
+   free order anywhere, sums and products of floats in their blocks of 4096. */
 
 /* When a call is obeyed. */
 typedef enum staxi_phase {
