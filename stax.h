@@ -29202,11 +29202,11 @@ static bool staxi_mark_first(staxi_stages *p, staxi_marks *m, staxi_expr e) {
    memory of one iteration, else it is stored. A reduction whose last loop is a kept axis (reorder
    s4, reduced..., kept) runs across columns: its accumulators lie side by side along that axis.
 
-   A contraction in micro-kernels: tensorize names the register tile, pack the operands that are laid
-   out in panels (the others are read where they lie), split and cache_write of its reduced loop
-   the chunks of k between which the chains of tiles wait in a local buffer (kc). With other loop
-   calls and without tensorize it has plain loops. rfactor gives a reduction partial results: in
-   free order anywhere, sums and products of floats in their blocks of 4096. */
+   A contraction in micro-kernels: tensorize names the register tile, pack the operands that are
+   laid out in panels (the others are read where they lie), split and cache_write of its reduced
+   loop the chunks of k between which the chains of tiles wait in a local buffer (kc). With other
+   loop calls and without tensorize it has plain loops. rfactor gives a reduction partial results:
+   in free order anywhere, sums and products of floats in their blocks of 4096. */
 
 /* When a call is obeyed. */
 typedef enum staxi_phase {
@@ -29228,8 +29228,8 @@ enum {
 enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
 
 /* id, name, stages, axes (least, most), attributes, phase, what it says. They are checked and
-   obeyed by staxi_given_rfactor, _inline, staxi_obey_reorder and staxi_place_given in >>schedule, and by
-   staxi_obey_fuse, _split, _tile, _parallel, _cache, _unroll, _prefetch, _vectorize,
+   obeyed by staxi_given_rfactor, _inline, staxi_obey_reorder and staxi_place_given in >>schedule,
+   and by staxi_obey_fuse, _split, _tile, _parallel, _cache, _unroll, _prefetch, _vectorize,
    staxi_nest_stream, _ahead and _parallel in >>loops, in this order; tensorize and pack, and
    split and cache_write of a contraction's reduced loop, by staxi_tiles_decide in >>emit. */
 /* clang-format off */
@@ -30950,19 +30950,22 @@ static bool staxi_obey_reorder(staxi_schedule *s, uint32_t k, const staxi_direct
 }
 
 /* ---- rfactor ----
-   A reduction in free order may be cut anywhere. Sums and products of floats have one order: lanes in
-   blocks of 4096, whose results are reduced by the same rule; so the partial results of runs of 4096
-   are those that it has anyway. Elements behind the last are the identity, which adds nothing. */
+   A reduction in free order may be cut anywhere. Sums and products of floats have one order: lanes
+   in blocks of 4096, whose results are reduced by the same rule; so the partial results of runs of
+   4096 are those that it has anyway. Elements behind the last are the identity, which adds nothing.
+ */
 
 static uint64_t staxi_identity_bits(int combine, int dtype);
 
-static const char *staxi_cannot_rfactor(const staxi_stages *p, uint32_t k, const staxi_directive *c) {
+static const char *staxi_cannot_rfactor(const staxi_stages *p, uint32_t k,
+                                        const staxi_directive *c) {
     const staxi_stage *st = &p->stages[k];
     const bool lanes = st->order == STAXI_ORDER_LANES;
     if (st->kind != STAXI_STAGE_REDUCE) return "it is no reduction";
     if (st->rfactor) return "this has been said before";
     if (st->combine == STAXI_COMBINE_FMA)
-        return "a contraction goes on in one chain: expected split and cache_write of its reduced loop";
+        return "a contraction goes on in one chain: expected split and cache_write of its reduced "
+               "loop";
     if (st->lead || st->combine > STAXI_COMBINE_ANY)
         return "its states are more than one number: this is not built into this version";
     if (st->n_runs != 1 || st->n_domain + 1 > STAX_MAX_RANK)
@@ -31021,10 +31024,11 @@ static bool staxi_obey_rfactor(staxi_schedule *s, const staxi_directive *c) {
     if (why) {
         staxi_put(staxi_refuse(s, c), why);
         if (strstr(why, "order"))
-            staxi_putf(&s->refusal,
-                       ": iterations %D and 4096 would be in one run, but are in different blocks of "
-                       "4096 or in different lanes: expected by=4096 or by=16777216",
-                       c->by[0] < STAXI_BLOCK ? c->by[0] - 1 : (int64_t)STAXI_BLOCK - 1);
+            staxi_putf(
+                &s->refusal,
+                ": iterations %D and 4096 would be in one run, but are in different blocks of "
+                "4096 or in different lanes: expected by=4096 or by=16777216",
+                c->by[0] < STAXI_BLOCK ? c->by[0] - 1 : (int64_t)STAXI_BLOCK - 1);
         return false;
     }
     if (!staxi_rfactor_axes(s, k, c)) return false;
@@ -31097,7 +31101,8 @@ static bool staxi_given_rfactor(staxi_schedule *s) {
         const staxi_directive *next = NULL;
         for (size_t i = 0; s->given && i < s->given->n_calls; i++) {
             const staxi_directive *c = &s->given->calls[i];
-            if (c->block != s->block || c->primitive != STAXI_CALL_RFACTOR || c->stage >= n_stages ||
+            if (c->block != s->block || c->primitive != STAXI_CALL_RFACTOR ||
+                c->stage >= n_stages ||
                 (s->factored && (c->stage < s->factored->stage ||
                                  (c->stage == s->factored->stage && c <= s->factored))))
                 continue;
@@ -33103,7 +33108,7 @@ static bool staxi_nest_call(staxi_nest *n, const staxi_directive *given, staxi_d
         return false;
     }
     const char *why = staxi_names_depth(n, c) ? NULL
-                      : c->n_axes            ? staxi_list_allows(n, c->list, c->primitive)
+                      : c->n_axes             ? staxi_list_allows(n, c->list, c->primitive)
                       : c->primitive == STAXI_CALL_TENSORIZE || c->primitive == STAXI_CALL_PACK
                           ? staxi_cannot_tensorize(n, c->stage)
                           : NULL;
@@ -33115,9 +33120,9 @@ static bool staxi_nest_call(staxi_nest *n, const staxi_directive *given, staxi_d
     for (size_t i = 0; i < n->n_calls; i++) {
         const staxi_directive *o = &n->calls[i];
         if (o->primitive != c->primitive || o->list != c->list ||
-            (c->n_axes ? o->axes[0] != c->axes[0]
-                       : o->stage != c->stage || o->target != c->target ||
-                             o->operand != c->operand))
+            (c->n_axes
+                 ? o->axes[0] != c->axes[0]
+                 : o->stage != c->stage || o->target != c->target || o->operand != c->operand))
             continue;
         staxi_put(staxi_refuse(s, given), "this has been said before");
         return false;
@@ -33463,8 +33468,7 @@ static bool staxi_cache_store(staxi_cache_loads *c, uint32_t k) {
     staxi_stage *st = &p->stages[k];
     if (!st->buffer || st->kind != STAXI_STAGE_MAP || staxi_stage_writes_state(p, k)) return true;
     const staxi_buffer *b = &p->buffers[st->buffer];
-    const staxi_expr to =
-        staxi_ex_at(p, STAXI_EX_LOAD, b->dtype, st->buffer, st->store, b->rank);
+    const staxi_expr to = staxi_ex_at(p, STAXI_EX_LOAD, b->dtype, st->buffer, st->store, b->rank);
     if (!to) return false;
     const staxi_expr_node n = p->exprs[to];
     if (!staxi_lies_along(p, &n, c->u->var, c->v->var)) return true;
@@ -33528,8 +33532,8 @@ static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, sta
     } rows[] = {
         {STAXI_CALL_SPLIT, staxi_obey_split},       {STAXI_CALL_TILE, staxi_obey_tile},
         {STAXI_CALL_PARALLEL, staxi_obey_parallel}, {STAXI_CALL_CACHE_READ, staxi_obey_cache},
-        {STAXI_CALL_CACHE_WRITE, staxi_obey_cache},
-        {STAXI_CALL_UNROLL, staxi_obey_unroll},     {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
+        {STAXI_CALL_CACHE_WRITE, staxi_obey_cache}, {STAXI_CALL_UNROLL, staxi_obey_unroll},
+        {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (size_t i = 0; i < n->n_calls; i++) {
             const staxi_directive *c = &n->calls[i];
@@ -34579,8 +34583,8 @@ static uint32_t staxi_tree_store(staxi_trees *t, uint32_t k, staxi_expr e) {
     if (!n || !e) return 0;
     const bool kept = p->stages[k].kept != 0;
     t->nodes[n].ref = kept ? p->stages[k].kept : p->stages[k].buffer;
-    t->nodes[n].at = kept ? p->stages[k].kept_at
-                          : staxi_flat_index(p, p->stages[k].buffer, p->stages[k].store);
+    t->nodes[n].at =
+        kept ? p->stages[k].kept_at : staxi_flat_index(p, p->stages[k].buffer, p->stages[k].store);
     t->nodes[n].expr[0] = staxi_ex_canon(p, e);
     size_t leaf = staxi_next_leaf(p, &t->nodes[n].at, 1, 0);
     for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, &t->nodes[n].at, 1, leaf + 1))
@@ -39713,9 +39717,9 @@ static const char *staxi_tiles_must_pack(staxi_emit *e, staxi_tiles *t, int side
         return "it is computed as it is packed, or its elements do not lie evenly";
     if (side && l->near_ != 1) return "its elements do not lie side by side along the columns";
     if (side && columns % t->width != 0) return "its columns are not whole vectors";
-    l->want_pack =
-        side ? staxi_tiles_need_pack(e, t, tiles, columns * outer * depth, l->deep, depth)
-             : staxi_tiles_need_pack(e, t, panels, rows * depth, l->near_, t->rows);
+    l->want_pack = side
+                       ? staxi_tiles_need_pack(e, t, tiles, columns * outer * depth, l->deep, depth)
+                       : staxi_tiles_need_pack(e, t, panels, rows * depth, l->near_, t->rows);
     return NULL;
 }
 
@@ -39817,8 +39821,7 @@ static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t
         t->bound[side] = e->how & STAXI_EMIT_BINDS && e->p->buffers[st->packs[side]].is_bound;
     staxi_tiles_join_lines(e, t);
     staxi_tiles_width(t);
-    t->blocks =
-        staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
+    t->blocks = staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
     return true;
 }
 
@@ -40758,8 +40761,7 @@ static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, s
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
         if (n->kind == STAXI_TREE_STORE) used[n->ref] |= 2;
-        if (n->kind == STAXI_TREE_CACHE)
-            used[n->back ? e->p->exprs[n->expr[0]].ref : n->ref] |= 2;
+        if (n->kind == STAXI_TREE_CACHE) used[n->back ? e->p->exprs[n->expr[0]].ref : n->ref] |= 2;
         if (n->kind == STAXI_TREE_SORT) used[e->p->stages[n->ref].pairs] |= 2;
         if (n->kind == STAXI_TREE_CALL) used[e->p->stages[n->ref].buffer] |= 2;
         for (int k = 0; k < 2; k++) staxi_collect_buffers_of(e, n->expr[k], used, marks);
@@ -41416,8 +41418,10 @@ static bool staxi_obey_tensorize(staxi_emit *e, const staxi_tiles *t, const stax
     }
     staxi_text *why = staxi_refuse(e->trees->s, c);
     if (most)
-        staxi_putf(why, "the micro-kernels of %D columns have at most %d rows: more do not fit the registers",
-                   c->by[1], most);
+        staxi_putf(
+            why,
+            "the micro-kernels of %D columns have at most %d rows: more do not fit the registers",
+            c->by[1], most);
     else
         staxi_putf(why, "there is no micro-kernel of %D columns: expected %d, %d, %d or %d for %s",
                    c->by[1], t->width, 2 * t->width, 3 * t->width, 4 * t->width,
@@ -41435,9 +41439,10 @@ static bool staxi_obey_packs(staxi_emit *e, staxi_tiles *t, const staxi_directiv
         if (staxi_tile_call(t->tree, STAXI_CALL_PACK, operand + 1)) {
             *packs |= (uint8_t)(1 << operand);
         } else if (why) {
-            staxi_putf(staxi_refuse(e->trees->s, micro),
-                       "operand %d cannot be read where it lies: %s: expected pack s%U {operand=%d} too",
-                       operand, why, (uint64_t)t->stage, operand);
+            staxi_putf(
+                staxi_refuse(e->trees->s, micro),
+                "operand %d cannot be read where it lies: %s: expected pack s%U {operand=%d} too",
+                operand, why, (uint64_t)t->stage, operand);
             return false;
         }
     }
@@ -41453,21 +41458,26 @@ static bool staxi_obey_chunk(staxi_emit *e, const staxi_tiles *t, const staxi_di
     int64_t rest = -1;
     if (!split != !keep) {
         staxi_put(staxi_refuse(s, split ? split : keep),
-                  split ? "between chunks the chains are in a local buffer: expected cache_write of this loop too"
-                        : "it is one chunk, whose chains are in registers: expected split of this loop too");
+                  split ? "between chunks the chains are in a local buffer: expected cache_write "
+                          "of this loop too"
+                        : "it is one chunk, whose chains are in registers: expected split of this "
+                          "loop too");
     } else if (!split) {
         *chunk = 0;
         if (!t->blocks) return true;
-        staxi_put(staxi_refuse(s, micro),
-                  "iterations 4095 and 4096 of its reduced loop are in different blocks, whose "
-                  "results are added: expected split of that loop by 4096 or a divisor, and cache_write");
+        staxi_put(
+            staxi_refuse(s, micro),
+            "iterations 4095 and 4096 of its reduced loop are in different blocks, whose "
+            "results are added: expected split of that loop by 4096 or a divisor, and cache_write");
     } else if (split->by[0] % t->step != 0) {
-        staxi_putf(staxi_refuse(s, split), "the micro-kernel takes %d iterations at a time: expected a multiple of that",
+        staxi_putf(staxi_refuse(s, split),
+                   "the micro-kernel takes %d iterations at a time: expected a multiple of that",
                    t->step);
     } else if (t->blocks && STAXI_BLOCK % split->by[0] != 0) {
         const int64_t at = STAXI_BLOCK / split->by[0] * split->by[0];
         staxi_putf(staxi_refuse(s, split),
-                   "iterations %D and 4096 would be in one chunk, but are in different blocks of 4096: expected a divisor",
+                   "iterations %D and 4096 would be in one chunk, but are in different blocks of "
+                   "4096: expected a divisor",
                    at > 0 && at < STAXI_BLOCK ? at : (int64_t)STAXI_BLOCK - 1);
     } else if (split->exact &&
                (!staxi_ix_is_const(&e->p->ix,
@@ -41475,7 +41485,8 @@ static bool staxi_obey_chunk(staxi_emit *e, const staxi_tiles *t, const staxi_di
                                                 staxi_ix_const(&e->p->ix, split->by[0])),
                                    &rest) ||
                 rest != 0)) {
-        staxi_putf(staxi_refuse(s, split), "its extent is not known to be a multiple of %D", split->by[0]);
+        staxi_putf(staxi_refuse(s, split), "its extent is not known to be a multiple of %D",
+                   split->by[0]);
     } else {
         *chunk = split->by[0];
         return true;
@@ -41483,14 +41494,17 @@ static bool staxi_obey_chunk(staxi_emit *e, const staxi_tiles *t, const staxi_di
     return false;
 }
 
-/* The tiles of kernel k: as the user says, who has said something of its loops, or automatic ones. */
+/* The tiles of kernel k: as the user says, who has said something of its loops, or automatic ones.
+ */
 static bool staxi_tiles_decide(staxi_emit *e, uint32_t k, int isa) {
     staxi_kernel_tree *kt = &e->trees->kernels[k];
-    static const uint8_t others[] = {STAXI_CALL_SPLIT, STAXI_CALL_CACHE_WRITE, STAXI_CALL_PACK, STAXI_CALL_PACK};
+    static const uint8_t others[] = {STAXI_CALL_SPLIT, STAXI_CALL_CACHE_WRITE, STAXI_CALL_PACK,
+                                     STAXI_CALL_PACK};
     const staxi_directive *micro = staxi_tile_call(kt, STAXI_CALL_TENSORIZE, 0);
     staxi_tiles t;
     for (size_t i = 0; i < sizeof others && !micro; i++) {
-        const staxi_directive *c = staxi_tile_call(kt, others[i], others[i] == STAXI_CALL_PACK ? (int64_t)i - 1 : 0);
+        const staxi_directive *c =
+            staxi_tile_call(kt, others[i], others[i] == STAXI_CALL_PACK ? (int64_t)i - 1 : 0);
         if (!c) continue;
         staxi_put(staxi_refuse(e->trees->s, c),
                   "this is built for micro-kernels: expected tensorize of the stage too");
@@ -41500,8 +41514,9 @@ static bool staxi_tiles_decide(staxi_emit *e, uint32_t k, int isa) {
     if (!staxi_tiles_shape(e, k, isa, &t)) {
         if (!micro) return true;
         staxi_put(staxi_refuse(e->trees->s, micro),
-                  staxi_isa_has_tiles(isa) ? "it is empty, or both operands vary along its columns"
-                                           : "there are micro-kernels for avx2, avx512 and neon alone");
+                  staxi_isa_has_tiles(isa)
+                      ? "it is empty, or both operands vary along its columns"
+                      : "there are micro-kernels for avx2, avx512 and neon alone");
         return false;
     }
     if (!micro) {
@@ -41513,8 +41528,7 @@ static bool staxi_tiles_decide(staxi_emit *e, uint32_t k, int isa) {
     }
     if (!staxi_obey_tensorize(e, &t, micro, kt->tile)) return false;
     staxi_tiles_size(e, &t, kt->tile);
-    return staxi_obey_packs(e, &t, micro, &kt->packs) &&
-           staxi_obey_chunk(e, &t, micro, &kt->chunk);
+    return staxi_obey_packs(e, &t, micro, &kt->packs) && staxi_obey_chunk(e, &t, micro, &kt->chunk);
 }
 
 /* The tiles of all contractions of a program, which are printed for one instruction set. */
@@ -46893,9 +46907,12 @@ static void staxi_put_tiles(staxi_text *t, const stax_program *p, const staxi_ke
         c.primitive = order[i];
         c.stage = k;
         c.segment = -1;
-        if (chunks) c.axes[c.n_axes++] = 2 * (uint32_t)staxi_ix_number(&p->stages.ix, st->axes[st->n_domain].var);
+        if (chunks)
+            c.axes[c.n_axes++] =
+                2 * (uint32_t)staxi_ix_number(&p->stages.ix, st->axes[st->n_domain].var);
         if (order[i] == STAXI_CALL_SPLIT) c.by[c.n_by++] = kt->chunk;
-        for (int d = 0; d < 2 && order[i] == STAXI_CALL_TENSORIZE; d++) c.by[c.n_by++] = kt->tile[d];
+        for (int d = 0; d < 2 && order[i] == STAXI_CALL_TENSORIZE; d++)
+            c.by[c.n_by++] = kt->tile[d];
         if (order[i] == STAXI_CALL_PACK) c.operand = (int64_t)i - 2;
         if (chunks ? !kt->chunk : c.operand && !(kt->packs >> (c.operand - 1) & 1)) continue;
         staxi_put_schedule_line(t, &c);

@@ -388,7 +388,9 @@ static void calls_do_what_they_say(void) {
          "parallel for i9 in 0..2 as [i5 < 2, i7 < 1]|for i8 in 0..3\n      vector i6 in 0.."},
         {pixels, "reorder s1, i1, i2, i3", "parallel for i4 in 0..1500\n    vector i3 in 0..3"},
         {cube, "tile s1, i1, i3 {by=[2,3]}", "for i2 in 0..5|for i6 in 0..2|for i4 in 0..2|"},
-        {turned, "reorder s1, i2, i1\ntile s1, i2, i1 {by=[16,12]}\ncache_write s1, i2_in\nvectorize s1, i1_in",
+        {turned,
+         "reorder s1, i2, i1\ntile s1, i2, i1 {by=[16,12]}\ncache_write s1, i2_in\nvectorize s1, "
+         "i1_in",
          "for i6 in 0..|vector i4 in 0..|b3[i4 + i6*|exp(b1[|b2[|] = b3[i6, i4] for [i6 < "},
         {turned, "reorder s1, i2, i1\nvectorize s1, i1\nparallel s1, i2",
          "parallel for i2 in 0..30|vector i1 in 0..40"},
@@ -425,8 +427,10 @@ static void calls_do_what_they_say(void) {
         {"graph g(x: f32[9000,3]) { y = sum x {axes=[0]}; z = exp y; return z }\n",
          "rfactor s1, i2 {by=4096}",
          "kernel 0\n  parallel for i|sum select(|, -0.0)|kernel 1\n|r1 = sum b"},
-        {"graph g(x: i32[60,10]) { y = sum x; return y }\n", "rfactor s1, i1, i2 {by=50}\nparallel s2, i3",
-         "parallel for i3 in 0..12\n    reduce [i4 < 50]|r2 = sum cast(b1[i3*5 + i4 // 10, i4 % 10], i64)|[i5 < 12]"},
+        {"graph g(x: i32[60,10]) { y = sum x; return y }\n",
+         "rfactor s1, i1, i2 {by=50}\nparallel s2, i3",
+         "parallel for i3 in 0..12\n    reduce [i4 < 50]|r2 = sum cast(b1[i3*5 + i4 // 10, i4 % "
+         "10], i64)|[i5 < 12]"},
         {pair, "compute_root s1\ncompute_at s2, s1 {segment=1}\nzip s1, s2",
          "kernel 0\n  reduce [i1 < 700]|\n    r1 = sum b1[i1]|\n    r2 = sum b2[i1]"},
     };
@@ -556,11 +560,14 @@ static void refusals(void) {
          "nothing is stored there that lies along i1_in and not along i2_in"},
         {plain, "cache_write s1, i1", "i1 is not the outer loop of a tile that stands innermost"},
         {sums, "cache_write s1, i2",
-         "its results are in registers until its loops end: only those of a tile, and of the chunks "
+         "its results are in registers until its loops end: only those of a tile, and of the "
+         "chunks "
          "of a contraction in tiles, can be kept in a buffer"},
-        {index, "cache_write s1, i1", "these loops run in their order|its results are in registers"},
+        {index, "cache_write s1, i1",
+         "these loops run in their order|its results are in registers"},
         {plain, "rfactor s1, i1 {by=4096}", "it is no reduction"},
-        {few, "rfactor s1, i2, i3 {by=4096}", "there would be one partial result: it reduces 80 elements"},
+        {few, "rfactor s1, i2, i3 {by=4096}",
+         "there would be one partial result: it reduces 80 elements"},
         {few, "rfactor s1, i2 {by=4096}",
          "expected all loops that the stage reduces, in their order: i2, i3"},
         {few, "rfactor s1, i3, i2 {by=4096}", "in their order: i2, i3"},
@@ -569,7 +576,8 @@ static void refusals(void) {
          "the reduction runs in its order: iterations 63 and 4096 would be in one run"},
         {few, "rfactor s1, i2, i3 {by=5000}",
          "iterations 4095 and 4096 would be in one run, but are in different blocks of 4096"},
-        {long_sums, "rfactor s1, i1 {by=4096}\nrfactor s1, i1 {by=4096}", "this has been said before"},
+        {long_sums, "rfactor s1, i1 {by=4096}\nrfactor s1, i1 {by=4096}",
+         "this has been said before"},
         {long_sums, "rfactor s1, i1 {by=4096}\nvectorize s1, i1", "i1 is not a loop of the stage"},
         {long_sums, "rfactor s9, i1 {by=4096}", "there is no stage s9"},
         {most, "rfactor s1, i2 {by=2}", "its states are more than one number"},
@@ -762,9 +770,9 @@ static void programs_obey(void) {
     stax_graph_free(g);
 }
 
-/* Compiles graphs, each given as its text behind its name, by the blocks of a schedule, and compares
-   them with the interpreter for all sizes; `has`: a part of their loops. How many runs were made;
-   -1: the context has a message. */
+/* Compiles graphs, each given as its text behind its name, by the blocks of a schedule, and
+   compares them with the interpreter for all sizes; `has`: a part of their loops. How many runs
+   were made; -1: the context has a message. */
 static int run_by_schedule(const stax_options *o, const char *const *texts, int n,
                            const char *blocks, const int64_t *sizes, size_t n_sizes,
                            const char *has) {
@@ -783,8 +791,7 @@ static int run_by_schedule(const stax_options *o, const char *const *texts, int 
         if (!CHECK(own[k] != NULL)) printf("%s\n", stax_error(c));
     }
     how.schedule = stax_schedule_parse(c, "given", blocks);
-    if (!CHECK_INT(stax_compile_many((const stax_graph *const *)own, n, &how, programs),
-                   STAX_OK))
+    if (!CHECK_INT(stax_compile_many((const stax_graph *const *)own, n, &how, programs), STAX_OK))
         printf("%s\n%s\n", stax_error(c), blocks);
     for (int k = 0; k < n && programs[k]; k++) {
         char *loops = stax_program_report(programs[k], STAX_REPORT_LOOPS);
@@ -911,7 +918,8 @@ static void rows_ahead_keep_their_bits(void) {
 }
 
 /* ---- contractions in micro-kernels, and results kept in buffers
- * ------------------------------------------------------------------------------------------------ */
+ * ------------------------------------------------------------------------------------------------
+ */
 
 #define MATMUL "(a: f32[30,64], b: f32[64,48]) { c = matmul a, b; return c }"
 
@@ -931,7 +939,8 @@ static void contractions_say_how(void) {
         "tensorize s1 {by=[3,16]}\npack s1 {operand=0}\npack s1 {operand=1}",
         "tensorize s1 {by=[3,32]}\npack s1 {operand=0}\npack s1 {operand=1}",
         "tensorize s1 {by=[5,16]}\npack s1 {operand=1}\nsplit s1, i3 {by=32}\ncache_write s1, i3",
-        "tensorize s1 {by=[5,16]}\npack s1 {operand=1}\nsplit s1, i3 {by=8, tail=\"exact\"}\ncache_write s1, i3",
+        "tensorize s1 {by=[5,16]}\npack s1 {operand=1}\nsplit s1, i3 {by=8, "
+        "tail=\"exact\"}\ncache_write s1, i3",
         "reorder s1, i1, i3, i2",
     };
     enum { N = sizeof variants / sizeof *variants };
@@ -958,8 +967,9 @@ static void contractions_say_how(void) {
         CHECK_HAS(p[4].c, "sx_micro_f32_3x2_");
         CHECK_HAS(p[5].c, "sx_micro_f32_3x4_");
         CHECK_HAS(p[6].c, "const int64_t steps = depth - k0 < 32 ? depth - k0 : 32");
-        CHECK_HAS(p[6].schedule, "  split s1, i3 {by=32}\n  cache_write s1, i3\n"
-                                 "  tensorize s1 {by=[5,16]}\n  pack s1 {operand=1}\n");
+        CHECK_HAS(p[6].schedule,
+                  "  split s1, i3 {by=32}\n  cache_write s1, i3\n"
+                  "  tensorize s1 {by=[5,16]}\n  pack s1 {operand=1}\n");
         CHECK(strstr(p[1].c, "] * room") == NULL && strstr(p[1].c, "room") == NULL);
         CHECK_HAS(p[2].c, "room");
         for (int k = 0; k < N; k++) plan_free(&p[k]);
@@ -981,8 +991,7 @@ static void contraction_refusals(void) {
         "graph g(a: f32[30,64], b: f32[64,47]) { c = matmul a, b; return c }\n";
     static const char open[] =
         "graph g(a: f32[n,64], b: f32[64,48]) { c = matmul a, b; return c }\n";
-    static const char dot[] =
-        "graph g(a: f32[20,64], b: f32[64]) { c = matmul a, b; return c }\n";
+    static const char dot[] = "graph g(a: f32[20,64], b: f32[64]) { c = matmul a, b; return c }\n";
     static const char halves[] =
         "graph g(a: f32[1,64], b: f32[64,48]) { c = matmul a, b; return c }\n";
     static const refusal list[] = {
@@ -1003,17 +1012,20 @@ static void contraction_refusals(void) {
          "it is one chunk, whose chains are in registers: expected split of this loop too"},
         {matmul, "tensorize s1 {by=[6,16]}\nsplit s1, i3 {by=12}\ncache_write s1, i3",
          "the micro-kernel takes 8 iterations at a time: expected a multiple of that"},
-        {matmul, "tensorize s1 {by=[6,16]}\nsplit s1, i3 {by=24, tail=\"exact\"}\ncache_write s1, i3",
+        {matmul,
+         "tensorize s1 {by=[6,16]}\nsplit s1, i3 {by=24, tail=\"exact\"}\ncache_write s1, i3",
          "its extent is not known to be a multiple of 24"},
         {matmul, "reorder s1, i1, i2, i3\ntensorize s1 {by=[6,16]}",
          "its loops are those of reorder: micro-kernels have their own order"},
         {deep, "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}",
          "iterations 4095 and 4096 of its reduced loop are in different blocks"},
-        {deep, "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
-               "split s1, i3 {by=1000}\ncache_write s1, i3",
+        {deep,
+         "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=1000}\ncache_write s1, i3",
          "iterations 4000 and 4096 would be in one chunk, but are in different blocks of 4096"},
-        {deep, "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
-               "split s1, i3 {by=8192}\ncache_write s1, i3",
+        {deep,
+         "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=8192}\ncache_write s1, i3",
          "iterations 4095 and 4096 would be in one chunk"},
         {computed, "tensorize s1 {by=[6,16]}",
          "operand 0 cannot be read where it lies: it is computed as it is packed"},
@@ -1047,13 +1059,16 @@ static void tiles_keep_their_bits(void) {
     } list[] = {
         {MATMUL, "tensorize s1 {by=[3,16]}"},
         {MATMUL, "tensorize s1 {by=[4,16]}\npack s1 {operand=0}"},
-        {MATMUL, "tensorize s1 {by=[5,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
-                 "split s1, i3 {by=16}\ncache_write s1, i3"},
+        {MATMUL,
+         "tensorize s1 {by=[5,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=16}\ncache_write s1, i3"},
         {MATMUL, "serial s1"},
-        {"(a: f32[n,70], b: f32[70,m], c: f32[m]) { x = matmul a, b; y = add x, c; z = relu y; return z }",
+        {"(a: f32[n,70], b: f32[70,m], c: f32[m]) { x = matmul a, b; y = add x, c; z = relu y; "
+         "return z }",
          "tensorize s1 {by=[2,32]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
          "split s1, i3 {by=32}\ncache_write s1, i3"},
-        {"(a: f32[29,70], b: f32[35,70]) { t = transpose b; e = sqrt a; x = matmul e, t; y = transpose x; return y }",
+        {"(a: f32[29,70], b: f32[35,70]) { t = transpose b; e = sqrt a; x = matmul e, t; y = "
+         "transpose x; return y }",
          "tensorize s1 {by=[3,16]}\npack s1 {operand=0}\npack s1 {operand=1}"},
         {"(a: f32[13,9001], b: f32[9001,20]) { x = matmul a, b; return x }",
          "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
@@ -1095,7 +1110,8 @@ static void tiles_keep_their_bits(void) {
     o.n_threads = 3;
     for (int k = 0; k < N_KEPT; k++) {
         texts[k] = kept[k].graph;
-        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k, kept[k].calls);
+        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k,
+                      kept[k].calls);
     }
     ran += run_by_schedule(&o, texts, N_KEPT, blocks, sizes, 5, "] for [");
     if (fastest_compiler()) {
@@ -1107,7 +1123,8 @@ static void tiles_keep_their_bits(void) {
     n = ran = 0;
     for (int k = 0; k < N; k++) {
         texts[k] = list[k].graph;
-        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k, list[k].calls);
+        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k,
+                      list[k].calls);
     }
     plan p;
     stax_graph *g = graph_of("graph g" MATMUL "\n");
@@ -1154,7 +1171,8 @@ static void partial_results_keep_their_bits(void) {
     int n = 0, ran = 0;
     for (int k = 0; k < N; k++) {
         texts[k] = list[k].graph;
-        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k, list[k].calls);
+        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k,
+                      list[k].calls);
     }
     for (size_t t = 0; t < sizeof tools / sizeof *tools; t++) {
         stax_options o = stax_options_default();
@@ -1162,7 +1180,8 @@ static void partial_results_keep_their_bits(void) {
         o.n_threads = 3;
         o.compiler = tools[t];
         if (tools[t] && !fastest_compiler()) continue;
-        ran += run_by_schedule(&o, texts, N, blocks, sizes, sizeof sizes / sizeof *sizes, "reduce ");
+        ran +=
+            run_by_schedule(&o, texts, N, blocks, sizes, sizeof sizes / sizeof *sizes, "reduce ");
     }
     printf("%d runs of reductions in parts\n", ran);
     CHECK(ran >= N * 8);
