@@ -30963,7 +30963,7 @@ static const char *staxi_cannot_rfactor(const staxi_stages *p, uint32_t k,
     const bool lanes = st->order == STAXI_ORDER_LANES;
     if (st->kind != STAXI_STAGE_REDUCE) return "it is no reduction";
     if (st->rfactor) return "this has been said before";
-    if (st->combine == STAXI_COMBINE_FMA)
+    if (st->combine == STAXI_COMBINE_FMA || st->order == STAXI_ORDER_CHAIN)
         return "a contraction goes on in one chain: expected split and cache_write of its reduced "
                "loop";
     if (st->lead || st->combine > STAXI_COMBINE_ANY)

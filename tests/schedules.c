@@ -520,6 +520,8 @@ static void refusals(void) {
         "p, r; z = add a, s; return z }\n";
     static const char long_sums[] = "graph g(x: f32[9000]) { y = sum x; return y }\n";
     static const char few[] = "graph g(x: f32[6,8,10]) { y = sum x {axes=[1,2]}; return y }\n";
+    static const char unfused[] =
+        "graph g(a: f32[9,16], b: f32[16,9]) {contraction=\"unfused\"} { c = matmul a, b; return c }\n";
     static const char product[] =
         "graph g(a: f32[9,9000], b: f32[9000,9]) { c = matmul a, b; return c }\n";
     static const char ints[] = "graph g(x: i32[9,4]) { y = add x, 1; return y }\n";
@@ -582,6 +584,7 @@ static void refusals(void) {
         {long_sums, "rfactor s9, i1 {by=4096}", "there is no stage s9"},
         {most, "rfactor s1, i2 {by=2}", "its states are more than one number"},
         {monoid, "rfactor s1, i2 {by=4096}", "its states are more than one number"},
+        {unfused, "rfactor s1, i3 {by=2}", "a contraction goes on in one chain"},
         {product, "rfactor s1, i3 {by=4096}",
          "a contraction goes on in one chain: expected split and cache_write of its reduced loop"},
         {plain, "tensorize s1 {by=[6,16]}", "it is no contraction: micro-kernels multiply and add"},
