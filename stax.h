@@ -33910,7 +33910,9 @@ static void staxi_segment_cuts(staxi_trees *t, uint32_t kernel, uint32_t segment
 static bool staxi_guard_is_cut(staxi_stages *p, staxi_ix guard, const staxi_segment *g) {
     staxi_ix vec = g && g->n_loops ? g->loops[g->n_loops - 1].var : 0;
     int64_t extent;
-    if (!vec || !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent)) return false;
+    if (!vec || g->mode != STAXI_MODE_MAP ||
+        !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent))
+        return false;
     for (uint32_t k = 0; k < staxi_guard_parts(&p->ix, guard); k++) {
         staxi_ix part = staxi_guard_part(&p->ix, guard, k);
         int64_t at;
