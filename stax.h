@@ -29344,6 +29344,10 @@ typedef struct staxi_stage {
     uint8_t sides[STAX_MAX_RANK];
     bool tiled;        /* its results are computed in tiles: see staxi_choose_tiles          */
     uint32_t packs[2]; /* buffers of the packed operands: of the rows, of the columns        */
+    uint32_t kept;     /* the buffer of its results in a tile, 0: none; and where they lie   */
+    staxi_ix kept_at;
+    const struct staxi_directive *rfactor; /* the call that cut its reduced loops              */
+    uint32_t partial_of;                   /* it reduces runs of that stage; 0: it does not    */
 } staxi_stage;
 
 /* One store into the memory of a state: its contents `value` are those of `before` but for the
@@ -31589,7 +31593,13 @@ static bool staxi_mark_first(staxi_stages *p, staxi_marks *m, staxi_expr e) {
    Where a result is kept follows from the placement: a stage that only its own loop nest reads is
    computed in its readers or kept in a register, one that other nests of its kernel read has the
    memory of one iteration, else it is stored. A reduction whose last loop is a kept axis (reorder
-   s4, reduced..., kept) runs across columns: its accumulators lie side by side along that axis. */
+   s4, reduced..., kept) runs across columns: its accumulators lie side by side along that axis.
+
+   A contraction in micro-kernels: tensorize names the register tile, pack the operands that are
+   laid out in panels (the others are read where they lie), split and cache_write of its reduced
+   loop the chunks of k between which the chains of tiles wait in a local buffer (kc). With other
+   loop calls and without tensorize it has plain loops. rfactor gives a reduction partial results:
+   in free order anywhere, sums and products of floats in their blocks of 4096. */
 
 /* When a call is obeyed. */
 typedef enum staxi_phase {
@@ -31604,14 +31614,17 @@ enum {
     STAXI_TAKES_SEGMENT = 1,
     STAXI_TAKES_BY = 2,
     STAXI_TAKES_TAIL = 4,
-    STAXI_TAKES_DISTANCE = 8
+    STAXI_TAKES_DISTANCE = 8,
+    STAXI_TAKES_OPERAND = 16,
+    STAXI_TAKES_PAIR = 32 /* by=[8,16]                                                        */
 };
 enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
 
 /* id, name, stages, axes (least, most), attributes, phase, what it says. They are checked and
-   obeyed by staxi_given_inline, staxi_obey_reorder and staxi_place_given in >>schedule, and by
-   staxi_obey_fuse, _split, _tile, _parallel, _cache_read, _unroll, _prefetch, _vectorize,
-   staxi_nest_stream, _ahead and _parallel in >>loops, in this order. */
+   obeyed by staxi_given_rfactor, _inline, staxi_obey_reorder and staxi_place_given in >>schedule,
+   and by staxi_obey_fuse, _split, _tile, _parallel, _cache, _unroll, _prefetch, _vectorize,
+   staxi_nest_stream, _ahead and _parallel in >>loops, in this order; tensorize and pack, and
+   split and cache_write of a contraction's reduced loop, by staxi_tiles_decide in >>emit. */
 /* clang-format off */
 #define STAXI_PRIMITIVES(X)                                                                                              \
     X(INLINE,    "compute_inline", 1, 0, 0,  0, STAGES, "every reader computes the stage anew")                          \
@@ -31620,7 +31633,7 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(AT,        "compute_at",     2, 0, 0,  STAXI_TAKES_SEGMENT, PLACES, "the first stage joins the kernel of the second") \
     X(FUSE,      "fuse",           1, 2, 16, 0, LOOPS, "neighbouring loops become one, named as the outermost; columns keep their name")\
     X(SPLIT,     "split",          1, 1, 1,  STAXI_TAKES_BY | STAXI_TAKES_TAIL, LOOPS, "a loop becomes a loop over blocks and one in them, named with _in") \
-    X(TILE,      "tile",           1, 2, 2,  STAXI_TAKES_BY | STAXI_TAKES_TAIL, LOOPS, "two loops are split; their blocks' loops stand outside, in the order of the names") \
+    X(TILE,      "tile",           1, 2, 2,  STAXI_TAKES_BY | STAXI_TAKES_PAIR | STAXI_TAKES_TAIL, LOOPS, "two loops are split; their blocks' loops stand outside, in the order of the names") \
     X(PARALLEL,  "parallel",       1, 1, 16, 0, LOOPS, "the range of this loop, the outermost one, may be cut into slots; of several, as of one") \
     X(CACHE_READ, "cache_read",    1, 1, 1,  0, LOOPS, "what lies along this loop of a tile is copied, a tile at a time, so that lanes find it in a row") \
     X(UNROLL,    "unroll",         1, 1, 1,  STAXI_TAKES_BY, LOOPS, "the body stands so many times in one trip of the loop") \
@@ -31630,15 +31643,15 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(AHEAD,     "ahead",          1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "its loop nest runs so many iterations ahead in the loop around it") \
     X(ZIP,       "zip",            2, 0, 0,  0, LOOPS, "the loops of both nests become one, each nest in its own iteration of the loop around them") \
     X(PIPELINE,  "pipeline",       1, 1, 1,  0, LOOPS, "the nests in this loop run one iteration apart, in one loop where they can: calls of ahead and zip") \
+    X(CACHE_WRITE, "cache_write",  1, 1, 1,  0, LOOPS, "the results in this loop, of a tile or of the chunks of a contraction, are kept in a local buffer and written when it ends") \
+    X(TENSORIZE, "tensorize",      1, 0, 0,  STAXI_TAKES_BY | STAXI_TAKES_PAIR, LOOPS, "the innermost tile of a contraction is the micro-kernel of so many rows and columns, in registers") \
+    X(PACK,      "pack",           1, 0, 0,  STAXI_TAKES_OPERAND, LOOPS, "an operand of micro-kernels is laid out, and evaluated, as they read it; else they read it where it lies") \
     X(BIND,      "bind",           1, 1, 1,  0, LOOPS, "the loop is spread over the threads of a device; on a CPU it is refused") \
     X(SERIAL,    "serial",         1, 0, 0,  0, LOOPS, "the loops of its kernel are plain ones but for what other calls say") \
+    X(RFACTOR,   "rfactor",        1, 1, 16, STAXI_TAKES_BY, STAGES, "all reduced loops are cut, as one, into runs of so many; a stage of its own, behind the last, reduces each") \
     X(SKEW,      "skew",           1, 0, 16, 0, LATER, "")                                                               \
     X(STORE_AT,  "store_at",       2, 0, 16, 0, LATER, "")                                                               \
-    X(FOLD,      "fold",           1, 0, 16, 0, LATER, "")                                                               \
-    X(PACK,      "pack",           1, 0, 16, 0, LATER, "")                                                               \
-    X(CACHE_WRITE, "cache_write",  1, 0, 16, 0, LATER, "")                                                               \
-    X(TENSORIZE, "tensorize",      1, 0, 16, 0, LATER, "")                                                               \
-    X(RFACTOR,   "rfactor",        1, 0, 16, 0, LATER, "")
+    X(FOLD,      "fold",           1, 0, 16, 0, LATER, "")
 /* clang-format on */
 
 typedef enum staxi_primitive {
@@ -31670,6 +31683,7 @@ typedef struct staxi_directive {
     int64_t by[2];
     int64_t segment;  /* -1: not said                                                        */
     int64_t distance; /* 0: not said                                                        */
+    int64_t operand;  /* 1 + its number; 0: not said                                        */
     uint32_t block;
     uint32_t list; /* while it is obeyed: the segment whose loops it names, or UINT32_MAX    */
     int line, column;
@@ -31714,7 +31728,8 @@ static void staxi_put_directive(staxi_text *t, const staxi_directive *c) {
     if (c->n_by) open = ", ";
     if (c->exact) staxi_putf(t, "%stail=\"exact\"", open);
     if (c->distance) staxi_putf(t, "%sdistance=%D", open, c->distance);
-    if (c->segment >= 0 || c->n_by || c->exact || c->distance) staxi_putc(t, '}');
+    if (c->operand) staxi_putf(t, "%soperand=%D", open, c->operand - 1);
+    if (c->segment >= 0 || c->n_by || c->exact || c->distance || c->operand) staxi_putc(t, '}');
 }
 
 static void staxi_put_block_header(staxi_text *t, const staxi_schedule_block *b) {
@@ -31769,14 +31784,20 @@ static bool staxi_parse_call_attr(staxi_parser *p, staxi_directive *c) {
     bool segment = staxi_token_is(&name, "segment") && row->attrs & STAXI_TAKES_SEGMENT,
          by = staxi_token_is(&name, "by") && row->attrs & STAXI_TAKES_BY,
          distance = staxi_token_is(&name, "distance") && row->attrs & STAXI_TAKES_DISTANCE,
+         operand = staxi_token_is(&name, "operand") && row->attrs & STAXI_TAKES_OPERAND,
          tail = staxi_token_is(&name, "tail") && row->attrs & STAXI_TAKES_TAIL;
-    if (!segment && !by && !tail && !distance)
+    if (!segment && !by && !tail && !distance && !operand)
         return staxi_expected(p, row->attrs & STAXI_TAKES_TAIL       ? "by or tail"
                                  : row->attrs & STAXI_TAKES_BY       ? "by"
                                  : row->attrs & STAXI_TAKES_SEGMENT  ? "segment"
                                  : row->attrs & STAXI_TAKES_DISTANCE ? "distance"
+                                 : row->attrs & STAXI_TAKES_OPERAND  ? "operand"
                                                                      : "}: it has no attributes");
-    if (segment ? c->segment >= 0 : by ? c->n_by > 0 : distance ? c->distance > 0 : c->exact)
+    if (segment    ? c->segment >= 0
+        : by       ? c->n_by > 0
+        : distance ? c->distance > 0
+        : operand  ? c->operand > 0
+                   : c->exact)
         return staxi_parse_fail(p, STAX_E_NAME, &name, STAXI_SAY("%N is given twice"), name.s,
                                 (int)name.n);
     staxi_next(p);
@@ -31789,21 +31810,24 @@ static bool staxi_parse_call_attr(staxi_parser *p, staxi_directive *c) {
         return true;
     }
     const staxi_token at = p->t;
-    int n = by && row->hi == 2 ? 2 : 1;
+    int n = by && row->attrs & STAXI_TAKES_PAIR ? 2 : 1;
     int64_t *to = segment    ? &c->segment
                   : distance ? &c->distance
+                  : operand  ? &c->operand
                              : c->by,
-            least = by ? 2 : distance;
+            least = by ? 2 : distance, most = operand ? 1 : (int64_t)1 << 40;
     if (n == 2 && !staxi_want_mark(p, "[")) return false;
     for (int k = 0; k < n; k++) {
         if (k && !staxi_want_mark(p, ",")) return false;
         if (!staxi_want_i64(p, "a number", &to[k])) return false;
-        if (to[k] < least || to[k] > (int64_t)1 << 40)
+        if (to[k] < least || to[k] > most)
             return staxi_parse_fail(p, STAX_E_ARGUMENT, &at,
-                                    STAXI_SAY("%s: expected at least %D, found %D"), row->name,
-                                    least, to[k]);
+                                    to[k] < least ? STAXI_SAY("%s: expected at least %D, found %D")
+                                                  : STAXI_SAY("%s: expected at most %D, found %D"),
+                                    row->name, to[k] < least ? least : most, to[k]);
     }
     if (by) c->n_by = (uint8_t)n;
+    if (operand) c->operand++;
     return n == 1 || staxi_want_mark(p, "]");
 }
 
@@ -31845,10 +31869,14 @@ static bool staxi_parse_schedule_call(staxi_parser *p, staxi_directive *c) {
     if (row->attrs & STAXI_TAKES_BY && !c->n_by)
         return staxi_parse_fail(p, STAX_E_SYNTAX, &at,
                                 STAXI_SAY("%s: expected by, like {by=%s}, found none"), row->name,
-                                row->hi == 2 ? "[8,8]" : "8");
+                                row->attrs & STAXI_TAKES_PAIR ? "[8,8]" : "8");
     if (row->attrs & STAXI_TAKES_DISTANCE && !c->distance)
         return staxi_parse_fail(p, STAX_E_SYNTAX, &at,
                                 STAXI_SAY("%s: expected distance, like {distance=512}, found none"),
+                                row->name);
+    if (row->attrs & STAXI_TAKES_OPERAND && !c->operand)
+        return staxi_parse_fail(p, STAX_E_SYNTAX, &at,
+                                STAXI_SAY("%s: expected operand, like {operand=0}, found none"),
                                 row->name);
     return true;
 }
@@ -32125,6 +32153,7 @@ typedef struct staxi_schedule {
     bool all_given;              /* every stage is placed by the schedule                        */
     staxi_directive *loop_calls; /* what was decided about loops, for printing                   */
     size_t n_loop_calls, cap_loop_calls;
+    const staxi_directive *factored; /* the last rfactor that was obeyed                        */
     staxi_text refusal; /* of a call: the message                                       */
     bool device; /* loops are cut for a device: no tiles are chosen, no nest runs ahead         */
     /* The same with room for packed operands, which all contractions of a CPU use one after the
@@ -32347,9 +32376,14 @@ static int64_t staxi_pack_bytes(const staxi_stages *p) {
     return staxi_l2_of(p->graph->root->ctx) * 5 / 8;
 }
 
+/* Dimensions of the memory that a stage stores into. */
+static int staxi_stage_rank(const staxi_stages *p, const staxi_stage *st) {
+    return st->partial_of ? st->n_domain : staxi_type_of(p, st->value)->rank;
+}
+
 /* Which of the kernel's axes this index of a USE is, counted as the axes of the stage it reads. */
 static int staxi_axis_of_use(const staxi_stages *p, const staxi_stage *w, int position) {
-    for (int d = 0; d < staxi_type_of(p, w->value)->rank; d++)
+    for (int d = 0; d < staxi_stage_rank(p, w); d++)
         for (int a = 0; a < w->n_domain; a++)
             if (w->store[d] == w->axes[a].var && position-- == 0) return a;
     return -1;
@@ -33306,6 +33340,171 @@ static bool staxi_obey_reorder(staxi_schedule *s, uint32_t k, const staxi_direct
     s->mode[k] = (uint8_t)(column ? STAXI_MODE_COLUMN : staxi_plain_mode(st));
     st->reordered = true;
     return true;
+}
+
+/* ---- rfactor ----
+   A reduction in free order may be cut anywhere. Sums and products of floats have one order: lanes
+   in blocks of 4096, whose results are reduced by the same rule; so the partial results of runs of
+   4096 are those that it has anyway. Elements behind the last are the identity, which adds nothing.
+ */
+
+static uint64_t staxi_identity_bits(int combine, int dtype);
+
+static const char *staxi_cannot_rfactor(const staxi_stages *p, uint32_t k,
+                                        const staxi_directive *c) {
+    const staxi_stage *st = &p->stages[k];
+    const bool lanes = st->order == STAXI_ORDER_LANES;
+    if (st->kind != STAXI_STAGE_REDUCE) return "it is no reduction";
+    if (st->rfactor) return "this has been said before";
+    if (st->combine == STAXI_COMBINE_FMA || st->order == STAXI_ORDER_CHAIN)
+        return "a contraction goes on in one chain: expected split and cache_write of its reduced "
+               "loop";
+    if (st->lead || st->combine > STAXI_COMBINE_ANY)
+        return "its states are more than one number: this is not built into this version";
+    if (st->n_runs != 1 || st->n_domain + 1 > STAX_MAX_RANK)
+        return "its reduced loops do not lie together, or it has too many others";
+    if (lanes && c->by[0] != STAXI_BLOCK && c->by[0] != (int64_t)STAXI_BLOCK * STAXI_BLOCK)
+        return "the reduction runs in its order";
+    return NULL;
+}
+
+/* The loops of the call are all that the stage reduces, in their order. */
+static bool staxi_rfactor_axes(staxi_schedule *s, uint32_t k, const staxi_directive *c) {
+    const staxi_stage *st = &s->p->stages[k];
+    bool all = c->n_axes == st->n_reduce;
+    for (int d = 0; d < c->n_axes && all; d++)
+        all = !(c->axes[d] & 1) && staxi_axis_of(s->p, st, c->axes[d]) == st->n_domain + d;
+    if (all) return true;
+    staxi_put(staxi_refuse(s, c), "expected all loops that the stage reduces, in their order: ");
+    for (int d = 0; d < st->n_reduce; d++) {
+        if (d) staxi_put(&s->refusal, ", ");
+        staxi_put_stages_ix(&s->refusal, s->p, st->axes[st->n_domain + d].var);
+    }
+    return false;
+}
+
+/* Memory for the partial results, one behind the other in the order of the stage's axes. */
+static uint32_t staxi_rfactor_room(staxi_stages *p, const staxi_stage *st) {
+    staxi_type type = staxi_type_scalar((stax_dtype)st->dtype);
+    staxi_ix size = staxi_ix_const(&p->ix, 1), align = staxi_ix_const(&p->ix, STAX_ALIGN);
+    uint32_t buffer = staxi_buffer_add(p, "partial", STAXI_SCOPE_ROOT, &type, p->graph);
+    if (!buffer) return 0;
+    staxi_buffer *b = &p->buffers[buffer];
+    b->rank = st->n_domain;
+    for (int d = b->rank - 1; d >= 0; d--) {
+        b->dims[d] = st->axes[d].extent;
+        b->strides[d] = size;
+        size = staxi_ix_mul(&p->ix, size, b->dims[d]);
+    }
+    size = staxi_ix_mul(&p->ix, size,
+                        staxi_ix_const(&p->ix, (int64_t)staxi_dtype_bytes((stax_dtype)b->dtype)));
+    size = staxi_ix_add(&p->ix, size, staxi_ix_const(&p->ix, STAX_ALIGN - 1));
+    b->bytes = staxi_ix_mul(&p->ix, staxi_ix_floordiv(&p->ix, size, align), align);
+    return buffer;
+}
+
+/* Axis d of a stage gets a variable of its own in a copy. */
+static bool staxi_rfactor_axis(staxi_stages *p, staxi_subst *sub, staxi_loop_axis *axis) {
+    sub->from[sub->n] = axis->var;
+    axis->var = sub->to[sub->n++] = staxi_new_var(p, axis->extent);
+    return axis->var != 0;
+}
+
+static bool staxi_obey_rfactor(staxi_schedule *s, const staxi_directive *c) {
+    staxi_stages *p = s->p;
+    const uint32_t k = c->stage, partial = (uint32_t)p->n_stages;
+    const char *why = staxi_cannot_rfactor(p, k, c);
+    if (why) {
+        staxi_put(staxi_refuse(s, c), why);
+        if (strstr(why, "order"))
+            staxi_putf(
+                &s->refusal,
+                ": iterations %D and 4096 would be in one run, but are in different blocks of "
+                "4096 or in different lanes: expected by=4096 or by=16777216",
+                c->by[0] < STAXI_BLOCK ? c->by[0] - 1 : (int64_t)STAXI_BLOCK - 1);
+        return false;
+    }
+    if (!staxi_rfactor_axes(s, k, c)) return false;
+    staxi_ix total = staxi_ix_const(&p->ix, 1), by = staxi_ix_const(&p->ix, c->by[0]), at;
+    for (int d = 0; d < p->stages[k].n_reduce; d++)
+        total = staxi_ix_mul(&p->ix, total, p->stages[k].axes[p->stages[k].n_domain + d].extent);
+    if (staxi_ix_is_true(p, staxi_ix_le(&p->ix, total, by))) {
+        staxi_put(staxi_refuse(s, c), "there would be one partial result: it reduces ");
+        staxi_put_stages_ix(&s->refusal, p, total);
+        staxi_put(&s->refusal, " elements");
+        return false;
+    }
+    if (!staxi_stage_add(p, STAXI_STAGE_REDUCE, p->stages[k].value)) return false;
+    staxi_stage st = p->stages[k], *to = &p->stages[k];
+    staxi_loop_axis blocks, within;
+    staxi_subst sub;
+    memset(&sub, 0, sizeof sub);
+    memset(&blocks, 0, sizeof blocks);
+    memset(&within, 0, sizeof within);
+    staxi_map_init(&sub.memo, p->a);
+    bool ok = true;
+    for (int d = 0; d < st.n_domain; d++) ok = staxi_rfactor_axis(p, &sub, &st.axes[d]) && ok;
+    blocks.extent = staxi_ix_floordiv(
+        &p->ix, staxi_ix_add(&p->ix, total, staxi_ix_const(&p->ix, c->by[0] - 1)), by);
+    blocks.var = staxi_new_var(p, blocks.extent);
+    within.extent = by;
+    within.var = staxi_new_var(p, by);
+    at = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, blocks.var, by), within.var);
+    staxi_ix inner = staxi_ix_const(&p->ix, 1);
+    for (int d = st.n_reduce - 1; d >= 0; d--) { /* the last one runs fastest                  */
+        const staxi_loop_axis *axis = &st.axes[st.n_domain + d];
+        staxi_ix i = staxi_ix_floordiv(&p->ix, at, inner);
+        if (d > 0) i = staxi_ix_mod(&p->ix, i, axis->extent);
+        sub.from[sub.n] = axis->var;
+        sub.to[sub.n++] = i;
+        inner = staxi_ix_mul(&p->ix, inner, axis->extent);
+    }
+    staxi_expr e = ok ? staxi_ex_substitute(p, &sub, st.expr[0]) : 0;
+    staxi_subst_free(p, &sub);
+    const int dtype = e ? (int)p->exprs[e].dtype : (int)st.dtype;
+    e = staxi_ex_select(p, staxi_ix_lt(&p->ix, at, total), e,
+                        staxi_ex_const(p, dtype, staxi_identity_bits(st.combine, dtype)));
+    st.expr[0] = e;
+    st.axes[st.n_domain++] = blocks;
+    st.axes[st.n_domain] = within;
+    st.n_reduce = st.run_axes[0] = 1;
+    st.soft = st.fence = false;
+    st.partial_of = k;
+    for (int d = 0; d < st.n_domain; d++) st.store[d] = st.axes[d].var;
+    st.buffer = staxi_rfactor_room(p, &st);
+    if (!e || !st.buffer) return staxi_stages_fail(p, STAX_E_MEMORY, NULL) == STAX_OK;
+    p->stages[partial] = st;
+    staxi_ix ix[STAX_MAX_RANK];
+    for (int d = 0; d < to->n_domain; d++) ix[d] = to->axes[d].var;
+    blocks.var = ix[to->n_domain] = staxi_new_var(p, blocks.extent);
+    to->expr[0] = staxi_ex_at(p, STAXI_EX_USE, to->dtype, partial, ix, st.n_domain);
+    to->axes[to->n_domain] = blocks;
+    to->n_reduce = to->run_axes[0] = 1;
+    staxi_directive *copy = (staxi_directive *)staxi_arena_push(&p->arena, sizeof *copy, 8);
+    if (!copy || !to->expr[0]) return staxi_stages_fail(p, STAX_E_MEMORY, NULL) == STAX_OK;
+    *copy = *c;
+    to->rfactor = copy;
+    return true;
+}
+
+/* rfactor, in the order of the stages: those that it adds are numbered so. */
+static bool staxi_given_rfactor(staxi_schedule *s) {
+    const size_t n_stages = s->p->n_stages;
+    for (;;) {
+        const staxi_directive *next = NULL;
+        for (size_t i = 0; s->given && i < s->given->n_calls; i++) {
+            const staxi_directive *c = &s->given->calls[i];
+            if (c->block != s->block || c->primitive != STAXI_CALL_RFACTOR ||
+                c->stage >= n_stages ||
+                (s->factored && (c->stage < s->factored->stage ||
+                                 (c->stage == s->factored->stage && c <= s->factored))))
+                continue;
+            if (!next || c->stage < next->stage) next = c;
+        }
+        if (!next) return true;
+        if (!staxi_obey_rfactor(s, next)) return false;
+        s->factored = next;
+    }
 }
 
 /* ---- compute_at ---- */
@@ -34829,9 +35028,11 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
     s->n_kernels = 1;
     s->row_bytes = staxi_ix_const(&p->ix, 0);
     staxi_text_init(&s->refusal, p->a);
+    const bool factored = staxi_given_rfactor(s);
     for (uint32_t k = 1; k < p->n_stages; k++)
         for (uint8_t d = 0; d < 2 * STAX_MAX_RANK; d++) p->stages[k].at[d] = d;
-    bool ok = staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
+    bool ok = factored &&
+              staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
               staxi_schedule_read(s) && staxi_writes_order(s);
     if (ok && p->ix.no_memory) ok = false; /* its choices may be for that reason            */
     if (ok && s->again) return STAX_OK;
@@ -34870,7 +35071,8 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
      SCAN   running values along runs[0], as ACC in rows or across columns; its children run for
    every element, with its value in the register of the stage SORT   the line runs[1] in order; the
    children run for each of the first runs[0] elements
-     CACHE  copies what a tile (axis, runs[0]) reads from expr[0], a load, to buffer ref
+     CACHE  copies what a tile (axis, runs[0]) reads from expr[0], a load, to buffer ref, or what
+            it has left in ref to there
      STEP   nodes that run `ahead` iterations ahead of their loop's; a loop has STEPs and ZIPs or
    none
      ZIP    STEPs whose loops are one while all of them have an iteration: that loop is `after`, in
@@ -34899,6 +35101,7 @@ typedef enum staxi_mark { STAXI_MARK_SERIAL, STAXI_MARK_PARALLEL, STAXI_MARK_VEC
 typedef struct staxi_tree_node {
     uint8_t kind, mark, mode, combine, order, dtype;
     bool parallel;                       /* this loop's range is the kernel's lo..hi           */
+    bool back;                           /* CACHE: behind the tile, from ref to memory         */
     uint8_t ahead;                       /* STEP and all in it: iterations ahead               */
     uint32_t child, after, next;         /* indices, 0: none                                   */
     staxi_loop_axis axis;                /* LOOP; ACC COLUMN: the axis vectors run along       */
@@ -34922,17 +35125,22 @@ typedef struct staxi_kernel_tree {
     bool tiled;      /* printed in tiles too, see staxi_emit_tiles          */
     uint8_t bound;   /* its packed operands in the program's own memory     */
     staxi_expr operand[2];  /* of the rows and the columns of its tiles       */
-    int tile[2];            /* rows and columns of a tile                     */
+    int tile[2];            /* rows and columns of a tile; 0: it has none     */
     int64_t chunk;          /* steps of k at a time; 0: all                   */
+    uint8_t packs;          /* operands that are packed: a bit for each       */
+    const staxi_directive *calls; /* of the user, those of its loops          */
+    size_t n_calls;
     const char *packing[2]; /* how its operands are read: for reports        */
     uint8_t direct;         /* those that are not packed                     */
 } staxi_kernel_tree;
 
 /* A copy of what a tile reads with a load that lies along the outer one of its two loops: made
-   before that loop, and read along the inner one. */
+   before that loop, and read along the inner one. Or, `back`, of what it stores there: written
+   along the inner one, and taken there behind the loop. */
 typedef struct staxi_cache {
     staxi_expr load;
     uint32_t buffer;
+    bool back;
     uint32_t next; /* of the same loop; 0: none                                             */
 } staxi_cache;
 
@@ -35039,7 +35247,7 @@ static bool staxi_stage_into_kernel(staxi_trees *t, uint32_t k) {
         ok = !e || t->stage_expr[i][k];
     }
     st = &p->stages[k];
-    for (int d = 0; d < staxi_type_of(p, st->value)->rank && ok; d++) {
+    for (int d = 0; d < staxi_stage_rank(p, st) && ok; d++) {
         staxi_ix to = staxi_subst_ix(p, &sub, st->store[d]);
         ok = to || !st->store[d];
         st->store[d] = to;
@@ -35091,7 +35299,7 @@ static bool staxi_replace(staxi_trees *t, uint32_t kernel, uint32_t segment, sta
         for (int e = 0; e < 2 && ok; e++)
             if (t->stage_expr[e][k])
                 ok = (t->stage_expr[e][k] = staxi_ex_substitute(p, sub, t->stage_expr[e][k])) != 0;
-        for (int d = 0; d < staxi_type_of(p, p->stages[k].value)->rank && ok; d++)
+        for (int d = 0; d < staxi_stage_rank(p, &p->stages[k]) && ok; d++)
             p->stages[k].store[d] = staxi_subst_ix(p, sub, p->stages[k].store[d]);
     }
     return ok;
@@ -35207,9 +35415,33 @@ static const char *staxi_list_allows(const staxi_nest *n, uint32_t list, int pri
     if (primitive == STAXI_CALL_VECTORIZE)
         return list == STAXI_LIST_OUTER ? "lanes run along an innermost loop" : NULL;
     if (mode == STAXI_MODE_MAP) return NULL;
+    if (primitive == STAXI_CALL_CACHE_WRITE)
+        return "its results are in registers until its loops end: only those of a tile, and of "
+               "the chunks of a contraction in tiles, can be kept in a buffer";
     return mode == STAXI_MODE_ROW || mode == STAXI_MODE_COLUMN
                ? "a reduction's loops keep its order: this is not built into this version"
                : "these loops run in their order: this is not built into this version";
+}
+
+/* Does this call cut the reduced loop of a contraction in tiles, or keep its results? >>emit obeys
+   it, which knows the micro-kernels. */
+static bool staxi_names_depth(const staxi_nest *n, const staxi_directive *c) {
+    const staxi_kernel *K = &n->t->s->kernels[n->kernel];
+    return (c->primitive == STAXI_CALL_SPLIT || c->primitive == STAXI_CALL_CACHE_WRITE) &&
+           n->t->s->p->stages[K->first_stage].tiled && c->list < STAXI_LIST_COLUMN &&
+           c->axes[0] == K->segments[c->list].loops[0].name;
+}
+
+/* Why no micro-kernel computes this stage, or NULL. */
+static const char *staxi_cannot_tensorize(const staxi_nest *n, uint32_t k) {
+    const staxi_stage *st = &n->t->s->p->stages[k];
+    if (n->t->s->device) return "a device has none of a CPU's micro-kernels";
+    if (st->kind != STAXI_STAGE_REDUCE || st->combine != STAXI_COMBINE_FMA)
+        return "it is no contraction: micro-kernels multiply and add";
+    if (st->reordered) return "its loops are those of reorder: micro-kernels have their own order";
+    return st->tiled ? NULL
+                     : "no micro-kernel adds in its order or accumulates in its dtype, or it has "
+                       "too few rows, columns or products for one";
 }
 
 /* The loop that an axis of the call's stage has become: its list and name. */
@@ -35268,8 +35500,12 @@ static bool staxi_nest_call(staxi_nest *n, const staxi_directive *given, staxi_d
         staxi_put(&s->refusal, " are not in the same loop nest");
         return false;
     }
-    const char *why = staxi_list_allows(n, c->list, c->primitive);
-    if (why && c->n_axes) {
+    const char *why = staxi_names_depth(n, c) ? NULL
+                      : c->n_axes             ? staxi_list_allows(n, c->list, c->primitive)
+                      : c->primitive == STAXI_CALL_TENSORIZE || c->primitive == STAXI_CALL_PACK
+                          ? staxi_cannot_tensorize(n, c->stage)
+                          : NULL;
+    if (why) {
         staxi_put(staxi_refuse(s, given), why);
         return false;
     }
@@ -35277,7 +35513,9 @@ static bool staxi_nest_call(staxi_nest *n, const staxi_directive *given, staxi_d
     for (size_t i = 0; i < n->n_calls; i++) {
         const staxi_directive *o = &n->calls[i];
         if (o->primitive != c->primitive || o->list != c->list ||
-            (c->n_axes ? o->axes[0] != c->axes[0] : o->stage != c->stage || o->target != c->target))
+            (c->n_axes
+                 ? o->axes[0] != c->axes[0]
+                 : o->stage != c->stage || o->target != c->target || o->operand != c->operand))
             continue;
         staxi_put(staxi_refuse(s, given), "this has been said before");
         return false;
@@ -35553,26 +35791,24 @@ static int64_t staxi_cache_pitch(int64_t width, size_t element) {
 typedef struct staxi_cache_loads {
     staxi_nest *n;
     const staxi_loop_axis *u, *v;
-    uint32_t first;
+    uint32_t first; /* of the copies of this tile                                            */
+    bool found;
     staxi_subst sub;
 } staxi_cache_loads;
 
-/* A copy of what this load reads: its room is that of a slot, which kernels use one after the
- * other.
- */
-static bool staxi_cache_load(void *user, staxi_expr load) {
-    staxi_cache_loads *c = (staxi_cache_loads *)user;
+/* Room for a tile, along v: that of a slot, which kernels use one after the other. 0: no memory. */
+static uint32_t staxi_cache_room(staxi_cache_loads *c, int dtype) {
     staxi_trees *t = c->n->t;
     staxi_stages *p = t->s->p;
-    staxi_expr_node to = p->exprs[load];
-    if (!staxi_lies_along(p, &to, c->u->var, c->v->var)) return true;
-    const size_t size = staxi_dtype_bytes((stax_dtype)to.dtype);
+    const size_t size = staxi_dtype_bytes((stax_dtype)dtype);
     const int64_t pitch = staxi_cache_pitch(c->v->block, size);
-    staxi_type type = staxi_type_scalar((stax_dtype)to.dtype);
+    staxi_type type = staxi_type_scalar((stax_dtype)dtype);
     uint32_t buffer = staxi_buffer_add(p, "turned", STAXI_SCOPE_ROW, &type, p->graph);
-    if (!buffer ||
-        !staxi_grow(p->a, (void **)&t->caches, &t->cap_caches, t->n_caches + 2, sizeof *t->caches))
-        return staxi_stages_fail(p, STAX_E_MEMORY, NULL) == STAX_OK;
+    if (!buffer || !staxi_grow(p->a, (void **)&t->caches, &t->cap_caches, t->n_caches + 2,
+                               sizeof *t->caches)) {
+        staxi_stages_fail(p, STAX_E_MEMORY, NULL);
+        return 0;
+    }
     staxi_buffer *b = &p->buffers[buffer];
     b->rank = 2;
     b->dims[0] = staxi_ix_const(&p->ix, c->u->block);
@@ -35589,11 +35825,29 @@ static bool staxi_cache_load(void *user, staxi_expr load) {
     for (int binds = 0; binds < 2; binds++)
         t->s->slot_bytes[binds] = staxi_ix_max(&p->ix, t->s->slot_bytes[binds],
                                                staxi_ix_add(&p->ix, b->offset, b->bytes));
+    return buffer;
+}
+
+static void staxi_cache_add(staxi_cache_loads *c, staxi_expr load, uint32_t buffer, bool back) {
+    staxi_trees *t = c->n->t;
     if (t->n_caches == 0) t->n_caches = 1;
     t->caches[t->n_caches].load = load;
     t->caches[t->n_caches].buffer = buffer;
+    t->caches[t->n_caches].back = back;
     t->caches[t->n_caches].next = c->first;
     c->first = (uint32_t)t->n_caches++;
+    c->found = true;
+}
+
+/* A copy of what this load reads. */
+static bool staxi_cache_load(void *user, staxi_expr load) {
+    staxi_cache_loads *c = (staxi_cache_loads *)user;
+    staxi_stages *p = c->n->t->s->p;
+    staxi_expr_node to = p->exprs[load];
+    if (!staxi_lies_along(p, &to, c->u->var, c->v->var)) return true;
+    const uint32_t buffer = staxi_cache_room(c, to.dtype);
+    if (!buffer) return false;
+    staxi_cache_add(c, load, buffer, false);
     to.ref = buffer;
     to.n_ix = 2;
     to.ix[0] = c->u->var;
@@ -35601,10 +35855,30 @@ static bool staxi_cache_load(void *user, staxi_expr load) {
     return staxi_subst_note(p, &c->sub, load, staxi_ex_intern(p, &to));
 }
 
-static bool staxi_obey_cache_read(staxi_nest *n, const staxi_directive *c, uint32_t segment,
-                                  staxi_loop_axis *loops, uint8_t *n_loops) {
+/* A place for what this stage stores. */
+static bool staxi_cache_store(staxi_cache_loads *c, uint32_t k) {
+    staxi_stages *p = c->n->t->s->p;
+    staxi_stage *st = &p->stages[k];
+    if (!st->buffer || st->kind != STAXI_STAGE_MAP || staxi_stage_writes_state(p, k)) return true;
+    const staxi_buffer *b = &p->buffers[st->buffer];
+    const staxi_expr to = staxi_ex_at(p, STAXI_EX_LOAD, b->dtype, st->buffer, st->store, b->rank);
+    if (!to) return false;
+    const staxi_expr_node n = p->exprs[to];
+    if (!staxi_lies_along(p, &n, c->u->var, c->v->var)) return true;
+    st->kept = staxi_cache_room(c, n.dtype);
+    if (!st->kept) return false;
+    const staxi_ix pitch = p->buffers[st->kept].strides[0];
+    st->kept_at = staxi_ix_add(&p->ix, staxi_ix_mul(&p->ix, c->u->var, pitch), c->v->var);
+    staxi_cache_add(c, to, st->kept, true);
+    return true;
+}
+
+/* cache_read or cache_write of a tile. */
+static bool staxi_obey_cache(staxi_nest *n, const staxi_directive *c, uint32_t segment,
+                             staxi_loop_axis *loops, uint8_t *n_loops) {
     staxi_schedule *s = n->t->s;
     staxi_cache_loads l;
+    const bool back = c->primitive == STAXI_CALL_CACHE_WRITE;
     int d = staxi_nest_find(n, c, 0, loops, *n_loops);
     if (d < 0) return false;
     if (segment == UINT32_MAX || d != *n_loops - 2 || !loops[d].block || !loops[d + 1].block ||
@@ -35617,20 +35891,25 @@ static bool staxi_obey_cache_read(staxi_nest *n, const staxi_directive *c, uint3
     l.n = n;
     l.u = &loops[d];
     l.v = &loops[d + 1];
+    l.first = loops[d].cached;
     staxi_map_init(&l.sub.memo, s->p->a);
-    bool ok = staxi_segment_loads(n, segment, staxi_cache_load, &l);
-    if (ok && !l.first && c->chosen) { /* what lay along it does so no more once it is split */
+    bool ok = back || staxi_segment_loads(n, segment, staxi_cache_load, &l);
+    uint32_t k = back ? s->kernels[n->kernel].first_member : 0;
+    for (; k && ok; k = s->p->stages[k].next_member)
+        if (s->p->stages[k].segment == segment) ok = staxi_cache_store(&l, k);
+    if (ok && !l.found && c->chosen) { /* what lay along it does so no more once it is split */
         staxi_subst_free(s->p, &l.sub);
         return true;
     }
-    if (ok && !l.first) {
-        staxi_put(staxi_refuse(s, c), "nothing is read in every iteration that lies along ");
+    if (ok && !l.found) {
+        staxi_put(staxi_refuse(s, c), back ? "nothing is stored there that lies along "
+                                           : "nothing is read in every iteration that lies along ");
         staxi_put_axis(&s->refusal, loops[d].name);
         staxi_put(&s->refusal, " and not along ");
         staxi_put_axis(&s->refusal, loops[d + 1].name);
         ok = false;
     }
-    ok = ok && staxi_replace(n->t, n->kernel, segment, &l.sub);
+    ok = ok && (back || staxi_replace(n->t, n->kernel, segment, &l.sub));
     staxi_subst_free(s->p, &l.sub);
     loops[d].cached = l.first;
     return ok && staxi_nest_note(n, c->list, *c);
@@ -35645,15 +35924,17 @@ static bool staxi_nest_split(staxi_nest *n, uint32_t list, uint32_t segment, sta
                      staxi_loop_axis *loops, uint8_t *n_loops);
     } rows[] = {
         {STAXI_CALL_SPLIT, staxi_obey_split},       {STAXI_CALL_TILE, staxi_obey_tile},
-        {STAXI_CALL_PARALLEL, staxi_obey_parallel}, {STAXI_CALL_CACHE_READ, staxi_obey_cache_read},
-        {STAXI_CALL_UNROLL, staxi_obey_unroll},     {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
+        {STAXI_CALL_PARALLEL, staxi_obey_parallel}, {STAXI_CALL_CACHE_READ, staxi_obey_cache},
+        {STAXI_CALL_CACHE_WRITE, staxi_obey_cache}, {STAXI_CALL_UNROLL, staxi_obey_unroll},
+        {STAXI_CALL_PREFETCH, staxi_obey_prefetch}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (size_t i = 0; i < n->n_calls; i++) {
             const staxi_directive *c = &n->calls[i];
             if (c->list != list || c->primitive != rows[r].primitive) continue;
             bool later = c->primitive == STAXI_CALL_UNROLL || c->primitive == STAXI_CALL_PREFETCH ||
                          c->primitive == STAXI_CALL_PARALLEL || /* noted where they are decided */
-                         c->primitive == STAXI_CALL_CACHE_READ;
+                         c->primitive == STAXI_CALL_CACHE_READ ||
+                         c->primitive == STAXI_CALL_CACHE_WRITE;
             if (!rows[r].obey(n, c, segment, loops, n_loops) ||
                 (!later && !staxi_nest_note(n, list, *c)))
                 return false;
@@ -36019,12 +36300,13 @@ static void staxi_segment_cuts(staxi_trees *t, uint32_t kernel, uint32_t segment
 }
 
 /* Do the cuts make a constant of this guard in every piece? Lanes of a column run along a loop that
- * is not cut. */
+   is not cut. */
 static bool staxi_guard_is_cut(staxi_stages *p, staxi_ix guard, const staxi_segment *g) {
-    staxi_ix vec =
-        g && g->n_loops && g->mode != STAXI_MODE_COLUMN ? g->loops[g->n_loops - 1].var : 0;
+    staxi_ix vec = g && g->n_loops ? g->loops[g->n_loops - 1].var : 0;
     int64_t extent;
-    if (!vec || !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent)) return false;
+    if (!vec || g->mode != STAXI_MODE_MAP ||
+        !staxi_ix_is_const(&p->ix, g->loops[g->n_loops - 1].extent, &extent))
+        return false;
     for (uint32_t k = 0; k < staxi_guard_parts(&p->ix, guard); k++) {
         staxi_ix part = staxi_guard_part(&p->ix, guard, k);
         int64_t at;
@@ -36695,8 +36977,10 @@ static uint32_t staxi_tree_store(staxi_trees *t, uint32_t k, staxi_expr e) {
     staxi_stages *p = t->s->p;
     uint32_t n = staxi_tree_add(t, STAXI_TREE_STORE);
     if (!n || !e) return 0;
-    t->nodes[n].ref = p->stages[k].buffer;
-    t->nodes[n].at = staxi_flat_index(p, p->stages[k].buffer, p->stages[k].store);
+    const bool kept = p->stages[k].kept != 0;
+    t->nodes[n].ref = kept ? p->stages[k].kept : p->stages[k].buffer;
+    t->nodes[n].at =
+        kept ? p->stages[k].kept_at : staxi_flat_index(p, p->stages[k].buffer, p->stages[k].store);
     t->nodes[n].expr[0] = staxi_ex_canon(p, e);
     size_t leaf = staxi_next_leaf(p, &t->nodes[n].at, 1, 0);
     for (; leaf < p->n_value_leaves; leaf = staxi_next_leaf(p, &t->nodes[n].at, 1, leaf + 1))
@@ -36792,20 +37076,24 @@ static bool staxi_tree_members(staxi_trees *t, uint32_t kernel, uint32_t segment
     return staxi_tree_writes(t, kernel, segment, each);
 }
 
-/* The copies of a tile, in front of its loops. */
+/* The copies of a tile, in front of its loops and behind them. */
 static uint32_t staxi_tree_caches(staxi_trees *t, const staxi_loop_axis *loops, uint32_t body) {
     uint32_t list = 0;
-    for (uint32_t c = loops[0].cached; c; c = t->caches[c].next) {
-        uint32_t node = staxi_tree_add(t, STAXI_TREE_CACHE);
-        if (!node) return 0;
-        staxi_tree_node *n = &t->nodes[node];
-        n->axis = loops[0];
-        n->runs[n->n_runs++] = loops[1];
-        n->ref = t->caches[c].buffer;
-        n->expr[0] = t->caches[c].load;
-        staxi_tree_append(t, &list, node);
+    for (int back = 0; back < 2; back++) {
+        for (uint32_t c = loops[0].cached; c; c = t->caches[c].next) {
+            if (t->caches[c].back != (back == 1)) continue;
+            uint32_t node = staxi_tree_add(t, STAXI_TREE_CACHE);
+            if (!node) return 0;
+            staxi_tree_node *n = &t->nodes[node];
+            n->axis = loops[0];
+            n->runs[n->n_runs++] = loops[1];
+            n->ref = t->caches[c].buffer;
+            n->expr[0] = t->caches[c].load;
+            n->back = back == 1;
+            staxi_tree_append(t, &list, node);
+        }
+        if (!back) staxi_tree_append(t, &list, body);
     }
-    staxi_tree_append(t, &list, body);
     return list;
 }
 
@@ -37125,6 +37413,8 @@ static bool staxi_tree_kernel(staxi_trees *t, uint32_t kernel, staxi_kernel_tree
     for (uint32_t g = 0; g < K->n_segments && !staxi_asks_ahead(&nest); g++)
         staxi_segment_cuts(t, kernel, g, marks);
     out->kernel = kernel;
+    out->calls = nest.calls;
+    out->n_calls = nest.n_calls;
     if (!staxi_nest_lanes(&nest, &out->lanes) || !staxi_nest_ahead(&nest, out->lanes)) return false;
     uint32_t body = 0;
     if (staxi_has_steps(K)) {
@@ -39524,6 +39814,8 @@ static void staxi_emit_carried(staxi_emit *e, uint32_t list, bool lags) {
         if (n.kind != STAXI_TREE_LET && n.kind != STAXI_TREE_ACCUM && n.kind != STAXI_TREE_STATE)
             continue;
         int lag = staxi_lag(e->trees->s, n.ref), dtype = e->p->stages[n.ref].dtype;
+        const int lanes = e->lanes; /* an argmax has an index as its result                  */
+        if (!staxi_dtype_in_lanes(dtype, lanes)) e->lanes = STAXI_LANES_NONE;
         for (int k = lags ? lag : 0; k >= lags && k <= lag; k += lags ? -1 : 1) {
             staxi_line(e);
             if (!lags) staxi_putf(e->t, "%s ", staxi_value_type(e, dtype));
@@ -39534,6 +39826,7 @@ static void staxi_emit_carried(staxi_emit *e, uint32_t list, bool lags) {
                 staxi_emit_const(e, dtype, 0);
             staxi_put(e->t, ";\n");
         }
+        e->lanes = lanes;
     }
 }
 
@@ -39708,7 +40001,7 @@ static void staxi_put_turn(staxi_text *t, int bits, int n) {
     staxi_put(t, "}\n\n");
 }
 
-/* Copies what a tile reads, turned. */
+/* Copies what a tile reads, or has stored, turned. */
 static void staxi_emit_cache(staxi_emit *e, const staxi_tree_node *n) {
     const staxi_expr_node load = e->p->exprs[n->expr[0]];
     staxi_ix_pool *ix = &e->p->ix;
@@ -39721,17 +40014,19 @@ static void staxi_emit_cache(staxi_emit *e, const staxi_tree_node *n) {
     }
     e->turns[load.dtype] = true;
     staxi_line(e);
-    staxi_putf(e->t, "sx_turn_%s(b%U + ", staxi_dtype_name((stax_dtype)load.dtype),
-               (uint64_t)load.ref);
-    staxi_emit_ix(e, base);
+    staxi_putf(e->t, "sx_turn_%s(", staxi_dtype_name((stax_dtype)load.dtype));
+    for (int to = 0; to < 2; to++) { /* from, and its step; then to where, and the step there */
+        const bool memory = (to == 1) == n->back;
+        staxi_putf(e->t, "b%U", (uint64_t)(memory ? load.ref : n->ref));
+        if (memory) staxi_put(e->t, " + ");
+        if (memory) staxi_emit_ix(e, base);
+        staxi_put(e->t, ", ");
+        staxi_emit_ix(e, memory ? step : e->p->buffers[n->ref].strides[0]);
+        staxi_put(e->t, ", ");
+    }
+    staxi_emit_ix(e, n->back ? n->runs[0].extent : n->axis.extent);
     staxi_put(e->t, ", ");
-    staxi_emit_ix(e, step);
-    staxi_putf(e->t, ", b%U, ", (uint64_t)n->ref);
-    staxi_emit_ix(e, e->p->buffers[n->ref].strides[0]);
-    staxi_put(e->t, ", ");
-    staxi_emit_ix(e, n->axis.extent);
-    staxi_put(e->t, ", ");
-    staxi_emit_ix(e, n->runs[0].extent);
+    staxi_emit_ix(e, n->back ? n->axis.extent : n->runs[0].extent);
     staxi_put(e->t, ");\n");
 }
 
@@ -41597,6 +41892,7 @@ typedef struct staxi_tiles {
     bool slot;                /* each slot packs its panels one by one                           */
     bool sweep;               /* row after row of tiles, for all panels stay in the cache        */
     staxi_expr operand[2];    /* of the rows, of the columns                                     */
+    int column_operand;       /* which of the contraction's two the latter is                    */
     uint8_t pack[2];
     int64_t chunk;       /* of k: what of a panel stays in the first cache; 0: all of k */
     bool blocks;         /* more than one block of 4096 */
@@ -41614,6 +41910,11 @@ enum { STAXI_OF_BATCHES, STAXI_OF_ROWS, STAXI_OF_COLUMNS };
 
 static int staxi_tiles_bits(const staxi_tiles *t) {
     return 8 * (int)staxi_dtype_bytes((stax_dtype)t->dtype);
+}
+
+/* The number of the contraction's operand that gives the rows (side 0) or the columns. */
+static int staxi_tiles_operand(const staxi_tiles *t, int side) {
+    return side ? t->column_operand : 1 - t->column_operand;
 }
 
 static char staxi_tiles_suffix(const staxi_tiles *t) {
@@ -41728,31 +42029,52 @@ static void staxi_tiles_join_lines(staxi_emit *e, staxi_tiles *t) {
     t->column.extent = staxi_ix_const(&e->p->ix, all);
 }
 
+/* The most rows of a micro-kernel of so many vectors; 0: there is none. */
+static int staxi_micro_rows(const staxi_tiles *t, int64_t vectors) {
+    static const uint8_t rows_of[3][4] = {{28, 14, 9, 6}, {12, 6, 4, 3}, {24, 12, 8, 6}};
+    int kind = t->isa == STAXI_ISA_AVX512 ? 0 : t->isa == STAXI_ISA_AVX2 ? 1 : 2;
+    return vectors < 1 || vectors > 4 ? 0 : rows_of[kind][vectors - 1];
+}
+
+static void staxi_tiles_width(staxi_tiles *t) {
+    int lanes = t->isa == STAXI_ISA_AVX512 ? 16 : t->isa == STAXI_ISA_AVX2 ? 8 : 4;
+    t->step = t->width = staxi_tiles_bits(t) == 64 ? lanes / 2 : lanes;
+}
+
 /* The size of a tile: as near to the processor's registers as the shape allows. Few columns are one
    panel, so that the rows' operand is read once. */
-static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
-    static const uint8_t rows_of[3][4] = {{28, 14, 9, 6}, {12, 6, 4, 3}, {24, 12, 8, 6}};
+static void staxi_tiles_choose_size(staxi_emit *e, const staxi_tiles *t, int *tile) {
     int64_t rows = 0, columns = 0;
-    int kind = t->isa == STAXI_ISA_AVX512 ? 0 : t->isa == STAXI_ISA_AVX2 ? 1 : 2;
-    int lanes = kind == 0 ? 16 : kind == 1 ? 8 : 4;
-    t->step = t->width = staxi_tiles_bits(t) == 64 ? lanes / 2 : lanes;
-    t->vectors = 2;
-    t->high = -1;
+    int vectors = 2;
     bool known = staxi_ix_is_const(&e->p->ix, t->column.extent, &columns),
          fixed = staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows);
     if (known && columns <= 4 * t->width)
-        t->vectors = (int)((columns + t->width - 1) / t->width);
-    else if (fixed && rows <= rows_of[kind][3])
-        t->vectors = 4;
-    if (t->vectors < 1) t->vectors = 1;
-    t->rows = rows_of[kind][t->vectors - 1];
+        vectors = (int)((columns + t->width - 1) / t->width);
+    else if (fixed && rows <= staxi_micro_rows(t, 4))
+        vectors = 4;
+    if (vectors < 1) vectors = 1;
+    tile[0] = staxi_micro_rows(t, vectors);
+    tile[1] = vectors * t->width;
+    if (!fixed || rows < 1) return;
+    int64_t tiles = (rows + tile[0] - 1) / tile[0];
+    tile[0] = (int)((rows + tiles - 1) / tiles);
+}
+
+/* What follows from the size of a tile. */
+static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t, const int *tile) {
+    int64_t rows = 0, columns = 0;
+    bool known = staxi_ix_is_const(&e->p->ix, t->column.extent, &columns),
+         fixed = staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows);
+    t->rows = tile[0];
+    t->vectors = tile[1] / t->width;
     int64_t panel = (int64_t)t->width * t->vectors, rest = known ? columns % panel : 0;
     t->even = known && rest == 0 && !t->gap;
     t->last_vectors = known && rest ? (int)((rest + t->width - 1) / t->width) : t->vectors;
+    t->high = -1;
     if (!fixed || rows < 1) return;
     int64_t tiles = (rows + t->rows - 1) / t->rows;
-    t->rows = (int)((rows + tiles - 1) / tiles);
     t->high = rows - tiles * (t->rows - 1);
+    if (t->high < 0) t->high = -1; /* their heights differ by more than one                  */
 }
 
 /* An operand that is read a few times, or is small, need not be packed; but lines that lie a
@@ -41767,16 +42089,49 @@ static bool staxi_tiles_need_pack(const staxi_emit *e, const staxi_tiles *t, int
            (collide || reuse > STAXI_DIRECT_REUSE);
 }
 
-static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
-    staxi_ix row = t->n_axes[STAXI_OF_ROWS] == 1 ? t->axes[STAXI_OF_ROWS][0].var : 0;
+/* How an operand lies, and what reading it takes. */
+typedef struct staxi_lie {
+    int64_t near_, deep; /* elements apart, along the rows or columns and along k            */
+    bool want_pack;      /* it is worth its while                                            */
+} staxi_lie;
+
+/* Why operand `side` must be packed, or NULL: it may be read as it lies. */
+static const char *staxi_tiles_must_pack(staxi_emit *e, staxi_tiles *t, int side, staxi_lie *l) {
     int64_t rows = 0, columns = 0, outer = 0, depth = 0;
-    bool known = t->high >= 0 && staxi_ix_is_const(&e->p->ix, t->column.extent, &columns) &&
-                 staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth) &&
-                 staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) &&
-                 staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_COLUMNS), &outer);
-    int panel = t->width * t->vectors;
-    int64_t tiles = known ? (rows + t->rows - 1) / t->rows : 0,
-            panels = known ? (columns + panel - 1) / panel * outer : 0;
+    const int panel = t->width * t->vectors;
+    const staxi_ix row = t->n_axes[STAXI_OF_ROWS] == 1 ? t->axes[STAXI_OF_ROWS][0].var : 0;
+    l->want_pack = true;
+    if (t->high < 0 || !staxi_ix_is_const(&e->p->ix, t->column.extent, &columns) ||
+        !staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth) ||
+        !staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) ||
+        !staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_COLUMNS), &outer))
+        return "its sizes are not known, or its rows do not fall into tiles of two heights";
+    const int64_t tiles = (rows + t->rows - 1) / t->rows,
+                  panels = (columns + panel - 1) / panel * outer;
+    if (side ? t->gap != 0 : t->n_axes[STAXI_OF_ROWS] > 1) return "it lies along several loops";
+    if (!staxi_tiles_direct(e, t, side, side ? t->column.var : row, &l->near_, &l->deep))
+        return "it is computed as it is packed, or its elements do not lie evenly";
+    if (side && l->near_ != 1) return "its elements do not lie side by side along the columns";
+    if (side && columns % t->width != 0) return "its columns are not whole vectors";
+    l->want_pack = side
+                       ? staxi_tiles_need_pack(e, t, tiles, columns * outer * depth, l->deep, depth)
+                       : staxi_tiles_need_pack(e, t, panels, rows * depth, l->near_, t->rows);
+    return NULL;
+}
+
+/* Which operands are packed, a bit for each, as the automatic schedule wants it. */
+static uint8_t staxi_tiles_choose_packs(staxi_emit *e, staxi_tiles *t) {
+    uint8_t packs = 0;
+    for (int side = 0; side < 2; side++) {
+        staxi_lie l;
+        if (staxi_tiles_must_pack(e, t, side, &l) || l.want_pack || t->bound[side])
+            packs |= (uint8_t)(1 << staxi_tiles_operand(t, side));
+    }
+    return packs;
+}
+
+static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t, uint8_t packs) {
+    staxi_ix row = t->n_axes[STAXI_OF_ROWS] == 1 ? t->axes[STAXI_OF_ROWS][0].var : 0;
     t->pack[0] = staxi_tiles_vector(e, t, 0, t->depth.var, true) ? STAXI_PACK_ALONG
                  : row && staxi_tiles_vector(e, t, 0, row, true) ? STAXI_PACK_ACROSS
                                                                  : STAXI_PACK_SINGLE;
@@ -41787,21 +42142,20 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
     t->row = t->pack[0] == STAXI_PACK_ACROSS ? 1 : t->step;
     t->deep = t->pack[0] == STAXI_PACK_ACROSS ? (t->rows + t->width - 1) / t->width * t->width : 1;
     t->piece = t->pack[0] == STAXI_PACK_ACROSS ? t->step * t->deep : t->rows * t->step;
-    t->column_deep = panel;
-    int64_t near_, deep;
-    if (!t->bound[0] && known && t->n_axes[STAXI_OF_ROWS] < 2 &&
-        staxi_tiles_direct(e, t, 0, row, &near_, &deep) &&
-        !staxi_tiles_need_pack(e, t, panels, rows * depth, near_, t->rows)) {
-        t->pack[0] = STAXI_PACK_DIRECT;
-        t->row = near_;
-        t->deep = deep;
-        t->piece = deep * t->step;
-    }
-    if (!t->bound[1] && known && columns % t->width == 0 && !t->gap &&
-        staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1 &&
-        !staxi_tiles_need_pack(e, t, tiles, columns * outer * depth, deep, depth)) {
-        t->pack[1] = STAXI_PACK_DIRECT;
-        t->column_deep = deep;
+    t->column_deep = (int64_t)t->width * t->vectors;
+    for (int side = 0; side < 2; side++) {
+        staxi_lie l;
+        if (packs >> staxi_tiles_operand(t, side) & 1 || staxi_tiles_must_pack(e, t, side, &l))
+            continue;
+        t->pack[side] = STAXI_PACK_DIRECT;
+        t->bound[side] = false;
+        if (side) {
+            t->column_deep = l.deep;
+        } else {
+            t->row = l.near_;
+            t->deep = l.deep;
+            t->piece = l.deep * t->step;
+        }
     }
 }
 
@@ -41819,18 +42173,16 @@ static bool staxi_tiles_sweep(staxi_emit *e, const staxi_tiles *t) {
 
 enum { STAXI_CHUNK_TILES = 8 };
 
-/* Of k: a divisor of a block, so that no chunk lies in two. */
-static void staxi_tiles_chunk(staxi_emit *e, staxi_tiles *t) {
-    int64_t depth = staxi_high(e, t->depth.extent),
-            step = (int64_t)t->vectors * t->width * staxi_tiles_bits(t) / 8,
-            room = staxi_l2_of(e->p->graph->root->ctx) / 4;
-    t->blocks = staxi_dtype_is_float(t->dtype) && depth > STAXI_BLOCK;
-    for (t->chunk = STAXI_BLOCK; t->chunk > 4 * t->step && t->chunk * step > room;) t->chunk /= 2;
-    if (depth <= t->chunk) t->chunk = 0;
+/* Of k, for the automatic schedule: a divisor of a block, so that no chunk lies in two. */
+static int64_t staxi_tiles_choose_chunk(staxi_emit *e, const staxi_tiles *t) {
+    int64_t step = (int64_t)t->vectors * t->width * staxi_tiles_bits(t) / 8,
+            room = staxi_l2_of(e->p->graph->root->ctx) / 4, chunk = STAXI_BLOCK;
+    while (chunk > 4 * t->step && chunk * step > room) chunk /= 2;
+    return staxi_high(e, t->depth.extent) <= chunk ? 0 : chunk;
 }
 
-/* What the tiles of kernel k are; false where it is no contraction in tiles. */
-static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
+/* What the tiles of kernel k can be; false where it is no contraction in tiles. */
+static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     memset(t, 0, sizeof *t);
     t->tree = &e->trees->kernels[k];
     const staxi_kernel *K = &e->trees->s->kernels[t->tree->kernel];
@@ -41850,6 +42202,7 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     t->column = t->acc.axis;
     t->depth = t->acc.runs[0];
     int of = staxi_expr_deps(e, fma->expr[0]) & staxi_var_bit(e, t->column.var) ? 0 : 1;
+    t->column_operand = of;
     t->operand[0] = fma->expr[1 - of];
     t->operand[1] = fma->expr[of];
     if (staxi_expr_deps(e, t->operand[0]) & staxi_var_bit(e, t->column.var)) return false;
@@ -41863,12 +42216,29 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     for (int side = 0; side < 2; side++)
         t->bound[side] = e->how & STAXI_EMIT_BINDS && e->p->buffers[st->packs[side]].is_bound;
     staxi_tiles_join_lines(e, t);
-    staxi_tiles_size(e, t);
-    staxi_tiles_packing(e, t);
+    staxi_tiles_width(t);
+    t->blocks = staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
+    return true;
+}
+
+/* What the tiles of kernel k are, as the schedule says; false where it says nothing of tiles. An
+   operand that only params make is packed when these are bound: where the text has no such moment,
+   as in exported C, it is packed only if that is worth its while in every call. */
+static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
+    const staxi_kernel_tree *kt = &e->trees->kernels[k];
+    if (!kt->tile[0] || !staxi_tiles_shape(e, k, isa, t)) return false;
+    const uint32_t *rooms = e->p->stages[t->stage].packs;
+    uint8_t packs = kt->packs, again = 0;
+    staxi_tiles_size(e, t, kt->tile);
+    for (int side = 0; side < 2; side++)
+        if (e->p->buffers[rooms[side]].is_bound && !(e->how & STAXI_EMIT_BINDS))
+            again |= (uint8_t)(1 << staxi_tiles_operand(t, side));
+    if (again) packs = (uint8_t)(packs & (~again | staxi_tiles_choose_packs(e, t)));
+    staxi_tiles_packing(e, t, packs);
     t->slot = t->pack[1] != STAXI_PACK_DIRECT && !t->bound[1] &&
-              e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
+              e->p->buffers[rooms[1]].scope == STAXI_SCOPE_ROW;
     t->sweep = !t->slot && staxi_tiles_sweep(e, t);
-    staxi_tiles_chunk(e, t);
+    t->chunk = kt->chunk;
     return true;
 }
 
@@ -42787,7 +43157,7 @@ static void staxi_collect_buffers(staxi_emit *e, uint32_t list, uint8_t *used, s
     for (; list; list = e->trees->nodes[list].next) {
         const staxi_tree_node *n = &e->trees->nodes[list];
         if (n->kind == STAXI_TREE_STORE) used[n->ref] |= 2;
-        if (n->kind == STAXI_TREE_CACHE) used[n->ref] |= 2;
+        if (n->kind == STAXI_TREE_CACHE) used[n->back ? e->p->exprs[n->expr[0]].ref : n->ref] |= 2;
         if (n->kind == STAXI_TREE_SORT) used[e->p->stages[n->ref].pairs] |= 2;
         if (n->kind == STAXI_TREE_CALL) used[e->p->stages[n->ref].buffer] |= 2;
         for (int k = 0; k < 2; k++) staxi_collect_buffers_of(e, n->expr[k], used, marks);
@@ -42877,9 +43247,6 @@ static void staxi_emit_tiled(staxi_emit *e, const staxi_tiles *t, uint8_t *used,
     const uint32_t *packs = e->p->stages[t->stage].packs;
     staxi_kernel_tree *kt = &e->trees->kernels[t->kernel];
     uint8_t *own = (uint8_t *)(uintptr_t)e->buffer_use, *operand[2];
-    kt->tile[0] = t->rows;
-    kt->tile[1] = t->vectors * t->width;
-    kt->chunk = t->chunk;
     kt->direct =
         (uint8_t)((t->pack[0] == STAXI_PACK_DIRECT) | (t->pack[1] == STAXI_PACK_DIRECT) << 1);
     for (int side = 0; side < 2; side++) {
@@ -43423,6 +43790,172 @@ static void staxi_put_prelude(staxi_emit *e, const staxi_text *body, bool vector
         staxi_put_turns(e, out);
     }
     staxi_put_line_functions(e, vectors, out);
+}
+
+/* ---- tensorize, pack, and split and cache_write along k: obeyed, or decided ---- */
+
+/* A call of the user about a contraction's tiles; operand: 1 + its number, or 0. */
+static const staxi_directive *staxi_tile_call(const staxi_kernel_tree *kt, int primitive,
+                                              int64_t operand) {
+    for (size_t i = 0; i < kt->n_calls; i++)
+        if (kt->calls[i].primitive == primitive && kt->calls[i].operand == operand &&
+            (!kt->calls[i].n_axes || kt->calls[i].list < STAXI_LIST_COLUMN))
+            return &kt->calls[i];
+    return NULL;
+}
+
+static bool staxi_obey_tensorize(staxi_emit *e, const staxi_tiles *t, const staxi_directive *c,
+                                 int *tile) {
+    const int64_t vectors = c->by[1] % t->width ? 0 : c->by[1] / t->width;
+    const int most = staxi_micro_rows(t, vectors);
+    if (most && c->by[0] <= most) {
+        for (int k = 0; k < 2; k++) tile[k] = (int)c->by[k];
+        return true;
+    }
+    staxi_text *why = staxi_refuse(e->trees->s, c);
+    if (most)
+        staxi_putf(
+            why,
+            "the micro-kernels of %D columns have at most %d rows: more do not fit the registers",
+            c->by[1], most);
+    else
+        staxi_putf(why, "there is no micro-kernel of %D columns: expected %d, %d, %d or %d for %s",
+                   c->by[1], t->width, 2 * t->width, 3 * t->width, 4 * t->width,
+                   staxi_dtype_name((stax_dtype)t->dtype));
+    return false;
+}
+
+/* What is not packed must lie well. */
+static bool staxi_obey_packs(staxi_emit *e, staxi_tiles *t, const staxi_directive *micro,
+                             uint8_t *packs) {
+    for (int side = 0; side < 2; side++) {
+        const int operand = staxi_tiles_operand(t, side);
+        staxi_lie l;
+        const char *why = staxi_tiles_must_pack(e, t, side, &l);
+        if (staxi_tile_call(t->tree, STAXI_CALL_PACK, operand + 1)) {
+            *packs |= (uint8_t)(1 << operand);
+        } else if (why) {
+            staxi_putf(
+                staxi_refuse(e->trees->s, micro),
+                "operand %d cannot be read where it lies: %s: expected pack s%U {operand=%d} too",
+                operand, why, (uint64_t)t->stage, operand);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The chains of a tile go on from chunk to chunk; each chunk lies in one block. */
+static bool staxi_obey_chunk(staxi_emit *e, const staxi_tiles *t, const staxi_directive *micro,
+                             int64_t *chunk) {
+    staxi_schedule *s = e->trees->s;
+    const staxi_directive *split = staxi_tile_call(t->tree, STAXI_CALL_SPLIT, 0),
+                          *keep = staxi_tile_call(t->tree, STAXI_CALL_CACHE_WRITE, 0);
+    int64_t rest = -1;
+    if (!split != !keep) {
+        staxi_put(staxi_refuse(s, split ? split : keep),
+                  split ? "between chunks the chains are in a local buffer: expected cache_write "
+                          "of this loop too"
+                        : "it is one chunk, whose chains are in registers: expected split of this "
+                          "loop too");
+    } else if (!split) {
+        *chunk = 0;
+        if (!t->blocks) return true;
+        staxi_put(
+            staxi_refuse(s, micro),
+            "iterations 4095 and 4096 of its reduced loop are in different blocks, whose "
+            "results are added: expected split of that loop by 4096 or a divisor, and cache_write");
+    } else if (split->by[0] % t->step != 0) {
+        staxi_putf(staxi_refuse(s, split),
+                   "the micro-kernel takes %d iterations at a time: expected a multiple of that",
+                   t->step);
+    } else if (t->blocks && STAXI_BLOCK % split->by[0] != 0) {
+        const int64_t at = STAXI_BLOCK / split->by[0] * split->by[0];
+        staxi_putf(staxi_refuse(s, split),
+                   "iterations %D and 4096 would be in one chunk, but are in different blocks of "
+                   "4096: expected a divisor",
+                   at > 0 && at < STAXI_BLOCK ? at : (int64_t)STAXI_BLOCK - 1);
+    } else if (split->exact &&
+               (!staxi_ix_is_const(&e->p->ix,
+                                   staxi_ix_mod(&e->p->ix, t->depth.extent,
+                                                staxi_ix_const(&e->p->ix, split->by[0])),
+                                   &rest) ||
+                rest != 0)) {
+        staxi_putf(staxi_refuse(s, split), "its extent is not known to be a multiple of %D",
+                   split->by[0]);
+    } else {
+        *chunk = split->by[0];
+        return true;
+    }
+    return false;
+}
+
+/* The tiles of kernel k: as the user says, who has said something of its loops, or automatic ones.
+ */
+static bool staxi_tiles_decide(staxi_emit *e, uint32_t k, int isa) {
+    staxi_kernel_tree *kt = &e->trees->kernels[k];
+    static const uint8_t others[] = {STAXI_CALL_SPLIT, STAXI_CALL_CACHE_WRITE, STAXI_CALL_PACK,
+                                     STAXI_CALL_PACK};
+    const staxi_directive *micro = staxi_tile_call(kt, STAXI_CALL_TENSORIZE, 0);
+    staxi_tiles t;
+    for (size_t i = 0; i < sizeof others && !micro; i++) {
+        const staxi_directive *c =
+            staxi_tile_call(kt, others[i], others[i] == STAXI_CALL_PACK ? (int64_t)i - 1 : 0);
+        if (!c) continue;
+        staxi_put(staxi_refuse(e->trees->s, c),
+                  "this is built for micro-kernels: expected tensorize of the stage too");
+        return false;
+    }
+    if (kt->n_calls && !micro) return true;
+    if (!staxi_tiles_shape(e, k, isa, &t)) {
+        if (!micro) return true;
+        staxi_put(staxi_refuse(e->trees->s, micro),
+                  staxi_isa_has_tiles(isa)
+                      ? "it is empty, or both operands vary along its columns"
+                      : "there are micro-kernels for avx2, avx512 and neon alone");
+        return false;
+    }
+    if (!micro) {
+        staxi_tiles_choose_size(e, &t, kt->tile);
+        staxi_tiles_size(e, &t, kt->tile);
+        kt->packs = staxi_tiles_choose_packs(e, &t);
+        kt->chunk = staxi_tiles_choose_chunk(e, &t);
+        return true;
+    }
+    if (!staxi_obey_tensorize(e, &t, micro, kt->tile)) return false;
+    staxi_tiles_size(e, &t, kt->tile);
+    return staxi_obey_packs(e, &t, micro, &kt->packs) && staxi_obey_chunk(e, &t, micro, &kt->chunk);
+}
+
+/* The tiles of all contractions of a program, which are printed for one instruction set. */
+static stax_status staxi_trees_tile(staxi_trees *trees, int isa) {
+    staxi_stages *p = trees->s->p;
+    staxi_emit e;
+    staxi_marks marks;
+    uint8_t *used = NULL;
+    size_t cap = 0;
+    bool ok = true;
+    memset(&e, 0, sizeof e);
+    memset(&marks, 0, sizeof marks);
+    e.how = STAXI_EMIT_BINDS;
+    staxi_emit_turn(&e, trees, 0);
+    for (uint32_t k = 0; k < trees->n_kernels && ok; k++) {
+        if (!p->stages[trees->s->kernels[trees->kernels[k].kernel].first_stage].tiled) continue;
+        ok = staxi_emit_room(&e) && staxi_grow(p->a, (void **)&used, &cap, p->n_buffers, 1);
+        if (!ok) break;
+        memset(used, 0, cap);
+        marks.now++;
+        staxi_collect_buffers(&e, trees->kernels[k].root, used, &marks);
+        e.buffer_use = used;
+        staxi_emit_turn_to(&e, &trees->kernels[k]);
+        ok = staxi_tiles_decide(&e, k, isa);
+    }
+    ok = ok && !e.failed;
+    staxi_free(p->a, used, cap);
+    staxi_free(p->a, marks.at, marks.cap * sizeof *marks.at);
+    staxi_emit_free(&e, p->a);
+    if (staxi_marks_failed(p) || p->ix.no_memory) ok = false;
+    return ok ? STAX_OK : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
 }
 
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
@@ -45990,6 +46523,13 @@ static int64_t staxi_constant_workspace(const stax_program *p, bool binds) {
                : -1;
 }
 
+/* The level that the tiles of contractions are printed for: that of the context's compiler. */
+static int staxi_tiles_isa(stax_program *p) {
+    int isa = STAXI_ISA_SCALAR;
+    (void)staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL);
+    return isa;
+}
+
 /* Lowers and schedules. */
 static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     stax_status s = STAX_OK;
@@ -46017,6 +46557,7 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
         s = staxi_trees_build(&p->trees, &p->schedule);
     else
         p->trees.s = &p->schedule;
+    if (s == STAX_OK && !p->for_device) s = staxi_trees_tile(&p->trees, staxi_tiles_isa(p));
     p->schedule.given = p->given = NULL; /* the caller's: it need not outlive this         */
     p->how = NULL;
     if (s == STAX_E_SCHEDULE) {
@@ -46033,13 +46574,6 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     if (!staxi_find_expected(p)) return STAX_E_MEMORY;
     p->constant_bytes = staxi_constant_workspace(p, true);
     return STAX_OK;
-}
-
-/* The level that the tiles of contractions are printed for: that of the context's compiler. */
-static int staxi_tiles_isa(stax_program *p) {
-    int isa = STAXI_ISA_SCALAR;
-    (void)staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL);
-    return isa;
 }
 
 enum { STAXI_PAGES_FROM = 2 * 1024 * 1024 };
@@ -50134,20 +50668,54 @@ static void staxi_put_reorder(staxi_text *t, const stax_program *p, uint32_t k) 
     staxi_putc(t, '\n');
 }
 
+/* The calls that make the tiles of a contraction. */
+static void staxi_put_tiles(staxi_text *t, const stax_program *p, const staxi_kernel_tree *kt) {
+    static const uint8_t order[] = {STAXI_CALL_SPLIT, STAXI_CALL_CACHE_WRITE, STAXI_CALL_TENSORIZE,
+                                    STAXI_CALL_PACK, STAXI_CALL_PACK};
+    const uint32_t k = p->schedule.kernels[kt->kernel].first_stage;
+    const staxi_stage *st = &p->stages.stages[k];
+    for (size_t i = 0; i < sizeof order && kt->tile[0]; i++) {
+        const bool chunks = order[i] != STAXI_CALL_TENSORIZE && order[i] != STAXI_CALL_PACK;
+        staxi_directive c;
+        memset(&c, 0, sizeof c);
+        c.primitive = order[i];
+        c.stage = k;
+        c.segment = -1;
+        if (chunks)
+            c.axes[c.n_axes++] =
+                2 * (uint32_t)staxi_ix_number(&p->stages.ix, st->axes[st->n_domain].var);
+        if (order[i] == STAXI_CALL_SPLIT) c.by[c.n_by++] = kt->chunk;
+        for (int d = 0; d < 2 && order[i] == STAXI_CALL_TENSORIZE; d++)
+            c.by[c.n_by++] = kt->tile[d];
+        if (order[i] == STAXI_CALL_PACK) c.operand = (int64_t)i - 2;
+        if (chunks ? !kt->chunk : c.operand && !(kt->packs >> (c.operand - 1) & 1)) continue;
+        staxi_put_schedule_line(t, &c);
+        staxi_putc(t, '\n');
+    }
+}
+
 /* The complete schedule, in the language that stax_schedule_parse reads. */
 static void staxi_report_schedule(const stax_program *p, staxi_text *t) {
     const staxi_schedule *s = &p->schedule;
     size_t at = 0;
+    uint32_t tree = 0;
     staxi_schedule_block b;
     b.name = p->basis->name;
     b.piece = p->piece;
     staxi_put_block_header(t, &b);
+    for (uint32_t k = 1; k < p->stages.n_stages; k++) {
+        const staxi_directive *c = p->stages.stages[p->stages.stages[k].partial_of].rfactor;
+        if (!p->stages.stages[k].partial_of || !c) continue;
+        staxi_put_schedule_line(t, c);
+        staxi_putf(t, " # partial results: s%U\n", (uint64_t)k);
+    }
     for (uint32_t k = 1; k < p->stages.n_stages; k++)
         if (p->stages.stages[k].inlined) staxi_put_placement(t, p, k);
     for (uint32_t o = 0; o + 1 < s->n_kernels; o++) {
         uint32_t K = s->run_order[o];
         const staxi_kernel *kernel = &s->kernels[K];
         size_t first = at;
+        bool tiled = false;
         for (uint32_t k = kernel->first_member; k; k = p->stages.stages[k].next_member)
             if (p->stages.stages[k].reordered) staxi_put_reorder(t, p, k);
         staxi_put_placement(t, p, kernel->first_stage);
@@ -50157,7 +50725,11 @@ static void staxi_report_schedule(const stax_program *p, staxi_text *t) {
             staxi_put_schedule_line(t, &s->loop_calls[at]);
             staxi_putc(t, '\n');
         }
-        if (at == first) staxi_putf(t, "  serial s%U\n", (uint64_t)kernel->first_stage);
+        if (tree < p->trees.n_kernels && p->trees.kernels[tree].kernel == K) {
+            tiled = p->trees.kernels[tree].tile[0] > 0;
+            staxi_put_tiles(t, p, &p->trees.kernels[tree++]);
+        }
+        if (at == first && !tiled) staxi_putf(t, "  serial s%U\n", (uint64_t)kernel->first_stage);
     }
     staxi_put(t, "}\n");
 }
@@ -50194,12 +50766,14 @@ static void staxi_put_tree_node(staxi_text *t, const stax_program *p, const stax
             staxi_put_axes(t, p, &n->axis, 1);
             break;
         case STAXI_TREE_CACHE:
+            if (n->back) staxi_put_expr(t, p, n->expr[0], 0);
+            if (n->back) staxi_put(t, " = ");
             staxi_putf(t, "b%U[", (uint64_t)n->ref);
             staxi_put_program_ix(t, p, n->axis.var);
             staxi_put(t, ", ");
             staxi_put_program_ix(t, p, n->runs[0].var);
-            staxi_put(t, "] = ");
-            staxi_put_expr(t, p, n->expr[0], 0);
+            staxi_put(t, n->back ? "]" : "] = ");
+            if (!n->back) staxi_put_expr(t, p, n->expr[0], 0);
             staxi_put(t, " for ");
             staxi_put_axes(t, p, &n->axis, 1);
             staxi_putc(t, ' ');
@@ -50894,10 +51468,11 @@ STAXDEF char *stax_primitives_text(stax_context *ctx) {
         if (row->hi)
             staxi_put(&t, row->hi == 1 ? ", loop" : row->hi == 2 ? ", loop, loop" : ", loop, ...");
         if (row->attrs)
-            staxi_put(&t, row->attrs & STAXI_TAKES_SEGMENT ? " {segment}"
-                          : row->attrs & STAXI_TAKES_TAIL  ? " {by, tail}"
-                          : row->attrs & STAXI_TAKES_BY    ? " {by}"
-                                                           : " {distance}");
+            staxi_put(&t, row->attrs & STAXI_TAKES_SEGMENT    ? " {segment}"
+                          : row->attrs & STAXI_TAKES_TAIL     ? " {by, tail}"
+                          : row->attrs & STAXI_TAKES_BY       ? " {by}"
+                          : row->attrs & STAXI_TAKES_DISTANCE ? " {distance}"
+                                                              : " {operand}");
         staxi_putf(&t, ": %s\n", row->says);
     }
     return staxi_text_give(ctx, &t);

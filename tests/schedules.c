@@ -69,6 +69,11 @@ static void texts(void) {
         "  pipeline s1, i1\n"
         "  bind s1, i1\n"
         "  serial s4\n"
+        "  tensorize s1 {by=[6,16]}\n"
+        "  pack s1 {operand=0}\n"
+        "  pack s1 {operand=1}\n"
+        "  cache_write s6, i3_in\n"
+        "  rfactor s7, i8, i9 {by=4096}\n"
         "}\n"
         "schedule a piece 2 {\n"
         "  serial s1\n"
@@ -122,6 +127,17 @@ static void syntax_errors(void) {
         {"schedule {\n  tile s1, i2, i3\n}", "s:2:3:", "expected by, like {by=[8,8]}"},
         {"schedule {\n  serial s1 {by=4}\n}", "s:2:14:", "it has no attributes"},
         {"schedule {\n  compute_at s1, s2 {by=4}\n}", "s:2:22:", "expected segment"},
+        {"schedule {\n  tensorize s1\n}", "s:2:3:", "expected by, like {by=[8,8]}"},
+        {"schedule {\n  tensorize s1 {by=8}\n}", "s:2:20:", "expected '['"},
+        {"schedule {\n  tensorize s1, i1 {by=[6,16]}\n}", "s:2:3:", "expected by, like {by=[8,8]}"},
+        {"schedule {\n  pack s1\n}", "s:2:3:", "expected operand, like {operand=0}"},
+        {"schedule {\n  pack s1 {by=2}\n}", "s:2:12:", "expected operand"},
+        {"schedule {\n  pack s1 {operand=2}\n}", "s:2:20:", "expected at most 1, found 2"},
+        {"schedule {\n  pack s1 {operand=-1}\n}", "s:2:20:", "expected at least 0, found -1"},
+        {"schedule {\n  pack s1 {operand=0, operand=1}\n}", "s:2:23:", "operand is given twice"},
+        {"schedule {\n  rfactor s1, i1\n}", "s:2:3:", "expected by, like {by=8}"},
+        {"schedule {\n  cache_write s1\n}", "s:2:17:", "expected ','"},
+        {"schedule {\n  cache_write s1, i1 {by=2}\n}", "s:2:23:", "it has no attributes"},
         {"schedule {\n  compute_at s1, s2 {segment=-1}\n}",
          "s:2:30:", "expected at least 0, found -1"},
     };
@@ -139,8 +155,7 @@ static void syntax_errors(void) {
 }
 
 static void what_is_not_built_is_refused_by_name(void) {
-    static const char *const names[] = {"skew",        "store_at",  "fold",   "pack",
-                                        "cache_write", "tensorize", "rfactor"};
+    static const char *const names[] = {"skew", "store_at", "fold"};
     char text[80], says[80], *all = stax_primitives_text(ctx);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         snprintf(text, sizeof text, "schedule {\n  %s s1, i1\n}\n", names[k]);
@@ -152,6 +167,10 @@ static void what_is_not_built_is_refused_by_name(void) {
     }
     CHECK_HAS(all, "split stage, loop {by, tail}: a loop becomes");
     CHECK_HAS(all, "compute_at stage, stage {segment}: ");
+    CHECK_HAS(all, "tensorize stage {by}: the innermost tile of a contraction");
+    CHECK_HAS(all, "pack stage {operand}: an operand of micro-kernels");
+    CHECK_HAS(all, "cache_write stage, loop: the results in this loop");
+    CHECK_HAS(all, "rfactor stage, loop, ... {by}: all reduced loops are cut");
     stax_free(ctx, all);
 }
 
@@ -369,6 +388,10 @@ static void calls_do_what_they_say(void) {
          "parallel for i9 in 0..2 as [i5 < 2, i7 < 1]|for i8 in 0..3\n      vector i6 in 0.."},
         {pixels, "reorder s1, i1, i2, i3", "parallel for i4 in 0..1500\n    vector i3 in 0..3"},
         {cube, "tile s1, i1, i3 {by=[2,3]}", "for i2 in 0..5|for i6 in 0..2|for i4 in 0..2|"},
+        {turned,
+         "reorder s1, i2, i1\ntile s1, i2, i1 {by=[16,12]}\ncache_write s1, i2_in\nvectorize s1, "
+         "i1_in",
+         "for i6 in 0..|vector i4 in 0..|b3[i4 + i6*|exp(b1[|b2[|] = b3[i6, i4] for [i6 < "},
         {turned, "reorder s1, i2, i1\nvectorize s1, i1\nparallel s1, i2",
          "parallel for i2 in 0..30|vector i1 in 0..40"},
         {sums, "reorder s1, i1, i3, i2", "reduce [i3 < 10, i2 < 6]"},
@@ -401,6 +424,13 @@ static void calls_do_what_they_say(void) {
          "    zip\n      ahead 2\n        reduce |      ahead 1\n        reduce |      ahead 0\n"},
         {unequal, "pipeline s1, i1",
          "    ahead 1\n      reduce [i2 < 40]|    ahead 0\n      vector i4 in 0..50"},
+        {"graph g(x: f32[9000,3]) { y = sum x {axes=[0]}; z = exp y; return z }\n",
+         "rfactor s1, i2 {by=4096}",
+         "kernel 0\n  parallel for i|sum select(|, -0.0)|kernel 1\n|r1 = sum b"},
+        {"graph g(x: i32[60,10]) { y = sum x; return y }\n",
+         "rfactor s1, i1, i2 {by=50}\nparallel s2, i3",
+         "parallel for i3 in 0..12\n    reduce [i4 < 50]|r2 = sum cast(b1[i3*5 + i4 // 10, i4 % "
+         "10], i64)|[i5 < 12]"},
         {pair, "compute_root s1\ncompute_at s2, s1 {segment=1}\nzip s1, s2",
          "kernel 0\n  reduce [i1 < 700]|\n    r1 = sum b1[i1]|\n    r2 = sum b2[i1]"},
     };
@@ -431,6 +461,36 @@ typedef struct refusal {
     const char *graph, *calls, *says; /* says: parts by | */
 } refusal;
 
+static void all_refused(const refusal *list, size_t n_list) {
+    for (size_t k = 0; k < n_list; k++) {
+        char text[500];
+        const char *says = list[k].says;
+        plan p;
+        stax_graph *g = graph_of(list[k].graph);
+        if (!g) return;
+        snprintf(text, sizeof text, "schedule g {\n%s\n}\n", list[k].calls);
+        plan_make_text(&p, ctx, g, text, 0);
+        if (!CHECK_INT(p.status, STAX_E_SCHEDULE))
+            printf("%s%s\n%s\n", list[k].graph, list[k].calls,
+                   p.schedule ? p.schedule : stax_error(ctx));
+        CHECK_HAS(stax_error(ctx), "edited:");
+        CHECK_HAS(stax_error(ctx), ": error: ");
+        bool any = false; /* of two parts that are reasons, one */
+        while (*says && !any) {
+            char part[300];
+            size_t n = strcspn(says, "|");
+            snprintf(part, sizeof part, "%.*s", (int)n, says);
+            any = strstr(stax_error(ctx), part) != NULL;
+            says += n + (says[n] == '|');
+        }
+        if (!CHECK(any))
+            printf("%s\n    expected %s\n    found %s\n", list[k].calls, list[k].says,
+                   stax_error(ctx));
+        plan_free(&p);
+        stax_graph_free(g);
+    }
+}
+
 static void refusals(void) {
     /* exercise 17: a -> c -> b and a -> b, c being a barrier-like reduction of everything */
     static const char path[] =
@@ -458,6 +518,12 @@ static void refusals(void) {
     static const char state[] =
         "graph g(inout p: f32[9]) { a = exp p; s = sum a; q = mul a, 2.0; r = add q, 1.0; assign "
         "p, r; z = add a, s; return z }\n";
+    static const char long_sums[] = "graph g(x: f32[9000]) { y = sum x; return y }\n";
+    static const char few[] = "graph g(x: f32[6,8,10]) { y = sum x {axes=[1,2]}; return y }\n";
+    static const char unfused[] =
+        "graph g(a: f32[9,16], b: f32[16,9]) {contraction=\"unfused\"} { c = matmul a, b; return c }\n";
+    static const char product[] =
+        "graph g(a: f32[9,9000], b: f32[9000,9]) { c = matmul a, b; return c }\n";
     static const char ints[] = "graph g(x: i32[9,4]) { y = add x, 1; return y }\n";
     static const char monoid[] =
         "graph g(x: f32[9,40]) { s = sum x {axes=[1], keepdims=true, compensated=true}; z = div x, "
@@ -492,6 +558,37 @@ static void refusals(void) {
         {plain, "tile s1, i1, i2 {by=[4,4]}\ncache_read s1, i2_in",
          "i2_in is not the outer loop of a tile"},
         {sums, "cache_read s1, i2", "a reduction's loops keep its order"},
+        {plain, "tile s1, i1, i2 {by=[4,4]}\ncache_write s1, i1_in",
+         "nothing is stored there that lies along i1_in and not along i2_in"},
+        {plain, "cache_write s1, i1", "i1 is not the outer loop of a tile that stands innermost"},
+        {sums, "cache_write s1, i2",
+         "its results are in registers until its loops end: only those of a tile, and of the "
+         "chunks "
+         "of a contraction in tiles, can be kept in a buffer"},
+        {index, "cache_write s1, i1",
+         "these loops run in their order|its results are in registers"},
+        {plain, "rfactor s1, i1 {by=4096}", "it is no reduction"},
+        {few, "rfactor s1, i2, i3 {by=4096}",
+         "there would be one partial result: it reduces 80 elements"},
+        {few, "rfactor s1, i2 {by=4096}",
+         "expected all loops that the stage reduces, in their order: i2, i3"},
+        {few, "rfactor s1, i3, i2 {by=4096}", "in their order: i2, i3"},
+        {sums, "rfactor s1, i2, i3 {by=4096}", "its reduced loops do not lie together"},
+        {few, "rfactor s1, i2, i3 {by=64}",
+         "the reduction runs in its order: iterations 63 and 4096 would be in one run"},
+        {few, "rfactor s1, i2, i3 {by=5000}",
+         "iterations 4095 and 4096 would be in one run, but are in different blocks of 4096"},
+        {long_sums, "rfactor s1, i1 {by=4096}\nrfactor s1, i1 {by=4096}",
+         "this has been said before"},
+        {long_sums, "rfactor s1, i1 {by=4096}\nvectorize s1, i1", "i1 is not a loop of the stage"},
+        {long_sums, "rfactor s9, i1 {by=4096}", "there is no stage s9"},
+        {most, "rfactor s1, i2 {by=2}", "its states are more than one number"},
+        {monoid, "rfactor s1, i2 {by=4096}", "its states are more than one number"},
+        {unfused, "rfactor s1, i3 {by=2}", "a contraction goes on in one chain"},
+        {product, "rfactor s1, i3 {by=4096}",
+         "a contraction goes on in one chain: expected split and cache_write of its reduced loop"},
+        {plain, "tensorize s1 {by=[6,16]}", "it is no contraction: micro-kernels multiply and add"},
+        {sums, "pack s1 {operand=0}", "it is no contraction: micro-kernels multiply and add"},
         {plain, "fuse s1, i2, i1", "i1 does not stand just inside i2"},
         {plain, "fuse s1, i1, i2\nsplit s1, i2 {by=8}", "i2 is no loop by now: its loops are i1"},
         {plain, "unroll s1, i2_in {by=4}", "i2_in is no loop by now"},
@@ -587,33 +684,7 @@ static void refusals(void) {
         {monoid, "zip s1, s3\nahead s1, i1 {distance=1}",
          "its loop carries more than values, and has no room for others"},
     };
-    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
-        char text[500];
-        const char *says = list[k].says;
-        plan p;
-        stax_graph *g = graph_of(list[k].graph);
-        if (!g) return;
-        snprintf(text, sizeof text, "schedule g {\n%s\n}\n", list[k].calls);
-        plan_make_text(&p, ctx, g, text, 0);
-        if (!CHECK_INT(p.status, STAX_E_SCHEDULE))
-            printf("%s%s\n%s\n", list[k].graph, list[k].calls,
-                   p.schedule ? p.schedule : stax_error(ctx));
-        CHECK_HAS(stax_error(ctx), "edited:");
-        CHECK_HAS(stax_error(ctx), ": error: ");
-        bool any = false; /* of two parts that are reasons, one */
-        while (*says && !any) {
-            char part[300];
-            size_t n = strcspn(says, "|");
-            snprintf(part, sizeof part, "%.*s", (int)n, says);
-            any = strstr(stax_error(ctx), part) != NULL;
-            says += n + (says[n] == '|');
-        }
-        if (!CHECK(any))
-            printf("%s\n    expected %s\n    found %s\n", list[k].calls, list[k].says,
-                   stax_error(ctx));
-        plan_free(&p);
-        stax_graph_free(g);
-    }
+    all_refused(list, sizeof list / sizeof *list);
 }
 
 static void blocks_are_for_their_graphs(void) {
@@ -702,6 +773,54 @@ static void programs_obey(void) {
     stax_graph_free(g);
 }
 
+/* Compiles graphs, each given as its text behind its name, by the blocks of a schedule, and
+   compares them with the interpreter for all sizes; `has`: a part of their loops. How many runs
+   were made; -1: the context has a message. */
+static int run_by_schedule(const stax_options *o, const char *const *texts, int n,
+                           const char *blocks, const int64_t *sizes, size_t n_sizes,
+                           const char *has) {
+    enum { MOST = 32 };
+    stax_compile_options how;
+    stax_program *programs[MOST] = {0};
+    stax_graph *own[MOST];
+    int ran = 0;
+    memset(&how, 0, sizeof how);
+    stax_context *c = stax_open(o);
+    if (!CHECK(c != NULL && n <= MOST)) return 0;
+    for (int k = 0; k < n; k++) {
+        char text[500];
+        snprintf(text, sizeof text, "graph g%d%s\n", k, texts[k]);
+        own[k] = stax_parse(c, "own", text);
+        if (!CHECK(own[k] != NULL)) printf("%s\n", stax_error(c));
+    }
+    how.schedule = stax_schedule_parse(c, "given", blocks);
+    if (!CHECK_INT(stax_compile_many((const stax_graph *const *)own, n, &how, programs), STAX_OK))
+        printf("%s\n%s\n", stax_error(c), blocks);
+    for (int k = 0; k < n && programs[k]; k++) {
+        char *loops = stax_program_report(programs[k], STAX_REPORT_LOOPS);
+        CHECK_HAS(loops, has);
+        stax_free(c, loops);
+        for (size_t i = 0; i < n_sizes; i++) {
+            static feed a, b;
+            CHECK(feed_make(&a, own[k], sizes[i], i + 1) && feed_make(&b, own[k], sizes[i], i + 1));
+            CHECK_INT(stax_interpret(own[k], a.all, a.outputs), STAX_OK);
+            CHECK_INT(stax_run(programs[k], b.slots, b.outputs), STAX_OK);
+            if (!CHECK(feed_equal(&a, &b))) printf("%s size %d\n", texts[k], (int)sizes[i]);
+            CHECK(feed_guards_hold(&b));
+            feed_free(&a);
+            feed_free(&b);
+            ran++;
+        }
+    }
+    for (int k = 0; k < n; k++) {
+        stax_program_free(programs[k]);
+        stax_graph_free(own[k]);
+    }
+    stax_schedule_free((stax_schedule *)how.schedule);
+    stax_close(c);
+    return ran;
+}
+
 /* Graphs of rows whose nests run ahead or in one loop. */
 static const struct ahead_of {
     const char *graph, *calls; /* graph: behind its name */
@@ -726,6 +845,9 @@ static const struct ahead_of {
     {"(x: f32[n,40]) { m: f32[n,1], v: f32[n,1] = welford x {axes=[1], keepdims=true}; "
      "d = sub x, m; y = div d, v; return y, m }",
      NULL},
+    {"(x: f32[n,37]) { a = argmin x {axis=1}; y = silu x; return a, y }",
+     "compute_root s1\ncompute_at s2, s1 {segment=1}\nvectorize s1, i2\nvectorize s2, i4\n"
+     "ahead s1, i1 {distance=1}"},
     {"(x: f32[n,m], w: f32[m]) { y = layer_norm x, w {axes=[-1]}; z = gelu y; return z }", NULL},
     {"(x: f32[n,m], w: f32[n,m]) { a = max x {axes=[1], keepdims=true}; b = mul w, a; "
      "c = min b {axes=[1], keepdims=true}; d = sqrt c; y = sub b, d; return y, d }",
@@ -767,15 +889,17 @@ static void rows_ahead_keep_their_bits(void) {
                  {"tcc", STAX_ISA_DETECT}};
     static const int64_t sizes[] = {0, 1, 2, 3, 14, 75};
     static char blocks[8000];
-    stax_graph *graphs[N_AHEADS];
+    const char *texts[N_AHEADS];
     int n = 0, ran = 0;
     for (int k = 0; k < N_AHEADS; k++) {
         char text[400], calls[400];
         plan p;
+        texts[k] = aheads[k].graph;
         snprintf(text, sizeof text, "graph g%d%s\n", k, aheads[k].graph);
-        graphs[k] = graph_of(text);
-        if (!graphs[k]) return;
-        plan_make(&p, ctx, graphs[k], NULL, 3);
+        stax_graph *g = graph_of(text);
+        if (!g) return;
+        plan_make(&p, ctx, g, NULL, 3);
+        stax_graph_free(g);
         if (!aheads[k].calls && !CHECK(run_nests_ahead(calls, sizeof calls, p.schedule)))
             printf("%s\n", p.schedule);
         plan_free(&p);
@@ -784,53 +908,286 @@ static void rows_ahead_keep_their_bits(void) {
     }
     for (size_t t = 0; t < sizeof tools / sizeof *tools; t++) {
         stax_options o = stax_options_default();
-        stax_compile_options how;
-        stax_program *programs[N_AHEADS] = {0};
         o.compiler = tools[t].compiler;
         o.isa = tools[t].isa;
         o.n_threads = 3;
         o.strict = true;
-        memset(&how, 0, sizeof how);
         if (tools[t].compiler && !fastest_compiler()) continue;
-        stax_context *c = stax_open(&o);
-        stax_graph *own[N_AHEADS];
-        for (int k = 0; k < N_AHEADS; k++) {
-            char text[400];
-            snprintf(text, sizeof text, "graph g%d%s\n", k, aheads[k].graph);
-            own[k] = stax_parse(c, "own", text);
-        }
-        how.schedule = stax_schedule_parse(c, "ahead", blocks);
-        if (!CHECK_INT(stax_compile_many((const stax_graph *const *)own, N_AHEADS, &how, programs),
-                       STAX_OK))
-            printf("%s\n%s\n", stax_error(c), blocks);
-        for (int k = 0; k < N_AHEADS && programs[k]; k++) {
-            char *loops = stax_program_report(programs[k], STAX_REPORT_LOOPS);
-            CHECK_HAS(loops, "ahead ");
-            stax_free(c, loops);
-            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-                static feed a, b;
-                CHECK(feed_make(&a, own[k], sizes[i], i + 1) &&
-                      feed_make(&b, own[k], sizes[i], i + 1));
-                CHECK_INT(stax_interpret(own[k], a.all, a.outputs), STAX_OK);
-                CHECK_INT(stax_run(programs[k], b.slots, b.outputs), STAX_OK);
-                if (!CHECK(feed_equal(&a, &b)))
-                    printf("%s size %d\n", aheads[k].graph, (int)sizes[i]);
-                CHECK(feed_guards_hold(&b));
-                feed_free(&a);
-                feed_free(&b);
-                ran++;
-            }
-        }
-        for (int k = 0; k < N_AHEADS; k++) {
-            stax_program_free(programs[k]);
-            stax_graph_free(own[k]);
-        }
-        stax_schedule_free((stax_schedule *)how.schedule);
-        stax_close(c);
+        ran += run_by_schedule(&o, texts, N_AHEADS, blocks, sizes, sizeof sizes / sizeof *sizes,
+                               "ahead ");
     }
-    for (int k = 0; k < N_AHEADS; k++) stax_graph_free(graphs[k]);
     printf("%d runs of nests that run ahead\n", ran);
     CHECK(ran >= 3 * N_AHEADS * 6);
+}
+
+/* ---- contractions in micro-kernels, and results kept in buffers
+ * ------------------------------------------------------------------------------------------------
+ */
+
+#define MATMUL "(a: f32[30,64], b: f32[64,48]) { c = matmul a, b; return c }"
+
+/* Planned for AVX2, whatever runs here. */
+static stax_context *for_avx2(void) {
+    stax_options o = stax_options_default();
+    o.isa = STAX_ISA_AVX2;
+    return stax_open(&o);
+}
+
+static void contractions_say_how(void) {
+    static const char *const variants[] = {
+        "serial s1",
+        "tensorize s1 {by=[3,16]}",
+        "tensorize s1 {by=[3,16]}\npack s1 {operand=0}",
+        "tensorize s1 {by=[3,16]}\npack s1 {operand=1}",
+        "tensorize s1 {by=[3,16]}\npack s1 {operand=0}\npack s1 {operand=1}",
+        "tensorize s1 {by=[3,32]}\npack s1 {operand=0}\npack s1 {operand=1}",
+        "tensorize s1 {by=[5,16]}\npack s1 {operand=1}\nsplit s1, i3 {by=32}\ncache_write s1, i3",
+        "tensorize s1 {by=[5,16]}\npack s1 {operand=1}\nsplit s1, i3 {by=8, "
+        "tail=\"exact\"}\ncache_write s1, i3",
+        "reorder s1, i1, i3, i2",
+    };
+    enum { N = sizeof variants / sizeof *variants };
+    stax_context *outer = ctx;
+    plan p[N];
+    ctx = for_avx2();
+    stax_graph *g = graph_of("graph g" MATMUL "\n");
+    for (int k = 0; g && k < N; k++) {
+        char text[300];
+        plan again;
+        snprintf(text, sizeof text, "schedule g {\n%s\n}\n", variants[k]);
+        plan_make_text(&p[k], ctx, g, text, 1);
+        if (!CHECK_INT(p[k].status, STAX_OK)) printf("%s: %s\n", variants[k], stax_error(ctx));
+        for (int j = 0; j < k; j++)
+            if (!CHECK(p[j].c && p[k].c && strcmp(p[j].c, p[k].c) != 0))
+                printf("the same C:\n%s\n%s\n", variants[j], variants[k]);
+        plan_make_text(&again, ctx, g, p[k].schedule, 1);
+        CHECK_TEXT(again.schedule, p[k].schedule);
+        CHECK(again.c && p[k].c && strcmp(again.c, p[k].c) == 0);
+        plan_free(&again);
+    }
+    if (g) {
+        CHECK(strstr(p[0].c, "sx_micro") == NULL);
+        CHECK_HAS(p[4].c, "sx_micro_f32_3x2_");
+        CHECK_HAS(p[5].c, "sx_micro_f32_3x4_");
+        CHECK_HAS(p[6].c, "const int64_t steps = depth - k0 < 32 ? depth - k0 : 32");
+        CHECK_HAS(p[6].schedule,
+                  "  split s1, i3 {by=32}\n  cache_write s1, i3\n"
+                  "  tensorize s1 {by=[5,16]}\n  pack s1 {operand=1}\n");
+        CHECK(strstr(p[1].c, "] * room") == NULL && strstr(p[1].c, "room") == NULL);
+        CHECK_HAS(p[2].c, "room");
+        for (int k = 0; k < N; k++) plan_free(&p[k]);
+    }
+    stax_graph_free(g);
+    stax_close(ctx);
+    ctx = outer;
+}
+
+static void contraction_refusals(void) {
+    static const char matmul[] = "graph g" MATMUL "\n";
+    static const char deep[] =
+        "graph g(a: f32[9,9001], b: f32[9001,32]) { c = matmul a, b; return c }\n";
+    static const char computed[] =
+        "graph g(a: f32[30,64], b: f32[64,48]) { e = neg a; c = matmul e, b; return c }\n";
+    static const char turned[] =
+        "graph g(a: f32[30,64], b: f32[48,64]) { t = transpose b; c = matmul a, t; return c }\n";
+    static const char narrow[] =
+        "graph g(a: f32[30,64], b: f32[64,47]) { c = matmul a, b; return c }\n";
+    static const char open[] =
+        "graph g(a: f32[n,64], b: f32[64,48]) { c = matmul a, b; return c }\n";
+    static const char dot[] = "graph g(a: f32[20,64], b: f32[64]) { c = matmul a, b; return c }\n";
+    static const char halves[] =
+        "graph g(a: f32[1,64], b: f32[64,48]) { c = matmul a, b; return c }\n";
+    static const refusal list[] = {
+        {matmul, "tensorize s1 {by=[7,16]}",
+         "the micro-kernels of 16 columns have at most 6 rows: more do not fit the registers"},
+        {matmul, "tensorize s1 {by=[2,40]}",
+         "there is no micro-kernel of 40 columns: expected 8, 16, 24 or 32 for f32"},
+        {matmul, "tensorize s1 {by=[2,12]}", "there is no micro-kernel of 12 columns"},
+        {matmul, "pack s1 {operand=0}", "expected tensorize of the stage too"},
+        {matmul, "split s1, i3 {by=32}", "expected tensorize of the stage too"},
+        {matmul, "split s1, i2 {by=32}", "a reduction's loops keep its order"},
+        {matmul, "tensorize s1 {by=[6,16]}\ntensorize s1 {by=[6,16]}", "this has been said before"},
+        {matmul, "tensorize s1 {by=[6,16]}\npack s1 {operand=1}\npack s1 {operand=1}",
+         "this has been said before"},
+        {matmul, "tensorize s1 {by=[6,16]}\nsplit s1, i3 {by=32}",
+         "between chunks the chains are in a local buffer: expected cache_write of this loop too"},
+        {matmul, "tensorize s1 {by=[6,16]}\ncache_write s1, i3",
+         "it is one chunk, whose chains are in registers: expected split of this loop too"},
+        {matmul, "tensorize s1 {by=[6,16]}\nsplit s1, i3 {by=12}\ncache_write s1, i3",
+         "the micro-kernel takes 8 iterations at a time: expected a multiple of that"},
+        {matmul,
+         "tensorize s1 {by=[6,16]}\nsplit s1, i3 {by=24, tail=\"exact\"}\ncache_write s1, i3",
+         "its extent is not known to be a multiple of 24"},
+        {matmul, "reorder s1, i1, i2, i3\ntensorize s1 {by=[6,16]}",
+         "its loops are those of reorder: micro-kernels have their own order"},
+        {deep, "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}",
+         "iterations 4095 and 4096 of its reduced loop are in different blocks"},
+        {deep,
+         "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=1000}\ncache_write s1, i3",
+         "iterations 4000 and 4096 would be in one chunk, but are in different blocks of 4096"},
+        {deep,
+         "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=8192}\ncache_write s1, i3",
+         "iterations 4095 and 4096 would be in one chunk"},
+        {computed, "tensorize s1 {by=[6,16]}",
+         "operand 0 cannot be read where it lies: it is computed as it is packed"},
+        {turned, "tensorize s1 {by=[6,16]}",
+         "operand 1 cannot be read where it lies: its elements do not lie side by side along the "
+         "columns: expected pack s1 {operand=1} too"},
+        {narrow, "tensorize s1 {by=[6,16]}", "its columns are not whole vectors"},
+        {open, "tensorize s1 {by=[6,16]}", "its sizes are not known"},
+        {dot, "tensorize s1 {by=[6,16]}", "no micro-kernel adds in its order"},
+        {halves, "tensorize s1 {by=[6,16]}", "its loops are those of reorder|too few rows"},
+    };
+    stax_context *outer = ctx;
+    stax_options o = stax_options_default();
+    ctx = for_avx2();
+    all_refused(list, sizeof list / sizeof *list);
+    stax_close(ctx);
+    static const refusal none = {matmul, "tensorize s1 {by=[6,16]}",
+                                 "there are micro-kernels for avx2, avx512 and neon alone"};
+    o.isa = STAX_ISA_SCALAR;
+    ctx = stax_open(&o);
+    all_refused(&none, 1);
+    stax_close(ctx);
+    ctx = outer;
+}
+
+/* Register tiles of all heights, chunks, operands packed and not, results kept in buffers: calls
+   that are legal for every processor with micro-kernels. */
+static void tiles_keep_their_bits(void) {
+    static const struct {
+        const char *graph, *calls;
+    } list[] = {
+        {MATMUL, "tensorize s1 {by=[3,16]}"},
+        {MATMUL, "tensorize s1 {by=[4,16]}\npack s1 {operand=0}"},
+        {MATMUL,
+         "tensorize s1 {by=[5,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=16}\ncache_write s1, i3"},
+        {MATMUL, "serial s1"},
+        {"(a: f32[n,70], b: f32[70,m], c: f32[m]) { x = matmul a, b; y = add x, c; z = relu y; "
+         "return z }",
+         "tensorize s1 {by=[2,32]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=32}\ncache_write s1, i3"},
+        {"(a: f32[29,70], b: f32[35,70]) { t = transpose b; e = sqrt a; x = matmul e, t; y = "
+         "transpose x; return y }",
+         "tensorize s1 {by=[3,16]}\npack s1 {operand=0}\npack s1 {operand=1}"},
+        {"(a: f32[13,9001], b: f32[9001,20]) { x = matmul a, b; return x }",
+         "tensorize s1 {by=[6,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=512}\ncache_write s1, i3"},
+        {"(a: f64[3,17,40], b: f64[3,40,24]) { x = matmul a, b; return x }",
+         "tensorize s1 {by=[5,8]}\npack s1 {operand=1}\nsplit s1, i4 {by=16}\ncache_write s1, i4"},
+        {"(a: i32[n,40], b: i32[40,50]) { x = matmul a, b; return x }",
+         "tensorize s1 {by=[4,16]}\npack s1 {operand=0}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=48}\ncache_write s1, i3"},
+        {"(x: f32[2,5,14,15], w: f32[6,5,3,3]) { y = conv x, w; return y }",
+         "tensorize s1 {by=[4,16]}\npack s1 {operand=0}\npack s1 {operand=1}"},
+    };
+    enum { N = sizeof list / sizeof *list };
+    static const struct {
+        const char *graph, *calls;
+    } kept[] = {
+        {"(x: f32[300,50]) { e = exp x; y = transpose e; return y }",
+         "reorder s1, i2, i1\ntile s1, i2, i1 {by=[32,16]}\ncache_write s1, i2_in\n"
+         "vectorize s1, i1_in\nparallel s1, i2"},
+        {"(x: f64[n,m], z: f64[m,n]) { e = sqrt x; t = transpose e; y = add t, z; return y }",
+         "reorder s1, i2, i1\ntile s1, i2, i1 {by=[7,9]}\ncache_write s1, i2_in\n"
+         "vectorize s1, i1_in\nparallel s1, i2"},
+        {"(x: f32[n,m], z: f32[m,n]) { t = transpose x; y = add t, z; u = mul t, z; return y, u }",
+         "compute_root s1\ncompute_at s2, s1\nreorder s1, i2, i1\nreorder s2, i4, i3\n"
+         "tile s1, i2, i1 {by=[16,12]}\ncache_write s1, i2_in\ncache_read s1, i2_in\n"
+         "vectorize s1, i1_in"},
+        {"(x: i16[40,70]) { e = neg x; y = transpose e; return y }",
+         "reorder s1, i2, i1\ntile s1, i2, i1 {by=[16,16]}\ncache_write s1, i2_in\nserial s1"},
+        {"(x: f16[n,m]) { e = exp x; y = transpose e; return y }",
+         "reorder s1, i2, i1\ntile s1, i2, i1 {by=[20,30]}\ncache_write s1, i2_in\nserial s1"},
+    };
+    enum { N_KEPT = sizeof kept / sizeof *kept };
+    static const int64_t sizes[] = {0, 1, 2, 14, 37};
+    static char blocks[6000];
+    const char *texts[N > N_KEPT ? N : N_KEPT];
+    stax_options o = stax_options_default();
+    int n = 0, ran = 0;
+    o.strict = true;
+    o.n_threads = 3;
+    for (int k = 0; k < N_KEPT; k++) {
+        texts[k] = kept[k].graph;
+        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k,
+                      kept[k].calls);
+    }
+    ran += run_by_schedule(&o, texts, N_KEPT, blocks, sizes, 5, "] for [");
+    if (fastest_compiler()) {
+        o.compiler = "tcc";
+        ran += run_by_schedule(&o, texts, N_KEPT, blocks, sizes, 5, "] for [");
+        o.compiler = NULL;
+    }
+    CHECK(ran >= N_KEPT * 5);
+    n = ran = 0;
+    for (int k = 0; k < N; k++) {
+        texts[k] = list[k].graph;
+        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k,
+                      list[k].calls);
+    }
+    plan p;
+    stax_graph *g = graph_of("graph g" MATMUL "\n");
+    plan_make(&p, ctx, g, NULL, 0);
+    const bool has = p.schedule && strstr(p.schedule, "  tensorize s1 ");
+    plan_free(&p);
+    stax_graph_free(g);
+    if (!has) {
+        SKIP("this processor has no micro-kernels");
+        return;
+    }
+    ran = run_by_schedule(&o, texts, N, blocks, sizes, 5, "reduce columns ");
+    printf("%d runs of contractions\n", ran);
+    CHECK_INT(ran, N * 5);
+}
+
+/* Partial results, in all orders that allow them, around the ends of blocks. */
+static void partial_results_keep_their_bits(void) {
+    static const char *const tools[] = {NULL, "tcc"};
+    static const struct {
+        const char *graph, *calls;
+    } list[] = {
+        {"(x: f32[n]) { y = sum x; return y }", "rfactor s1, i1 {by=4096}"},
+        {"(x: f32[n]) { y = sum x; return y }", "rfactor s1, i1 {by=16777216}"},
+        {"(x: f16[n]) { y = mean x; return y }", "rfactor s1, i1 {by=4096}"},
+        {"(x: f64[3,n], w: f64[n]) { a = mul x, w; y = sum a {axes=[1]}; z = exp y; return z }",
+         "rfactor s1, i2 {by=4096}"},
+        {"(x: f32[n,5]) { y = sum x {axes=[0]}; return y }", "rfactor s1, i2 {by=4096}"},
+        {"(x: f32[n,5]) { y = sum x {axes=[0]}; return y }",
+         "rfactor s1, i2 {by=4096}\nreorder s2, i3, i4, i5\nparallel s2, i3"},
+        {"(x: f32[n,7]) { y = prod x; return y }", "rfactor s1, i1, i2 {by=4096}"},
+        {"(x: i32[n,7]) { y = max x; z = neg y; return z, y }", "rfactor s1, i1, i2 {by=50}"},
+        {"(x: i64[n,7]) { y = sum x {axes=[0]}; return y }", "rfactor s1, i2 {by=1000}"},
+        {"(x: f32[n]) { y = min x; return y }", "rfactor s1, i1 {by=100}"},
+        {"(x: bool[n]) { y = all x; z = any x; return y, z }",
+         "rfactor s1, i1 {by=3}\nrfactor s2, i2 {by=4000}"},
+        {"(x: f32[2,n]) { s = sum x {axes=[1], keepdims=true}; y = div x, s; return y }",
+         "rfactor s1, i2 {by=4096}"},
+    };
+    enum { N = sizeof list / sizeof *list };
+    static const int64_t sizes[] = {1, 2, 4095, 4096, 4097, 8192, 8200, 12289};
+    static char blocks[6000];
+    const char *texts[N];
+    int n = 0, ran = 0;
+    for (int k = 0; k < N; k++) {
+        texts[k] = list[k].graph;
+        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k,
+                      list[k].calls);
+    }
+    for (size_t t = 0; t < sizeof tools / sizeof *tools; t++) {
+        stax_options o = stax_options_default();
+        o.strict = true;
+        o.n_threads = 3;
+        o.compiler = tools[t];
+        if (tools[t] && !fastest_compiler()) continue;
+        ran +=
+            run_by_schedule(&o, texts, N, blocks, sizes, sizeof sizes / sizeof *sizes, "reduce ");
+    }
+    printf("%d runs of reductions in parts\n", ran);
+    CHECK(ran >= N * 8);
 }
 
 /* ---- damaged texts
@@ -976,6 +1333,10 @@ int main(int argc, char **argv) {
     RUN(blocks_are_for_their_graphs);
     RUN(programs_obey);
     RUN(rows_ahead_keep_their_bits);
+    RUN(contractions_say_how);
+    RUN(contraction_refusals);
+    RUN(tiles_keep_their_bits);
+    RUN(partial_results_keep_their_bits);
     RUN(damaged_texts);
     RUN(time_grows_with_the_graph);
     stax_close(ctx);
