@@ -26950,6 +26950,8 @@ typedef struct staxi_stage {
     /* a contraction: whose free axis each domain axis is (a bit for each of expr[0], expr[1]) */
     uint8_t sides[STAX_MAX_RANK];
     bool tiled;        /* its results are computed in tiles: see staxi_choose_tiles          */
+    /* tiled: its dims in the order in which they lie in the workspace, outermost first */
+    uint8_t layout[STAX_MAX_RANK];
     uint32_t packs[2]; /* buffers of the packed operands: of the rows, of the columns        */
 } staxi_stage;
 
@@ -29907,13 +29909,26 @@ static int64_t staxi_stride_along(staxi_stages *p, staxi_ix flat, staxi_ix var) 
     return staxi_ix_is_const(&p->ix, c, &v) && v >= 0 ? v : -1;
 }
 
+/* Which index of a USE is that of neighbours in memory, as far as is known before it is stored. */
+static int staxi_near_index(staxi_stages *p, const staxi_expr_node *use) {
+    const staxi_stage *w = &p->stages[use->ref];
+    const int rank = staxi_type_of(p, w->value)->rank;
+    if (!w->tiled) return use->n_ix - 1;
+    int k = -1, last = rank - 1; /* indices stand for the dims that are not 1 */
+    while (last > 0 && staxi_is_one(p, staxi_dim(p, w->value, w->layout[last]))) last--;
+    for (int d = 0; last >= 0 && d <= w->layout[last]; d++)
+        k += !staxi_is_one(p, staxi_dim(p, w->value, d));
+    return k;
+}
+
 static int64_t staxi_expr_stride(staxi_stages *p, staxi_expr e, staxi_ix var) {
     const staxi_expr_node *n = &p->exprs[e];
     if (n->kind == STAXI_EX_LOAD)
         return staxi_stride_along(p, staxi_flat_index(p, n->ref, n->ix), var);
-    for (int k = 0; k < n->n_ix; k++) /* USE: stored row-major, so only the last index is near */
+    const int near_ = staxi_near_index(p, n); /* USE: of what is to be stored */
+    for (int k = 0; k < n->n_ix; k++)
         if (staxi_ix_depends_on(&p->ix, n->ix[k], var))
-            return k == n->n_ix - 1 ? staxi_stride_along(p, n->ix[k], var) : -1;
+            return k == near_ ? staxi_stride_along(p, n->ix[k], var) : -1;
     return 0;
 }
 
@@ -29979,16 +29994,6 @@ static bool staxi_axes_as_read(const staxi_stages *p, const staxi_stage *r, cons
     return seen == (1u << r->n_domain) - 1u;
 }
 
-/* The only reader of a stage, when it works element for element, and its USE. */
-static const staxi_stage *staxi_only_reader(const staxi_schedule *s, uint32_t k,
-                                            const staxi_expr_node **use) {
-    if (s->first_reader[k + 1] != s->first_reader[k] + 1) return NULL;
-    const staxi_ref *u = &s->uses[s->readers[s->first_reader[k]]];
-    const staxi_stage *reader = &s->p->stages[u->stage];
-    *use = &s->p->exprs[u->expr];
-    return reader->kind == STAXI_STAGE_MAP ? reader : NULL;
-}
-
 /* The axes of a domain in another order. */
 static void staxi_order_axes(staxi_stage *st, const staxi_loop_axis *axes) {
     uint8_t at[STAX_MAX_RANK];
@@ -29999,46 +30004,160 @@ static void staxi_order_axes(staxi_stage *st, const staxi_loop_axis *axes) {
     memcpy(st->axes, axes, (size_t)st->n_domain * sizeof *axes);
 }
 
+/* Does all that this operand reads lie next to each other along var, or stay where it is? */
+static bool staxi_operand_is_near(staxi_stages *p, staxi_expr e, staxi_ix var, bool *reads) {
+    const staxi_expr_node *n = &p->exprs[e];
+    if (n->kind == STAXI_EX_USE || n->kind == STAXI_EX_LOAD) {
+        const int64_t stride = staxi_expr_stride(p, e, var);
+        *reads = *reads || stride == 1;
+        return stride == 0 || stride == 1;
+    }
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_operand_is_near(p, p->exprs[e].args[k], var, reads)) return false;
+    return true;
+}
+
+static bool staxi_is_near(staxi_stages *p, staxi_expr e, staxi_ix var) {
+    bool reads = false;
+    return staxi_operand_is_near(p, e, var, &reads) && reads;
+}
+
+/* One variable at some place, everything else at 0. */
+typedef struct staxi_ix_place {
+    int64_t var, at;
+} staxi_ix_place;
+
+static bool staxi_ix_place_of(void *user, staxi_ix_kind kind, uint32_t id, int64_t *value) {
+    const staxi_ix_place *place = (const staxi_ix_place *)user;
+    *value = kind == STAXI_IX_VAR && id == place->var ? place->at : 0;
+    return true;
+}
+
+/* How far var goes, as a power of two, until this index moves: i // 96 is outside of i % 96. */
+static int staxi_ix_pace(staxi_stages *p, staxi_ix ix, staxi_ix var) {
+    staxi_ix_place place = {p->ix.nodes[var].value, 0};
+    int64_t begin = 0, now = 0;
+    int pace = 0;
+    if (!staxi_ix_eval(&p->ix, ix, staxi_ix_place_of, &place, &begin)) return 0;
+    for (; pace < 31; pace++) {
+        place.at = (int64_t)1 << pace;
+        if (!staxi_ix_eval(&p->ix, ix, staxi_ix_place_of, &place, &now) || now != begin) break;
+    }
+    return pace;
+}
+
+/* Where each of its dims stands in the loops of who reads it first: where there is nobody, or where
+   that cannot be told, its own place. */
+static void staxi_dims_as_read(const staxi_schedule *s, uint32_t k, int *rank) {
+    staxi_stages *p = s->p;
+    const int dims = staxi_type_of(p, p->stages[k].value)->rank;
+    for (int d = 0; d < dims; d++) rank[d] = 32 * d;
+    for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++)
+        if (p->stages[s->uses[s->readers[at]].stage].kind == STAXI_STAGE_CALL) return;
+    if (p->stages[k].buffer || s->first_reader[k] == s->first_reader[k + 1]) return;
+    const staxi_ref *u = &s->uses[s->readers[s->first_reader[k]]];
+    const staxi_stage *r = &p->stages[u->stage];
+    const staxi_expr_node *use = &p->exprs[u->expr];
+    for (int i = 0; i < use->n_ix; i++)
+        if (staxi_ix_has_values(&p->ix, use->ix[i])) return;
+    for (int d = 0, i = 0; d < dims; d++) {
+        rank[d] = 0;
+        if (staxi_is_one(p, staxi_dim(p, p->stages[k].value, d))) continue;
+        for (int a = 0; a < r->n_domain + r->n_reduce; a++)
+            if (staxi_ix_depends_on(&p->ix, use->ix[i], r->axes[a].var))
+                rank[d] = 32 * a + 31 - staxi_ix_pace(p, use->ix[i], r->axes[a].var);
+        i++;
+    }
+}
+
+/* Is its only reader one that computes element for element, in the same domain? */
+static bool staxi_joins_reader(const staxi_schedule *s, uint32_t k) {
+    const staxi_stage *w = &s->p->stages[k];
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    if (s->first_reader[k + 1] != s->first_reader[k] + 1) return false;
+    const staxi_ref *u = &s->uses[s->readers[s->first_reader[k]]];
+    const staxi_stage *r = &s->p->stages[u->stage];
+    return r->kind == STAXI_STAGE_MAP &&
+           staxi_axes_as_read(s->p, r, w, &s->p->exprs[u->expr], axes);
+}
+
+/* Stage k reads windows, or rows of another direction than k's, on this side of the contraction:
+   along axis `*at` they are read in whole vectors, and along k only in short runs. Its reader
+   computes element for element (`joins`) in an order that is given: then windows only. */
+static bool staxi_wants_columns(staxi_schedule *s, uint32_t k, int side, const uint8_t *order,
+                                bool joins, int *at) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    const staxi_loop_axis *inner = &st->axes[st->n_domain + st->n_reduce - 1];
+    const staxi_expr e = st->expr[side - 1];
+    *at = -1;
+    for (int place = st->n_domain - 1; place >= 0 && *at < 0; place--)
+        if (st->sides[order[place]] == side && staxi_is_near(p, e, st->axes[order[place]].var))
+            *at = order[place];
+    if (*at < 0) return false;
+    const bool windows = st->n_reduce > 1 && staxi_is_near(p, e, inner->var);
+    return windows ? staxi_extent_guess(p, inner->extent) < STAXI_TILE_PAD
+                   : !joins && !staxi_is_near(p, e, inner->var);
+}
+
 /* A contraction of integers, or of floats in chains, is computed in tiles: the operand that varies
    along the last axis gives their columns, the other one their rows. Its axes become: those of both
-   operands, of the rows, of the columns. The last axis is that of the only reader, if that knows
-   another order.
+   operands, of the rows, of the columns. The last axis is that of the first reader, unless only the
+   other operand can be read in vectors along its own. Results that are stored for others lie in
+   that order, too.
  */
 static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
+    const int dims = staxi_type_of(p, st->value)->rank;
     if (st->combine != STAXI_COMBINE_FMA || st->order == STAXI_ORDER_LANES || st->n_domain == 0 ||
         st->n_reduce == 0 || !staxi_tiles_accumulate(st->dtype))
         return false;
-    const staxi_expr_node *use = NULL;
-    const staxi_stage *reader = staxi_only_reader(s, k, &use);
-    staxi_loop_axis as_read[STAX_MAX_RANK], axes[STAX_MAX_RANK];
-    uint8_t rank[STAX_MAX_RANK], sides[STAX_MAX_RANK];
-    bool other = reader && staxi_axes_as_read(p, reader, st, use, as_read);
-    for (int d = 0; d < st->n_domain; d++) rank[d] = (uint8_t)d;
-    for (int d = 0; d < st->n_domain && other; d++) /* place of each axis in the reader's order */
-        for (int e = 0; e < st->n_domain; e++)
-            if (reader->axes[e].var == as_read[d].var) rank[d] = (uint8_t)e;
-    uint8_t last = 0;
-    for (int d = 0; d < st->n_domain; d++)
-        if (rank[d] == st->n_domain - 1) last = st->sides[d];
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    uint8_t sides[STAX_MAX_RANK], order[STAX_MAX_RANK], layout[STAX_MAX_RANK];
+    int rank[STAX_MAX_RANK];
+    staxi_dims_as_read(s, k, rank);
+    int n = 0, n_order = 0;
+    for (int place = 0; place < 64 * STAX_MAX_RANK; place++)
+        for (int d = 0; d < dims; d++) {
+            if (rank[d] != place) continue;
+            layout[n++] = (uint8_t)d;
+            for (int a = 0; a < st->n_domain; a++)
+                if (st->store[d] == st->axes[a].var) order[n_order++] = (uint8_t)a;
+        }
+    if (n_order != st->n_domain) return false;
+    int inner = order[n_order - 1], other, own;
+    const bool joins = staxi_joins_reader(s, k);
+    uint8_t last = st->sides[inner];
+    if (!st->buffer && last != 3 &&
+        staxi_wants_columns(s, k, 3 - last, order, joins, &other) &&
+        !staxi_wants_columns(s, k, last, order, joins, &own)) {
+        last = (uint8_t)(3 - last);
+        inner = other;
+        int at = 0; /* that axis is the innermost one in memory */
+        while (st->store[layout[at]] != st->axes[inner].var) at++;
+        const uint8_t dim = layout[at];
+        for (; at + 1 < dims; at++) layout[at] = layout[at + 1];
+        layout[dims - 1] = dim;
+    }
     double rows = 1;
     for (int d = 0; d < st->n_domain; d++)
         if (st->sides[d] == 3 - last) rows *= staxi_extent_guess(p, st->axes[d].extent);
     if (last == 3 || rows < 2) return false; /* one row: column after column, as memory is read */
     if (staxi_domain_guess(p, st, st->n_domain + st->n_reduce) < (double)STAXI_TILE_WORK)
         return false;
-    int n = 0;
-    for (int group = 0; group < 3; group++)
-        for (int place = 0; place < st->n_domain; place++)
-            for (int d = 0; d < st->n_domain; d++) {
-                uint8_t want = (uint8_t)(group == 0 ? 3 : group == 1 ? 3 - last : last);
-                if (rank[d] != place || st->sides[d] != want) continue;
-                axes[n] = st->axes[d];
-                sides[n++] = want;
-            }
+    n = 0;
+    for (int group = 0; group < 4; group++) /* the innermost axis is the last one of its side */
+        for (int place = 0; place < st->n_domain; place++) {
+            const int d = order[place];
+            const uint8_t want = (uint8_t)(group == 0 ? 3 : group == 1 ? 3 - last : last);
+            if (st->sides[d] != want || (d == inner) != (group == 3)) continue;
+            axes[n] = st->axes[d];
+            sides[n++] = want;
+        }
     staxi_order_axes(st, axes);
     memcpy(st->sides, sides, (size_t)n);
+    memcpy(st->layout, layout, (size_t)dims);
     st->tiled = true;
     s->mode[k] = STAXI_MODE_COLUMN;
     return true;
@@ -31418,7 +31537,15 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
                                   staxi_type_of(p, st->value), p->graph);
     if (!b) return false;
     st->buffer = b;
-    if (leaves_kernel) return true;
+    if (leaves_kernel) {
+        staxi_ix stride = staxi_ix_const(&p->ix, 1);
+        staxi_buffer *buf = &p->buffers[b];
+        for (int d = buf->rank - 1; d >= 0 && st->tiled; d--) {
+            buf->strides[st->layout[d]] = stride;
+            stride = staxi_ix_mul(&p->ix, stride, buf->dims[st->layout[d]]);
+        }
+        return true;
+    }
     /* ROW: only the inner axes have memory */
     staxi_buffer *buf = &p->buffers[b];
     staxi_ix size = staxi_ix_const(&p->ix, 1), align = staxi_ix_const(&p->ix, STAX_ALIGN);
@@ -31496,8 +31623,10 @@ static double staxi_expr_step(staxi_stages *p, staxi_expr e, staxi_ix var) {
     staxi_ix at = n->n_ix ? n->ix[n->n_ix - 1] : 0, c, rest;
     int64_t step = 0;
     if (n->kind == STAXI_EX_LOAD) at = staxi_flat_index(p, n->ref, n->ix);
-    for (int k = 0; n->kind == STAXI_EX_USE && k + 1 < n->n_ix; k++) /* stored row-major     */
-        if (staxi_ix_depends_on(&p->ix, n->ix[k], var)) return -1;
+    const int near_ = n->kind == STAXI_EX_USE ? staxi_near_index(p, n) : -1;
+    if (near_ >= 0) at = n->ix[near_];
+    for (int k = 0; n->kind == STAXI_EX_USE && k < n->n_ix; k++)
+        if (k != near_ && staxi_ix_depends_on(&p->ix, n->ix[k], var)) return -1;
     if (!at) return 0;
     if (!staxi_ix_affine(&p->ix, at, var, &c, &rest) || !staxi_ix_is_const(&p->ix, c, &step))
         return -1;
@@ -32177,7 +32306,7 @@ static bool staxi_plan_may_take(const staxi_planner *q, uint32_t w, uint32_t mad
         staxi_dtype_bytes((stax_dtype)m->dtype) != staxi_dtype_bytes((stax_dtype)d->dtype))
         return false;
     for (int k = 0; k < m->rank; k++)
-        if (m->dims[k] != d->dims[k]) return false;
+        if (m->dims[k] != d->dims[k] || m->strides[k] != d->strides[k]) return false;
     for (uint32_t u = s->first_use[w]; u < s->first_use[w + 1]; u++)
         if (p->stages[s->uses[u].ref].buffer == dies &&
             !staxi_reads_in_place(p, w, w, s->uses[u].expr))
