@@ -19581,6 +19581,53 @@ static uint32_t staxi_x_overlap(staxi_expander *e, uint32_t v, const staxi_windo
     return staxi_x_sum(e, v, mask);
 }
 
+/* Do no two taps meet in one result: is each kernel axis at most as long as its stride? */
+static bool staxi_windows_apart(staxi_expander *e, const staxi_windows *w) {
+    for (int k = 0; k < w->n; k++) {
+        int64_t size = 0;
+        if (!staxi_ix_is_const(&e->to->root->sizes, w->kernel[k], &size) || w->dilation[k] != 1 ||
+            size < 1 || size > w->stride[k])
+            return false;
+    }
+    return true;
+}
+
+/* The same where no two taps meet: [N, O, out...]. The taps of S stand side by side, S * stride +
+   K, and a sum of one product and zeros is that product + 0. */
+static uint32_t staxi_x_side_by_side(staxi_expander *e, uint32_t v, const staxi_windows *w,
+                                     const int64_t *more) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    int64_t axes[STAX_MAX_RANK], low[STAX_MAX_RANK], high[STAX_MAX_RANK], taps[STAX_MAX_RANK];
+    int64_t size = 0;
+    bool single = true;
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    memset(taps, 0, sizeof taps);
+    axes[0] = 0;
+    axes[1] = w->n + 1;
+    for (int k = 0; v && k < w->n; k++) {
+        axes[2 + 2 * k] = k + 1;
+        axes[3 + 2 * k] = w->n + 2 + k;
+        high[w->n + 2 + k] = w->stride[k];
+        (void)staxi_ix_is_const(pool, w->kernel[k], &size);
+        high[w->n + 2 + k] -= size;
+        single = single && size == 1;
+    }
+    if (v && !single) v = staxi_x_op2(e, STAX_OP_ADD, v, staxi_x_zeros_like(e, v));
+    v = staxi_x_permute(e, staxi_x_pad(e, v, low, high, staxi_attr_int(0), "constant"), axes);
+    for (int k = 0; v && k < w->n; k++) {
+        v = staxi_x_merge(e, v, 2 + k);
+        (void)staxi_ix_is_const(pool, w->kernel[k], &size);
+        size += more[k] - w->stride[k];
+        taps[2 + k] = size > 0 ? size : 0;
+    }
+    v = staxi_x_pad(e, v, low, taps, staxi_attr_int(0), "constant");
+    for (int k = 0; v && k < w->n; k++)
+        v = staxi_x_slice(e, v, 2 + k, staxi_size_handle(e->to, w->low[k]),
+                          staxi_size_handle(e->to, staxi_ix_add(pool, w->low[k], w->out[k])), 1);
+    return v;
+}
+
 /* Products summed over channels as a chain, [N, S..., O, K...]; of those the sum, by the rule for
    sums, over all (i, k) with i * stride + k * dilation = j + low; then + bias. No padding takes
    part. */
@@ -19602,8 +19649,9 @@ static bool staxi_expand_conv_transpose(staxi_expander *e, const staxi_node *n, 
     }
     if (!staxi_x_conv_groups(e, groups, &x, &w)) return false;
     v = staxi_x_conv_dot(e, x, w, 0, groups > 1, groups > 1 ? 1 : 0);
-    v = staxi_x_overlap(e, v, &win);
-    return staxi_x_conv_finish(e, n, staxi_x_channels_first(e, v), results);
+    v = staxi_windows_apart(e, &win) ? staxi_x_side_by_side(e, v, &win, n->attrs[4].list)
+                                     : staxi_x_channels_first(e, staxi_x_overlap(e, v, &win));
+    return staxi_x_conv_finish(e, n, v, results);
 }
 
 /* The smallest value of a dtype that is computed in. */
@@ -29959,6 +30007,7 @@ enum {
     STAXI_TILE_COLUMNS = 64, /* most columns of a tile, for the room of the last panel    */
     STAXI_TILE_ROWS = 32,    /* most rows of a tile                                       */
     STAXI_TILE_PAD = 16,     /* rows are packed in pieces of up to this many              */
+    STAXI_TILE_RUN = 8,      /* columns side by side that are worth vectors               */
     STAXI_TILE_WORK = 1024   /* products that are not worth the code                      */
 };
 
@@ -30129,9 +30178,11 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     int inner = order[n_order - 1], other, own;
     const bool joins = staxi_joins_reader(s, k);
     uint8_t last = st->sides[inner];
-    if (!st->buffer && last != 3 &&
-        staxi_wants_columns(s, k, 3 - last, order, joins, &other) &&
-        !staxi_wants_columns(s, k, last, order, joins, &own)) {
+    double run = 1; /* columns that lie side by side as they are read */
+    for (int i = n_order - 1; i >= 0 && st->sides[order[i]] == last; i--)
+        run *= staxi_extent_guess(p, st->axes[order[i]].extent);
+    if (!st->buffer && last != 3 && staxi_wants_columns(s, k, 3 - last, order, joins, &other) &&
+        (run < STAXI_TILE_RUN || !staxi_wants_columns(s, k, last, order, joins, &own))) {
         last = (uint8_t)(3 - last);
         inner = other;
         int at = 0; /* that axis is the innermost one in memory */
@@ -30184,6 +30235,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     double row = 0, column[STAX_MAX_RANK] = {0}, best = 0;
     int at = -1;
     uint32_t ends[2];
+    const bool chain = st->order == STAXI_ORDER_CHAIN; /* one element after the other in a row */
     for (int pass = 0; pass < 2; pass++) { /* USEs and LOADs */
         const staxi_ref *refs = pass ? s->loads : s->uses;
         ends[0] = pass ? s->first_load[k] : s->first_use[k];
@@ -30192,7 +30244,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
             int64_t in = staxi_expr_stride(p, refs[r].expr, inner);
             if (in == 1) row += 1;
             for (int d = 0; d < st->n_domain; d++)
-                if (in != 1 && staxi_expr_stride(p, refs[r].expr, st->axes[d].var) == 1)
+                if ((chain || in != 1) && staxi_expr_stride(p, refs[r].expr, st->axes[d].var) == 1)
                     column[d] += 1;
         }
     }
@@ -30201,7 +30253,6 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
             best = column[d];
             at = d;
         }
-    bool chain = st->order == STAXI_ORDER_CHAIN;
     if (at < 0 || (!chain && row >= best)) return;
     s->mode[k] = STAXI_MODE_COLUMN;
     st->reordered = true;
@@ -35962,6 +36013,9 @@ static const char *const staxi_lines_memory[] = {
     "    return sx_among32(lo, hi, SXV_TWOS);",
     "}",
     "SX_INLINE void sx_storepd(double *p, sxv_f64 v, int64_t n) { __builtin_ia32_storeupd512_mask(p, v, SXV_LEFT64(n)); }",
+    "/* lanes of v, where the mask says so those at p */",
+    "#define sx_overf(v, mask, p) ((sxv_f32)__builtin_ia32_loadups512_mask((p), (v), (mask)))",
+    "#define sx_overd(v, mask, p) ((sxv_f64)__builtin_ia32_loadupd512_mask((p), (v), (unsigned char)(mask)))",
     "#define sx_keep32(n, a, b) sx_sel32(SXV_LEFT32(n), (a), (b))",
     "#define sx_keep64(n, a, b) sx_sel64(SXV_LEFT64(n), (a), (b))",
     "#define SXV_RANGE32(f, t) ((sxv_m32)(SXV_LEFT32(t) & ~((1u << (f)) - 1u)))",
@@ -39327,6 +39381,7 @@ typedef struct staxi_tiles {
     int step;                 /* of k: what the rows' operand is packed and read in              */
     int64_t row, deep, piece; /* of it: elements between rows, along k, from step to step     */
     int64_t high;             /* tiles of full height; the others have one row less; -1: unknown */
+    int heights;              /* that tiles have                                                 */
     bool even;                /* the last panel is full                                          */
     bool slot;                /* each slot packs its panels one by one                           */
     bool sweep;               /* row after row of tiles, for all panels stay in the cache        */
@@ -39342,6 +39397,11 @@ typedef struct staxi_tiles {
     /* lines of columns that lie `gap` apart in memory run on as one, over what is between them */
     int64_t gap, line;
     staxi_loop_axis lines;
+    /* read through windows: see staxi_tiles_windows */
+    bool window, joined;
+    int64_t pixels, apart, spots; /* columns; elements from line to line; vectors of them        */
+    int segments;                 /* lines that one vector touches                           */
+    staxi_ix pixel, places;       /* number of a column; where k lies, from where k = 0 does  */
 } staxi_tiles;
 
 enum { STAXI_OF_BATCHES, STAXI_OF_ROWS, STAXI_OF_COLUMNS };
@@ -39462,6 +39522,155 @@ static void staxi_tiles_join_lines(staxi_emit *e, staxi_tiles *t) {
     t->column.extent = staxi_ix_const(&e->p->ix, all);
 }
 
+/* ---- windows ----
+   Where the rows are few, packing windows of an image costs as much as all products. They are read
+   where they lie instead: step k at a place from a table, each vector of a tile from an address of
+   its own. The columns of a tile are pixels, numbered through lines that may be shorter than a
+   vector: one that touches several lines is put together by masked loads, a segment each. */
+
+enum {
+    STAXI_WINDOW_DEPTH = 1024, /* most steps of k, for the table of places                       */
+    STAXI_WINDOW_SPOTS = 512,  /* most vectors, for the table of segments                        */
+    STAXI_WINDOW_SEGMENTS = 4, /* most lines of a vector                                         */
+    STAXI_WINDOW_MASKS = 8,    /* of a tile: there are 7 registers for them                      */
+    STAXI_WINDOW_ROWS = 56     /* most rows: with more, packing pays                             */
+};
+
+/* Lanes [*lo, *hi) of vector `spot` lie in its segment `at`, which begins *place elements behind
+   the first pixel, less *lo. */
+static void staxi_window_segment(const staxi_tiles *t, int64_t spot, int at, int64_t *lo,
+                                 int64_t *hi, int64_t *place) {
+    const int64_t from = spot * t->width, line = from / t->line + at,
+                  end = t->pixels - from < t->width ? t->pixels - from : t->width;
+    *lo = line * t->line < from ? 0 : line * t->line - from;
+    *hi = (line + 1) * t->line - from;
+    *place = line * (t->apart - t->line) + from;
+    if (*hi > end) *hi = end;
+    if (*lo >= *hi) *lo = *hi = 0;
+}
+
+/* Does x, computed for a result, read evenly from line to line? A USE is that of the result. */
+static bool staxi_window_expr_joins(staxi_emit *e, staxi_expr x, const staxi_loop_axis *lines,
+                                    const staxi_loop_axis *column) {
+    staxi_stages *p = e->p;
+    const staxi_expr_node *n = &p->exprs[x];
+    if (!x || !staxi_mark_first(p, &e->hoisted, x)) return true;
+    if (n->kind == STAXI_EX_LOAD) {
+        const staxi_ix flat = staxi_flat_index(p, n->ref, n->ix);
+        return !staxi_ix_has_values(&p->ix, flat) &&
+               staxi_ix_mergeable(&p->ix, lines->var, column->var, column->extent, flat);
+    }
+    if (n->kind != STAXI_EX_OP && n->kind != STAXI_EX_CONST && n->kind != STAXI_EX_CANON &&
+        n->kind != STAXI_EX_USE)
+        return false;
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_window_expr_joins(e, p->exprs[x].args[k], lines, column)) return false;
+    return true;
+}
+
+/* May what happens to the results go through the columns of all lines as one axis? */
+static bool staxi_window_joins(staxi_emit *e, const staxi_tiles *t, const staxi_loop_axis *lines) {
+    staxi_stages *p = e->p;
+    for (uint32_t n = t->acc.after; n; n = e->trees->nodes[n].next) {
+        const staxi_tree_node *node = &e->trees->nodes[n];
+        e->hoisted.now++;
+        for (int k = 0; k < 2; k++)
+            if (!staxi_window_expr_joins(e, node->expr[k], lines, &t->column)) return false;
+        if (node->at &&
+            !staxi_ix_mergeable(&p->ix, lines->var, t->column.var, t->column.extent, node->at))
+            return false;
+    }
+    return true;
+}
+
+static bool staxi_window_place(void *user, staxi_ix_kind kind, uint32_t id, int64_t *value) {
+    const int64_t *k = (const int64_t *)user;
+    (void)id;
+    *value = kind == STAXI_IX_VAR ? *k : 0;
+    return true;
+}
+
+/* Where step k of a window lies, from its first one on. */
+static int64_t staxi_window_step(staxi_emit *e, const staxi_tiles *t, int64_t k) {
+    int64_t place = 0;
+    if (!staxi_ix_eval(&e->p->ix, t->places, staxi_window_place, &k, &place)) e->failed = true;
+    return place;
+}
+
+/* Shall the columns' operand be read through windows? */
+static bool staxi_tiles_windows(staxi_emit *e, staxi_tiles *t) {
+    staxi_stages *p = e->p;
+    const staxi_expr_node *n = &p->exprs[t->operand[1]];
+    int64_t rows = 0, depth = 0, line = 0, lines = 1, apart = 0, step = 0;
+    if (t->isa != STAXI_ISA_AVX512 || t->bound[1] || n->kind != STAXI_EX_LOAD ||
+        n->dtype != t->dtype || !staxi_ix_is_const(&p->ix, t->depth.extent, &depth) ||
+        !staxi_ix_is_const(&p->ix, t->column.extent, &line) ||
+        !staxi_ix_is_const(&p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) || line < 1 ||
+        depth < 1 || depth > STAXI_WINDOW_DEPTH || rows < 1 || rows > STAXI_WINDOW_ROWS)
+        return false;
+    const staxi_ix flat = staxi_flat_index(p, n->ref, n->ix), zero = staxi_ix_const(&p->ix, 0);
+    if (staxi_ix_has_values(&p->ix, flat) || staxi_stride_along(p, flat, t->column.var) != 1)
+        return false;
+    t->places =
+        staxi_ix_sub(&p->ix, flat, staxi_ix_substitute(&p->ix, flat, &t->depth.var, &zero, 1));
+    for (int g = 0; g < 3; g++)
+        for (int d = 0; d < t->n_axes[g]; d++)
+            if (staxi_ix_depends_on(&p->ix, t->places, t->axes[g][d].var)) return false;
+    for (uint32_t z = 0; z < p->n_sizes; z++)
+        if (staxi_ix_depends_on(&p->ix, t->places, staxi_ix_sym(&p->ix, z))) return false;
+    if (staxi_ix_depends_on(&p->ix, t->places, t->column.var) || e->n_loop_vars >= 63) return false;
+    const int last = t->n_axes[STAXI_OF_COLUMNS] - 1;
+    t->pixel = t->column.var;
+    t->width = staxi_tiles_bits(t) == 64 ? 8 : 16;
+    t->line = t->apart = line;
+    if (last >= 0 && staxi_ix_is_const(&p->ix, t->axes[STAXI_OF_COLUMNS][last].extent, &lines) &&
+        lines * line <= (int64_t)STAXI_WINDOW_SPOTS * t->width) {
+        apart = staxi_stride_along(p, flat, t->axes[STAXI_OF_COLUMNS][last].var);
+        t->joined = lines > 1 && apart >= line &&
+                    staxi_window_joins(e, t, &t->axes[STAXI_OF_COLUMNS][last]);
+    }
+    if (t->joined) t->apart = apart;
+    if (!t->joined) lines = 1;
+    t->pixels = lines * line;
+    t->spots = (t->pixels + t->width - 1) / t->width;
+    if (t->apart == t->line) t->line = t->apart = t->pixels;
+    for (int64_t spot = 0; spot < t->spots; spot++) {
+        const int64_t end = (spot + 1) * t->width < t->pixels ? (spot + 1) * t->width : t->pixels;
+        const int touched = (int)((end - 1) / t->line - spot * t->width / t->line) + 1;
+        if (touched > t->segments) t->segments = touched;
+    }
+    const bool straight = staxi_stride_along(p, t->places, t->depth.var) >= 0;
+    step = staxi_window_step(e, t, depth - 1);
+    t->window = t->segments <= STAXI_WINDOW_SEGMENTS && t->spots <= STAXI_WINDOW_SPOTS &&
+                (t->joined || !straight) && step < INT32_MAX && line * 4 >= t->width;
+    if (t->window && t->joined) {
+        t->pixel = staxi_new_var(p, staxi_ix_const(&p->ix, t->pixels));
+        e->loop_vars[e->n_loop_vars++] = t->pixel;
+        t->lines = t->axes[STAXI_OF_COLUMNS][last];
+        t->n_axes[STAXI_OF_COLUMNS]--;
+    }
+    return t->window;
+}
+
+/* Rows and vectors of a tile: as many chains as fit, in as few tiles as that takes. */
+static void staxi_window_tile(staxi_emit *e, staxi_tiles *t, const uint8_t *rows_of) {
+    int64_t rows = 0;
+    int most = 0;
+    (void)staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows);
+    for (int v = 1; v <= 4; v++) {
+        const int64_t tiles = (rows + rows_of[v - 1] - 1) / rows_of[v - 1],
+                      high = (rows + tiles - 1) / tiles;
+        if (v * t->segments > STAXI_WINDOW_MASKS || (int)high * v <= most) continue;
+        most = (int)high * v;
+        t->vectors = v;
+        t->rows = (int)high;
+        t->high = rows - tiles * (high - 1);
+        t->heights = t->high < tiles ? 2 : 1;
+    }
+    t->last_vectors = t->vectors;
+    t->even = true;
+}
+
 /* The size of a tile: as near to the processor's registers as the shape allows. Few columns are one
    panel, so that the rows' operand is read once. */
 static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
@@ -39470,8 +39679,13 @@ static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
     int kind = t->isa == STAXI_ISA_AVX512 ? 0 : t->isa == STAXI_ISA_AVX2 ? 1 : 2;
     int lanes = kind == 0 ? 16 : kind == 1 ? 8 : 4;
     t->step = t->width = staxi_tiles_bits(t) == 64 ? lanes / 2 : lanes;
+    if (t->window) {
+        staxi_window_tile(e, t, rows_of[kind]);
+        return;
+    }
     t->vectors = 2;
     t->high = -1;
+    t->heights = 1;
     bool known = staxi_ix_is_const(&e->p->ix, t->column.extent, &columns),
          fixed = staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows);
     if (known && columns <= 4 * t->width)
@@ -39487,6 +39701,7 @@ static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t) {
     int64_t tiles = (rows + t->rows - 1) / t->rows;
     t->rows = (int)((rows + tiles - 1) / tiles);
     t->high = rows - tiles * (t->rows - 1);
+    t->heights = t->high < tiles ? 2 : 1;
 }
 
 /* An operand that is read a few times, or is small, need not be packed; but lines that lie a
@@ -39531,9 +39746,12 @@ static void staxi_tiles_packing(staxi_emit *e, staxi_tiles *t) {
         t->deep = deep;
         t->piece = deep * t->step;
     }
-    if (!t->bound[1] && known && columns % t->width == 0 && !t->gap &&
-        staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1 &&
-        !staxi_tiles_need_pack(e, t, tiles, columns * outer * depth, deep, depth)) {
+    if (t->window) {
+        t->pack[1] = STAXI_PACK_DIRECT;
+        t->column_deep = 0;
+    } else if (!t->bound[1] && known && columns % t->width == 0 && !t->gap &&
+               staxi_tiles_direct(e, t, 1, t->column.var, &near_, &deep) && near_ == 1 &&
+               !staxi_tiles_need_pack(e, t, tiles, columns * outer * depth, deep, depth)) {
         t->pack[1] = STAXI_PACK_DIRECT;
         t->column_deep = deep;
     }
@@ -39596,13 +39814,13 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     }
     for (int side = 0; side < 2; side++)
         t->bound[side] = e->how & STAXI_EMIT_BINDS && e->p->buffers[st->packs[side]].is_bound;
-    staxi_tiles_join_lines(e, t);
+    if (!staxi_tiles_windows(e, t)) staxi_tiles_join_lines(e, t);
     staxi_tiles_size(e, t);
     staxi_tiles_packing(e, t);
     t->slot = t->pack[1] != STAXI_PACK_DIRECT && !t->bound[1] &&
               e->p->buffers[st->packs[1]].scope == STAXI_SCOPE_ROW;
-    t->sweep = !t->slot && staxi_tiles_sweep(e, t);
-    staxi_tiles_chunk(e, t);
+    t->sweep = !t->slot && !t->window && staxi_tiles_sweep(e, t);
+    if (!t->window) staxi_tiles_chunk(e, t);
     return true;
 }
 
@@ -39765,9 +39983,80 @@ static void staxi_emit_tile_room(staxi_emit *e, const staxi_tiles *t) {
                t->piece);
 }
 
+/* Vector v of panel `panel`: its outer axes, its spot, its pixels. Behind the last one there is
+   that one again, of which nothing is stored. */
+static void staxi_emit_window_spot(staxi_emit *e, const staxi_tiles *t) {
+    staxi_line(e);
+    staxi_putf(
+        e->t,
+        "const int64_t own = panel * %d + v, at_spot = own < outers * %D ? own : outers * %D - "
+        "1, outer = at_spot / %D, spot = at_spot - outer * %D;\n",
+        t->vectors, t->spots, t->spots, t->spots, t->spots);
+    staxi_emit_axes(e, t, STAXI_OF_COLUMNS, "outer");
+    staxi_line(e);
+    staxi_put(e->t, "(void)outer; (void)spot;\n");
+}
+
+/* The addresses of its vectors, a mask for each segment. */
+static void staxi_emit_window_panel(staxi_emit *e, const staxi_tiles *t) {
+    const staxi_expr_node *n = &e->p->exprs[t->operand[1]];
+    const staxi_ix at[3] = {t->column.var, t->depth.var, t->joined ? t->lines.var : 0};
+    staxi_line(e);
+    staxi_putf(e->t, "const %s *b[%d];\n", staxi_c_type(t->dtype), t->vectors * t->segments);
+    staxi_line(e);
+    staxi_putf(e->t, "unsigned short mask[%d];\n", t->vectors * t->segments);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int v = 0; v < %d; v++) {\n", t->vectors);
+    e->indent++;
+    staxi_emit_window_spot(e, t);
+    for (int k = 0; k < 3; k++) {
+        if (!at[k]) continue;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = 0; (void)i%U;\n", staxi_var_id(e, at[k]),
+                   staxi_var_id(e, at[k]));
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "const %s *const from = b%U + ", staxi_c_type(t->dtype), (uint64_t)n->ref);
+    staxi_emit_ix(e, staxi_flat_index(e->p, n->ref, n->ix));
+    staxi_put(e->t, ";\n");
+    staxi_line(e);
+    staxi_putf(
+        e->t,
+        "for (int s = 0; s < %d; s++) { b[v * %d + s] = from + spots[spot * %d + s]; mask[v * "
+        "%d + s] = lanes[spot * %d + s]; }\n",
+        t->segments, t->segments, t->segments, t->segments, t->segments);
+    staxi_emit_close(e);
+}
+
+/* The tables of the spots and of the steps of k. */
+static void staxi_emit_window_tables(staxi_emit *e, const staxi_tiles *t) {
+    int64_t lo, hi, place, depth = 0;
+    for (int what = 0; what < 2; what++) {
+        staxi_line(e);
+        staxi_putf(e->t, "static const %s %s[%D] = {", what ? "unsigned short" : "int32_t",
+                   what ? "lanes" : "spots", t->spots * t->segments);
+        for (int64_t k = 0; k < t->spots * t->segments; k++) {
+            staxi_window_segment(t, k / t->segments, (int)(k % t->segments), &lo, &hi, &place);
+            staxi_putf(e->t, "%s%D", k ? ", " : "",
+                       what ? (((int64_t)1 << hi) - ((int64_t)1 << lo)) : place);
+        }
+        staxi_put(e->t, "};\n");
+    }
+    (void)staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth);
+    staxi_line(e);
+    staxi_putf(e->t, "static const int32_t places[%D] = {", depth);
+    for (int64_t k = 0; k < depth; k++)
+        staxi_putf(e->t, "%s%D", k ? ", " : "", staxi_window_step(e, t, k));
+    staxi_put(e->t, "};\n");
+}
+
 /* Panel `panel` of the columns' operand: its batch, its outer axes, its first column. */
 static void staxi_emit_panel(staxi_emit *e, const staxi_tiles *t) {
     int columns = t->vectors * t->width;
+    if (t->window) {
+        staxi_emit_window_panel(e, t);
+        return;
+    }
     staxi_line(e);
     staxi_put(e->t, "const int64_t outer = panel / across;\n");
     staxi_emit_axes(e, t, STAXI_OF_COLUMNS, "outer");
@@ -39794,8 +40083,12 @@ static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_ix(e, t->column.extent);
     staxi_put(e->t, ", depth = ");
     staxi_emit_ix(e, t->depth.extent);
-    staxi_putf(e->t, ", across = (columns + %d) / %d, panels = outers * across;\n", columns - 1,
-               columns);
+    if (t->window)
+        staxi_putf(e->t, ", panels = (outers * %D + %d) / %d; (void)columns;\n", t->spots,
+                   t->vectors - 1, t->vectors);
+    else
+        staxi_putf(e->t, ", across = (columns + %d) / %d, panels = outers * across;\n", columns - 1,
+                   columns);
     staxi_line(e);
     staxi_putf(e->t,
                "const int64_t tiles = (rows + %d) / %d; (void)depth; (void)tiles; (void)panels;\n",
@@ -39943,20 +40236,41 @@ static void staxi_emit_pack_columns(staxi_emit *e, const staxi_tiles *t, const u
 
 enum { STAXI_TILE_AHEAD = 8, STAXI_TILE_PIECES = 2, STAXI_LINE = 64 }; /* what is fetched early */
 
+/* Are all lanes of all vectors read, from one line each? */
+static bool staxi_window_is_whole(const staxi_tiles *t) {
+    return t->segments == 1 && t->pixels % t->width == 0;
+}
+
 /* One step of k: some vectors of the columns, and a number of each row. */
 static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     int bits = staxi_tiles_bits(t), class_ = staxi_tiles_class(t);
+    const char *element = bits == 64 ? "double" : "float";
+    const char suffix = staxi_tiles_suffix(t);
     staxi_line(e);
-    for (int v = 0; v < vectors; v++)
+    for (int v = 0; v < vectors && !t->window; v++)
         staxi_putf(e->t, "const sx_%c%d b%d = (sx_%c%d)sx_load%c((const %s *)b + %d); ", class_,
-                   bits, v, class_, bits, staxi_tiles_suffix(t), bits == 64 ? "double" : "float",
-                   v * t->width);
+                   bits, v, class_, bits, suffix, element, v * t->width);
+    for (int v = 0; v < vectors && t->window; v++) {
+        staxi_putf(e->t, "sx_f%d l%d = ", bits, v);
+        if (staxi_window_is_whole(t))
+            staxi_putf(e->t, "sx_load%c((const %s *)p%d + at);", suffix, element, v);
+        for (int g = 0; g < t->segments && !staxi_window_is_whole(t); g++) {
+            const int of = v * t->segments + g;
+            if (g)
+                staxi_putf(e->t, " l%d = sx_over%c(l%d, m%d, (const %s *)p%d + at);", v, suffix, v,
+                           of, element, of);
+            else
+                staxi_putf(e->t, "sx_over%c(sx_k%d(0), m%d, (const %s *)p%d + at);", suffix, bits,
+                           of, element, of);
+        }
+        staxi_putf(e->t, " const sx_%c%d b%d = (sx_%c%d)l%d; ", class_, bits, v, class_, bits, v);
+    }
     staxi_put(e->t, "\n");
     staxi_line(e);
-    for (int v = 0; v < vectors; v++)
+    for (int v = 0; v < vectors && !t->window; v++)
         staxi_putf(e->t, "__builtin_prefetch(b + %D); ",
                    STAXI_TILE_AHEAD * t->column_deep + v * t->width);
-    staxi_putf(e->t, "b += %D;\n", t->column_deep);
+    if (!t->window) staxi_putf(e->t, "b += %D;\n", t->column_deep);
     for (int r = 0; r < rows; r++) {
         staxi_line(e);
         if (class_ == 'f')
@@ -39981,6 +40295,8 @@ static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows
     staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s", staxi_dtype_name((stax_dtype)t->dtype),
                rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
                t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
+    if (t->window)
+        staxi_putf(out, "_windows%d%s", t->segments, staxi_window_is_whole(t) ? "" : "m");
 }
 
 /* Has this unit that function already? */
@@ -40003,12 +40319,24 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
     int class_ = staxi_tiles_class(t);
     staxi_put(e->t, "SX_MICRO void ");
     staxi_put_micro_name(e->t, t, rows, vectors);
-    staxi_putf(
-        e->t,
-        "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, int begins, "
-        "sx_%c%d *c) {\n",
-        type, type, type, class_, bits);
+    if (t->window)
+        staxi_putf(e->t,
+                   "(const %s *a, const %s *const *b, const unsigned short *mask, const int32_t "
+                   "*places, int64_t depth, int begins, sx_%c%d *c) {\n",
+                   type, type, class_, bits);
+    else
+        staxi_putf(
+            e->t,
+            "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, int begins, "
+            "sx_%c%d *c) {\n",
+            type, type, type, class_, bits);
     e->indent = 1;
+    for (int i = 0; i < vectors * t->segments && t->window; i++) {
+        staxi_line(e);
+        staxi_putf(e->t,
+                   "const %s *const p%d = b[%d]; const unsigned short m%d = mask[%d]; (void)m%d;\n",
+                   type, i, i, i, i, i);
+    }
     for (int i = 0; i < n; i++) {
         staxi_line(e);
         staxi_putf(e->t,
@@ -40029,10 +40357,18 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
         for (int r = 0; r < rows; r++)
             staxi_putf(e->t, "__builtin_prefetch(a + %D); ",
                        STAXI_TILE_PIECES * t->piece + r * t->row);
-    staxi_putf(e->t,
-               "for (int64_t q = 0; q < ahead; q++, next += %d) __builtin_prefetch(next, 0, 2);\n",
-               STAXI_LINE * 8 / bits);
+    if (!t->window)
+        staxi_putf(
+            e->t,
+            "for (int64_t q = 0; q < ahead; q++, next += %d) __builtin_prefetch(next, 0, 2);\n",
+            STAXI_LINE * 8 / bits);
+    else
+        staxi_put(e->t, "\n");
     staxi_emit_open(e, "for (int64_t k = 0; k < last; k++) {\n");
+    if (t->window) {
+        staxi_line(e);
+        staxi_put(e->t, "const int64_t at = places[piece + k];\n");
+    }
     staxi_emit_micro_step(e, t, rows, vectors);
     staxi_emit_close(e);
     staxi_emit_close(e);
@@ -40062,14 +40398,19 @@ static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int la
 static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
     uint64_t ref = t->stage;
     const char *type = staxi_c_type(t->dtype);
+    const uint64_t column = staxi_var_id(e, t->window ? t->pixel : t->column.var);
     staxi_line(e);
     staxi_putf(e->t,
-               t->gap ? "const int64_t i%U = at_line + u * %d;\n"
-                      : "const int64_t i%U = column0 + u * %d;\n",
-               staxi_var_id(e, t->column.var), e->lanes ? t->width : 1);
+               t->gap      ? "const int64_t i%U = at_line + u * %d;\n"
+               : t->window ? "const int64_t i%U = spot * %d + u;\n"
+                           : "const int64_t i%U = column0 + u * %d;\n",
+               column, e->lanes || t->window ? t->width : 1);
     staxi_line(e);
     staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
-    if (t->gap)
+    if (t->window)
+        staxi_putf(e->t, "((const %s *)(const void *)(c + r * %d + v))[u];\n",
+                   e->lanes ? staxi_value_type(e, t->dtype) : type, t->vectors);
+    else if (t->gap)
         staxi_putf(e->t,
                    e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n"
                             : "*%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n",
@@ -40087,10 +40428,92 @@ static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
         staxi_put(e->t, ";\n");
     }
     staxi_line(e);
-    staxi_putf(e->t, "(void)i%U;\n", staxi_var_id(e, t->column.var));
+    staxi_putf(e->t, "(void)i%U;\n", column);
     size_t scope = staxi_emit_scope_open(e);
     staxi_emit_list(e, t->acc.after);
     staxi_emit_scope_close(e, scope);
+}
+
+/* What happens to the results, in the number of a pixel instead of its line and column. */
+static bool staxi_window_rename(staxi_emit *e, const staxi_tiles *t) {
+    staxi_stages *p = e->p;
+    const staxi_ix line = t->column.extent;
+    staxi_subst sub;
+    bool ok = true;
+    memset(&sub, 0, sizeof sub);
+    staxi_map_init(&sub.memo, p->a);
+    sub.from[0] = t->lines.var;
+    sub.to[0] = staxi_ix_floordiv(&p->ix, t->pixel, line);
+    sub.from[1] = t->column.var;
+    sub.to[1] = staxi_ix_mod(&p->ix, t->pixel, line);
+    sub.n = 2;
+    for (uint32_t n = t->acc.after; n && ok; n = e->trees->nodes[n].next) {
+        staxi_tree_node *node = &e->trees->nodes[n];
+        for (int k = 0; k < 2 && ok; k++)
+            if (node->expr[k])
+                ok = (node->expr[k] = staxi_ex_substitute(p, &sub, node->expr[k])) != 0;
+        if (node->at) ok = ok && (node->at = staxi_subst_ix(p, &sub, node->at)) != 0;
+    }
+    staxi_subst_free(p, &sub);
+    return (ok || staxi_emit_no_memory(e)) && staxi_emit_room(e);
+}
+
+/* The results of all rows for each vector of a panel. */
+static void staxi_emit_window_results(staxi_emit *e, const staxi_tiles *t) {
+    int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
+    staxi_tiles own = *t;
+    own.column.var = t->pixel;
+    const bool vector = staxi_tiles_end_in_lanes(e, &own, lanes), partial = t->pixels % t->width;
+    e->lanes = vector ? lanes : STAXI_LANES_NONE;
+    e->vec = vector ? t->pixel : 0;
+    staxi_line(e);
+    staxi_putf(e->t, "for (int v = 0; v < %d && panel * %d + v < outers * %D; v++) {\n", t->vectors,
+               t->vectors, t->spots);
+    e->indent++;
+    staxi_emit_window_spot(e, t);
+    staxi_line(e);
+    staxi_putf(e->t,
+               "const int64_t most = %D - spot * %d, left = most < %d ? most : %d; (void)left;\n",
+               t->pixels, t->width, t->width, t->width);
+    for (int tail = 0; tail < (vector && partial ? 2 : 1); tail++) {
+        staxi_line(e);
+        if (vector && partial)
+            staxi_putf(e->t, tail ? "if (left < %d) " : "if (left == %d) ", t->width);
+        staxi_put(e->t, "for (int64_t r = 0; r < height; r++) {\n");
+        e->indent++;
+        staxi_line(e);
+        staxi_put(e->t, "const int64_t row = row0 + r;\n");
+        staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+        staxi_line(e);
+        staxi_put(e->t, "(void)row;\n");
+        staxi_line(e);
+        staxi_put(e->t,
+                  vector ? "const int u = 0; (void)u;\n" : "for (int64_t u = 0; u < left; u++)\n");
+        staxi_emit_open(e, "{\n");
+        e->partial = tail != 0;
+        staxi_emit_tile_result(e, t);
+        e->partial = false;
+        staxi_emit_close(e);
+        staxi_emit_close(e);
+    }
+    staxi_emit_close(e);
+    e->vec = 0;
+}
+
+/* The same; what is renamed is put back as it was for the plain form. */
+static void staxi_emit_window_rows(staxi_emit *e, const staxi_tiles *t) {
+    staxi_tree_node *was, *at = e->trees->nodes;
+    size_t n = 0, k = 0;
+    for (uint32_t node = t->acc.after; node; node = at[node].next) n++;
+    was = (staxi_tree_node *)staxi_arena_push(&e->p->arena, n * sizeof *was, 8);
+    if (!was) {
+        staxi_emit_no_memory(e);
+        return;
+    }
+    for (uint32_t node = t->acc.after; node; node = at[node].next) was[k++] = at[node];
+    if (!t->joined || staxi_window_rename(e, t)) staxi_emit_window_results(e, t);
+    k = 0;
+    for (uint32_t node = t->acc.after; node; node = at[node].next) at[node] = was[k++];
 }
 
 /* The rows of a tile, one after the other: of a whole one, or of one at the edge. */
@@ -40199,7 +40622,7 @@ static void staxi_emit_direct(staxi_emit *e, const staxi_tiles *t, int side, con
 }
 
 static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
-    int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
+    int heights = t->heights, widths = t->last_vectors < t->vectors ? 2 : 1;
     for (int h = 0; h < heights; h++)
         for (int v = 0; v < widths; v++) {
             staxi_line(e);
@@ -40216,8 +40639,9 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
                 staxi_put(e->t, ";\n");
             } else {
                 staxi_put_micro_name(e->t, t, t->rows - h, v ? t->last_vectors : t->vectors);
-                staxi_put(e->t, t->chunk ? "(a, b + k0 * apart, next, ahead, steps, begins, c);\n"
-                                         : "(a, b, next, ahead, depth, 1, c);\n");
+                staxi_put(e->t, t->window  ? "(a, b, mask, places, depth, 1, c);\n"
+                                : t->chunk ? "(a, b + k0 * apart, next, ahead, steps, begins, c);\n"
+                                           : "(a, b, next, ahead, depth, 1, c);\n");
             }
         }
 }
@@ -40252,7 +40676,9 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
                    (uint64_t)e->p->stages[t->stage].packs[0],
                    t->bound[0] ? "batch * tiles + tile" : "tile - tile0");
     }
-    if (t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep) {
+    if (t->window) {
+        ;
+    } else if (t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep) {
         staxi_line(e);
         staxi_putf(e->t, "const %s *next = b;\n", type);
     } else {
@@ -40271,7 +40697,7 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_emit_open(e, "if (ends) {\n");
         staxi_emit_tile_fetch(e, t);
         staxi_emit_close(e);
-    } else {
+    } else if (!t->window) {
         staxi_emit_tile_fetch(e, t);
     }
     staxi_emit_micro_call(e, t);
@@ -40290,7 +40716,9 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_line(e);
         staxi_put(e->t, "if (!ends) continue;\n");
     }
-    if (t->even || t->gap) {
+    if (t->window) {
+        staxi_emit_window_rows(e, t);
+    } else if (t->even || t->gap) {
         staxi_emit_tile_rows(e, t, t->even);
     } else {
         staxi_line(e);
@@ -40361,6 +40789,7 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, ") / (room > 0 ? room : 1), block = most < %s ? most : %s;\n",
                    t->sweep ? "1" : "tiles", t->sweep ? "1" : "tiles");
     }
+    if (t->window) staxi_emit_window_tables(e, t);
     staxi_line(e);
     staxi_putf(e->t, "const int64_t lines = %d; (void)lines;\n",
                (columns * t->step * (int)staxi_dtype_bytes((stax_dtype)t->dtype)) / STAXI_LINE);
@@ -40388,17 +40817,21 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
     staxi_line(e);
     staxi_putf(
-        e->t, "const int64_t ahead = %s;\n",
+        e->t, "const int64_t ahead = %s; (void)ahead;\n",
         t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep ? "0" : "(lines + many - 1) / many");
     staxi_line(e);
     staxi_put(e->t,
               "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = "
               "last - past < many ? last - past : many;\n");
     staxi_emit_panel(e, t);
-    staxi_line(e);
-    staxi_putf(e->t, "const int64_t %s = columns - column0 < %d ? columns - column0 : %d;\n",
-               t->gap ? "wide_all" : "wide", columns, columns);
-    if (t->pack[1] == STAXI_PACK_DIRECT) {
+    if (!t->window) {
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t %s = columns - column0 < %d ? columns - column0 : %d;\n",
+                   t->gap ? "wide_all" : "wide", columns, columns);
+    }
+    if (t->window) {
+        ;
+    } else if (t->pack[1] == STAXI_PACK_DIRECT) {
         staxi_emit_direct(e, t, 1, "b");
     } else if (t->slot) {
         staxi_line(e);
@@ -40474,7 +40907,7 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
 /* The functions of kernel k in tiles, in front of its plain form. */
 static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t, uint8_t *const *used) {
     staxi_putf(e->t, "\n#if %s\n", staxi_tiles_guard(t->isa));
-    int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
+    int heights = t->heights, widths = t->last_vectors < t->vectors ? 2 : 1;
     for (int h = 0; h < heights; h++)
         for (int v = 0; v < widths; v++)
             if (t->rows - h > 0 &&
