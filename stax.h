@@ -31764,6 +31764,25 @@ static void staxi_realize_reader(const staxi_stage *r, double keep, double redo,
     if (redo > nests[at].redo) nests[at].redo = redo;
 }
 
+/* How many times the lanes that count a reader's vectors have, where its innermost loop is shorter
+   than they are and what it reads there is no line of the same loops. */
+static double staxi_short_vectors(const staxi_schedule *s, uint32_t reader, staxi_expr e) {
+    staxi_stages *p = s->p;
+    const staxi_stage *r = &p->stages[reader];
+    const staxi_expr_node *n = &p->exprs[e];
+    const int axes = r->n_domain + r->n_reduce;
+    bool plain = true;
+    for (int k = 0, a; k < n->n_ix; k++) {
+        for (a = 0; a < axes && r->axes[a].var != n->ix[k];) a++;
+        plain = plain && a < axes;
+    }
+    if (plain || axes == 0 || r->tiled) return 1;
+    const int last = s->mode[reader] == STAXI_MODE_COLUMN ? r->n_domain - 1 : axes - 1;
+    const double lanes = 64.0 / (double)staxi_dtype_bytes((stax_dtype)n->dtype),
+                 extent = staxi_extent_guess(p, r->axes[last].extent);
+    return extent >= 1 && extent < lanes ? lanes / extent : 1;
+}
+
 /* more: ns for each element of a stage, by what it computes again. */
 static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
     staxi_stages *p = s->p;
@@ -31784,12 +31803,13 @@ static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
     for (uint32_t at = s->first_reader[k], end; at < s->first_reader[k + 1]; at = end) {
         const uint32_t reader = s->uses[s->readers[at]].stage;
         const staxi_stage *r = &p->stages[reader];
-        double keep = 0, count = 0;
+        double keep = 0, count = 0, lanes = 1;
         for (end = at; end < s->first_reader[k + 1]; end++) { /* its reads stand together  */
             const staxi_ref *u = &s->uses[s->readers[end]];
             if (u->stage != reader) break;
             const double e = staxi_evaluations(p, r, &p->exprs[u->expr]);
             count += e;
+            lanes = staxi_short_vectors(s, reader, u->expr);
             keep += e * staxi_fetched(s, reader, u->expr, level) * staxi_byte_ns(m, level);
         }
         if (r->kernel == st->kernel && r->segment == st->segment) {
@@ -31797,7 +31817,7 @@ static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
             continue;
         }
         const double all = staxi_domain_guess(p, r, r->n_domain + r->n_reduce);
-        double redo = count * (work + staxi_loads_ns(s, k, reader,
+        double redo = count * (work * lanes + staxi_loads_ns(s, k, reader,
                                                      r->kernel == st->kernel ? level : farthest));
         if (!s->work[k].in_lanes && s->work[reader].in_lanes)
             redo += all * (double)(s->work[reader].scalar - s->work[reader].vector) * cycle;
