@@ -30185,11 +30185,12 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
         (run < STAXI_TILE_RUN || !staxi_wants_columns(s, k, last, order, joins, &own))) {
         last = (uint8_t)(3 - last);
         inner = other;
-        int at = 0; /* that axis is the innermost one in memory */
+        int at = 0; /* it is the innermost one in memory, unless it is read as one with the last */
         while (st->store[layout[at]] != st->axes[inner].var) at++;
         const uint8_t dim = layout[at];
+        if (rank[dim] / 32 == rank[layout[dims - 1]] / 32) at = dims;
         for (; at + 1 < dims; at++) layout[at] = layout[at + 1];
-        layout[dims - 1] = dim;
+        if (at < dims) layout[dims - 1] = dim;
     }
     double rows = 1;
     for (int d = 0; d < st->n_domain; d++)
