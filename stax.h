@@ -31818,8 +31818,9 @@ static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
             continue;
         }
         const double all = staxi_domain_guess(p, r, r->n_domain + r->n_reduce);
-        double redo = count * (work * lanes + staxi_loads_ns(s, k, reader,
-                                                     r->kernel == st->kernel ? level : farthest));
+        double redo =
+            count * (work * lanes +
+                     staxi_loads_ns(s, k, reader, r->kernel == st->kernel ? level : farthest));
         if (!s->work[k].in_lanes && s->work[reader].in_lanes)
             redo += all * (double)(s->work[reader].scalar - s->work[reader].vector) * cycle;
         staxi_realize_reader(r, keep, redo, nests, &n_nests);
