@@ -19757,6 +19757,53 @@ static uint32_t staxi_x_overlap(staxi_expander *e, uint32_t v, const staxi_windo
     return staxi_x_sum(e, v, mask);
 }
 
+/* Do no two taps meet in one result: is each kernel axis at most as long as its stride? */
+static bool staxi_windows_apart(staxi_expander *e, const staxi_windows *w) {
+    for (int k = 0; k < w->n; k++) {
+        int64_t size = 0;
+        if (!staxi_ix_is_const(&e->to->root->sizes, w->kernel[k], &size) || w->dilation[k] != 1 ||
+            size < 1 || size > w->stride[k])
+            return false;
+    }
+    return true;
+}
+
+/* The same where no two taps meet: [N, O, out...]. The taps of S stand side by side, S * stride +
+   K, and a sum of one product and zeros is that product + 0. */
+static uint32_t staxi_x_side_by_side(staxi_expander *e, uint32_t v, const staxi_windows *w,
+                                     const int64_t *more) {
+    staxi_ix_pool *pool = &e->to->root->sizes;
+    int64_t axes[STAX_MAX_RANK], low[STAX_MAX_RANK], high[STAX_MAX_RANK], taps[STAX_MAX_RANK];
+    int64_t size = 0;
+    bool single = true;
+    memset(low, 0, sizeof low);
+    memset(high, 0, sizeof high);
+    memset(taps, 0, sizeof taps);
+    axes[0] = 0;
+    axes[1] = w->n + 1;
+    for (int k = 0; v && k < w->n; k++) {
+        axes[2 + 2 * k] = k + 1;
+        axes[3 + 2 * k] = w->n + 2 + k;
+        high[w->n + 2 + k] = w->stride[k];
+        (void)staxi_ix_is_const(pool, w->kernel[k], &size);
+        high[w->n + 2 + k] -= size;
+        single = single && size == 1;
+    }
+    if (v && !single) v = staxi_x_op2(e, STAX_OP_ADD, v, staxi_x_zeros_like(e, v));
+    v = staxi_x_permute(e, staxi_x_pad(e, v, low, high, staxi_attr_int(0), "constant"), axes);
+    for (int k = 0; v && k < w->n; k++) {
+        v = staxi_x_merge(e, v, 2 + k);
+        (void)staxi_ix_is_const(pool, w->kernel[k], &size);
+        size += more[k] - w->stride[k];
+        taps[2 + k] = size > 0 ? size : 0;
+    }
+    v = staxi_x_pad(e, v, low, taps, staxi_attr_int(0), "constant");
+    for (int k = 0; v && k < w->n; k++)
+        v = staxi_x_slice(e, v, 2 + k, staxi_size_handle(e->to, w->low[k]),
+                          staxi_size_handle(e->to, staxi_ix_add(pool, w->low[k], w->out[k])), 1);
+    return v;
+}
+
 /* Products summed over channels as a chain, [N, S..., O, K...]; of those the sum, by the rule for
    sums, over all (i, k) with i * stride + k * dilation = j + low; then + bias. No padding takes
    part. */
@@ -19778,8 +19825,9 @@ static bool staxi_expand_conv_transpose(staxi_expander *e, const staxi_node *n, 
     }
     if (!staxi_x_conv_groups(e, groups, &x, &w)) return false;
     v = staxi_x_conv_dot(e, x, w, 0, groups > 1, groups > 1 ? 1 : 0);
-    v = staxi_x_overlap(e, v, &win);
-    return staxi_x_conv_finish(e, n, staxi_x_channels_first(e, v), results);
+    v = staxi_windows_apart(e, &win) ? staxi_x_side_by_side(e, v, &win, n->attrs[4].list)
+                                     : staxi_x_channels_first(e, staxi_x_overlap(e, v, &win));
+    return staxi_x_conv_finish(e, n, v, results);
 }
 
 /* The smallest value of a dtype that is computed in. */
@@ -29343,6 +29391,8 @@ typedef struct staxi_stage {
     /* a contraction: whose free axis each domain axis is (a bit for each of expr[0], expr[1]) */
     uint8_t sides[STAX_MAX_RANK];
     bool tiled;        /* its results are computed in tiles: see staxi_choose_tiles          */
+    /* tiled: its dims in the order in which they lie in the workspace, outermost first */
+    uint8_t layout[STAX_MAX_RANK];
     uint32_t packs[2]; /* buffers of the packed operands: of the rows, of the columns        */
     uint32_t kept;     /* the buffer of its results in a tile, 0: none; and where they lie   */
     staxi_ix kept_at;
@@ -32329,13 +32379,26 @@ static int64_t staxi_stride_along(staxi_stages *p, staxi_ix flat, staxi_ix var) 
     return staxi_ix_is_const(&p->ix, c, &v) && v >= 0 ? v : -1;
 }
 
+/* Which index of a USE is that of neighbours in memory, as far as is known before it is stored. */
+static int staxi_near_index(staxi_stages *p, const staxi_expr_node *use) {
+    const staxi_stage *w = &p->stages[use->ref];
+    const int rank = staxi_type_of(p, w->value)->rank;
+    if (!w->tiled) return use->n_ix - 1;
+    int k = -1, last = rank - 1; /* indices stand for the dims that are not 1 */
+    while (last > 0 && staxi_is_one(p, staxi_dim(p, w->value, w->layout[last]))) last--;
+    for (int d = 0; last >= 0 && d <= w->layout[last]; d++)
+        k += !staxi_is_one(p, staxi_dim(p, w->value, d));
+    return k;
+}
+
 static int64_t staxi_expr_stride(staxi_stages *p, staxi_expr e, staxi_ix var) {
     const staxi_expr_node *n = &p->exprs[e];
     if (n->kind == STAXI_EX_LOAD)
         return staxi_stride_along(p, staxi_flat_index(p, n->ref, n->ix), var);
-    for (int k = 0; k < n->n_ix; k++) /* USE: stored row-major, so only the last index is near */
+    const int near_ = staxi_near_index(p, n); /* USE: of what is to be stored */
+    for (int k = 0; k < n->n_ix; k++)
         if (staxi_ix_depends_on(&p->ix, n->ix[k], var))
-            return k == n->n_ix - 1 ? staxi_stride_along(p, n->ix[k], var) : -1;
+            return k == near_ ? staxi_stride_along(p, n->ix[k], var) : -1;
     return 0;
 }
 
@@ -32366,6 +32429,7 @@ enum {
     STAXI_TILE_COLUMNS = 64, /* most columns of a tile, for the room of the last panel    */
     STAXI_TILE_ROWS = 32,    /* most rows of a tile                                       */
     STAXI_TILE_PAD = 16,     /* rows are packed in pieces of up to this many              */
+    STAXI_TILE_RUN = 8,      /* columns side by side that are worth vectors               */
     STAXI_TILE_WORK = 1024   /* products that are not worth the code                      */
 };
 
@@ -32406,16 +32470,6 @@ static bool staxi_axes_as_read(const staxi_stages *p, const staxi_stage *r, cons
     return seen == (1u << r->n_domain) - 1u;
 }
 
-/* The only reader of a stage, when it works element for element, and its USE. */
-static const staxi_stage *staxi_only_reader(const staxi_schedule *s, uint32_t k,
-                                            const staxi_expr_node **use) {
-    if (s->first_reader[k + 1] != s->first_reader[k] + 1) return NULL;
-    const staxi_ref *u = &s->uses[s->readers[s->first_reader[k]]];
-    const staxi_stage *reader = &s->p->stages[u->stage];
-    *use = &s->p->exprs[u->expr];
-    return reader->kind == STAXI_STAGE_MAP ? reader : NULL;
-}
-
 /* The axes of a domain in another order. */
 static void staxi_order_axes(staxi_stage *st, const staxi_loop_axis *axes) {
     uint8_t at[STAX_MAX_RANK];
@@ -32426,46 +32480,163 @@ static void staxi_order_axes(staxi_stage *st, const staxi_loop_axis *axes) {
     memcpy(st->axes, axes, (size_t)st->n_domain * sizeof *axes);
 }
 
+/* Does all that this operand reads lie next to each other along var, or stay where it is? */
+static bool staxi_operand_is_near(staxi_stages *p, staxi_expr e, staxi_ix var, bool *reads) {
+    const staxi_expr_node *n = &p->exprs[e];
+    if (n->kind == STAXI_EX_USE || n->kind == STAXI_EX_LOAD) {
+        const int64_t stride = staxi_expr_stride(p, e, var);
+        *reads = *reads || stride == 1;
+        return stride == 0 || stride == 1;
+    }
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_operand_is_near(p, p->exprs[e].args[k], var, reads)) return false;
+    return true;
+}
+
+static bool staxi_is_near(staxi_stages *p, staxi_expr e, staxi_ix var) {
+    bool reads = false;
+    return staxi_operand_is_near(p, e, var, &reads) && reads;
+}
+
+/* One variable at some place, everything else at 0. */
+typedef struct staxi_ix_place {
+    int64_t var, at;
+} staxi_ix_place;
+
+static bool staxi_ix_place_of(void *user, staxi_ix_kind kind, uint32_t id, int64_t *value) {
+    const staxi_ix_place *place = (const staxi_ix_place *)user;
+    *value = kind == STAXI_IX_VAR && id == place->var ? place->at : 0;
+    return true;
+}
+
+/* How far var goes, as a power of two, until this index moves: i // 96 is outside of i % 96. */
+static int staxi_ix_pace(staxi_stages *p, staxi_ix ix, staxi_ix var) {
+    staxi_ix_place place = {p->ix.nodes[var].value, 0};
+    int64_t begin = 0, now = 0;
+    int pace = 0;
+    if (!staxi_ix_eval(&p->ix, ix, staxi_ix_place_of, &place, &begin)) return 0;
+    for (; pace < 31; pace++) {
+        place.at = (int64_t)1 << pace;
+        if (!staxi_ix_eval(&p->ix, ix, staxi_ix_place_of, &place, &now) || now != begin) break;
+    }
+    return pace;
+}
+
+/* Where each of its dims stands in the loops of who reads it first: where there is nobody, or where
+   that cannot be told, its own place. */
+static void staxi_dims_as_read(const staxi_schedule *s, uint32_t k, int *rank) {
+    staxi_stages *p = s->p;
+    const int dims = staxi_type_of(p, p->stages[k].value)->rank;
+    for (int d = 0; d < dims; d++) rank[d] = 32 * d;
+    for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++)
+        if (p->stages[s->uses[s->readers[at]].stage].kind == STAXI_STAGE_CALL) return;
+    if (p->stages[k].buffer || s->first_reader[k] == s->first_reader[k + 1]) return;
+    const staxi_ref *u = &s->uses[s->readers[s->first_reader[k]]];
+    const staxi_stage *r = &p->stages[u->stage];
+    const staxi_expr_node *use = &p->exprs[u->expr];
+    for (int i = 0; i < use->n_ix; i++)
+        if (staxi_ix_has_values(&p->ix, use->ix[i])) return;
+    for (int d = 0, i = 0; d < dims; d++) {
+        rank[d] = 0;
+        if (staxi_is_one(p, staxi_dim(p, p->stages[k].value, d))) continue;
+        for (int a = 0; a < r->n_domain + r->n_reduce; a++)
+            if (staxi_ix_depends_on(&p->ix, use->ix[i], r->axes[a].var))
+                rank[d] = 32 * a + 31 - staxi_ix_pace(p, use->ix[i], r->axes[a].var);
+        i++;
+    }
+}
+
+/* Is its only reader one that computes element for element, in the same domain? */
+static bool staxi_joins_reader(const staxi_schedule *s, uint32_t k) {
+    const staxi_stage *w = &s->p->stages[k];
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    if (s->first_reader[k + 1] != s->first_reader[k] + 1) return false;
+    const staxi_ref *u = &s->uses[s->readers[s->first_reader[k]]];
+    const staxi_stage *r = &s->p->stages[u->stage];
+    return r->kind == STAXI_STAGE_MAP &&
+           staxi_axes_as_read(s->p, r, w, &s->p->exprs[u->expr], axes);
+}
+
+/* Stage k reads windows, or rows of another direction than k's, on this side of the contraction:
+   along axis `*at` they are read in whole vectors, and along k only in short runs. Its reader
+   computes element for element (`joins`) in an order that is given: then windows only. */
+static bool staxi_wants_columns(staxi_schedule *s, uint32_t k, int side, const uint8_t *order,
+                                bool joins, int *at) {
+    staxi_stages *p = s->p;
+    const staxi_stage *st = &p->stages[k];
+    const staxi_loop_axis *inner = &st->axes[st->n_domain + st->n_reduce - 1];
+    const staxi_expr e = st->expr[side - 1];
+    *at = -1;
+    for (int place = st->n_domain - 1; place >= 0 && *at < 0; place--)
+        if (st->sides[order[place]] == side && staxi_is_near(p, e, st->axes[order[place]].var))
+            *at = order[place];
+    if (*at < 0) return false;
+    const bool windows = st->n_reduce > 1 && staxi_is_near(p, e, inner->var);
+    return windows ? staxi_extent_guess(p, inner->extent) < STAXI_TILE_PAD
+                   : !joins && !staxi_is_near(p, e, inner->var);
+}
+
 /* A contraction of integers, or of floats in chains, is computed in tiles: the operand that varies
    along the last axis gives their columns, the other one their rows. Its axes become: those of both
-   operands, of the rows, of the columns. The last axis is that of the only reader, if that knows
-   another order.
+   operands, of the rows, of the columns. The last axis is that of the first reader, unless only the
+   other operand can be read in vectors along its own. Results that are stored for others lie in
+   that order, too.
  */
 static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     staxi_stages *p = s->p;
     staxi_stage *st = &p->stages[k];
+    const int dims = staxi_type_of(p, st->value)->rank;
     if (st->combine != STAXI_COMBINE_FMA || st->order == STAXI_ORDER_LANES || st->n_domain == 0 ||
         st->n_reduce == 0 || !staxi_tiles_accumulate(st->dtype))
         return false;
-    const staxi_expr_node *use = NULL;
-    const staxi_stage *reader = staxi_only_reader(s, k, &use);
-    staxi_loop_axis as_read[STAX_MAX_RANK], axes[STAX_MAX_RANK];
-    uint8_t rank[STAX_MAX_RANK], sides[STAX_MAX_RANK];
-    bool other = reader && staxi_axes_as_read(p, reader, st, use, as_read);
-    for (int d = 0; d < st->n_domain; d++) rank[d] = (uint8_t)d;
-    for (int d = 0; d < st->n_domain && other; d++) /* place of each axis in the reader's order */
-        for (int e = 0; e < st->n_domain; e++)
-            if (reader->axes[e].var == as_read[d].var) rank[d] = (uint8_t)e;
-    uint8_t last = 0;
-    for (int d = 0; d < st->n_domain; d++)
-        if (rank[d] == st->n_domain - 1) last = st->sides[d];
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    uint8_t sides[STAX_MAX_RANK], order[STAX_MAX_RANK], layout[STAX_MAX_RANK];
+    int rank[STAX_MAX_RANK];
+    staxi_dims_as_read(s, k, rank);
+    int n = 0, n_order = 0;
+    for (int place = 0; place < 64 * STAX_MAX_RANK; place++)
+        for (int d = 0; d < dims; d++) {
+            if (rank[d] != place) continue;
+            layout[n++] = (uint8_t)d;
+            for (int a = 0; a < st->n_domain; a++)
+                if (st->store[d] == st->axes[a].var) order[n_order++] = (uint8_t)a;
+        }
+    if (n_order != st->n_domain) return false;
+    int inner = order[n_order - 1], other, own;
+    const bool joins = staxi_joins_reader(s, k);
+    uint8_t last = st->sides[inner];
+    double run = 1; /* columns that lie side by side as they are read */
+    for (int i = n_order - 1; i >= 0 && st->sides[order[i]] == last; i--)
+        run *= staxi_extent_guess(p, st->axes[order[i]].extent);
+    if (!st->buffer && last != 3 && staxi_wants_columns(s, k, 3 - last, order, joins, &other) &&
+        (run < STAXI_TILE_RUN || !staxi_wants_columns(s, k, last, order, joins, &own))) {
+        last = (uint8_t)(3 - last);
+        inner = other;
+        int at = 0; /* it is the innermost one in memory, unless it is read as one with the last */
+        while (st->store[layout[at]] != st->axes[inner].var) at++;
+        const uint8_t dim = layout[at];
+        if (rank[dim] / 32 == rank[layout[dims - 1]] / 32) at = dims;
+        for (; at + 1 < dims; at++) layout[at] = layout[at + 1];
+        if (at < dims) layout[dims - 1] = dim;
+    }
     double rows = 1;
     for (int d = 0; d < st->n_domain; d++)
         if (st->sides[d] == 3 - last) rows *= staxi_extent_guess(p, st->axes[d].extent);
     if (last == 3 || rows < 2) return false; /* one row: column after column, as memory is read */
     if (staxi_domain_guess(p, st, st->n_domain + st->n_reduce) < (double)STAXI_TILE_WORK)
         return false;
-    int n = 0;
-    for (int group = 0; group < 3; group++)
-        for (int place = 0; place < st->n_domain; place++)
-            for (int d = 0; d < st->n_domain; d++) {
-                uint8_t want = (uint8_t)(group == 0 ? 3 : group == 1 ? 3 - last : last);
-                if (rank[d] != place || st->sides[d] != want) continue;
-                axes[n] = st->axes[d];
-                sides[n++] = want;
-            }
+    n = 0;
+    for (int group = 0; group < 4; group++) /* the innermost axis is the last one of its side */
+        for (int place = 0; place < st->n_domain; place++) {
+            const int d = order[place];
+            const uint8_t want = (uint8_t)(group == 0 ? 3 : group == 1 ? 3 - last : last);
+            if (st->sides[d] != want || (d == inner) != (group == 3)) continue;
+            axes[n] = st->axes[d];
+            sides[n++] = want;
+        }
     staxi_order_axes(st, axes);
     memcpy(st->sides, sides, (size_t)n);
+    memcpy(st->layout, layout, (size_t)dims);
     st->tiled = true;
     s->mode[k] = STAXI_MODE_COLUMN;
     return true;
@@ -32492,6 +32663,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
     double row = 0, column[STAX_MAX_RANK] = {0}, best = 0;
     int at = -1;
     uint32_t ends[2];
+    const bool chain = st->order == STAXI_ORDER_CHAIN; /* one element after the other in a row */
     for (int pass = 0; pass < 2; pass++) { /* USEs and LOADs */
         const staxi_ref *refs = pass ? s->loads : s->uses;
         ends[0] = pass ? s->first_load[k] : s->first_use[k];
@@ -32500,7 +32672,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
             int64_t in = staxi_expr_stride(p, refs[r].expr, inner);
             if (in == 1) row += 1;
             for (int d = 0; d < st->n_domain; d++)
-                if (in != 1 && staxi_expr_stride(p, refs[r].expr, st->axes[d].var) == 1)
+                if ((chain || in != 1) && staxi_expr_stride(p, refs[r].expr, st->axes[d].var) == 1)
                     column[d] += 1;
         }
     }
@@ -32509,7 +32681,6 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
             best = column[d];
             at = d;
         }
-    bool chain = st->order == STAXI_ORDER_CHAIN;
     if (at < 0 || (!chain && row >= best)) return;
     s->mode[k] = STAXI_MODE_COLUMN;
     st->reordered = true;
@@ -34010,7 +34181,15 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
                                   staxi_type_of(p, st->value), p->graph);
     if (!b) return false;
     st->buffer = b;
-    if (leaves_kernel) return true;
+    if (leaves_kernel) {
+        staxi_ix stride = staxi_ix_const(&p->ix, 1);
+        staxi_buffer *buf = &p->buffers[b];
+        for (int d = buf->rank - 1; d >= 0 && st->tiled; d--) {
+            buf->strides[st->layout[d]] = stride;
+            stride = staxi_ix_mul(&p->ix, stride, buf->dims[st->layout[d]]);
+        }
+        return true;
+    }
     /* ROW: only the inner axes have memory */
     staxi_buffer *buf = &p->buffers[b];
     staxi_ix size = staxi_ix_const(&p->ix, 1), align = staxi_ix_const(&p->ix, STAX_ALIGN);
@@ -34088,8 +34267,10 @@ static double staxi_expr_step(staxi_stages *p, staxi_expr e, staxi_ix var) {
     staxi_ix at = n->n_ix ? n->ix[n->n_ix - 1] : 0, c, rest;
     int64_t step = 0;
     if (n->kind == STAXI_EX_LOAD) at = staxi_flat_index(p, n->ref, n->ix);
-    for (int k = 0; n->kind == STAXI_EX_USE && k + 1 < n->n_ix; k++) /* stored row-major     */
-        if (staxi_ix_depends_on(&p->ix, n->ix[k], var)) return -1;
+    const int near_ = n->kind == STAXI_EX_USE ? staxi_near_index(p, n) : -1;
+    if (near_ >= 0) at = n->ix[near_];
+    for (int k = 0; n->kind == STAXI_EX_USE && k < n->n_ix; k++)
+        if (k != near_ && staxi_ix_depends_on(&p->ix, n->ix[k], var)) return -1;
     if (!at) return 0;
     if (!staxi_ix_affine(&p->ix, at, var, &c, &rest) || !staxi_ix_is_const(&p->ix, c, &step))
         return -1;
@@ -34176,6 +34357,25 @@ static void staxi_realize_reader(const staxi_stage *r, double keep, double redo,
     if (redo > nests[at].redo) nests[at].redo = redo;
 }
 
+/* How many times the lanes that count a reader's vectors have, where its innermost loop is shorter
+   than they are and what it reads there is no line of the same loops. */
+static double staxi_short_vectors(const staxi_schedule *s, uint32_t reader, staxi_expr e) {
+    staxi_stages *p = s->p;
+    const staxi_stage *r = &p->stages[reader];
+    const staxi_expr_node *n = &p->exprs[e];
+    const int axes = r->n_domain + r->n_reduce;
+    bool plain = true;
+    for (int k = 0, a; k < n->n_ix; k++) {
+        for (a = 0; a < axes && r->axes[a].var != n->ix[k];) a++;
+        plain = plain && a < axes;
+    }
+    if (plain || axes == 0 || r->tiled) return 1;
+    const int last = s->mode[reader] == STAXI_MODE_COLUMN ? r->n_domain - 1 : axes - 1;
+    const double lanes = 64.0 / (double)staxi_dtype_bytes((stax_dtype)n->dtype),
+                 extent = staxi_extent_guess(p, r->axes[last].extent);
+    return extent >= 1 && extent < lanes ? lanes / extent : 1;
+}
+
 /* more: ns for each element of a stage, by what it computes again. */
 static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
     staxi_stages *p = s->p;
@@ -34196,12 +34396,13 @@ static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
     for (uint32_t at = s->first_reader[k], end; at < s->first_reader[k + 1]; at = end) {
         const uint32_t reader = s->uses[s->readers[at]].stage;
         const staxi_stage *r = &p->stages[reader];
-        double keep = 0, count = 0;
+        double keep = 0, count = 0, lanes = 1;
         for (end = at; end < s->first_reader[k + 1]; end++) { /* its reads stand together  */
             const staxi_ref *u = &s->uses[s->readers[end]];
             if (u->stage != reader) break;
             const double e = staxi_evaluations(p, r, &p->exprs[u->expr]);
             count += e;
+            lanes = staxi_short_vectors(s, reader, u->expr);
             keep += e * staxi_fetched(s, reader, u->expr, level) * staxi_byte_ns(m, level);
         }
         if (r->kernel == st->kernel && r->segment == st->segment) {
@@ -34209,8 +34410,9 @@ static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
             continue;
         }
         const double all = staxi_domain_guess(p, r, r->n_domain + r->n_reduce);
-        double redo = count * (work + staxi_loads_ns(s, k, reader,
-                                                     r->kernel == st->kernel ? level : farthest));
+        double redo =
+            count * (work * lanes +
+                     staxi_loads_ns(s, k, reader, r->kernel == st->kernel ? level : farthest));
         if (!s->work[k].in_lanes && s->work[reader].in_lanes)
             redo += all * (double)(s->work[reader].scalar - s->work[reader].vector) * cycle;
         staxi_realize_reader(r, keep, redo, nests, &n_nests);
@@ -34769,7 +34971,7 @@ static bool staxi_plan_may_take(const staxi_planner *q, uint32_t w, uint32_t mad
         staxi_dtype_bytes((stax_dtype)m->dtype) != staxi_dtype_bytes((stax_dtype)d->dtype))
         return false;
     for (int k = 0; k < m->rank; k++)
-        if (m->dims[k] != d->dims[k]) return false;
+        if (m->dims[k] != d->dims[k] || m->strides[k] != d->strides[k]) return false;
     for (uint32_t u = s->first_use[w]; u < s->first_use[w + 1]; u++)
         if (p->stages[s->uses[u].ref].buffer == dies &&
             !staxi_reads_in_place(p, w, w, s->uses[u].expr))
@@ -38518,6 +38720,9 @@ static const char *const staxi_lines_memory[] = {
     "    return sx_among32(lo, hi, SXV_TWOS);",
     "}",
     "SX_INLINE void sx_storepd(double *p, sxv_f64 v, int64_t n) { __builtin_ia32_storeupd512_mask(p, v, SXV_LEFT64(n)); }",
+    "/* lanes of v, where the mask says so those at p */",
+    "#define sx_overf(v, mask, p) ((sxv_f32)__builtin_ia32_loadups512_mask((p), (v), (mask)))",
+    "#define sx_overd(v, mask, p) ((sxv_f64)__builtin_ia32_loadupd512_mask((p), (v), (unsigned char)(mask)))",
     "#define sx_keep32(n, a, b) sx_sel32(SXV_LEFT32(n), (a), (b))",
     "#define sx_keep64(n, a, b) sx_sel64(SXV_LEFT64(n), (a), (b))",
     "#define SXV_RANGE32(f, t) ((sxv_m32)(SXV_LEFT32(t) & ~((1u << (f)) - 1u)))",
@@ -41888,6 +42093,7 @@ typedef struct staxi_tiles {
     int step;                 /* of k: what the rows' operand is packed and read in              */
     int64_t row, deep, piece; /* of it: elements between rows, along k, from step to step     */
     int64_t high;             /* tiles of full height; the others have one row less; -1: unknown */
+    int heights;              /* that tiles have                                                 */
     bool even;                /* the last panel is full                                          */
     bool slot;                /* each slot packs its panels one by one                           */
     bool sweep;               /* row after row of tiles, for all panels stay in the cache        */
@@ -41904,6 +42110,11 @@ typedef struct staxi_tiles {
     /* lines of columns that lie `gap` apart in memory run on as one, over what is between them */
     int64_t gap, line;
     staxi_loop_axis lines;
+    /* read through windows: see staxi_tiles_windows */
+    bool window, joined;
+    int64_t pixels, apart, spots; /* columns; elements from line to line; vectors of them        */
+    int segments;                 /* lines that one vector touches                           */
+    staxi_ix pixel, places;       /* number of a column; where k lies, from where k = 0 does  */
 } staxi_tiles;
 
 enum { STAXI_OF_BATCHES, STAXI_OF_ROWS, STAXI_OF_COLUMNS };
@@ -42041,11 +42252,160 @@ static void staxi_tiles_width(staxi_tiles *t) {
     t->step = t->width = staxi_tiles_bits(t) == 64 ? lanes / 2 : lanes;
 }
 
+/* ---- windows ----
+   Where the rows are few, packing windows of an image costs as much as all products. They are read
+   where they lie instead: step k at a place from a table, each vector of a tile from an address of
+   its own. The columns of a tile are pixels, numbered through lines that may be shorter than a
+   vector: one that touches several lines is put together by masked loads, a segment each. */
+
+enum {
+    STAXI_WINDOW_DEPTH = 1024, /* most steps of k, for the table of places                       */
+    STAXI_WINDOW_SPOTS = 512,  /* most vectors, for the table of segments                        */
+    STAXI_WINDOW_SEGMENTS = 4, /* most lines of a vector                                         */
+    STAXI_WINDOW_MASKS = 8,    /* of a tile: there are 7 registers for them                      */
+    STAXI_WINDOW_ROWS = 56     /* most rows: with more, packing pays                             */
+};
+
+/* Lanes [*lo, *hi) of vector `spot` lie in its segment `at`, which begins *place elements behind
+   the first pixel, less *lo. */
+static void staxi_window_segment(const staxi_tiles *t, int64_t spot, int at, int64_t *lo,
+                                 int64_t *hi, int64_t *place) {
+    const int64_t from = spot * t->width, line = from / t->line + at,
+                  end = t->pixels - from < t->width ? t->pixels - from : t->width;
+    *lo = line * t->line < from ? 0 : line * t->line - from;
+    *hi = (line + 1) * t->line - from;
+    *place = line * (t->apart - t->line) + from;
+    if (*hi > end) *hi = end;
+    if (*lo >= *hi) *lo = *hi = 0;
+}
+
+/* Does x, computed for a result, read evenly from line to line? A USE is that of the result. */
+static bool staxi_window_expr_joins(staxi_emit *e, staxi_expr x, const staxi_loop_axis *lines,
+                                    const staxi_loop_axis *column) {
+    staxi_stages *p = e->p;
+    const staxi_expr_node *n = &p->exprs[x];
+    if (!x || !staxi_mark_first(p, &e->hoisted, x)) return true;
+    if (n->kind == STAXI_EX_LOAD) {
+        const staxi_ix flat = staxi_flat_index(p, n->ref, n->ix);
+        return !staxi_ix_has_values(&p->ix, flat) &&
+               staxi_ix_mergeable(&p->ix, lines->var, column->var, column->extent, flat);
+    }
+    if (n->kind != STAXI_EX_OP && n->kind != STAXI_EX_CONST && n->kind != STAXI_EX_CANON &&
+        n->kind != STAXI_EX_USE)
+        return false;
+    for (int k = 0; k < n->n_args; k++)
+        if (!staxi_window_expr_joins(e, p->exprs[x].args[k], lines, column)) return false;
+    return true;
+}
+
+/* May what happens to the results go through the columns of all lines as one axis? */
+static bool staxi_window_joins(staxi_emit *e, const staxi_tiles *t, const staxi_loop_axis *lines) {
+    staxi_stages *p = e->p;
+    for (uint32_t n = t->acc.after; n; n = e->trees->nodes[n].next) {
+        const staxi_tree_node *node = &e->trees->nodes[n];
+        e->hoisted.now++;
+        for (int k = 0; k < 2; k++)
+            if (!staxi_window_expr_joins(e, node->expr[k], lines, &t->column)) return false;
+        if (node->at &&
+            !staxi_ix_mergeable(&p->ix, lines->var, t->column.var, t->column.extent, node->at))
+            return false;
+    }
+    return true;
+}
+
+static bool staxi_window_place(void *user, staxi_ix_kind kind, uint32_t id, int64_t *value) {
+    const int64_t *k = (const int64_t *)user;
+    (void)id;
+    *value = kind == STAXI_IX_VAR ? *k : 0;
+    return true;
+}
+
+/* Where step k of a window lies, from its first one on. */
+static int64_t staxi_window_step(staxi_emit *e, const staxi_tiles *t, int64_t k) {
+    int64_t place = 0;
+    if (!staxi_ix_eval(&e->p->ix, t->places, staxi_window_place, &k, &place)) e->failed = true;
+    return place;
+}
+
+/* Shall the columns' operand be read through windows? */
+static bool staxi_tiles_windows(staxi_emit *e, staxi_tiles *t) {
+    staxi_stages *p = e->p;
+    const staxi_expr_node *n = &p->exprs[t->operand[1]];
+    int64_t rows = 0, depth = 0, line = 0, lines = 1, apart = 0, step = 0;
+    if (t->isa != STAXI_ISA_AVX512 || t->bound[1] || n->kind != STAXI_EX_LOAD ||
+        n->dtype != t->dtype || !staxi_ix_is_const(&p->ix, t->depth.extent, &depth) ||
+        !staxi_ix_is_const(&p->ix, t->column.extent, &line) ||
+        !staxi_ix_is_const(&p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) || line < 1 ||
+        depth < 1 || depth > STAXI_WINDOW_DEPTH || rows < 1 || rows > STAXI_WINDOW_ROWS)
+        return false;
+    const staxi_ix flat = staxi_flat_index(p, n->ref, n->ix), zero = staxi_ix_const(&p->ix, 0);
+    if (staxi_ix_has_values(&p->ix, flat) || staxi_stride_along(p, flat, t->column.var) != 1)
+        return false;
+    t->places =
+        staxi_ix_sub(&p->ix, flat, staxi_ix_substitute(&p->ix, flat, &t->depth.var, &zero, 1));
+    for (int g = 0; g < 3; g++)
+        for (int d = 0; d < t->n_axes[g]; d++)
+            if (staxi_ix_depends_on(&p->ix, t->places, t->axes[g][d].var)) return false;
+    for (uint32_t z = 0; z < p->n_sizes; z++)
+        if (staxi_ix_depends_on(&p->ix, t->places, staxi_ix_sym(&p->ix, z))) return false;
+    if (staxi_ix_depends_on(&p->ix, t->places, t->column.var) || e->n_loop_vars >= 63) return false;
+    const int last = t->n_axes[STAXI_OF_COLUMNS] - 1;
+    t->pixel = t->column.var;
+    t->width = staxi_tiles_bits(t) == 64 ? 8 : 16;
+    t->line = t->apart = line;
+    if (last >= 0 && staxi_ix_is_const(&p->ix, t->axes[STAXI_OF_COLUMNS][last].extent, &lines) &&
+        lines * line <= (int64_t)STAXI_WINDOW_SPOTS * t->width) {
+        apart = staxi_stride_along(p, flat, t->axes[STAXI_OF_COLUMNS][last].var);
+        t->joined = lines > 1 && apart >= line &&
+                    staxi_window_joins(e, t, &t->axes[STAXI_OF_COLUMNS][last]);
+    }
+    if (t->joined) t->apart = apart;
+    if (!t->joined) lines = 1;
+    t->pixels = lines * line;
+    t->spots = (t->pixels + t->width - 1) / t->width;
+    if (t->apart == t->line) t->line = t->apart = t->pixels;
+    for (int64_t spot = 0; spot < t->spots; spot++) {
+        const int64_t end = (spot + 1) * t->width < t->pixels ? (spot + 1) * t->width : t->pixels;
+        const int touched = (int)((end - 1) / t->line - spot * t->width / t->line) + 1;
+        if (touched > t->segments) t->segments = touched;
+    }
+    const bool straight = staxi_stride_along(p, t->places, t->depth.var) >= 0;
+    step = staxi_window_step(e, t, depth - 1);
+    t->window = t->segments <= STAXI_WINDOW_SEGMENTS && t->spots <= STAXI_WINDOW_SPOTS &&
+                (t->joined || !straight) && step < INT32_MAX && line * 4 >= t->width;
+    if (t->window && t->joined) {
+        t->pixel = staxi_new_var(p, staxi_ix_const(&p->ix, t->pixels));
+        e->loop_vars[e->n_loop_vars++] = t->pixel;
+        t->lines = t->axes[STAXI_OF_COLUMNS][last];
+        t->n_axes[STAXI_OF_COLUMNS]--;
+    }
+    return t->window;
+}
+
+/* Rows and columns of a tile: as many chains as fit, in as few tiles as that takes. */
+static void staxi_window_choose_size(staxi_emit *e, const staxi_tiles *t, int *tile) {
+    int64_t rows = 0;
+    int most = 0;
+    (void)staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows);
+    for (int v = 1; v <= 4; v++) {
+        const int64_t tiles = (rows + staxi_micro_rows(t, v) - 1) / staxi_micro_rows(t, v),
+                      high = (rows + tiles - 1) / tiles;
+        if (v * t->segments > STAXI_WINDOW_MASKS || (int)high * v <= most) continue;
+        most = (int)high * v;
+        tile[0] = (int)high;
+        tile[1] = v * t->width;
+    }
+}
+
 /* The size of a tile: as near to the processor's registers as the shape allows. Few columns are one
    panel, so that the rows' operand is read once. */
 static void staxi_tiles_choose_size(staxi_emit *e, const staxi_tiles *t, int *tile) {
     int64_t rows = 0, columns = 0;
     int vectors = 2;
+    if (t->window) {
+        staxi_window_choose_size(e, t, tile);
+        return;
+    }
     bool known = staxi_ix_is_const(&e->p->ix, t->column.extent, &columns),
          fixed = staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows);
     if (known && columns <= 4 * t->width)
@@ -42068,13 +42428,19 @@ static void staxi_tiles_size(staxi_emit *e, staxi_tiles *t, const int *tile) {
     t->rows = tile[0];
     t->vectors = tile[1] / t->width;
     int64_t panel = (int64_t)t->width * t->vectors, rest = known ? columns % panel : 0;
-    t->even = known && rest == 0 && !t->gap;
-    t->last_vectors = known && rest ? (int)((rest + t->width - 1) / t->width) : t->vectors;
+    t->even = t->window || (known && rest == 0 && !t->gap);
+    t->last_vectors =
+        known && rest && !t->window ? (int)((rest + t->width - 1) / t->width) : t->vectors;
     t->high = -1;
+    t->heights = 1;
     if (!fixed || rows < 1) return;
     int64_t tiles = (rows + t->rows - 1) / t->rows;
     t->high = rows - tiles * (t->rows - 1);
-    if (t->high < 0) t->high = -1; /* their heights differ by more than one                  */
+    if (t->high < 0) {
+        t->high = -1; /* their heights differ by more than one                               */
+        return;
+    }
+    t->heights = t->high < tiles ? 2 : 1;
 }
 
 /* An operand that is read a few times, or is small, need not be packed; but lines that lie a
@@ -42100,7 +42466,10 @@ static const char *staxi_tiles_must_pack(staxi_emit *e, staxi_tiles *t, int side
     int64_t rows = 0, columns = 0, outer = 0, depth = 0;
     const int panel = t->width * t->vectors;
     const staxi_ix row = t->n_axes[STAXI_OF_ROWS] == 1 ? t->axes[STAXI_OF_ROWS][0].var : 0;
-    l->want_pack = true;
+    l->want_pack = !(side && t->window);
+    l->near_ = 1;
+    l->deep = 0;
+    if (side && t->window) return NULL;
     if (t->high < 0 || !staxi_ix_is_const(&e->p->ix, t->column.extent, &columns) ||
         !staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth) ||
         !staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) ||
@@ -42178,11 +42547,12 @@ static int64_t staxi_tiles_choose_chunk(staxi_emit *e, const staxi_tiles *t) {
     int64_t step = (int64_t)t->vectors * t->width * staxi_tiles_bits(t) / 8,
             room = staxi_l2_of(e->p->graph->root->ctx) / 4, chunk = STAXI_BLOCK;
     while (chunk > 4 * t->step && chunk * step > room) chunk /= 2;
-    return staxi_high(e, t->depth.extent) <= chunk ? 0 : chunk;
+    return t->window || staxi_high(e, t->depth.extent) <= chunk ? 0 : chunk;
 }
 
-/* What the tiles of kernel k can be; false where it is no contraction in tiles. */
-static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
+/* What the tiles of kernel k can be, whose operands `packs` are packed for sure; false where it is
+   no contraction in tiles. */
+static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, uint8_t packs, staxi_tiles *t) {
     memset(t, 0, sizeof *t);
     t->tree = &e->trees->kernels[k];
     const staxi_kernel *K = &e->trees->s->kernels[t->tree->kernel];
@@ -42215,8 +42585,8 @@ static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t
     }
     for (int side = 0; side < 2; side++)
         t->bound[side] = e->how & STAXI_EMIT_BINDS && e->p->buffers[st->packs[side]].is_bound;
-    staxi_tiles_join_lines(e, t);
     staxi_tiles_width(t);
+    if (packs >> of & 1 || !staxi_tiles_windows(e, t)) staxi_tiles_join_lines(e, t);
     t->blocks = staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
     return true;
 }
@@ -42226,7 +42596,7 @@ static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t
    as in exported C, it is packed only if that is worth its while in every call. */
 static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     const staxi_kernel_tree *kt = &e->trees->kernels[k];
-    if (!kt->tile[0] || !staxi_tiles_shape(e, k, isa, t)) return false;
+    if (!kt->tile[0] || !staxi_tiles_shape(e, k, isa, kt->packs, t)) return false;
     const uint32_t *rooms = e->p->stages[t->stage].packs;
     uint8_t packs = kt->packs, again = 0;
     staxi_tiles_size(e, t, kt->tile);
@@ -42237,7 +42607,7 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     staxi_tiles_packing(e, t, packs);
     t->slot = t->pack[1] != STAXI_PACK_DIRECT && !t->bound[1] &&
               e->p->buffers[rooms[1]].scope == STAXI_SCOPE_ROW;
-    t->sweep = !t->slot && staxi_tiles_sweep(e, t);
+    t->sweep = !t->slot && !t->window && staxi_tiles_sweep(e, t);
     t->chunk = kt->chunk;
     return true;
 }
@@ -42401,9 +42771,80 @@ static void staxi_emit_tile_room(staxi_emit *e, const staxi_tiles *t) {
                t->piece);
 }
 
+/* Vector v of panel `panel`: its outer axes, its spot, its pixels. Behind the last one there is
+   that one again, of which nothing is stored. */
+static void staxi_emit_window_spot(staxi_emit *e, const staxi_tiles *t) {
+    staxi_line(e);
+    staxi_putf(
+        e->t,
+        "const int64_t own = panel * %d + v, at_spot = own < outers * %D ? own : outers * %D - "
+        "1, outer = at_spot / %D, spot = at_spot - outer * %D;\n",
+        t->vectors, t->spots, t->spots, t->spots, t->spots);
+    staxi_emit_axes(e, t, STAXI_OF_COLUMNS, "outer");
+    staxi_line(e);
+    staxi_put(e->t, "(void)outer; (void)spot;\n");
+}
+
+/* The addresses of its vectors, a mask for each segment. */
+static void staxi_emit_window_panel(staxi_emit *e, const staxi_tiles *t) {
+    const staxi_expr_node *n = &e->p->exprs[t->operand[1]];
+    const staxi_ix at[3] = {t->column.var, t->depth.var, t->joined ? t->lines.var : 0};
+    staxi_line(e);
+    staxi_putf(e->t, "const %s *b[%d];\n", staxi_c_type(t->dtype), t->vectors * t->segments);
+    staxi_line(e);
+    staxi_putf(e->t, "unsigned short mask[%d];\n", t->vectors * t->segments);
+    staxi_line(e);
+    staxi_putf(e->t, "for (int v = 0; v < %d; v++) {\n", t->vectors);
+    e->indent++;
+    staxi_emit_window_spot(e, t);
+    for (int k = 0; k < 3; k++) {
+        if (!at[k]) continue;
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = 0; (void)i%U;\n", staxi_var_id(e, at[k]),
+                   staxi_var_id(e, at[k]));
+    }
+    staxi_line(e);
+    staxi_putf(e->t, "const %s *const from = b%U + ", staxi_c_type(t->dtype), (uint64_t)n->ref);
+    staxi_emit_ix(e, staxi_flat_index(e->p, n->ref, n->ix));
+    staxi_put(e->t, ";\n");
+    staxi_line(e);
+    staxi_putf(
+        e->t,
+        "for (int s = 0; s < %d; s++) { b[v * %d + s] = from + spots[spot * %d + s]; mask[v * "
+        "%d + s] = lanes[spot * %d + s]; }\n",
+        t->segments, t->segments, t->segments, t->segments, t->segments);
+    staxi_emit_close(e);
+}
+
+/* The tables of the spots and of the steps of k. */
+static void staxi_emit_window_tables(staxi_emit *e, const staxi_tiles *t) {
+    int64_t lo, hi, place, depth = 0;
+    for (int what = 0; what < 2; what++) {
+        staxi_line(e);
+        staxi_putf(e->t, "static const %s %s[%D] = {", what ? "unsigned short" : "int32_t",
+                   what ? "lanes" : "spots", t->spots * t->segments);
+        for (int64_t k = 0; k < t->spots * t->segments; k++) {
+            staxi_window_segment(t, k / t->segments, (int)(k % t->segments), &lo, &hi, &place);
+            staxi_putf(e->t, "%s%D", k ? ", " : "",
+                       what ? (((int64_t)1 << hi) - ((int64_t)1 << lo)) : place);
+        }
+        staxi_put(e->t, "};\n");
+    }
+    (void)staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth);
+    staxi_line(e);
+    staxi_putf(e->t, "static const int32_t places[%D] = {", depth);
+    for (int64_t k = 0; k < depth; k++)
+        staxi_putf(e->t, "%s%D", k ? ", " : "", staxi_window_step(e, t, k));
+    staxi_put(e->t, "};\n");
+}
+
 /* Panel `panel` of the columns' operand: its batch, its outer axes, its first column. */
 static void staxi_emit_panel(staxi_emit *e, const staxi_tiles *t) {
     int columns = t->vectors * t->width;
+    if (t->window) {
+        staxi_emit_window_panel(e, t);
+        return;
+    }
     staxi_line(e);
     staxi_put(e->t, "const int64_t outer = panel / across;\n");
     staxi_emit_axes(e, t, STAXI_OF_COLUMNS, "outer");
@@ -42430,8 +42871,12 @@ static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_ix(e, t->column.extent);
     staxi_put(e->t, ", depth = ");
     staxi_emit_ix(e, t->depth.extent);
-    staxi_putf(e->t, ", across = (columns + %d) / %d, panels = outers * across;\n", columns - 1,
-               columns);
+    if (t->window)
+        staxi_putf(e->t, ", panels = (outers * %D + %d) / %d; (void)columns;\n", t->spots,
+                   t->vectors - 1, t->vectors);
+    else
+        staxi_putf(e->t, ", across = (columns + %d) / %d, panels = outers * across;\n", columns - 1,
+                   columns);
     staxi_line(e);
     staxi_putf(e->t,
                "const int64_t tiles = (rows + %d) / %d; (void)depth; (void)tiles; (void)panels;\n",
@@ -42579,20 +43024,41 @@ static void staxi_emit_pack_columns(staxi_emit *e, const staxi_tiles *t, const u
 
 enum { STAXI_TILE_AHEAD = 8, STAXI_TILE_PIECES = 2, STAXI_LINE = 64 }; /* what is fetched early */
 
+/* Are all lanes of all vectors read, from one line each? */
+static bool staxi_window_is_whole(const staxi_tiles *t) {
+    return t->segments == 1 && t->pixels % t->width == 0;
+}
+
 /* One step of k: some vectors of the columns, and a number of each row. */
 static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     int bits = staxi_tiles_bits(t), class_ = staxi_tiles_class(t);
+    const char *element = bits == 64 ? "double" : "float";
+    const char suffix = staxi_tiles_suffix(t);
     staxi_line(e);
-    for (int v = 0; v < vectors; v++)
+    for (int v = 0; v < vectors && !t->window; v++)
         staxi_putf(e->t, "const sx_%c%d b%d = (sx_%c%d)sx_load%c((const %s *)b + %d); ", class_,
-                   bits, v, class_, bits, staxi_tiles_suffix(t), bits == 64 ? "double" : "float",
-                   v * t->width);
+                   bits, v, class_, bits, suffix, element, v * t->width);
+    for (int v = 0; v < vectors && t->window; v++) {
+        staxi_putf(e->t, "sx_f%d l%d = ", bits, v);
+        if (staxi_window_is_whole(t))
+            staxi_putf(e->t, "sx_load%c((const %s *)p%d + at);", suffix, element, v);
+        for (int g = 0; g < t->segments && !staxi_window_is_whole(t); g++) {
+            const int of = v * t->segments + g;
+            if (g)
+                staxi_putf(e->t, " l%d = sx_over%c(l%d, m%d, (const %s *)p%d + at);", v, suffix, v,
+                           of, element, of);
+            else
+                staxi_putf(e->t, "sx_over%c(sx_k%d(0), m%d, (const %s *)p%d + at);", suffix, bits,
+                           of, element, of);
+        }
+        staxi_putf(e->t, " const sx_%c%d b%d = (sx_%c%d)l%d; ", class_, bits, v, class_, bits, v);
+    }
     staxi_put(e->t, "\n");
     staxi_line(e);
-    for (int v = 0; v < vectors; v++)
+    for (int v = 0; v < vectors && !t->window; v++)
         staxi_putf(e->t, "__builtin_prefetch(b + %D); ",
                    STAXI_TILE_AHEAD * t->column_deep + v * t->width);
-    staxi_putf(e->t, "b += %D;\n", t->column_deep);
+    if (!t->window) staxi_putf(e->t, "b += %D;\n", t->column_deep);
     for (int r = 0; r < rows; r++) {
         staxi_line(e);
         if (class_ == 'f')
@@ -42617,6 +43083,8 @@ static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows
     staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s", staxi_dtype_name((stax_dtype)t->dtype),
                rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
                t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
+    if (t->window)
+        staxi_putf(out, "_windows%d%s", t->segments, staxi_window_is_whole(t) ? "" : "m");
 }
 
 /* Has this unit that function already? */
@@ -42639,12 +43107,24 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
     int class_ = staxi_tiles_class(t);
     staxi_put(e->t, "SX_MICRO void ");
     staxi_put_micro_name(e->t, t, rows, vectors);
-    staxi_putf(
-        e->t,
-        "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, int begins, "
-        "sx_%c%d *c) {\n",
-        type, type, type, class_, bits);
+    if (t->window)
+        staxi_putf(e->t,
+                   "(const %s *a, const %s *const *b, const unsigned short *mask, const int32_t "
+                   "*places, int64_t depth, int begins, sx_%c%d *c) {\n",
+                   type, type, class_, bits);
+    else
+        staxi_putf(
+            e->t,
+            "(const %s *a, const %s *b, const %s *next, int64_t ahead, int64_t depth, int begins, "
+            "sx_%c%d *c) {\n",
+            type, type, type, class_, bits);
     e->indent = 1;
+    for (int i = 0; i < vectors * t->segments && t->window; i++) {
+        staxi_line(e);
+        staxi_putf(e->t,
+                   "const %s *const p%d = b[%d]; const unsigned short m%d = mask[%d]; (void)m%d;\n",
+                   type, i, i, i, i, i);
+    }
     for (int i = 0; i < n; i++) {
         staxi_line(e);
         staxi_putf(e->t,
@@ -42665,10 +43145,18 @@ static void staxi_emit_micro(staxi_emit *e, const staxi_tiles *t, int rows, int 
         for (int r = 0; r < rows; r++)
             staxi_putf(e->t, "__builtin_prefetch(a + %D); ",
                        STAXI_TILE_PIECES * t->piece + r * t->row);
-    staxi_putf(e->t,
-               "for (int64_t q = 0; q < ahead; q++, next += %d) __builtin_prefetch(next, 0, 2);\n",
-               STAXI_LINE * 8 / bits);
+    if (!t->window)
+        staxi_putf(
+            e->t,
+            "for (int64_t q = 0; q < ahead; q++, next += %d) __builtin_prefetch(next, 0, 2);\n",
+            STAXI_LINE * 8 / bits);
+    else
+        staxi_put(e->t, "\n");
     staxi_emit_open(e, "for (int64_t k = 0; k < last; k++) {\n");
+    if (t->window) {
+        staxi_line(e);
+        staxi_put(e->t, "const int64_t at = places[piece + k];\n");
+    }
     staxi_emit_micro_step(e, t, rows, vectors);
     staxi_emit_close(e);
     staxi_emit_close(e);
@@ -42698,14 +43186,19 @@ static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int la
 static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
     uint64_t ref = t->stage;
     const char *type = staxi_c_type(t->dtype);
+    const uint64_t column = staxi_var_id(e, t->window ? t->pixel : t->column.var);
     staxi_line(e);
     staxi_putf(e->t,
-               t->gap ? "const int64_t i%U = at_line + u * %d;\n"
-                      : "const int64_t i%U = column0 + u * %d;\n",
-               staxi_var_id(e, t->column.var), e->lanes ? t->width : 1);
+               t->gap      ? "const int64_t i%U = at_line + u * %d;\n"
+               : t->window ? "const int64_t i%U = spot * %d + u;\n"
+                           : "const int64_t i%U = column0 + u * %d;\n",
+               column, e->lanes || t->window ? t->width : 1);
     staxi_line(e);
     staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
-    if (t->gap)
+    if (t->window)
+        staxi_putf(e->t, "((const %s *)(const void *)(c + r * %d + v))[u];\n",
+                   e->lanes ? staxi_value_type(e, t->dtype) : type, t->vectors);
+    else if (t->gap)
         staxi_putf(e->t,
                    e->lanes ? "sx_load%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n"
                             : "*%c((const %s *)(const void *)c + r * %d + at_x + u * %d);\n",
@@ -42723,10 +43216,92 @@ static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
         staxi_put(e->t, ";\n");
     }
     staxi_line(e);
-    staxi_putf(e->t, "(void)i%U;\n", staxi_var_id(e, t->column.var));
+    staxi_putf(e->t, "(void)i%U;\n", column);
     size_t scope = staxi_emit_scope_open(e);
     staxi_emit_list(e, t->acc.after);
     staxi_emit_scope_close(e, scope);
+}
+
+/* What happens to the results, in the number of a pixel instead of its line and column. */
+static bool staxi_window_rename(staxi_emit *e, const staxi_tiles *t) {
+    staxi_stages *p = e->p;
+    const staxi_ix line = t->column.extent;
+    staxi_subst sub;
+    bool ok = true;
+    memset(&sub, 0, sizeof sub);
+    staxi_map_init(&sub.memo, p->a);
+    sub.from[0] = t->lines.var;
+    sub.to[0] = staxi_ix_floordiv(&p->ix, t->pixel, line);
+    sub.from[1] = t->column.var;
+    sub.to[1] = staxi_ix_mod(&p->ix, t->pixel, line);
+    sub.n = 2;
+    for (uint32_t n = t->acc.after; n && ok; n = e->trees->nodes[n].next) {
+        staxi_tree_node *node = &e->trees->nodes[n];
+        for (int k = 0; k < 2 && ok; k++)
+            if (node->expr[k])
+                ok = (node->expr[k] = staxi_ex_substitute(p, &sub, node->expr[k])) != 0;
+        if (node->at) ok = ok && (node->at = staxi_subst_ix(p, &sub, node->at)) != 0;
+    }
+    staxi_subst_free(p, &sub);
+    return (ok || staxi_emit_no_memory(e)) && staxi_emit_room(e);
+}
+
+/* The results of all rows for each vector of a panel. */
+static void staxi_emit_window_results(staxi_emit *e, const staxi_tiles *t) {
+    int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
+    staxi_tiles own = *t;
+    own.column.var = t->pixel;
+    const bool vector = staxi_tiles_end_in_lanes(e, &own, lanes), partial = t->pixels % t->width;
+    e->lanes = vector ? lanes : STAXI_LANES_NONE;
+    e->vec = vector ? t->pixel : 0;
+    staxi_line(e);
+    staxi_putf(e->t, "for (int v = 0; v < %d && panel * %d + v < outers * %D; v++) {\n", t->vectors,
+               t->vectors, t->spots);
+    e->indent++;
+    staxi_emit_window_spot(e, t);
+    staxi_line(e);
+    staxi_putf(e->t,
+               "const int64_t most = %D - spot * %d, left = most < %d ? most : %d; (void)left;\n",
+               t->pixels, t->width, t->width, t->width);
+    for (int tail = 0; tail < (vector && partial ? 2 : 1); tail++) {
+        staxi_line(e);
+        if (vector && partial)
+            staxi_putf(e->t, tail ? "if (left < %d) " : "if (left == %d) ", t->width);
+        staxi_put(e->t, "for (int64_t r = 0; r < height; r++) {\n");
+        e->indent++;
+        staxi_line(e);
+        staxi_put(e->t, "const int64_t row = row0 + r;\n");
+        staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+        staxi_line(e);
+        staxi_put(e->t, "(void)row;\n");
+        staxi_line(e);
+        staxi_put(e->t,
+                  vector ? "const int u = 0; (void)u;\n" : "for (int64_t u = 0; u < left; u++)\n");
+        staxi_emit_open(e, "{\n");
+        e->partial = tail != 0;
+        staxi_emit_tile_result(e, t);
+        e->partial = false;
+        staxi_emit_close(e);
+        staxi_emit_close(e);
+    }
+    staxi_emit_close(e);
+    e->vec = 0;
+}
+
+/* The same; what is renamed is put back as it was for the plain form. */
+static void staxi_emit_window_rows(staxi_emit *e, const staxi_tiles *t) {
+    staxi_tree_node *was, *at = e->trees->nodes;
+    size_t n = 0, k = 0;
+    for (uint32_t node = t->acc.after; node; node = at[node].next) n++;
+    was = (staxi_tree_node *)staxi_arena_push(&e->p->arena, n * sizeof *was, 8);
+    if (!was) {
+        staxi_emit_no_memory(e);
+        return;
+    }
+    for (uint32_t node = t->acc.after; node; node = at[node].next) was[k++] = at[node];
+    if (!t->joined || staxi_window_rename(e, t)) staxi_emit_window_results(e, t);
+    k = 0;
+    for (uint32_t node = t->acc.after; node; node = at[node].next) at[node] = was[k++];
 }
 
 /* The rows of a tile, one after the other: of a whole one, or of one at the edge. */
@@ -42835,7 +43410,7 @@ static void staxi_emit_direct(staxi_emit *e, const staxi_tiles *t, int side, con
 }
 
 static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
-    int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
+    int heights = t->heights, widths = t->last_vectors < t->vectors ? 2 : 1;
     for (int h = 0; h < heights; h++)
         for (int v = 0; v < widths; v++) {
             staxi_line(e);
@@ -42852,8 +43427,9 @@ static void staxi_emit_micro_call(staxi_emit *e, const staxi_tiles *t) {
                 staxi_put(e->t, ";\n");
             } else {
                 staxi_put_micro_name(e->t, t, t->rows - h, v ? t->last_vectors : t->vectors);
-                staxi_put(e->t, t->chunk ? "(a, b + k0 * apart, next, ahead, steps, begins, c);\n"
-                                         : "(a, b, next, ahead, depth, 1, c);\n");
+                staxi_put(e->t, t->window  ? "(a, b, mask, places, depth, 1, c);\n"
+                                : t->chunk ? "(a, b + k0 * apart, next, ahead, steps, begins, c);\n"
+                                           : "(a, b, next, ahead, depth, 1, c);\n");
             }
         }
 }
@@ -42888,7 +43464,9 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
                    (uint64_t)e->p->stages[t->stage].packs[0],
                    t->bound[0] ? "batch * tiles + tile" : "tile - tile0");
     }
-    if (t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep) {
+    if (t->window) {
+        ;
+    } else if (t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep) {
         staxi_line(e);
         staxi_putf(e->t, "const %s *next = b;\n", type);
     } else {
@@ -42907,7 +43485,7 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_emit_open(e, "if (ends) {\n");
         staxi_emit_tile_fetch(e, t);
         staxi_emit_close(e);
-    } else {
+    } else if (!t->window) {
         staxi_emit_tile_fetch(e, t);
     }
     staxi_emit_micro_call(e, t);
@@ -42926,7 +43504,9 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_line(e);
         staxi_put(e->t, "if (!ends) continue;\n");
     }
-    if (t->even || t->gap) {
+    if (t->window) {
+        staxi_emit_window_rows(e, t);
+    } else if (t->even || t->gap) {
         staxi_emit_tile_rows(e, t, t->even);
     } else {
         staxi_line(e);
@@ -42997,6 +43577,7 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
         staxi_putf(e->t, ") / (room > 0 ? room : 1), block = most < %s ? most : %s;\n",
                    t->sweep ? "1" : "tiles", t->sweep ? "1" : "tiles");
     }
+    if (t->window) staxi_emit_window_tables(e, t);
     staxi_line(e);
     staxi_putf(e->t, "const int64_t lines = %d; (void)lines;\n",
                (columns * t->step * (int)staxi_dtype_bytes((stax_dtype)t->dtype)) / STAXI_LINE);
@@ -43024,17 +43605,21 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
     staxi_line(e);
     staxi_putf(
-        e->t, "const int64_t ahead = %s;\n",
+        e->t, "const int64_t ahead = %s; (void)ahead;\n",
         t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep ? "0" : "(lines + many - 1) / many");
     staxi_line(e);
     staxi_put(e->t,
               "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = "
               "last - past < many ? last - past : many;\n");
     staxi_emit_panel(e, t);
-    staxi_line(e);
-    staxi_putf(e->t, "const int64_t %s = columns - column0 < %d ? columns - column0 : %d;\n",
-               t->gap ? "wide_all" : "wide", columns, columns);
-    if (t->pack[1] == STAXI_PACK_DIRECT) {
+    if (!t->window) {
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t %s = columns - column0 < %d ? columns - column0 : %d;\n",
+                   t->gap ? "wide_all" : "wide", columns, columns);
+    }
+    if (t->window) {
+        ;
+    } else if (t->pack[1] == STAXI_PACK_DIRECT) {
         staxi_emit_direct(e, t, 1, "b");
     } else if (t->slot) {
         staxi_line(e);
@@ -43110,7 +43695,7 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
 /* The functions of kernel k in tiles, in front of its plain form. */
 static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t, uint8_t *const *used) {
     staxi_putf(e->t, "\n#if %s\n", staxi_tiles_guard(t->isa));
-    int heights = t->high >= 0 ? 2 : 1, widths = t->last_vectors < t->vectors ? 2 : 1;
+    int heights = t->heights, widths = t->last_vectors < t->vectors ? 2 : 1;
     for (int h = 0; h < heights; h++)
         for (int v = 0; v < widths; v++)
             if (t->rows - h > 0 &&
@@ -43808,12 +44393,19 @@ static bool staxi_obey_tensorize(staxi_emit *e, const staxi_tiles *t, const stax
                                  int *tile) {
     const int64_t vectors = c->by[1] % t->width ? 0 : c->by[1] / t->width;
     const int most = staxi_micro_rows(t, vectors);
-    if (most && c->by[0] <= most) {
+    const bool masked = t->window && vectors * t->segments > STAXI_WINDOW_MASKS;
+    if (most && c->by[0] <= most && !masked) {
         for (int k = 0; k < 2; k++) tile[k] = (int)c->by[k];
         return true;
     }
     staxi_text *why = staxi_refuse(e->trees->s, c);
-    if (most)
+    if (masked)
+        staxi_putf(why,
+                   "each of its %D vectors touches up to %d lines of a window, and there are %d "
+                   "masks: expected fewer columns, or pack s%U {operand=%d} too",
+                   vectors, t->segments, (int)STAXI_WINDOW_MASKS, (uint64_t)t->stage,
+                   t->column_operand);
+    else if (most)
         staxi_putf(
             why,
             "the micro-kernels of %D columns have at most %d rows: more do not fit the registers",
@@ -43865,6 +44457,11 @@ static bool staxi_obey_chunk(staxi_emit *e, const staxi_tiles *t, const staxi_di
             staxi_refuse(s, micro),
             "iterations 4095 and 4096 of its reduced loop are in different blocks, whose "
             "results are added: expected split of that loop by 4096 or a divisor, and cache_write");
+    } else if (t->window) {
+        staxi_putf(staxi_refuse(s, split),
+                   "operand %d is read through windows, in one chunk: expected pack s%U "
+                   "{operand=%d} too",
+                   t->column_operand, (uint64_t)t->stage, t->column_operand);
     } else if (split->by[0] % t->step != 0) {
         staxi_putf(staxi_refuse(s, split),
                    "the micro-kernel takes %d iterations at a time: expected a multiple of that",
@@ -43897,6 +44494,7 @@ static bool staxi_tiles_decide(staxi_emit *e, uint32_t k, int isa) {
     static const uint8_t others[] = {STAXI_CALL_SPLIT, STAXI_CALL_CACHE_WRITE, STAXI_CALL_PACK,
                                      STAXI_CALL_PACK};
     const staxi_directive *micro = staxi_tile_call(kt, STAXI_CALL_TENSORIZE, 0);
+    uint8_t packs = 0;
     staxi_tiles t;
     for (size_t i = 0; i < sizeof others && !micro; i++) {
         const staxi_directive *c =
@@ -43907,7 +44505,9 @@ static bool staxi_tiles_decide(staxi_emit *e, uint32_t k, int isa) {
         return false;
     }
     if (kt->n_calls && !micro) return true;
-    if (!staxi_tiles_shape(e, k, isa, &t)) {
+    for (int operand = 0; operand < 2; operand++)
+        if (staxi_tile_call(kt, STAXI_CALL_PACK, operand + 1)) packs |= (uint8_t)(1 << operand);
+    if (!staxi_tiles_shape(e, k, isa, packs, &t)) {
         if (!micro) return true;
         staxi_put(staxi_refuse(e->trees->s, micro),
                   staxi_isa_has_tiles(isa)

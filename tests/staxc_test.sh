@@ -124,6 +124,17 @@ cp out first
 expect 0 "" run ex.stax --backend=interpret
 cmp -s out first && good || bad "the backends print other values"
 expect 0 "" run ex.stax --seed=1
+expect 2 "--scale: expected a number" run ex.stax --scale=9
+cat >scaled.stax <<'END'
+graph scaled(param w: f32[4], x: f32[4]) { y = mul w, 8.0; z = add x, 0.0; return y, z }
+END
+expect 0 "" run scaled.stax --scale=3
+cp out scaled
+cat >plain.stax <<'END'
+graph scaled(param w: f32[4], x: f32[4]) { y = mul w, 1.0; z = add x, 0.0; return y, z }
+END
+expect 0 "" run plain.stax
+cmp -s out scaled && good || bad "--scale=3 does not divide params, and params alone, by 8"
 cmp -s out first && bad "seeds 0 and 1 give the same values" || good
 expect 0 "^y: f32\[3\] = " run ex.stax --size n=3 --check --threads=2
 expect 0 "" run ex.stax --check --strict

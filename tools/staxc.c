@@ -60,6 +60,7 @@ enum {
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
+    X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
     X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
@@ -131,7 +132,7 @@ typedef struct tool {
     stax_cuda *cuda; /* the device of --device=cuda */
     stax_schedule *schedule;     /* of --schedule, */
     const stax_graph *scheduled; /* for this graph */
-    int threads, runs, rounds;
+    int threads, runs, rounds, scale;
     uint64_t seed;
     stax_isa isa;
 } tool;
@@ -777,9 +778,9 @@ static uint64_t small_float(stax_dtype d, int k, int scale) {
            (uint64_t)((fraction * 2.0 - 1.0) * (double)(1 << m));
 }
 
-/* Floats: multiples of a power of two in [-2, 2), exact in their dtype. Integers: 0 .. 7, so that
-   they can be indices of small axes too. */
-static void fill(const char *name, uint64_t seed, stax_tensor *x) {
+/* Floats: multiples of a power of two in [-2, 2) / 2^scale, exact in their dtype. Integers: 0 .. 7,
+   so that they can be indices of small axes too. */
+static void fill(const char *name, uint64_t seed, int scale, stax_tensor *x) {
     static const signed char float_bits[STAX_DTYPE_COUNT] = {0, 24, 24, 9, 8, 0, 0, 0,
                                                              0, 0,  0,  0, 0, 0, 4, 3};
     uint64_t key = 0xcbf29ce484222325u ^ seed;
@@ -791,16 +792,16 @@ static void fill(const char *name, uint64_t seed, stax_tensor *x) {
     for (int64_t i = 0; i < n; i++, to += width) {
         uint64_t r = mixed(key + (uint64_t)i);
         int bits = float_bits[x->dtype], k = bits ? (int)(r >> (64 - bits)) - (1 << (bits - 1)) : 0;
-        double real = bits ? ldexp(k, 2 - bits) : 0.0;
+        double real = bits ? ldexp(k, 2 - bits - scale) : 0.0;
         float single = (float)real;
         if (x->dtype == STAX_F64)
             memcpy(to, &real, 8);
         else if (x->dtype == STAX_F32)
             memcpy(to, &single, 4);
         else
-            store_bits(
-                to, width,
-                bits ? small_float(x->dtype, k, bits - 2) : r >> (x->dtype == STAX_BOOL ? 63 : 61));
+            store_bits(to, width,
+                       bits ? small_float(x->dtype, k, bits - 2 + (bits > 4 ? scale : 0))
+                            : r >> (x->dtype == STAX_BOOL ? 63 : 61));
     }
 }
 
@@ -980,7 +981,7 @@ static int give_inputs(tool *t, job *j, bool params_only) {
         } else {
             if (!new_tensor(t, j, "input", info->name, info->dtype, info->shape, &j->in[k]))
                 return WRONG_INPUT;
-            fill(info->name, t->seed, &j->in[k]);
+            fill(info->name, t->seed, info->kind == STAX_KIND_PARAM ? t->scale : 0, &j->in[k]);
         }
         if (!stride_input(t, j, k)) return WRONG_INPUT;
     }
@@ -2524,15 +2525,17 @@ static int read_option(tool *t, int argc, char **argv, int *at) {
 }
 
 static int read_numbers(tool *t) {
-    long long threads = 1, runs = 15, rounds = 2, seed = 0;
+    long long threads = 1, runs = 15, rounds = 2, seed = 0, scale = 0;
     if (!read_number(t, OPT_THREADS, 1, 1024, &threads) ||
         !read_number(t, OPT_RUNS, 1, 1000, &runs) || !read_number(t, OPT_ROUNDS, 1, 100, &rounds) ||
-        !read_number(t, OPT_SEED, INT64_MIN, INT64_MAX, &seed))
+        !read_number(t, OPT_SEED, INT64_MIN, INT64_MAX, &seed) ||
+        !read_number(t, OPT_SCALE, 0, 8, &scale))
         return WRONG_USAGE;
     t->threads = (int)threads;
     t->runs = (int)runs;
     t->rounds = (int)rounds;
     t->seed = (uint64_t)seed;
+    t->scale = (int)scale;
     for (int k = STAX_ISA_SCALAR; t->given[OPT_ISA] && k <= STAX_ISA_NEON; k++)
         if (strcmp(isa_name((stax_isa)k), t->given[OPT_ISA]) == 0) t->isa = (stax_isa)k;
     return DONE;
