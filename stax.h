@@ -1137,7 +1137,9 @@ STAXDEF stax_status stax_jvp(stax_value out, const stax_value *wrt, const stax_v
    own; only a NaN of other bits than the quiet one may lose them. A random op whose key is not
    stacked gives every example the same numbers: stack keys to give each its own. Ops that have no
    form for stacks (custom_call, while, random ops by stacked keys, cond and loop whose condition or
-   count is stacked) run in a stax_map, one entry after the other. */
+   count is stacked) run in a stax_map, one entry after the other. What has 8 axes, as the windows of
+   convolutions of groups in two dimensions and of pools in three have, has no room for one more: an
+   error. */
 STAXDEF stax_status stax_vmap(const stax_value *outs, int n_outs, const stax_value *in,
                               const stax_value *stacked, int n, stax_value *results);
 
@@ -22753,7 +22755,7 @@ static const staxi_derivative staxi_derivatives[] = {
     STAXI_D_C(IOTA), STAXI_D_C(ARANGE), STAXI_D_C(LINSPACE), STAXI_D_C(ONE_HOT), STAXI_D_C(ALL), STAXI_D_C(ANY),
     STAXI_D_C(ARGMAX), STAXI_D_C(ARGMIN), STAXI_D_C(ARGSORT), STAXI_D_C(SEARCHSORTED), STAXI_D_C(BUCKETIZE),
     STAXI_D_C(RANDOM_BITS), STAXI_D_C(UNIFORM), STAXI_D_C(NORMAL), STAXI_D_C(STOP_GRADIENT),
-    STAXI_D_NONE(NEXTAFTER), STAXI_D_NONE(CUSTOM_CALL), STAXI_D_NONE(REDUCE),
+    STAXI_D_NONE(NEXTAFTER),
     STAXI_D_F(SQRT,      STAXI_D_SINGULAR, "(div g (add r r))"),
     STAXI_D_F(RSQRT,     STAXI_D_SINGULAR, "(mul -0.5 (mul g (div r x)))"),
     STAXI_D_F(CBRT,      STAXI_D_SINGULAR, "(div g (mul 3 (mul r r)))"),
@@ -22863,9 +22865,9 @@ static const staxi_derivative *staxi_derivative_of(int op) {
 static const char *staxi_op_gradient(int op) {
     const staxi_derivative *row = staxi_derivative_of(op);
     if (row) return row->vjp ? "yes" : row->flags & STAXI_D_CONSTANT ? "0" : "no";
-    return staxi_expand_fns[op] == staxi_expand_basis || staxi_expand_fns[op] == staxi_expand_later
-               ? "no"
-               : "yes";
+    const bool whole =
+        staxi_expand_fns[op] == staxi_expand_basis || staxi_expand_fns[op] == staxi_expand_later;
+    return whole && op != STAX_OP_REDUCE ? "no" : "yes"; /* see staxi_d_expand_monoid */
 }
 
 /* ---- reverse mode ---------------------------------------------------------------------------- */

@@ -705,10 +705,11 @@ static void listed(void) {
         for (int k = 0; k < 3; k++) n[k] += strcmp(gradient, words[k]) == 0;
         snprintf(call, sizeof call, "= %s ", name);
         for (int k = 0; k < N_CASES; k++) found = found || strstr(cases[k].body, call);
-        found = found || strncmp(name, "assign", 6) == 0 || strcmp(name, "quiet") == 0;
+        found = found || strncmp(name, "assign", 6) == 0 || strcmp(name, "quiet") == 0 ||
+                strcmp(name, "custom_call") == 0; /* own_functions has it */
         if (strcmp(gradient, "yes") == 0 && !CHECK(found)) printf("  no case of %s\n", name);
     }
-    CHECK(n[0] > 140 && n[1] > 30 && n[2] > 5);
+    CHECK(n[0] > 140 && n[1] > 30 && n[2] > 3);
     printf("ops with a gradient: %d, constant: %d, without: %d\n", n[0], n[1], n[2]);
     stax_free(ctx, text);
 }

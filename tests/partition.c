@@ -347,7 +347,8 @@ static void every_op(void) {
             at += sprintf(at, *s == '%' ? "f32" : "%c", *s);
         }
         at += sprintf(at, ") {\n");
-        for (const char *s = cases[k].body; *s; s++) *at++ = *s == '|' ? '\n' : *s;
+        for (const char *s = cases[k].body; *s; s++)
+            at += sprintf(at, *s == '%' ? "f32" : "%c", *s == '|' ? '\n' : *s);
         sprintf(at, "\nreturn y\n}\n");
         stax_graph *g = joint(text, wrt, &n);
         if (!g || !stax_ok(g)) {

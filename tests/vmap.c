@@ -117,7 +117,7 @@ static void check_compiled(const stax_graph *g, const feed *a) {
     stax_program_free(p);
 }
 
-static int number, quick;
+static int number, quick, without_room;
 
 /* One choice of stacked inputs. */
 static bool check_choice(const vmap_case *c, int choice) {
@@ -137,7 +137,11 @@ static bool check_choice(const vmap_case *c, int choice) {
         stacked[n_stacked++] = k;
     }
     y = stax_graph_value(g, "y");
-    if (CHECK(stax_vmap(&y, 1, in, stacks, n_stacked, &all) == STAX_OK)) {
+    stax_status stacked_up = stax_vmap(&y, 1, in, stacks, n_stacked, &all);
+    if (stacked_up != STAX_OK && strstr(stax_error(ctx), "expected at most 7 axes, so that there is room for one more")) {
+        ok = true; /* windows of 8 axes */
+        without_room++;
+    } else if (CHECK(stacked_up == STAX_OK)) {
         stax_output(g, "all", all);
         if (CHECK(feed_make(&f, g, 4, 1) && stax_interpret(g, f.all, f.outputs) == STAX_OK)) {
             ok = same_as_single(one, &f, n, stacked, n_stacked);
@@ -466,5 +470,7 @@ int main(int argc, char **argv) {
     RUN(without_memory);
     RUN(wrong);
     stax_close(ctx);
+    if (without_room) printf("left out: %d stacks of windows of 8 axes, which are refused\n", without_room);
+    CHECK(without_room <= 14);
     return HARNESS_END();
 }
