@@ -1,7 +1,7 @@
 /* A small transformer learns to write like README.md, character by character.
 
    Build   cc -O2 -I. examples/charlm.c -o charlm -lm -ldl -lpthread
-   Run     ./charlm [--steps=400] [--data=README.md] [--sample=400] [--seed=1] [--threads=2]
+   Run     ./charlm [--steps=600] [--data=README.md] [--sample=400] [--seed=1] [--threads=2]
    Shows   attention, normalisation and an embedding under gradients; a sampler that is a graph as
            well: its window of text is a state, and it draws the next character itself. */
 #define STAX_IMPLEMENTATION
@@ -112,7 +112,7 @@ static bool sample(training *t, int n) {
 int main(int argc, char **argv) {
     static training t = {.data = "README.md",
                          .seed = 1,
-                         .steps = 400,
+                         .steps = 600,
                          .batch = 16,
                          .own_name = "--sample",
                          .own = 400};
