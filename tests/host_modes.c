@@ -33,8 +33,8 @@ static const char *const graphs[] = {
     "graph sums(x: f32[7,333]) { a = sum x; b = softmax x; c = mean x {axes=0}; d = var x; e = layer_norm x; return a, b, c, d, e }",
     "graph casts(x: f32[50]) { a = cast x {dtype=f16}; b = mul a, 0.0001; c = cast x {dtype=i32}; d = round x; e = cast x {dtype=bf16}; f = mul x, 1000.5; h = cast f {dtype=i16}\n return a, b, c, d, e, h }",
     "graph products(x: f32[9,33], y: f32[33,17]) { a = matmul x, y; b = dot x, x {lhs_contract=[1], rhs_contract=[1]}; return a, b }",
-    "graph small(x: f32[16]) { a = const f32[16] {1e-45,2e-45,1e-40,-1e-40,1.5e-38,1e-38,-1e-45,3e-39,1,2,3,4,5,6,7,8}; b = add a, 0.0; c = mul a, 0.5; d = add a, a; e = gt a, 0.0; f = maximum a, 0.0; "
-    "g = sub a, a; h = cast a {dtype=f64}\n return b, c, d, e, f, g, h }",
+    ("graph small(x: f32[16]) { a = const f32[16] {1e-45,2e-45,1e-40,-1e-40,1.5e-38,1e-38,-1e-45,3e-39,1,2,3,4,5,6,7,8}; b = add a, 0.0; c = mul a, 0.5; d = add a, a; e = gt a, 0.0; f = maximum a, 0.0; "
+     "g = sub a, a; h = cast a {dtype=f64}\n return b, c, d, e, f, g, h }"),
     "graph draws(k: u64[]) { a = normal k {shape=[33]}; b = uniform k {shape=[33], low=-3, high=5}; return a, b }",
 };
 enum { GRAPHS = sizeof graphs / sizeof graphs[0] };

@@ -942,8 +942,8 @@ static void contractions_say_how(void) {
         "tensorize s1 {by=[3,16]}\npack s1 {operand=0}\npack s1 {operand=1}",
         "tensorize s1 {by=[3,32]}\npack s1 {operand=0}\npack s1 {operand=1}",
         "tensorize s1 {by=[5,16]}\npack s1 {operand=1}\nsplit s1, i3 {by=32}\ncache_write s1, i3",
-        "tensorize s1 {by=[5,16]}\npack s1 {operand=1}\nsplit s1, i3 {by=8, "
-        "tail=\"exact\"}\ncache_write s1, i3",
+        ("tensorize s1 {by=[5,16]}\npack s1 {operand=1}\n"
+         "split s1, i3 {by=8, tail=\"exact\"}\ncache_write s1, i3"),
         "reorder s1, i1, i3, i2",
     };
     enum { N = sizeof variants / sizeof *variants };
