@@ -32574,7 +32574,7 @@ static bool staxi_wants_columns(staxi_schedule *s, uint32_t k, int side, const u
             *at = order[place];
     if (*at < 0) return false;
     const bool windows = st->n_reduce > 1 && staxi_is_near(p, e, inner->var);
-    return windows ? staxi_extent_guess(p, inner->extent) < STAXI_TILE_PAD
+    return windows ? staxi_extent_guess(p, inner->extent) < (double)STAXI_TILE_PAD
                    : !joins && !staxi_is_near(p, e, inner->var);
 }
 
@@ -32611,7 +32611,7 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     for (int i = n_order - 1; i >= 0 && st->sides[order[i]] == last; i--)
         run *= staxi_extent_guess(p, st->axes[order[i]].extent);
     if (!st->buffer && last != 3 && staxi_wants_columns(s, k, 3 - last, order, joins, &other) &&
-        (run < STAXI_TILE_RUN || !staxi_wants_columns(s, k, last, order, joins, &own))) {
+        (run < (double)STAXI_TILE_RUN || !staxi_wants_columns(s, k, last, order, joins, &own))) {
         last = (uint8_t)(3 - last);
         inner = other;
         int at = 0; /* it is the innermost one in memory, unless it is read as one with the last */
