@@ -2994,11 +2994,11 @@ static size_t staxi_cuda_span(const stax_tensor *t, int64_t *low) {
     *low = 0;
     if (staxi_tensor_elements(t) == 0) return 0;
     for (int d = 0; d < t->rank; d++) {
-        int64_t far = t->strides[d] * (t->shape[d] - 1);
-        if (far < 0)
-            *low += far;
+        int64_t reach = t->strides[d] * (t->shape[d] - 1);
+        if (reach < 0)
+            *low += reach;
         else
-            high += far;
+            high += reach;
     }
     return (size_t)(high - *low + 1) * size;
 }

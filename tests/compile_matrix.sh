@@ -35,7 +35,8 @@ printf '#define STAX_STATIC\n#define MATRIX_NAME first\n#include "matrix.inc"\n'
 printf '#define STAX_STATIC\n#define MATRIX_NAME second\n#include "matrix.inc"\n' >"$B/matrix_second.c"
 printf 'int first(void);\nint second(void);\nint main(void) { return first() || second(); }\n' >"$B/both.c"
 printf '#include "matrix.inc"\n' >"$B/matrix.c"
-for f in decl impl matrix; do cp "$B/$f.c" "$B/$f.cc"; done
+printf '#define STAX_IMPLEMENTATION\n#include "stax_cuda.h"\n' >"$B/cuda.c"
+for f in decl impl matrix cuda; do cp "$B/$f.c" "$B/$f.cc"; done
 I="-I. -Itests"
 
 # ---- standards and warnings -------------------------------------------------------------------------
@@ -112,6 +113,7 @@ for cc in x86_64-w64-mingw32-gcc x86_64-w64-mingw32-g++; do
     if has $cc; then
         check "$cc declarations" $cc -std=$std $STRICT $I -c "$B/$decl" -o "$B/mingw.o"
         check "$cc implementation" $cc -std=$std $STRICT $I -fsyntax-only "$B/$file"
+        check "$cc stax_cuda.h" $cc -std=$std $STRICT $I -fsyntax-only "$B/cuda.${file#impl.}"
     else
         skip $cc "not installed"
     fi
