@@ -97,16 +97,21 @@ $(B)/examples/%: examples/%.c $(B)/stax.o $(EXAMPLE_HEADERS)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -I. $(DONE) $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
 
 # A test that defines STAX_IMPLEMENTATION sees the private parts; the others are linked as a user's program.
-define BUILD_TEST
+PRIVATE_TESTS := $(shell grep -l 'define STAX_IMPLEMENTATION' tests/*.c tests/long/*.c)
+define BUILD_PRIVATE
 @mkdir -p $(@D)
-@cc='$(CC)'; if grep -q 'define STAX_IMPLEMENTATION' $<; then more='$(PRIVATE_CFLAGS)'; \
-    if [ -n "$$more" ]; then cc='$(PRIVATE_CC)'; fi; else more=$(B)/stax.o; fi; \
-echo "$$cc $(CPPFLAGS) $(TEST_CFLAGS) -I. -Itests $< $$more -o $@ $(LDFLAGS) $(LDLIBS)"; \
-$$cc $(CPPFLAGS) $(TEST_CFLAGS) -I. -Itests $< $$more -o $@ $(LDFLAGS) $(LDLIBS)
+$(if $(PRIVATE_CFLAGS),$(PRIVATE_CC),$(CC)) $(CPPFLAGS) $(TEST_CFLAGS) -I. -Itests $< $(PRIVATE_CFLAGS) -o $@ $(LDFLAGS) $(LDLIBS)
+endef
+define BUILD_LINKED
+@mkdir -p $(@D)
+$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -Itests $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
 endef
 
+$(patsubst tests/%.c,$(B)/tests/%,$(filter-out tests/long/%,$(PRIVATE_TESTS))): $(B)/tests/%: tests/%.c $(TEST_HEADERS)
+	$(BUILD_PRIVATE)
+
 $(B)/tests/%: tests/%.c $(B)/stax.o $(TEST_HEADERS)
-	$(BUILD_TEST)
+	$(BUILD_LINKED)
 
 $(B)/tests/schedules: tests/differential.c
 
@@ -124,8 +129,11 @@ $(B)/fuzz/%: tests/fuzz/%.c tools/staxc.c $(B)/stax.o $(TEST_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -Itests $(DONE) $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
 
+$(patsubst tests/%.c,$(B)/%,$(filter tests/long/%,$(PRIVATE_TESTS))): $(B)/%: tests/%.c $(TEST_HEADERS)
+	$(BUILD_PRIVATE)
+
 $(B)/long/%: tests/long/%.c $(B)/stax.o $(TEST_HEADERS)
-	$(BUILD_TEST)
+	$(BUILD_LINKED)
 
 # THREADS=N: threads of a call, else one a core. PEERS: op-by-op C loops to measure beside, where they are.
 PEERS = ../shared/peers

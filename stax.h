@@ -1817,6 +1817,18 @@ STAXDEF char *stax_print_dot(const stax_graph *g);
 #endif
 #pragma GCC optimize("fp-contract=off", "no-fast-math")
 #endif
+/* Between STAXI_COLD and STAXI_WARM lies what runs once a program, in microseconds: compiled without optimisation,
+   which takes a third of the header's compile time away. */
+#if defined(__OPTIMIZE__) && defined(__clang__)
+#define STAXI_COLD _Pragma("clang optimize off")
+#define STAXI_WARM _Pragma("clang optimize on")
+#elif defined(__OPTIMIZE__) && defined(__GNUC__)
+#define STAXI_COLD _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
+#define STAXI_WARM _Pragma("GCC pop_options")
+#else
+#define STAXI_COLD
+#define STAXI_WARM
+#endif
 /* Some configurations (STAX_NO_JIT, ...) leave helpers uncalled. */
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
@@ -9645,6 +9657,8 @@ static bool staxi_literal_store(const staxi_literal *l, stax_dtype dtype, void *
     return true;
 }
 
+STAXI_COLD
+
 /* ======================================================================================= >>infer
    INFERENCE  checks a call and finds the types of its results.
    In:  an op, operands, attributes.    Out: a type for each result, attributes in their normal form.
@@ -12346,6 +12360,8 @@ static const staxi_infer_fn staxi_infer_fns[STAX_OP_COUNT] = {staxi_infer_later,
                                                               STAXI_OPS(STAXI_INFER_FN)};
 #undef STAXI_INFER_FN
 
+STAXI_WARM
+
 /* ======================================================================================= >>nodes
    NODES  the one door through which nodes enter a graph, and what surrounds them: inputs, outputs,
    states, captures, the order of a reduction, the verifier. */
@@ -14737,6 +14753,8 @@ STAXDEF stax_value(stax_reduce)(const stax_value *xs, int n, stax_axes axes, con
     return staxi_build_in(staxi_outer_of(step), STAX_OP_REDUCE, xs, xs ? n : 0, a, regions, 2,
                           results, n_init);
 }
+
+STAXI_COLD
 
 /* ======================================================================================= >>text
    TEXT  the printer and the parser of the text form.
@@ -23960,6 +23978,8 @@ STAXDEF stax_status stax_hessian(stax_value loss, const stax_value *wrt, int n,
                                  stax_value *hessians) {
     return staxi_jacobian("stax_hessian", loss, wrt, n, true, NULL, hessians);
 }
+
+STAXI_WARM
 
 /* ================================================================================= >>interpreter
    INTERPRETER  the meaning of every op, in the plainest code that is not slow. In:  a
@@ -35259,6 +35279,8 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
     ok = ok && staxi_plan(s);
     return ok ? p->status : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
 }
+
+STAXI_COLD
 
 /* ======================================================================================= >>loops
    LOOP TREES  what is emitted (structure D of the manual).
@@ -46599,6 +46621,8 @@ stax_status stax_cache_clear(stax_context *ctx) {
     return ctx ? staxi_cache_clear(staxi_toolchain_of(ctx)) : STAX_E_ARGUMENT;
 }
 
+STAXI_WARM
+
 /* ======================================================================================= >>program
    PROGRAM  a graph made runnable, and the context it lives in.
    In:  a graph and options.   Out: a program: compiled code, or the interpreter with a reason.
@@ -48856,6 +48880,8 @@ static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
     if (status != STAX_OK && !r.told) staxi_context_fail(p->ctx, status, why);
     return status;
 }
+
+STAXI_COLD
 
 /* =================================================================================== >>partition
    PARTITION  a forward and a backward program, what the first saves for the second, and schedules
@@ -53162,6 +53188,8 @@ STAXDEF void stax_assume(stax_value v) {
 #undef sx_scale64
 #undef sx_sqrt32
 #undef sx_sqrt64
+STAXI_WARM
+
 #undef sx_fix32
 #undef sx_fix32_2
 #undef sx_fix64
