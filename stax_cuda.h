@@ -293,6 +293,8 @@ static stax_status staxi_cuda_driver_open(staxi_cuda_driver *n, staxi_text *why)
      ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
      ARG     a thread block finds one argmax or argmin
+     CONTRACT a thread block computes a tile of a contraction, chains in registers, its operands
+             evaluated into shared memory
      TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax).
              Where all segments run over the same constant range, each thread has the same elements
              in each of them: what is read twice, and row areas, stay in its registers (held)
@@ -307,7 +309,8 @@ typedef enum staxi_cuda_kind {
     STAXI_CUDA_COLUMNS,
     STAXI_CUDA_FINISH_COLUMNS,
     STAXI_CUDA_TEAM,
-    STAXI_CUDA_ARG
+    STAXI_CUDA_ARG,
+    STAXI_CUDA_CONTRACT
 } staxi_cuda_kind;
 
 typedef struct staxi_cuda_launch {
@@ -363,6 +366,7 @@ typedef struct staxi_cuda_unit {
     int n_loops;
     bool has_checks;
     bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
+    int at_once;     /* of the kernel begun next: blocks that run at once, at least; 0: unsaid */
     /* of the kernel being printed, if it holds: elements a thread has (0: it does not) */
     int held_each, held_group, held_threads, held_blocks; /* blocks that run at once, at least */
     int held_full;   /* of held_each, how many every thread has               */
@@ -562,6 +566,11 @@ static const char *const staxi_cuda_lines_warp[] = {
     "#pragma unroll",
     "        for (int j = 0; j < (int)sizeof(T) / 4; j++) ((uint4 *)(void *)p)[j] = ((const uint4 *)(const void *)from)[j];",
     "    }",
+    "}",
+    "/* four neighbours, both sides aligned to 16 bytes */",
+    "template <class T> SX_INLINE void sx_four(T *to, const T *from) {",
+    "#pragma unroll",
+    "    for (int j = 0; j < (int)sizeof(T) / 4; j++) ((uint4 *)(void *)to)[j] = ((const uint4 *)(const void *)from)[j];",
     "}",
     "template <class T> SX_INLINE T sx_swap(T x, int w) { return (T)__shfl_xor_sync(0xffffffffu, x, w); }",
     "/* The halving tree over a warp's lanes. Both sides of each pair add, so every lane has the result. */",
@@ -799,9 +808,10 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
     u->e.buffer_use = used;
     if (u->e.deps_known) memset(u->e.deps_known, 0, u->e.cap_known);
     staxi_putf(u->t,
-               u->held_each ? "\nextern \"C\" __global__ void __launch_bounds__(%d, %d) "
-                            : "\nextern \"C\" __global__ void __launch_bounds__(%d) ",
-               threads, u->held_blocks);
+               u->at_once ? "\nextern \"C\" __global__ void __launch_bounds__(%d, %d) "
+                          : "\nextern \"C\" __global__ void __launch_bounds__(%d) ",
+               threads, u->at_once);
+    u->at_once = 0;
     staxi_putf(u->t, "stax_kernel_%U(const sx_args args) {\n    const sx_args *const sx = &args;\n",
                (uint64_t)number);
     staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
@@ -836,18 +846,25 @@ static void staxi_cuda_flat(staxi_cuda_unit *u, staxi_ix total, const char *firs
     u->e.indent = 2;
 }
 
-static void staxi_cuda_digits(staxi_cuda_unit *u, int from) {
-    for (int d = u->n_loops - 1; d >= from; d--) {
-        uint64_t id = staxi_var_id(&u->e, u->loops[d].var);
+/* The counters of these loops out of the number `rest`: each is written behind `begin` and its own
+   number, and before `end`. */
+static void staxi_cuda_counters(staxi_cuda_unit *u, const staxi_loop_axis *loops, int n,
+                                const char *begin, const char *end) {
+    for (int d = n - 1; d >= 0; d--) {
         staxi_line(&u->e);
+        staxi_putf(u->t, "%s%U%s = ", begin, staxi_var_id(&u->e, loops[d].var), end);
         if (d == 0) {
-            staxi_putf(u->t, "const int64_t i%U = rest;\n", id);
+            staxi_put(u->t, "rest;\n");
         } else {
-            staxi_putf(u->t, "const int64_t i%U = sx_digit(&rest, ", id);
-            staxi_emit_ix(&u->e, u->loops[d].extent);
+            staxi_put(u->t, "sx_digit(&rest, ");
+            staxi_emit_ix(&u->e, loops[d].extent);
             staxi_put(u->t, ");\n");
         }
     }
+}
+
+static void staxi_cuda_digits(staxi_cuda_unit *u) {
+    staxi_cuda_counters(u, u->loops, u->n_loops, "const int64_t i", "");
 }
 
 static const char *const staxi_cuda_thread = "(int64_t)blockIdx.x * blockDim.x + threadIdx.x";
@@ -872,7 +889,7 @@ static void staxi_cuda_serial(staxi_cuda_unit *u, staxi_cuda_kind kind, uint32_t
                             "* blockDim.x + threadIdx.x"
                           : staxi_cuda_thread,
                     staxi_cuda_threads);
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     staxi_cuda_scoped_list(u, list);
     if (check) staxi_put(u->t, "        if (sx->second) return;\n");
     staxi_put(u->t, "    }\n");
@@ -1069,7 +1086,7 @@ static void staxi_cuda_map(staxi_cuda_unit *u, uint32_t list) {
     } else {
         staxi_put(u->t, "rest * 4;\n");
     }
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     staxi_cuda_four(u, list, inner);
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
@@ -1398,7 +1415,7 @@ static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_cuda_cut *cut
     staxi_cuda_result_of(u, cut->acc, "__shared__ $ h@[%U];", most > 0 ? most : 1);
     staxi_cuda_flat(u, cut->results, "blockIdx.x", "gridDim.x");
     staxi_cuda_size(u, "blocks", cut->blocks);
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     size_t scope = staxi_emit_scope_open(&u->e);
     staxi_cuda_result(u, cut->acc, "const $ s@ = sx_rule<F@>(p@ + flat * blocks, blocks, h@);");
     staxi_put(u->t, "        if (threadIdx.x) continue;\n");
@@ -1423,7 +1440,7 @@ static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
         staxi_emit_ix(&u->e, cut.blocks);
         staxi_put(u->t, ");\n");
     }
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     staxi_cuda_block_bounds(u, acc);
     size_t scope = staxi_emit_scope_open(&u->e);
     staxi_cuda_lanes(u, acc, lanes);
@@ -1443,7 +1460,7 @@ static void staxi_cuda_finish_columns(staxi_cuda_unit *u, const staxi_cuda_cut *
     staxi_cuda_size(u, "width", u->loops[u->n_loops - 1].extent);
     staxi_put(u->t,
               "        const int64_t first = flat / width * blocks * width + flat % width;\n");
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     staxi_cuda_end_cut(u, cut, NULL,
                        "if (blocks > 0) q@ = sx_alone<F@>(p@ + first, width, blocks);",
                        staxi_emit_scope_open(&u->e));
@@ -1485,7 +1502,7 @@ static void staxi_cuda_column_digits(staxi_cuda_unit *u, const staxi_cuda_cut *c
             staxi_var_id(e, column.var));
     }
     u->n_loops--;
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     u->n_loops++;
 }
 
@@ -1990,6 +2007,7 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     u->shared_row = staxi_ix_is_const(&u->p->ix, u->trees->s->row_bytes, &row) &&
                     row + staxi_cuda_team_shared(u, list) <= STAXI_CUDA_SHARED_ALL;
     staxi_cuda_plan_holds(u, list);
+    u->at_once = u->held_each ? u->held_blocks : 0;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x",
                                             u->held_each ? u->held_threads : 512);
     if (l && l->has_row && u->shared_row) {
@@ -2003,7 +2021,7 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     l->length = length;
     staxi_cuda_team_arrays(u, list, number);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     size_t scope = staxi_emit_scope_open(e);
     if (u->held_each) staxi_cuda_held_arrays(u);
     staxi_cuda_team_list(u, list);
@@ -2035,7 +2053,7 @@ static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     l->length = acc->runs[0].extent;
     staxi_putf(u->t, "    __shared__ %s bests[8];\n    __shared__ int64_t places[8];\n", type);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     size_t scope = staxi_emit_scope_open(e);
     staxi_putf(u->t, "        sx_best<%s, %d> b = {0, -1};\n", type,
                a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0);
@@ -2062,6 +2080,486 @@ static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     staxi_cuda_end(u);
 }
 
+/* ---- contractions ----
+   A thread block computes a tile of rows and columns. Its part of both operands, a few steps of k
+   at a time, is evaluated into shared memory, the next part while one is multiplied; each thread
+   has a tile of chains in its registers. In k a part may reach behind the end: 0 and -0 stand
+   there, whose product, -0, changes no sum. Rows and columns behind the last are the last again,
+   and not stored. */
+
+typedef struct staxi_cuda_tile {
+    int rows, columns, depth;  /* of a thread block, and steps of k of a part */
+    int own_rows, own_columns; /* of a thread: four neighbours or two times four */
+    int at_once;               /* blocks of a multiprocessor                  */
+} staxi_cuda_tile;
+
+enum { STAXI_CUDA_TILES = 3, STAXI_CUDA_BAND = 8, STAXI_CUDA_ENOUGH = 100 };
+
+/* Of 4 and of 8 bytes. The first that gives all multiprocessors work is taken. */
+static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {
+    {{128, 128, 8, 8, 8, 2}, {64, 64, 16, 4, 4, 4}, {32, 32, 16, 4, 4, 8}},
+    {{64, 64, 16, 4, 4, 2}, {64, 64, 16, 4, 4, 2}, {32, 32, 16, 4, 4, 4}}};
+
+/* An operand. A thread takes `width` elements at a time, along k or across it, `slots` times a
+ * part. */
+typedef struct staxi_cuda_side {
+    staxi_expr x;
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    int n_axes, size; /* rows or columns of a tile */
+    staxi_ix count;
+    bool along;
+    int width, slots;
+    staxi_cuda_near near_; /* what is loaded in fours */
+} staxi_cuda_side;
+
+typedef struct staxi_cuda_dot {
+    const staxi_tree_node *acc;
+    staxi_tree_node fma;
+    staxi_loop_axis depth, batches[STAX_MAX_RANK];
+    int n_batches, threads;
+    staxi_cuda_side sides[2]; /* of the rows, of the columns */
+    staxi_cuda_tile tile;
+    bool cut, blocks; /* k may end within a part; and run over several blocks of 4096 */
+} staxi_cuda_dot;
+
+static bool staxi_cuda_is_multiple(staxi_cuda_unit *u, staxi_ix n, int64_t of) {
+    int64_t rest = -1;
+    staxi_ix mod = staxi_ix_mod(&u->p->ix, n, staxi_ix_const(&u->p->ix, of));
+    return staxi_ix_is_const(&u->p->ix, mod, &rest) && rest == 0;
+}
+
+/* The loops of a kernel as batches, rows and columns, of which the last loop is one; false: this is
+   no contraction of two operands that vary along loops of their own. */
+static bool staxi_cuda_dot_sides(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const uint64_t last = staxi_var_bit(e, u->loops[u->n_loops - 1].var);
+    const int of = staxi_expr_deps(e, d->fma.expr[0]) & last ? 0 : 1;
+    uint64_t deps[2];
+    for (int s = 0; s < 2; s++) {
+        d->sides[s].x = d->fma.expr[s ? of : 1 - of];
+        d->sides[s].count = staxi_ix_const(&u->p->ix, 1);
+        deps[s] = staxi_expr_deps(e, d->sides[s].x);
+    }
+    if (deps[0] & last || u->n_loops > STAX_MAX_RANK) return false;
+    for (int k = 0; k < u->n_loops; k++) {
+        const uint64_t bit = staxi_var_bit(e, u->loops[k].var);
+        staxi_cuda_side *s = &d->sides[deps[1] & bit ? 1 : 0];
+        if (deps[0] & bit && deps[1] & bit) {
+            d->batches[d->n_batches++] = u->loops[k];
+            continue;
+        }
+        s->axes[s->n_axes++] = u->loops[k];
+        s->count = staxi_ix_mul(&u->p->ix, s->count, u->loops[k].extent);
+    }
+    return d->sides[0].n_axes > 0 && d->sides[1].n_axes > 0;
+}
+
+static void staxi_cuda_dot_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    const staxi_cuda_tile *tiles =
+        staxi_cuda_tiles[staxi_dtype_bytes((stax_dtype)d->fma.dtype) > 4];
+    double batches = 1, n = 0;
+    for (int k = 0; k < d->n_batches; k++)
+        batches *= staxi_extent_guess(u->p, d->batches[k].extent);
+    for (int k = 0; k < STAXI_CUDA_TILES && n < STAXI_CUDA_ENOUGH; k++) {
+        d->tile = tiles[k];
+        n = batches *
+            staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[0].count, tiles[k].rows)) *
+            staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, tiles[k].columns));
+    }
+    d->threads = d->tile.rows / d->tile.own_rows * (d->tile.columns / d->tile.own_columns);
+    d->sides[0].size = d->tile.rows;
+    d->sides[1].size = d->tile.columns;
+    if (d->blocks) d->tile.at_once = (d->tile.at_once + 1) / 2; /* twice the registers */
+}
+
+/* How the parts of an operand are loaded: in fours where they lie side by side and their number is
+   a multiple of four. */
+static void staxi_cuda_dot_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, staxi_cuda_side *s) {
+    const staxi_loop_axis inner = s->axes[s->n_axes - 1];
+    s->width = 1;
+    for (int along = 0; along < 2 && s->width == 1; along++) {
+        const staxi_loop_axis axis = along ? d->depth : inner;
+        s->near_.n = 0;
+        s->near_.marks.now++;
+        staxi_cuda_collect_near(u, &s->near_, s->x, axis.var, true);
+        if (s->near_.n) s->along = along == 1;
+        if (s->near_.n && staxi_cuda_is_multiple(u, axis.extent, 4)) s->width = 4;
+    }
+    s->slots = s->size * d->tile.depth / (s->width * d->threads);
+}
+
+/* Is this list a contraction that is computed in tiles? */
+static bool staxi_cuda_dot_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    memset(d, 0, sizeof *d);
+    if (acc->kind != STAXI_TREE_ACC || acc->next || acc->n_runs != 1 || !u->n_loops ||
+        !acc->child || !staxi_emit_room(&u->e))
+        return false;
+    d->acc = acc;
+    d->fma = u->trees->nodes[acc->child];
+    d->depth = acc->runs[0];
+    if (d->fma.kind != STAXI_TREE_ACCUM || d->fma.next || d->fma.combine != STAXI_COMBINE_FMA ||
+        !u->p->stages[d->fma.ref].tiled)
+        return false;
+    uint8_t *used = (uint8_t *)staxi_arena_push(&u->p->arena, u->p->n_buffers, 1);
+    if (!used) return staxi_emit_no_memory(&u->e);
+    staxi_marks marks;
+    memset(&marks, 0, sizeof marks);
+    marks.now = 1;
+    staxi_collect_buffers(&u->e, list, used, &marks);
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+    u->e.buffer_use = used;
+    if (u->e.deps_known) memset(u->e.deps_known, 0, u->e.cap_known);
+    d->blocks =
+        staxi_dtype_is_float(d->fma.dtype) && staxi_high(&u->e, d->depth.extent) > STAXI_BLOCK;
+    if (!staxi_cuda_dot_sides(u, d)) return false;
+    staxi_cuda_dot_tile(u, d);
+    d->cut = staxi_may_be_empty(&u->e, d->depth.extent) ||
+             !staxi_cuda_is_multiple(u, d->depth.extent, d->tile.depth);
+    return true;
+}
+
+/* for (int <counter> = 0; <counter> < n; <counter>++), unrolled; a brace is open behind it */
+static void staxi_cuda_unrolled(staxi_cuda_unit *u, const char *counter, int n) {
+    staxi_put(u->t, "#pragma unroll\n");
+    staxi_line(&u->e);
+    staxi_putf(u->t, "for (int %s = 0; %s < %d; %s++) {\n", counter, counter, n, counter);
+    u->e.indent++;
+}
+
+/* Of slot s: the counters of its rows or columns, which stay while k runs. */
+static void staxi_cuda_dot_spots(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    const staxi_cuda_side *s = &d->sides[side];
+    const int across = s->along ? 1 : s->width;
+    const char *const begin = side ? "y" : "x";
+    for (int k = 0; k < s->n_axes; k++) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "int64_t %s%U[%d];\n", begin, staxi_var_id(&u->e, s->axes[k].var),
+                   s->slots);
+    }
+    staxi_cuda_unrolled(u, "s", s->slots);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "int64_t rest = sx_imin(%s0 + ", side ? "column" : "row");
+    if (s->along)
+        staxi_putf(u->t, "v / %d", d->tile.depth / s->width);
+    else
+        staxi_putf(u->t, "v %% %d * %d", s->size / across, across);
+    staxi_putf(u->t, ", %s - %d);\n", side ? "columns" : "rows", across);
+    staxi_cuda_counters(u, s->axes, s->n_axes, begin, "[s]");
+    staxi_cuda_close(u, 1);
+}
+
+/* The part of an operand that begins at k0, into the registers of its threads: xl or yl. */
+static void staxi_cuda_dot_load(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_side *s = &d->sides[side];
+    const char c = side ? 'y' : 'x';
+    const uint64_t k = staxi_var_id(e, d->depth.var),
+                   inner = staxi_var_id(e, s->axes[s->n_axes - 1].var);
+    const bool four = s->width == 4, along = four && s->along;
+    staxi_cuda_unrolled(u, "s", s->slots);
+    staxi_line(e);
+    staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
+    for (int a = 0; a < s->n_axes; a++) {
+        const uint64_t id = staxi_var_id(e, s->axes[a].var);
+        staxi_line(e);
+        if (four && !along && id == inner)
+            staxi_putf(u->t, "const int64_t base = %c%U[s];\n", c, id);
+        else
+            staxi_putf(u->t, "const int64_t i%U = %c%U[s];\n", id, c, id);
+    }
+    staxi_line(e);
+    if (along)
+        staxi_putf(u->t, "const int64_t base = k0 + v %% %d * 4;\n", d->tile.depth / 4);
+    else
+        staxi_putf(
+            u->t,
+            s->along ? "const int64_t i%U = k0 + v %% %d;\n" : "const int64_t i%U = k0 + v / %d;\n",
+            k, s->along ? d->tile.depth : s->size / s->width);
+    if (d->cut) {
+        staxi_line(e);
+        staxi_putf(u->t, along ? "if (base >= depth) {\n" : "if (i%U >= depth) {\n", k);
+        staxi_line(e);
+        staxi_putf(u->t, "    for (int j = 0; j < %d; j++) %cl[s * %d + j] = ", s->width, c,
+                   s->width);
+        staxi_emit_const(e, d->fma.dtype,
+                         side ? staxi_identity_bits(d->fma.combine, d->fma.dtype) : 0);
+        staxi_put(u->t, ";\n");
+        staxi_line(e);
+        staxi_put(u->t, "    continue;\n");
+        staxi_line(e);
+        staxi_put(u->t, "}\n");
+    }
+    if (four) {
+        staxi_cuda_four_take(u, &s->near_, along ? k : inner);
+        staxi_cuda_unrolled(u, "j", 4);
+        staxi_line(e);
+        staxi_putf(u->t, "const int64_t i%U = base + j;\n", along ? k : inner);
+    }
+    size_t scope = staxi_emit_scope_open(e);
+    if (four) staxi_cuda_loaded(u, &s->near_, "j");
+    staxi_emit_value(e, s->x);
+    staxi_line(e);
+    staxi_putf(u->t, four ? "%cl[s * 4 + j] = " : "%cl[s] = ", c);
+    staxi_emit_operand(e, s->x);
+    staxi_put(u->t, ";\n");
+    staxi_emit_scope_close(e, scope);
+    staxi_cuda_close(u, four ? 2 : 1);
+}
+
+/* From there into shared memory: xs or ys, k by k. */
+static void staxi_cuda_dot_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    const staxi_cuda_side *s = &d->sides[side];
+    const char c = side ? 'y' : 'x';
+    const int line = (s->along ? d->tile.depth : s->size) / s->width;
+    staxi_cuda_unrolled(u, "s", s->slots);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
+    if (s->along) {
+        staxi_line(&u->e);
+        staxi_putf(
+            u->t,
+            "for (int j = 0; j < %d; j++) %cs[now][v %% %d * %d + j][v / %d] = %cl[s * %d + j];\n",
+            s->width, c, line, s->width, line, c, s->width);
+    } else if (s->width == 4) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "sx_four(&%cs[now][v / %d][v %% %d * 4], %cl + s * 4);\n", c, line, line,
+                   c);
+    } else {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%cs[now][v / %d][v %% %d] = %cl[s];\n", c, line, line, c);
+    }
+    staxi_cuda_close(u, 1);
+}
+
+/* The part in shared memory, multiplied: one step of k after the other. */
+static void staxi_cuda_dot_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_tile t = d->tile;
+    const char *type = staxi_acc_type(e, d->fma.dtype);
+    staxi_cuda_unrolled(u, "k", t.depth);
+    staxi_line(e);
+    staxi_putf(u->t, "__align__(16) %s xf[%d], yf[%d];\n", type, t.own_rows, t.own_columns);
+    for (int side = 0; side < 2; side++) {
+        const int fours = (side ? t.own_columns : t.own_rows) / 4;
+        const char c = side ? 'y' : 'x';
+        staxi_line(e);
+        staxi_putf(u->t,
+                   "for (int g = 0; g < %d; g++) sx_four(%cf + g * 4, &%cs[1 - now][k][g * %d + "
+                   "t%c * 4]);\n",
+                   fours, c, c, d->sides[side].size / fours, c);
+    }
+    staxi_cuda_unrolled(u, "i", t.own_rows);
+    staxi_cuda_unrolled(u, "j", t.own_columns);
+    staxi_line(e);
+    staxi_put(u->t, "c[i][j] = ");
+    staxi_emit_fn(e, staxi_combine_fn(e, d->fma.combine, d->fma.dtype));
+    staxi_put(u->t, "xf[i], yf[j], c[i][j]);\n");
+    staxi_cuda_close(u, 3);
+    if (!d->blocks) return;
+    staxi_line(e);
+    staxi_putf(u->t, "if (k0 %% %d == 0 || k0 >= depth) {\n", STAXI_BLOCK);
+    e->indent++;
+    staxi_cuda_unrolled(u, "i", t.own_rows);
+    staxi_cuda_unrolled(u, "j", t.own_columns);
+    staxi_line(e);
+    staxi_putf(u->t, "q[i][j] = k0 <= %d ? c[i][j] : ", STAXI_BLOCK);
+    staxi_emit_fold(e, &d->fma, "q[i][j]", "c[i][j]");
+    staxi_put(u->t, ";\n");
+    staxi_line(e);
+    staxi_put(u->t, "c[i][j] = ");
+    staxi_emit_const(e, d->fma.dtype, staxi_identity_bits(d->fma.combine, d->fma.dtype));
+    staxi_put(u->t, ";\n");
+    staxi_cuda_close(u, 3);
+}
+
+/* What is done with the results of `columns` neighbours in row `row`: all of the first row in c. */
+static void staxi_cuda_dot_results(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_side *s = &d->sides[1];
+    const staxi_loop_axis inner = s->axes[s->n_axes - 1];
+    const uint32_t list = d->acc->after;
+    const uint64_t id = staxi_var_id(e, inner.var);
+    const bool four =
+        staxi_cuda_is_multiple(u, inner.extent, 4) && staxi_cuda_only_stores(u->trees, list);
+    staxi_cuda_near near_;
+    memset(&near_, 0, sizeof near_);
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t column = column0 + g * %d + ty * 4;\n",
+               s->size / (d->tile.own_columns / 4));
+    if (four) {
+        staxi_cuda_near_of(u, &near_, list, inner.var, true);
+        staxi_line(e);
+        staxi_put(u->t, "if (column >= columns) continue;\n");
+        staxi_line(e);
+        staxi_put(u->t, "int64_t rest = column;\n");
+        staxi_cuda_counters(u, s->axes, s->n_axes, "const int64_t j", "");
+        for (int a = 0; a + 1 < s->n_axes; a++) {
+            staxi_line(e);
+            staxi_putf(u->t, "const int64_t i%U = j%U;\n", staxi_var_id(e, s->axes[a].var),
+                       staxi_var_id(e, s->axes[a].var));
+        }
+        staxi_line(e);
+        staxi_putf(u->t, "const int64_t base = j%U;\n", id);
+        staxi_cuda_four_give(u, list, inner.var, id, true);
+        staxi_cuda_four_take(u, &near_, id);
+    }
+    staxi_cuda_unrolled(u, "j", 4);
+    staxi_line(e);
+    if (four) {
+        staxi_putf(u->t, "const int64_t i%U = base + j;\n", id);
+    } else {
+        staxi_put(u->t, "int64_t rest = column + j;\n");
+        staxi_line(e);
+        staxi_put(u->t, "if (rest >= columns) continue;\n");
+        staxi_cuda_counters(u, s->axes, s->n_axes, "const int64_t i", "");
+    }
+    staxi_line(e);
+    staxi_putf(u->t, "const %s r%U = c[0][g * 4 + j];\n", staxi_acc_type(e, d->fma.dtype),
+               (uint64_t)d->fma.ref);
+    if (four)
+        staxi_cuda_four_body(u, &near_, list, inner.var);
+    else
+        staxi_cuda_scoped_list(u, list);
+    staxi_cuda_close(u, 1);
+    if (four) staxi_cuda_four_give(u, list, inner.var, id, false);
+    staxi_cuda_near_free(u, &near_);
+}
+
+/* All results of a tile, row after row: the next one moves to the front, so that the code of one
+   row does for all. */
+static void staxi_cuda_dot_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_tile t = d->tile;
+    staxi_put(u->t, "#pragma unroll 1\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int r = 0; r < %d; r++) {\n", t.own_rows);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "int64_t rest = row0 + r / 4 * %d + tx * 4 + r %% 4;\n",
+               t.rows / (t.own_rows / 4));
+    staxi_line(e);
+    staxi_put(u->t, "if (rest >= rows) break;\n");
+    staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
+    staxi_cuda_unrolled(u, "g", t.own_columns / 4);
+    staxi_cuda_dot_results(u, d);
+    staxi_cuda_close(u, 1);
+    staxi_cuda_unrolled(u, "i", t.own_rows - 1);
+    staxi_line(e);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++) c[i][j] = c[i + 1][j];\n", t.own_columns);
+    staxi_cuda_close(u, 2);
+}
+
+/* Which tile the block has: bands of rows, so that what neighbours read stays in the cache. */
+static void staxi_cuda_dot_place(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    const staxi_cuda_tile t = d->tile;
+    staxi_cuda_size(u, "rows", d->sides[0].count);
+    staxi_cuda_size(u, "columns", d->sides[1].count);
+    staxi_cuda_size(u, "depth", d->depth.extent);
+    staxi_putf(u->t,
+               "        const int64_t high = (rows + %d) / %d, wide = (columns + %d) / %d, tile = "
+               "sx_digit(&rest, high * wide);\n",
+               t.rows - 1, t.rows, t.columns - 1, t.columns);
+    staxi_putf(u->t,
+               "        const int64_t band = tile / (wide * %d) * %d, lines = sx_imin(%d, high - "
+               "band), spot = tile - band * wide;\n",
+               STAXI_CUDA_BAND, STAXI_CUDA_BAND, STAXI_CUDA_BAND);
+    staxi_putf(u->t,
+               "        const int64_t row0 = (band + spot %% lines) * %d, column0 = spot / lines * "
+               "%d;\n",
+               t.rows, t.columns);
+    staxi_cuda_counters(u, d->batches, d->n_batches, "const int64_t i", "");
+}
+
+/* xl, yl: what the thread loads next; c: its chains; q: the sum of those of full blocks. */
+static void staxi_cuda_dot_arrays(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_tile t = d->tile;
+    const char *type = staxi_acc_type(e, d->fma.dtype);
+    staxi_line(e);
+    staxi_putf(u->t, "__align__(16) %s xl[%d], yl[%d];\n", type,
+               d->sides[0].slots * d->sides[0].width, d->sides[1].slots * d->sides[1].width);
+    staxi_line(e);
+    staxi_putf(u->t, d->blocks ? "%s c[%d][%d], q[%d][%d];\n" : "%s c[%d][%d];\n", type, t.own_rows,
+               t.own_columns, t.own_rows, t.own_columns);
+    staxi_cuda_unrolled(u, "i", t.own_rows);
+    staxi_line(e);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++) c[i][j] = ", t.own_columns);
+    staxi_emit_const(e, d->fma.dtype, staxi_identity_bits(d->fma.combine, d->fma.dtype));
+    staxi_put(u->t, ";\n");
+    if (d->blocks) {
+        staxi_line(e);
+        staxi_putf(u->t, "for (int j = 0; j < %d; j++) q[i][j] = ", t.own_columns);
+        staxi_emit_const(e, d->fma.dtype, staxi_empty_bits(&d->fma));
+        staxi_put(u->t, ";\n");
+    }
+    staxi_cuda_close(u, 1);
+}
+
+/* Loads part after part, and multiplies each while the next one is under way. */
+static void staxi_cuda_dot_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    staxi_putf(u->t,
+               "        for (int64_t k0 = 0;; k0 += %d) {\n            const int now = (int)(k0 / "
+               "%d) & 1;\n"
+               "            if (k0 < depth) {\n",
+               d->tile.depth, d->tile.depth);
+    e->indent = 4;
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_load(u, d, side);
+    staxi_put(u->t, "            }\n            if (k0 > 0) {\n");
+    staxi_cuda_dot_multiply(u, d);
+    staxi_put(u->t, "            }\n            if (k0 >= depth) break;\n");
+    e->indent = 3;
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_share(u, d, side);
+    staxi_put(u->t, "            __syncthreads();\n        }\n");
+    e->indent = 2;
+}
+
+static void staxi_cuda_contract(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_tile t = d->tile;
+    u->at_once = t.at_once;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_CONTRACT, list, "blockIdx.x", d->threads);
+    if (!l) return;
+    l->threads = d->threads;
+    l->count = staxi_ix_mul(&u->p->ix, staxi_cuda_pieces(u, d->sides[0].count, t.rows),
+                            staxi_cuda_pieces(u, d->sides[1].count, t.columns));
+    for (int k = 0; k < d->n_batches; k++)
+        l->count = staxi_ix_mul(&u->p->ix, l->count, d->batches[k].extent);
+    const char *type = staxi_acc_type(e, d->fma.dtype);
+    staxi_putf(u->t, "    __shared__ __align__(16) %s xs[2][%d][%d], ys[2][%d][%d];\n", type,
+               t.depth, t.rows + 4, t.depth, t.columns + 4);
+    staxi_putf(u->t,
+               "    const int warp = (int)threadIdx.x / 32, tx = warp / %d * 4 + (int)threadIdx.x "
+               "%% 32 / 8, "
+               "ty = warp %% %d * 8 + (int)threadIdx.x %% 8;\n",
+               t.columns / t.own_columns / 8, t.columns / t.own_columns / 8);
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_loads(u, d, &d->sides[side]);
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_dot_place(u, d);
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_spots(u, d, side);
+    staxi_cuda_dot_arrays(u, d);
+    staxi_cuda_dot_loop(u, d);
+    if (d->blocks || staxi_may_be_empty(e, d->depth.extent)) {
+        staxi_cuda_unrolled(u, "i", t.own_rows);
+        staxi_line(e);
+        staxi_putf(u->t, "for (int j = 0; j < %d; j++) %sc[i][j] = ", t.own_columns,
+                   d->blocks ? "" : "if (depth <= 0) ");
+        if (d->blocks)
+            staxi_put(u->t, "q[i][j]");
+        else
+            staxi_emit_const(e, d->fma.dtype, staxi_empty_bits(&d->fma));
+        staxi_put(u->t, ";\n");
+        staxi_cuda_close(u, 1);
+    }
+    staxi_cuda_dot_finish(u, d);
+    staxi_put(u->t, "        __syncthreads();\n    }\n");
+    staxi_cuda_end(u);
+    for (int side = 0; side < 2; side++) staxi_cuda_near_free(u, &d->sides[side].near_);
+}
+
 /* ---- choosing ---- */
 
 /* The loops around `list`, as many as stand alone in their body. */
@@ -2079,6 +2577,7 @@ enum { STAXI_CUDA_FEW = 16 }; /* a reduction of at most so many elements: a thre
 
 static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node *n;
+    staxi_cuda_dot dot;
     uint32_t body = staxi_cuda_open_loops(u, list);
     if (!body) return;
     n = &u->trees->nodes[body];
@@ -2092,6 +2591,8 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     } else if (n->kind == STAXI_TREE_ACC && !n->next && n->n_runs == 1 &&
                staxi_cuda_is_arg(&u->trees->nodes[n->child])) {
         staxi_cuda_arg(u, body);
+    } else if (staxi_cuda_dot_of(u, body, &dot)) {
+        staxi_cuda_contract(u, body, &dot);
     } else if (alone && !n->parallel) {
         staxi_cuda_rows(u, body);
     } else if (alone && u->n_loops) {
@@ -2928,6 +3429,10 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
             *threads = l->threads ? l->threads : (int)(warps < 8 ? warps : 8) * 64;
             /* row areas in shared memory and registers bound what runs at once by themselves */
             *blocks = l->shared || l->threads ? n : staxi_cuda_resident(k, n, length * 4);
+            break;
+        case STAXI_CUDA_CONTRACT:
+            *threads = l->threads;
+            *blocks = n;
             break;
         case STAXI_CUDA_ARG:
             *threads = length > 2048 ? 256 : 32;

@@ -80,9 +80,12 @@ static void kinds_of_kernels(void) {
     static const struct {
         const char *name, *must_have;
         make_fn make;
-    } rows[] = {{"row sum", "sx_tree<", row_sum},   {"column sum", "[16][32]", column_sum},
-                {"full sum", "sx_rule<", full_sum}, {"argmax", "best", row_argmax},
-                {"softmax", "x0[64];", softmax},    {"matmul", "chain", product},
+    } rows[] = {{"row sum", "sx_tree<", row_sum},
+                {"column sum", "[16][32]", column_sum},
+                {"full sum", "sx_rule<", full_sum},
+                {"argmax", "best", row_argmax},
+                {"softmax", "x0[64];", softmax},
+                {"matmul", "c[i][j] = sxs_muladd_f32(xf[i], yf[j], c[i][j])", product},
                 {"gather", "sx->second", gathered}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         stax_graph *g = stax_graph_new(context);

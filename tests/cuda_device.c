@@ -453,6 +453,29 @@ static const timing timings[] = {{"row sum", row_sum, ONCE},
                                  {"x + 1", plus_one, 2 * ONCE},
                                  {"exp(x)", exponential, 2 * ONCE}};
 
+/* The median of 30 calls by events, after three; the inputs are taken from n_sets in turn. -1: has
+ * said why. */
+static double median_ms(stax_context *ctx, stax_cuda *cuda, events *e, stax_cuda_program *p,
+                        const stax_tensor *in, int n_in, int n_sets, const stax_tensor *out) {
+    float ms[33];
+    for (int k = 0; k < 33; k++) {
+        staxi_cuda_enter(cuda);
+        e->record(e->from, cuda->stream);
+        staxi_cuda_leave(cuda);
+        stax_status s = stax_cuda_run(p, in + (size_t)(k % n_sets) * (size_t)n_in, out);
+        staxi_cuda_enter(cuda);
+        e->record(e->to, cuda->stream);
+        e->wait(e->to);
+        e->elapsed(&ms[k], e->from, e->to);
+        staxi_cuda_leave(cuda);
+        if (s == STAX_OK) continue;
+        printf("FAIL times: %s\n", stax_error(ctx));
+        return -1;
+    }
+    qsort(ms + 3, 30, sizeof ms[0], by_size);
+    return (double)ms[18];
+}
+
 static void time_one(stax_context *ctx, stax_cuda *cuda, events *e, const timing *row,
                      const stax_tensor *in) {
     stax_graph *g = stax_graph_new(ctx);
@@ -475,28 +498,67 @@ static void time_one(stax_context *ctx, stax_cuda *cuda, events *e, const timing
         if (stax_cuda_tensor_new(cuda, info.dtype, info.shape, &out[k]) != STAX_OK)
             printf("FAIL %s: %s\n", row->name, stax_error(ctx));
     }
-    float ms[33];
-    for (int k = 0; p && k < 33; k++) {
-        staxi_cuda_enter(cuda);
-        e->record(e->from, cuda->stream);
-        staxi_cuda_leave(cuda);
-        stax_status s = stax_cuda_run(p, in, out);
-        staxi_cuda_enter(cuda);
-        e->record(e->to, cuda->stream);
-        e->wait(e->to);
-        e->elapsed(&ms[k], e->from, e->to);
-        staxi_cuda_leave(cuda);
-        if (s != STAX_OK) {
-            printf("FAIL %s: %s\n", row->name, stax_error(ctx));
-            break;
-        }
-    }
-    if (p) {
-        qsort(ms + 3, 30, sizeof ms[0], by_size);
-        printf("stax   %-26s %8.4f ms %7.0f GB/s, kernels %d\n", row->name, (double)ms[18],
-               row->gigabytes / (double)ms[18] * 1e3, stax_cuda_kernels(p));
-    }
+    double ms = p ? median_ms(ctx, cuda, e, p, in, 2, 1, out) : -1;
+    if (ms > 0)
+        printf("stax   %-26s %8.4f ms %7.0f GB/s, kernels %d\n", row->name, ms,
+               row->gigabytes / ms * 1e3, stax_cuda_kernels(p));
     for (int k = 0; k < n_out; k++) stax_cuda_tensor_free(cuda, &out[k]);
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
+/* ---- contractions: a[m, k] b[k, n], some with a bias and gelu ---- */
+
+typedef struct product_timing {
+    const char *name;
+    stax_dtype dtype;
+    int64_t m, n, k;
+    int finish, sets; /* bias and gelu; pairs of operands in turn, so that no cache holds them */
+} product_timing;
+
+static const product_timing products[] = {
+    {"f32 matmul 4096", STAX_F32, 4096, 4096, 4096, 0, 1},
+    {"f32 matmul 4096 bias gelu", STAX_F32, 4096, 4096, 4096, 1, 1}};
+
+static stax_graph *product_graph(stax_context *ctx, const product_timing *row) {
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value a = stax_input(g, "a", row->dtype, stax_shape2(row->m, row->k)),
+               b = stax_input(g, "b", row->dtype, stax_shape2(row->k, row->n)),
+               c = stax_input(g, "c", row->dtype, stax_shape1(row->n)), y = stax_matmul(a, b);
+    stax_output(g, "y", row->finish ? stax_gelu(stax_add(y, c)) : y);
+    return g;
+}
+
+static void time_product(stax_context *ctx, stax_cuda *cuda, events *e, const product_timing *row) {
+    enum { MOST_SETS = 8 };
+    stax_tensor in[MOST_SETS * 3], y;
+    stax_shape shapes_of[3];
+    shapes_of[0] = stax_shape2(row->m, row->k);
+    shapes_of[1] = stax_shape2(row->k, row->n);
+    shapes_of[2] = stax_shape1(row->n);
+    stax_graph *g = product_graph(ctx, row);
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, NULL);
+    stax_status s = p ? stax_cuda_tensor_new(cuda, row->dtype, stax_shape2(row->m, row->n), &y)
+                      : stax_error_status(ctx);
+    memset(in, 0, sizeof in);
+    for (int k = 0; k < row->sets * 3 && s == STAX_OK; k++) {
+        const stax_shape shape = shapes_of[k % 3];
+        int64_t n = shape.dims[0] * (shape.rank > 1 ? shape.dims[1] : 1);
+        void *data = malloc((size_t)n * stax_dtype_bytes(row->dtype));
+        stax_tensor host = stax_tensor_of(row->dtype, shape, data);
+        if (data) random_fill(data, row->dtype, n, (uint64_t)k + 1);
+        s = data ? stax_cuda_tensor_new(cuda, row->dtype, shape, &in[k]) : STAX_E_MEMORY;
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &in[k], &host);
+        free(data);
+    }
+    if (s != STAX_OK) printf("FAIL %s: %s\n", row->name, stax_error(ctx));
+    double ms = s == STAX_OK ? median_ms(ctx, cuda, e, p, in, 3, row->sets, &y) : -1,
+           work = 2.0 * (double)row->m * (double)row->n * (double)row->k;
+    if (ms > 0)
+        printf("stax   %-26s %8.4f ms %7.1f TFLOP/s, kernels %d\n", row->name, ms, work / ms * 1e-9,
+               stax_cuda_kernels(p));
+    for (int k = 0; k < row->sets * 3; k++) stax_cuda_tensor_free(cuda, &in[k]);
+    if (p) stax_cuda_tensor_free(cuda, &y);
     stax_cuda_program_free(p);
     stax_graph_free(g);
 }
@@ -521,6 +583,8 @@ static void time_all(stax_context *ctx, stax_cuda *cuda) {
     printf("times: f32[%d, %d] on %s\n", (int)ROWS, (int)COLUMNS, stax_cuda_name(cuda));
     for (size_t k = 0; ok && k < sizeof timings / sizeof timings[0]; k++)
         time_one(ctx, cuda, &e, &timings[k], in);
+    for (size_t k = 0; ok && k < sizeof products / sizeof products[0]; k++)
+        time_product(ctx, cuda, &e, &products[k]);
     for (int k = 0; k < 2; k++) stax_cuda_tensor_free(cuda, &in[k]);
     free(data);
 }

@@ -413,6 +413,9 @@ graph kernels(x: f32[3,8192], u: f32[2,1000], v: f64[2,900], w: f32[8192], t: bf
 }
 END
         expect 0 "^held: f32\[3,8192\]" run kernels.stax --device=cuda --check --size n=4500
+        for sizes in "n=33 --size k=17" "n=70 --size k=4100" "n=5 --size k=0"; do
+            expect 0 "^loops: f32" run "$root/tests/corpus/good/contraction_tiles.stax" --device=cuda --check --size $sizes
+        done
         expect 0 "^s: f16\[2\]" run ex.stax --device=cuda --check
         unset FAKE_CXX
     else
