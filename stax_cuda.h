@@ -102,10 +102,12 @@ STAXDEF int stax_cuda_kernels(const stax_cuda_program *p);
 STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
                                               stax_figures *out);
 
-/* Without a device: the CUDA C++ of a graph (free with stax_free), and any such text compiled for
-   an architecture ("sm_80") to a cubin, whose size is *bytes (free with stax_free). NULL on
-   failure, see stax_error. STAX_E_DEVICE: there is no NVRTC; STAX_E_COMPILER: it refused. */
+/* Without a device: the CUDA C++ of a graph (free with stax_free; with the option tensor_cores it
+   is for sm_90a), and any such text compiled for an architecture ("sm_80") to a cubin, whose size
+   is *bytes (free with stax_free). NULL on failure, see stax_error. STAX_E_DEVICE: there is no
+   NVRTC; STAX_E_COMPILER: it refused. */
 STAXDEF char *stax_cuda_print(const stax_graph *g);
+STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options);
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes);
 
@@ -365,6 +367,7 @@ typedef struct staxi_cuda_unit {
     staxi_loop_axis loops[64]; /* of the kernel being printed: the loops that are spread out */
     int n_loops;
     bool has_checks;
+    bool tensor_cores; /* allowed                                            */
     bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
     int at_once;     /* of the kernel begun next: blocks that run at once, at least; 0: unsaid */
     /* of the kernel being printed, if it holds: elements a thread has (0: it does not) */
@@ -2107,7 +2110,7 @@ typedef struct staxi_cuda_side {
     staxi_loop_axis axes[STAX_MAX_RANK];
     int n_axes, size; /* rows or columns of a tile */
     staxi_ix count;
-    bool along;
+    bool along, plain; /* plain: copied as it lies */
     int width, slots;
     staxi_cuda_near near_; /* what is loaded in fours */
 } staxi_cuda_side;
@@ -2119,6 +2122,7 @@ typedef struct staxi_cuda_dot {
     int n_batches, threads;
     staxi_cuda_side sides[2]; /* of the rows, of the columns */
     staxi_cuda_tile tile;
+    bool tensor;      /* on tensor cores */
     bool cut, blocks; /* k may end within a part; and run over several blocks of 4096 */
 } staxi_cuda_dot;
 
@@ -2188,6 +2192,8 @@ static void staxi_cuda_dot_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, st
     s->slots = s->size * d->tile.depth / (s->width * d->threads);
 }
 
+static bool staxi_cuda_mma_of(staxi_cuda_unit *u, staxi_cuda_dot *d);
+
 /* Is this list a contraction that is computed in tiles? */
 static bool staxi_cuda_dot_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
     const staxi_tree_node *acc = &u->trees->nodes[list];
@@ -2213,6 +2219,7 @@ static bool staxi_cuda_dot_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot 
     d->blocks =
         staxi_dtype_is_float(d->fma.dtype) && staxi_high(&u->e, d->depth.extent) > STAXI_BLOCK;
     if (!staxi_cuda_dot_sides(u, d)) return false;
+    if (staxi_cuda_mma_of(u, d)) return true;
     staxi_cuda_dot_tile(u, d);
     d->cut = staxi_may_be_empty(&u->e, d->depth.extent) ||
              !staxi_cuda_is_multiple(u, d->depth.extent, d->tile.depth);
@@ -2237,16 +2244,25 @@ static void staxi_cuda_dot_spots(staxi_cuda_unit *u, const staxi_cuda_dot *d, in
         staxi_putf(u->t, "int64_t %s%U[%d];\n", begin, staxi_var_id(&u->e, s->axes[k].var),
                    s->slots);
     }
+    if (d->tensor) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "bool %s_in[%d];\n", begin, s->slots);
+    }
     staxi_cuda_unrolled(u, "s", s->slots);
     staxi_line(&u->e);
     staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
     staxi_line(&u->e);
-    staxi_putf(u->t, "int64_t rest = sx_imin(%s0 + ", side ? "column" : "row");
+    staxi_putf(u->t, "int64_t rest = %s0 + ", side ? "column" : "row");
     if (s->along)
-        staxi_putf(u->t, "v / %d", d->tile.depth / s->width);
+        staxi_putf(u->t, "v / %d;\n", d->tile.depth / s->width);
     else
-        staxi_putf(u->t, "v %% %d * %d", s->size / across, across);
-    staxi_putf(u->t, ", %s - %d);\n", side ? "columns" : "rows", across);
+        staxi_putf(u->t, "v %% %d * %d;\n", s->size / across, across);
+    if (d->tensor) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%s_in[s] = rest < %s;\n", begin, side ? "columns" : "rows");
+    }
+    staxi_line(&u->e);
+    staxi_putf(u->t, "rest = sx_imin(rest, %s - %d);\n", side ? "columns" : "rows", across);
     staxi_cuda_counters(u, s->axes, s->n_axes, begin, "[s]");
     staxi_cuda_close(u, 1);
 }
@@ -2375,8 +2391,9 @@ static void staxi_cuda_dot_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d)
     staxi_cuda_close(u, 3);
 }
 
-/* What is done with the results of `columns` neighbours in row `row`: all of the first row in c. */
-static void staxi_cuda_dot_results(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+/* What is done with the results of four neighbours from `column` on, in the row whose counters are
+   set; `value` is that of number j. */
+static void staxi_cuda_dot_results(staxi_cuda_unit *u, const staxi_cuda_dot *d, const char *value) {
     staxi_emit *e = &u->e;
     const staxi_cuda_side *s = &d->sides[1];
     const staxi_loop_axis inner = s->axes[s->n_axes - 1];
@@ -2386,9 +2403,6 @@ static void staxi_cuda_dot_results(staxi_cuda_unit *u, const staxi_cuda_dot *d) 
         staxi_cuda_is_multiple(u, inner.extent, 4) && staxi_cuda_only_stores(u->trees, list);
     staxi_cuda_near near_;
     memset(&near_, 0, sizeof near_);
-    staxi_line(e);
-    staxi_putf(u->t, "const int64_t column = column0 + g * %d + ty * 4;\n",
-               s->size / (d->tile.own_columns / 4));
     if (four) {
         staxi_cuda_near_of(u, &near_, list, inner.var, true);
         staxi_line(e);
@@ -2417,8 +2431,8 @@ static void staxi_cuda_dot_results(staxi_cuda_unit *u, const staxi_cuda_dot *d) 
         staxi_cuda_counters(u, s->axes, s->n_axes, "const int64_t i", "");
     }
     staxi_line(e);
-    staxi_putf(u->t, "const %s r%U = c[0][g * 4 + j];\n", staxi_acc_type(e, d->fma.dtype),
-               (uint64_t)d->fma.ref);
+    staxi_putf(u->t, "const %s r%U = %s;\n", staxi_acc_type(e, d->fma.dtype), (uint64_t)d->fma.ref,
+               value);
     if (four)
         staxi_cuda_four_body(u, &near_, list, inner.var);
     else
@@ -2444,7 +2458,10 @@ static void staxi_cuda_dot_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_put(u->t, "if (rest >= rows) break;\n");
     staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
     staxi_cuda_unrolled(u, "g", t.own_columns / 4);
-    staxi_cuda_dot_results(u, d);
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t column = column0 + g * %d + ty * 4;\n",
+               t.columns / (t.own_columns / 4));
+    staxi_cuda_dot_results(u, d, "c[0][g * 4 + j]");
     staxi_cuda_close(u, 1);
     staxi_cuda_unrolled(u, "i", t.own_rows - 1);
     staxi_line(e);
@@ -2517,17 +2534,24 @@ static void staxi_cuda_dot_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     e->indent = 2;
 }
 
+static staxi_cuda_launch *staxi_cuda_dot_begin(staxi_cuda_unit *u, uint32_t list,
+                                               const staxi_cuda_dot *d) {
+    u->at_once = d->tile.at_once;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_CONTRACT, list, "blockIdx.x", d->threads);
+    if (!l) return NULL;
+    l->threads = d->threads;
+    l->count = staxi_ix_mul(&u->p->ix, staxi_cuda_pieces(u, d->sides[0].count, d->tile.rows),
+                            staxi_cuda_pieces(u, d->sides[1].count, d->tile.columns));
+    for (int k = 0; k < d->n_batches; k++)
+        l->count = staxi_ix_mul(&u->p->ix, l->count, d->batches[k].extent);
+    return l;
+}
+
 static void staxi_cuda_contract(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
     staxi_emit *e = &u->e;
     const staxi_cuda_tile t = d->tile;
-    u->at_once = t.at_once;
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_CONTRACT, list, "blockIdx.x", d->threads);
+    staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
     if (!l) return;
-    l->threads = d->threads;
-    l->count = staxi_ix_mul(&u->p->ix, staxi_cuda_pieces(u, d->sides[0].count, t.rows),
-                            staxi_cuda_pieces(u, d->sides[1].count, t.columns));
-    for (int k = 0; k < d->n_batches; k++)
-        l->count = staxi_ix_mul(&u->p->ix, l->count, d->batches[k].extent);
     const char *type = staxi_acc_type(e, d->fma.dtype);
     staxi_putf(u->t, "    __shared__ __align__(16) %s xs[2][%d][%d], ys[2][%d][%d];\n", type,
                t.depth, t.rows + 4, t.depth, t.columns + 4);
@@ -2558,6 +2582,292 @@ static void staxi_cuda_contract(staxi_cuda_unit *u, uint32_t list, staxi_cuda_do
     staxi_put(u->t, "        __syncthreads();\n    }\n");
     staxi_cuda_end(u);
     for (int side = 0; side < 2; side++) staxi_cuda_near_free(u, &d->sides[side].near_);
+}
+
+/* ---- contractions on tensor cores ----
+   Where both operands are f16 or bf16 that only the contraction makes f32, and the caller allows
+   it: wgmma of sm_90a. Parts of 64 steps of k lie in shared memory in rows of 128 bytes whose
+   pieces of 16 are swizzled, along k or across it as the operand lies in memory; four parts, two of
+   which are on their way while one is multiplied. Each of the two warpgroups has 64 rows. The
+   results go through shared memory to threads that have neighbours. */
+
+enum {
+    STAXI_CUDA_MMA_DEPTH = 64,
+    STAXI_CUDA_MMA_ROWS = 128,
+    STAXI_CUDA_MMA_STAGES = 4,
+    STAXI_CUDA_MMA_THREADS = 256,
+    STAXI_CUDA_MMA_PIECE = 8,        /* elements of 16 bytes */
+    STAXI_CUDA_MMA_BLOCK = 64 * 128, /* bytes of 64 steps of k of 64 rows or columns */
+    STAXI_CUDA_MMA_PAD = 8
+};
+
+/* clang-format off */
+static const char *const staxi_cuda_lines_tensor[] = {
+    "#ifndef SX_OWN_TENSOR",
+    "SX_INLINE uint32_t sx_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }",
+    "/* Eight neighbours into shared memory, or zeros; they may arrive until sx_arrived. */",
+    "template <class T> SX_INLINE void sx_piece(unsigned char *to, const T *p, bool there) {",
+    "    if (((uint64_t)p & 15) == 0) {",
+    "        asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(sx_shared(to)), \"l\"(p), \"r\"(there ? 16 : 0) : \"memory\");",
+    "    } else {",
+    "        __align__(16) T x[8];",
+    "#pragma unroll",
+    "        for (int j = 0; j < 8; j++) x[j] = there ? p[j] : (T)0;",
+    "        sx_four((uint32_t *)(void *)to, (const uint32_t *)(const void *)x);",
+    "    }",
+    "}",
+    "SX_INLINE void sx_sent() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }",
+    "/* All pieces but those that were sent last are there, also for the tensor cores. */",
+    "SX_INLINE void sx_arrived() {",
+    "    asm volatile(\"cp.async.wait_group 1;\\nfence.proxy.async.shared::cta;\" ::: \"memory\");",
+    "    __syncthreads();",
+    "}",
+    "SX_INLINE void sx_begin() { asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\"); }",
+    "/* Ends a group of products; N groups may still be at work. */",
+    "template <int N> SX_INLINE void sx_end() {",
+    "    asm volatile(\"wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned %0;\" ::\"n\"(N) : \"memory\");",
+    "}",
+    "/* Swizzled rows of 128 bytes; `lead`: bytes from 64 rows or columns to the next, where they lie across k. */",
+    "SX_INLINE uint64_t sx_descriptor(const void *p, int lead) {",
+    "    return (uint64_t)(sx_shared(p) >> 4 & 0x3fff) | (uint64_t)(lead >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;",
+    "}",
+    "#endif",
+    NULL};
+/* clang-format on */
+
+/* As wide as still gives all multiprocessors work. */
+static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    staxi_ix rows = staxi_cuda_pieces(u, d->sides[0].count, STAXI_CUDA_MMA_ROWS);
+    double n = staxi_extent_guess(u->p, rows), most = 0;
+    for (int k = 0; k < d->n_batches; k++) n *= staxi_extent_guess(u->p, d->batches[k].extent);
+    memset(&d->tile, 0, sizeof d->tile);
+    d->tile.rows = STAXI_CUDA_MMA_ROWS;
+    for (int wide = 256; wide >= 64 && most < STAXI_CUDA_ENOUGH; wide /= 2) {
+        d->tile.columns = wide;
+        most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
+    }
+    d->tile.depth = STAXI_CUDA_MMA_DEPTH;
+    d->tile.at_once = 1;
+    d->threads = STAXI_CUDA_MMA_THREADS;
+    d->sides[0].size = d->tile.rows;
+    d->sides[1].size = d->tile.columns;
+}
+
+/* Are both operands of one 16-bit dtype that is cast here? Then the sides have what is cast. */
+static bool staxi_cuda_mma_of(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    staxi_expr x[2];
+    if (!u->tensor_cores || d->fma.dtype != STAX_F32) return false;
+    for (int s = 0; s < 2; s++) {
+        const staxi_expr_node *n = &u->p->exprs[d->sides[s].x];
+        if (n->kind != STAXI_EX_OP || n->op != STAX_OP_CAST) return false;
+        x[s] = n->args[0];
+    }
+    const int dtype = u->p->exprs[x[0]].dtype;
+    if ((dtype != STAX_F16 && dtype != STAX_BF16) || u->p->exprs[x[1]].dtype != dtype) return false;
+    for (int s = 0; s < 2; s++) d->sides[s].x = x[s];
+    d->blocks = false;
+    d->tensor = true;
+    staxi_cuda_mma_tile(u, d);
+    return true;
+}
+
+/* Pieces are copied as they lie, along k or across it; else they are computed, along k. */
+static void staxi_cuda_mma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, staxi_cuda_side *s) {
+    const staxi_expr_node *n = &u->p->exprs[s->x];
+    const staxi_loop_axis inner = s->axes[s->n_axes - 1];
+    const staxi_ix at = n->kind == STAXI_EX_LOAD ? staxi_flat_index(u->p, n->ref, n->ix) : 0;
+    s->width = STAXI_CUDA_MMA_PIECE;
+    s->slots = s->size * d->tile.depth / (s->width * d->threads);
+    s->along = s->plain = at && staxi_cuda_is_near(u, at, d->depth.var) &&
+                          staxi_cuda_is_multiple(u, d->depth.extent, s->width);
+    if (s->plain) return;
+    s->plain = at && staxi_cuda_is_near(u, at, inner.var) &&
+               staxi_cuda_is_multiple(u, inner.extent, s->width);
+    s->along = !s->plain;
+}
+
+/* sx_mma_<kernel>: adds to d the product of 64 rows and all columns of 16 steps of k. */
+static void staxi_cuda_mma_function(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    const int n = d->tile.columns / 2;
+    const uint64_t number = u->n_launches;
+    const bool f16 = u->p->exprs[d->sides[0].x].dtype == STAX_F16;
+    const int across[2] = {!d->sides[0].along, !d->sides[1].along};
+    staxi_putf(
+        u->t,
+        "\nSX_INLINE void sx_mma_%U(float *d, const unsigned char *x, const unsigned char *y) "
+        "{\n#ifdef SX_OWN_TENSOR\n    sx_own_mma(d, %d, %d, x, %d, y, %d, %d);\n#else\n",
+        number, d->tile.columns, f16 ? 1 : 0, across[0], across[1], STAXI_CUDA_MMA_BLOCK);
+    staxi_putf(u->t,
+               "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n\"\n        "
+               "\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
+               d->tile.columns, f16 ? "f16" : "bf16", f16 ? "f16" : "bf16");
+    for (int k = 0; k < n; k++) staxi_putf(u->t, k ? ", %%%d" : "%%%d", k);
+    staxi_putf(u->t, "}, %%%d, %%%d, p, 1, 1, %d, %d;\\n}\"\n        : ", n, n + 1, across[0],
+               across[1]);
+    for (int k = 0; k < n; k++) staxi_putf(u->t, k ? ", \"+f\"(d[%d])" : "\"+f\"(d[%d])", k);
+    staxi_putf(u->t,
+               "\n        : \"l\"(sx_descriptor(x, %d)), \"l\"(sx_descriptor(y, %d)) : "
+               "\"memory\");\n#endif\n}\n",
+               STAXI_CUDA_MMA_BLOCK, STAXI_CUDA_MMA_BLOCK);
+}
+
+/* One piece of a thread: where it goes, and what is there. */
+static void staxi_cuda_mma_piece(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_side *s = &d->sides[side];
+    const staxi_expr_node n = u->p->exprs[s->x];
+    const uint64_t k = staxi_var_id(e, d->depth.var);
+    const int line = s->size / s->width;
+    staxi_line(e);
+    if (s->along)
+        staxi_put(u->t,
+                  "unsigned char *const to = part + v / 8 * 128 + (v % 8 ^ v / 8 % 8) * 16;\n");
+    else
+        staxi_putf(
+            u->t,
+            "unsigned char *const to = part + v %% %d / 8 * %d + v / %d * 128 + (v %% 8 ^ v / "
+            "%d %% 8) * 16;\n",
+            line, STAXI_CUDA_MMA_BLOCK, line, line);
+    staxi_line(e);
+    if (s->along)
+        staxi_put(u->t, "const int64_t base = k0 + v % 8 * 8;\n");
+    else
+        staxi_putf(u->t, "const int64_t i%U = k0 + v / %d;\n", k, line);
+    if (s->plain) {
+        staxi_line(e);
+        if (s->along) staxi_putf(u->t, "const int64_t i%U = base;\n", k);
+        staxi_line(e);
+        staxi_putf(u->t, "sx_piece(to, b%U + ", (uint64_t)n.ref);
+        staxi_emit_ix(e, staxi_flat_index(u->p, n.ref, n.ix));
+        staxi_putf(u->t, ", %c_in[s] && i%U < depth);\n", side ? 'y' : 'x', k);
+        return;
+    }
+    staxi_line(e);
+    staxi_put(u->t, "__align__(16) uint16_t w[8];\n");
+    staxi_cuda_unrolled(u, "j", s->width);
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t i%U = base + j;\n", k);
+    staxi_line(e);
+    staxi_putf(u->t, "w[j] = 0;\n");
+    staxi_line(e);
+    staxi_putf(u->t, "if (i%U >= depth) continue;\n", k);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_value(e, s->x);
+    staxi_line(e);
+    staxi_put(u->t, "w[j] = (uint16_t)");
+    staxi_emit_operand(e, s->x);
+    staxi_put(u->t, ";\n");
+    staxi_emit_scope_close(e, scope);
+    staxi_cuda_close(u, 1);
+    staxi_line(e);
+    staxi_put(u->t, "sx_four((uint32_t *)(void *)to, (const uint32_t *)(const void *)w);\n");
+}
+
+/* send(number): the parts of both operands into their stage. */
+static void staxi_cuda_mma_send(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const int bytes = (d->tile.rows + d->tile.columns) * 128;
+    staxi_putf(u->t,
+               "        auto send = [&](int64_t number) {\n            const int64_t k0 = number * "
+               "%d;\n            unsigned char *part = sx_room + number %% %d * %d;\n",
+               STAXI_CUDA_MMA_DEPTH, STAXI_CUDA_MMA_STAGES, bytes);
+    e->indent = 3;
+    for (int side = 0; side < 2; side++) {
+        const staxi_cuda_side *s = &d->sides[side];
+        staxi_cuda_unrolled(u, "s", s->slots);
+        staxi_line(e);
+        staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
+        for (int a = 0; a < s->n_axes; a++) {
+            staxi_line(e);
+            staxi_putf(u->t, "const int64_t i%U = %c%U[s];\n", staxi_var_id(e, s->axes[a].var),
+                       side ? 'y' : 'x', staxi_var_id(e, s->axes[a].var));
+        }
+        staxi_cuda_mma_piece(u, d, side);
+        staxi_cuda_close(u, 1);
+        if (!side) staxi_putf(u->t, "            part += %d;\n", d->tile.rows * 128);
+    }
+    staxi_put(u->t, "        };\n");
+    e->indent = 2;
+}
+
+static void staxi_cuda_mma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    const int rows = d->tile.rows, bytes = (rows + d->tile.columns) * 128;
+    const uint64_t number = u->n_launches - 1;
+    staxi_putf(u->t,
+               "        float d[%d];\n#pragma unroll\n        for (int j = 0; j < %d; j++) d[j] = "
+               "0;\n        const int64_t parts = (depth + %d) / %d;\n",
+               d->tile.columns / 2, d->tile.columns / 2, STAXI_CUDA_MMA_DEPTH - 1,
+               STAXI_CUDA_MMA_DEPTH);
+    staxi_putf(
+        u->t,
+        "        for (int64_t number = 0; number < %d; number++) {\n            if (number < "
+        "parts) send(number);\n            sx_sent();\n        }\n",
+        STAXI_CUDA_MMA_STAGES - 2);
+    staxi_putf(
+        u->t,
+        "#pragma unroll 1\n        for (int64_t number = 0; number < parts; number++) {\n"
+        "            sx_arrived();\n            if (number + %d < parts) send(number + %d);\n"
+        "            sx_sent();\n            const unsigned char *const x = sx_room + number "
+        "%% %d * %d, *const y = x + %d;\n            sx_begin();\n",
+        STAXI_CUDA_MMA_STAGES - 2, STAXI_CUDA_MMA_STAGES - 2, STAXI_CUDA_MMA_STAGES, bytes,
+        rows * 128);
+    staxi_putf(
+        u->t,
+        "#pragma unroll\n            for (int k = 0; k < 4; k++) sx_mma_%U(d, x + group * %d + "
+        "k * %d, y + k * %d);\n            sx_end<1>();\n        }\n",
+        number, STAXI_CUDA_MMA_BLOCK, d->sides[0].along ? 32 : 2048, d->sides[1].along ? 32 : 2048);
+    staxi_put(u->t, "        sx_begin();\n        sx_end<0>();\n        __syncthreads();\n");
+}
+
+/* Registers of a warp: 16 rows of it, pairs of columns; then four neighbours a thread. */
+static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const int columns = d->tile.columns, line = columns + STAXI_CUDA_MMA_PAD;
+    staxi_putf(
+        u->t,
+        "        float *const all = (float *)(void *)sx_room;\n#pragma unroll\n        for "
+        "(int j = 0; j < %d; j++) {\n            const int at = ((int)threadIdx.x / 32 * 16 + "
+        "(int)threadIdx.x %% 32 / 4 + j %% 2 * 8) * %d + (int)threadIdx.x %% 4 * 2 + j / 2 * "
+        "8;\n            all[at] = d[j * 2];\n            all[at + 1] = d[j * 2 + 1];\n"
+        "        }\n        __syncthreads();\n#pragma unroll 2\n",
+        columns / 4, line);
+    staxi_putf(
+        u->t,
+        "        for (int v = (int)threadIdx.x; v < %d; v += %d) {\n            int64_t rest = "
+        "row0 + v / %d;\n            const int64_t column = column0 + v %% %d * 4;\n"
+        "            if (rest >= rows) break;\n            __align__(16) float c[4];\n"
+        "            sx_four(c, all + v / %d * %d + v %% %d * 4);\n",
+        d->tile.rows * columns / 4, d->threads, columns / 4, columns / 4, columns / 4, line,
+        columns / 4);
+    e->indent = 3;
+    staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
+    staxi_line(e);
+    staxi_put(u->t, "{\n");
+    e->indent++;
+    staxi_cuda_dot_results(u, d, "c[j]");
+    staxi_cuda_close(u, 2);
+}
+
+static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
+    const int stages = STAXI_CUDA_MMA_STAGES * (d->tile.rows + d->tile.columns) * 128,
+              results = d->tile.rows * (d->tile.columns + STAXI_CUDA_MMA_PAD) * 4;
+    for (int side = 0; side < 2; side++) staxi_cuda_mma_loads(u, d, &d->sides[side]);
+    staxi_cuda_mma_function(u, d);
+    staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
+    if (!l) return;
+    l->shared = stages > results ? stages : results;
+    staxi_put(
+        u->t,
+        "    extern __shared__ __align__(1024) unsigned char sx_room[];\n    const int group = "
+        "(int)threadIdx.x / 128;\n");
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_dot_place(u, d);
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_spots(u, d, side);
+    staxi_cuda_mma_send(u, d);
+    staxi_cuda_mma_loop(u, d);
+    staxi_cuda_mma_finish(u, d);
+    staxi_put(u->t, "        __syncthreads();\n    }\n");
+    staxi_cuda_end(u);
 }
 
 /* ---- choosing ---- */
@@ -2592,7 +2902,10 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
                staxi_cuda_is_arg(&u->trees->nodes[n->child])) {
         staxi_cuda_arg(u, body);
     } else if (staxi_cuda_dot_of(u, body, &dot)) {
-        staxi_cuda_contract(u, body, &dot);
+        if (dot.tensor)
+            staxi_cuda_mma(u, body, &dot);
+        else
+            staxi_cuda_contract(u, body, &dot);
     } else if (alone && !n->parallel) {
         staxi_cuda_rows(u, body);
     } else if (alone && u->n_loops) {
@@ -2678,9 +2991,11 @@ static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
 }
 
 /* Prints the planned program. The launches stay in *u. */
-static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi_text *out) {
+static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, bool tensor_cores,
+                                   staxi_text *out) {
     staxi_text body;
     memset(u, 0, sizeof *u);
+    u->tensor_cores = tensor_cores;
     u->trees = trees;
     u->p = trees->s->p;
     u->a = u->p->a;
@@ -2701,6 +3016,7 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi
         staxi_put_lines(out, staxi_lines_sums);
     }
     staxi_put_lines(out, staxi_cuda_lines_warp);
+    if (u->tensor_cores) staxi_put_lines(out, staxi_cuda_lines_tensor);
     staxi_put_constants(&u->e, out);
     staxi_put_customs(&u->e, out);
     staxi_putn(out, body.data ? body.data : "", body.n);
@@ -3205,7 +3521,7 @@ static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) 
 }
 
 /* Lowered, scheduled and printed; no library is needed for it. */
-static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
+static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, bool tensor_cores) {
     stax_program *host = g ? staxi_program_new(g) : NULL;
     if (!host) return NULL;
     const stax_allocator *a = &host->ctx->allocator;
@@ -3226,7 +3542,7 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
     }
     if (s == STAX_OK) {
         staxi_cuda_unit u;
-        s = staxi_cuda_emit(&u, &host->trees, &p->source);
+        s = staxi_cuda_emit(&u, &host->trees, tensor_cores, &p->source);
         p->launches = u.launches;
         p->n_launches = u.n_launches;
         p->launch_bytes = u.cap_launches * sizeof *u.launches;
@@ -3276,7 +3592,9 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
                            "a schedule for a GPU: this part is not built into this version");
         return NULL;
     }
-    stax_cuda_program *p = staxi_cuda_program_new(g);
+    const bool tensor_cores =
+        options && options->tensor_cores && strcmp(c->architecture, "sm_90") == 0;
+    stax_cuda_program *p = staxi_cuda_program_new(g, tensor_cores);
     if (!p) return NULL;
     const stax_allocator *a = &c->ctx->allocator;
     staxi_text cubin, why;
@@ -3293,8 +3611,9 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
         s = STAX_E_NOT_BUILT;
     }
     if (s == STAX_OK)
-        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data, c->architecture, &cubin,
-                             &p->host->built, &why);
+        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data,
+                             tensor_cores ? "sm_90a" : c->architecture, &cubin, &p->host->built,
+                             &why);
     if (s != STAX_OK)
         (void)staxi_context_fail(c->ctx, s, &why);
     else
@@ -3332,13 +3651,15 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
     return s;
 }
 
-STAXDEF char *stax_cuda_print(const stax_graph *g) {
-    stax_cuda_program *p = staxi_cuda_program_new(g);
+STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options) {
+    stax_cuda_program *p = staxi_cuda_program_new(g, options && options->tensor_cores);
     if (!p) return NULL;
     char *text = staxi_text_give(p->host->ctx, &p->source);
     stax_cuda_program_free(p);
     return text;
 }
+
+STAXDEF char *stax_cuda_print(const stax_graph *g) { return stax_cuda_print_with(g, NULL); }
 
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes) {
@@ -3800,7 +4121,9 @@ STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const 
     if (out) memset(out, 0, sizeof *out);
     return STAX_E_NOT_BUILT;
 }
-STAXDEF char *stax_cuda_print(const stax_graph *g) {
+STAXDEF char *stax_cuda_print(const stax_graph *g) { return stax_cuda_print_with(g, NULL); }
+STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options) {
+    (void)options;
     if (g) staxi_cuda_absent(g->root->ctx);
     return NULL;
 }

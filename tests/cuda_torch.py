@@ -51,6 +51,10 @@ def product(dtype, m, n, k, finish, sets):
 PRODUCTS = [
     ("f32 matmul 4096", torch.float32, 4096, 4096, 4096, False, 1),
     ("f32 matmul 4096 bias gelu", torch.float32, 4096, 4096, 4096, True, 1),
+    ("bf16 matmul 4096", torch.bfloat16, 4096, 4096, 4096, False, 1),
+    ("bf16 matmul 4096 bias gelu", torch.bfloat16, 4096, 4096, 4096, True, 1),
+    ("f16 matmul 8192 bias gelu", torch.float16, 8192, 8192, 8192, True, 1),
+    ("bf16 16 x 4096 x 4096", torch.bfloat16, 16, 4096, 4096, False, 8),
 ]
 torch.backends.cuda.matmul.allow_tf32 = False
 

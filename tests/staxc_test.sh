@@ -416,6 +416,23 @@ END
         for sizes in "n=33 --size k=17" "n=70 --size k=4100" "n=5 --size k=0"; do
             expect 0 "^loops: f32" run "$root/tests/corpus/good/contraction_tiles.stax" --device=cuda --check --size $sizes
         done
+        # inputs of few bits: sums are exact in any order
+        cat >tensor.stax <<'END'
+graph tensor(a: bf16[200,136], b: bf16[136,152], bt: bf16[152,136], at: bf16[136,200], h: f16[130,70], o: f16[70,66], c: bf16[152]) {
+  m1 = matmul a, b
+  b2 = transpose bt
+  m2 = matmul a, b2
+  a2 = transpose at
+  m3 = matmul a2, b
+  m4 = matmul h, o
+  m5 = matmul a2, b2
+  s = add m5, c
+  y = relu s
+  return m1, m2, m3, m4, y
+}
+END
+        expect 0 "^m4: f16\[130,66\]" run tensor.stax --device=cuda --tensor-cores --check
+        expect 0 "m64n64k16.f32.f16.f16" print tensor.stax --emit=cuda --tensor-cores
         expect 0 "^s: f16\[2\]" run ex.stax --device=cuda --check
         unset FAKE_CXX
     else
