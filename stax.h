@@ -52197,9 +52197,9 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         staxi_putf(&t, "%s  ", staxi_op_gradient(op));
         staxi_put_column(&t, at + 109);
         staxi_put(&t, r->doc);
-        if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
-            r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION ||
-            r->cls == STAXI_CLASS_CALL || op == STAX_OP_REDUCE || op == STAX_OP_WELFORD)
+        if (r->cls == STAXI_CLASS_SORT || r->cls == STAXI_CLASS_SCATTER ||
+            r->cls == STAXI_CLASS_REGION || r->cls == STAXI_CLASS_CALL || op == STAX_OP_REDUCE ||
+            op == STAX_OP_WELFORD)
             staxi_put(&t, " (CPU)");
         staxi_put(&t, staxi_infer_fns[op] == staxi_infer_later ? " (not built yet)\n" : "\n");
     }

@@ -295,6 +295,7 @@ static stax_status staxi_cuda_driver_open(staxi_cuda_driver *n, staxi_text *why)
      ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
      ARG     a thread block finds one argmax or argmin
+     SCAN    a thread block has a line of running values
      CONTRACT a thread block computes a tile of a contraction, chains in registers, its operands
              evaluated into shared memory
      TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax).
@@ -312,7 +313,8 @@ typedef enum staxi_cuda_kind {
     STAXI_CUDA_FINISH_COLUMNS,
     STAXI_CUDA_TEAM,
     STAXI_CUDA_ARG,
-    STAXI_CUDA_CONTRACT
+    STAXI_CUDA_CONTRACT,
+    STAXI_CUDA_SCAN
 } staxi_cuda_kind;
 
 typedef struct staxi_cuda_launch {
@@ -678,8 +680,8 @@ static bool staxi_cuda_reshape_list(staxi_trees *t, uint32_t *link) {
     while (*link) {
         uint32_t at = *link;
         t->nodes[at].parallel = false;
-        if (t->nodes[at].kind == STAXI_TREE_ACC && t->nodes[at].mode == STAXI_MODE_COLUMN &&
-            t->nodes[at].axis.var) {
+        if ((t->nodes[at].kind == STAXI_TREE_ACC || t->nodes[at].kind == STAXI_TREE_SCAN) &&
+            t->nodes[at].mode == STAXI_MODE_COLUMN && t->nodes[at].axis.var) {
             uint32_t loop = staxi_tree_add(t, STAXI_TREE_LOOP);
             if (!loop) return false;
             t->nodes[loop].axis = t->nodes[at].axis;
@@ -2870,6 +2872,158 @@ static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d)
     staxi_cuda_end(u);
 }
 
+/* ---- running values ----
+   A thread block has a line, 4096 elements at a time in shared memory: a thread scans a segment of
+   32, another one 32 totals of those, one thread the totals of these and all above. */
+
+enum { STAXI_CUDA_LINE = 4096, STAXI_CUDA_LINE_SEGMENTS = 128, STAXI_CUDA_LINE_THREADS = 256 };
+
+/* struct sx_fold_<kernel>_<stage>: how two of its values become one. */
+static void staxi_cuda_scan_fold(staxi_cuda_unit *u, const staxi_tree_node *n, uint64_t kernel) {
+    const bool logadd = n->combine == STAXI_COMBINE_LOGADD;
+    staxi_want_scan(&u->e, n->combine, n->dtype, false);
+    staxi_putf(
+        u->t,
+        "\nstruct sx_fold_%U_%U {\n    typedef %s T;\n    SX_INLINE T of(T x, T y) { return (T)(",
+        kernel, (uint64_t)n->ref, staxi_c_type(n->dtype));
+    if (logadd)
+        staxi_put(u->t, n->dtype == STAX_F64 ? "sx_logadd64(x, y)" : "sx_logadd32(x, y)");
+    else
+        staxi_emit_fold(&u->e, n, "x", "y");
+    staxi_put(u->t, "); }\n};\n");
+}
+
+/* Running values of the totals: in front of segment s, before[s]. */
+static void staxi_cuda_scan_totals(staxi_cuda_unit *u, const char *name) {
+    static const char *const lines[] = {
+        "const int segments = (width + 31) / 32, groups = (segments + 31) / 32;",
+        "if ((int)threadIdx.x < segments) {",
+        "    F::T *const y = line + threadIdx.x * 33;",
+        "    F::T a = y[0];",
+        "    for (int k = 1; k < 32 && (int)threadIdx.x * 32 + k < width; k++) y[k] = a = F::of(a, "
+        "y[k]);",
+        "    totals[threadIdx.x] = a;",
+        "}",
+        "__syncthreads();",
+        "if ((int)threadIdx.x < groups) {",
+        "    F::T *const y = totals + threadIdx.x * 32;",
+        "    F::T a = y[0];",
+        "    for (int k = 1; k < 32 && (int)threadIdx.x * 32 + k < segments; k++) y[k] = a = "
+        "F::of(a, y[k]);",
+        "}",
+        "__syncthreads();",
+        "if (threadIdx.x == 0) {",
+        "    for (int k = 0; k < groups; k++) {",
+        "        ahead[k] = scan.before[1];",
+        NULL, /* the total of a group */
+        "    }",
+        "}",
+        "__syncthreads();",
+        "if ((int)threadIdx.x < segments) {",
+        "    const F::T own = totals[threadIdx.x];",
+        "    before[threadIdx.x + 1] = block + threadIdx.x * 32 < 1024 ? own : "
+        "F::of(ahead[threadIdx.x / 32], own);",
+        "}",
+        "__syncthreads();"};
+    for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++) {
+        staxi_line(&u->e);
+        if (lines[k])
+            staxi_putf(u->t, "%s\n", lines[k]);
+        else
+            staxi_putf(
+                u->t,
+                "        scan.before[1] = %s_put(&scan, 2, totals[k * 32 + 31 < segments ? k * 32 "
+                "+ 31 : segments - 1]);\n",
+                name);
+    }
+}
+
+/* For each element of a block: it goes into `line`, or its running value to its readers. */
+static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, bool fill,
+                                 bool exclusive) {
+    staxi_emit *e = &u->e;
+    if (fill) staxi_put(u->t, "#pragma unroll 4\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int at = (int)threadIdx.x; at < width; at += %d) {\n",
+               STAXI_CUDA_LINE_THREADS);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t i%U = block + at;\n", staxi_var_id(e, n->runs[0].var));
+    size_t scope = staxi_emit_scope_open(e);
+    if (fill) {
+        staxi_emit_value(e, n->expr[0]);
+        staxi_line(e);
+        staxi_put(u->t, "line[at + at / 32] = ");
+        staxi_emit_operand(e, n->expr[0]);
+        staxi_put(u->t, ";\n");
+    } else {
+        staxi_line(e);
+        staxi_putf(u->t, "const int own = at%s;\n", exclusive ? " - 1" : "");
+        staxi_line(e);
+        staxi_putf(u->t, "const %s r%U = ", staxi_value_type(e, n->dtype), (uint64_t)n->ref);
+        if (exclusive) staxi_put(u->t, "own < 0 ? last : ");
+        staxi_put(
+            u->t,
+            "block + own < 32 ? line[own + own / 32] : F::of(before[own / 32], line[own + own / "
+            "32]);\n");
+        staxi_emit_list(e, n->child);
+    }
+    staxi_emit_scope_close(e, scope);
+    staxi_cuda_close(u, 1);
+}
+
+static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node n = u->trees->nodes[list];
+    const staxi_stage *st = &u->p->stages[n.ref];
+    const stax_op op = (stax_op)u->p->graph->nodes[u->p->graph->values[st->value].node].op;
+    const uint64_t number = u->n_launches;
+    staxi_text name;
+    staxi_cuda_scan_fold(u, &n, number);
+    staxi_cuda_launch *l =
+        staxi_cuda_begin(u, STAXI_CUDA_SCAN, list, "blockIdx.x", STAXI_CUDA_LINE_THREADS);
+    if (!l) return;
+    staxi_text_init(&name, u->a);
+    staxi_put(&name, "sx_");
+    staxi_put_scan_name(&name, n.combine, n.dtype, false);
+    if (name.failed) staxi_emit_no_memory(e);
+    const char *prefix = name.data ? name.data : "";
+    l->count = staxi_cuda_loops_product(u);
+    l->threads = STAXI_CUDA_LINE_THREADS;
+    staxi_putf(u->t, "    typedef sx_fold_%U_%U F;\n", number, (uint64_t)n.ref);
+    staxi_putf(u->t, "    __shared__ F::T line[%d], totals[%d], before[%d], ahead[%d];\n",
+               STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS, STAXI_CUDA_LINE_SEGMENTS,
+               STAXI_CUDA_LINE_SEGMENTS + 1, STAXI_CUDA_LINE_SEGMENTS / 32);
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_digits(u);
+    staxi_cuda_size(u, "length", n.runs[0].extent);
+    staxi_putf(u->t, "        F::T last = ");
+    staxi_emit_const(e, n.dtype, staxi_scan_of_nothing(op, (stax_dtype)n.dtype));
+    staxi_putf(u->t, ";\n        %s scan;\n        %s_begin(&scan, last);\n", prefix, prefix);
+    staxi_putf(
+        u->t,
+        "        for (int64_t block = 0; block < length; block += %d) {\n            const int "
+        "width = (int)sx_imin(length - block, %d);\n",
+        STAXI_CUDA_LINE, STAXI_CUDA_LINE);
+    e->indent = 3;
+    staxi_cuda_scan_pass(u, &n, true, false);
+    staxi_cuda_barrier(u);
+    staxi_cuda_scan_totals(u, prefix);
+    staxi_cuda_scan_pass(u, &n, false, st->exclusive);
+    if (st->exclusive) {
+        staxi_line(e);
+        staxi_putf(u->t, "last = F::of(before[%d], line[%d]);\n", STAXI_CUDA_LINE_SEGMENTS - 1,
+                   STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS - 2);
+    }
+    staxi_cuda_barrier(u);
+    staxi_line(e);
+    staxi_putf(u->t, "if (threadIdx.x == 0) before[0] = before[%d];\n", STAXI_CUDA_LINE_SEGMENTS);
+    e->indent = 2;
+    staxi_put(u->t, "        }\n    }\n");
+    staxi_cuda_end(u);
+    staxi_text_free(&name);
+}
+
 /* ---- choosing ---- */
 
 /* The loops around `list`, as many as stand alone in their body. */
@@ -2901,6 +3055,8 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     } else if (n->kind == STAXI_TREE_ACC && !n->next && n->n_runs == 1 &&
                staxi_cuda_is_arg(&u->trees->nodes[n->child])) {
         staxi_cuda_arg(u, body);
+    } else if (n->kind == STAXI_TREE_SCAN && !n->next && !n->parallel) {
+        staxi_cuda_scan(u, body);
     } else if (staxi_cuda_dot_of(u, body, &dot)) {
         if (dot.tensor)
             staxi_cuda_mma(u, body, &dot);
@@ -2924,10 +3080,7 @@ static void staxi_cuda_kernel(staxi_cuda_unit *u, uint32_t k) {
     const staxi_kernel_tree *kt = &u->trees->kernels[k];
     const staxi_kernel *K = &u->trees->s->kernels[kt->kernel];
     staxi_emit *e = &u->e;
-    e->n_loop_vars = 0;
-    staxi_collect_vars(e, kt->root);
-    e->outer_bits = 0;
-    for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
+    staxi_emit_turn_to(e, kt);
     if (K->n_outer == 0 && !staxi_cuda_list_has(u->trees, kt->root, STAXI_TREE_LET)) {
         for (uint32_t at = kt->root, next; at && !e->failed; at = next) {
             next = u->trees->nodes[at].next;
@@ -3017,6 +3170,7 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, bool 
     }
     staxi_put_lines(out, staxi_cuda_lines_warp);
     if (u->tensor_cores) staxi_put_lines(out, staxi_cuda_lines_tensor);
+    staxi_put_line_functions(&u->e, false, out);
     staxi_put_constants(&u->e, out);
     staxi_put_customs(&u->e, out);
     staxi_putn(out, body.data ? body.data : "", body.n);
@@ -3510,8 +3664,8 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
-        if (!staxi_is_line(st) && st->kind != STAXI_STAGE_SCATTER && st->kind != STAXI_STAGE_CALL &&
-            !st->lead)
+        if (st->kind != STAXI_STAGE_SORT && st->kind != STAXI_STAGE_SCATTER &&
+            st->kind != STAXI_STAGE_CALL && !st->lead)
             continue;
         staxi_put_place(why, host->basis, st->place);
         staxi_putf(why, "%s runs on the CPU only in this version", st->op_name);
@@ -3752,6 +3906,7 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
             *blocks = l->shared || l->threads ? n : staxi_cuda_resident(k, n, length * 4);
             break;
         case STAXI_CUDA_CONTRACT:
+        case STAXI_CUDA_SCAN:
             *threads = l->threads;
             *blocks = n;
             break;

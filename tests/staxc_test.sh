@@ -413,6 +413,21 @@ graph kernels(x: f32[3,8192], u: f32[2,1000], v: f64[2,900], w: f32[8192], t: bf
 }
 END
         expect 0 "^held: f32\[3,8192\]" run kernels.stax --device=cuda --check --size n=4500
+        cat >running.stax <<'END'
+graph running(x: f32[3,9000], y: f64[2,7000], z: i32[5,33], h: bf16[4,100], c: f32[300,7], e: f32[5000]) {
+  a = cumsum x {axis=1}
+  b = cumprod y {axis=1, exclusive=true, reverse=true}
+  d = cummax z {axis=1}
+  f = cumsum h {axis=1}
+  g = cumsum c {axis=0}
+  i = cumsum e {exclusive=true}
+  s = sin i
+  t = logcumsumexp x {axis=1, exclusive=true}
+  w = cumsum z {axis=1, reverse=true}
+  return a, b, d, f, g, s, t, w
+}
+END
+        expect 0 "^w: i64\[5,33\]" run running.stax --device=cuda --check
         for sizes in "n=33 --size k=17" "n=70 --size k=4100" "n=5 --size k=0"; do
             expect 0 "^loops: f32" run "$root/tests/corpus/good/contraction_tiles.stax" --device=cuda --check --size $sizes
         done
