@@ -1373,6 +1373,7 @@ typedef struct stax_compile_options {
     stax_fusion_score score;            /* NULL: bytes                                          */
     void *score_user;
     bool no_horizontal; /* stages share a kernel only with what they read       */
+    bool reduce_overhead; /* stax_cuda.h: a call is replayed as one graph of CUDA's */
     bool tensor_cores; /* stax_cuda.h: contractions of f16 or bf16 operands run on tensor cores   */
                        /* (sm_90; ignored elsewhere): exact products, summed in f32 in the order  */
                        /* of the hardware, so not the interpreter's bits                          */

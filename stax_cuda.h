@@ -19,6 +19,10 @@
                      stax_cuda_program_free(p);
                      stax_cuda_close(cuda);
 
+   CALLS         A program launches a few kernels, microseconds each. With the compile option
+                 reduce_overhead a call is one graph of CUDA's, which the next one replays; other
+                 addresses or sizes change its parameters. (Programs that check indices do not.)
+
    MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
                  may mix both: host tensors are copied in and out, and the call waits for them. With
                  device tensors only, stax_cuda_run returns when the kernels are queued; a program
@@ -179,6 +183,19 @@ typedef uint64_t staxi_cuda_address;
        unsigned bz, unsigned shared, void *stream, void **arguments, void **extra))                \
     X(error_name, "cuGetErrorName", (int error, const char **name))                                \
     X(error_text, "cuGetErrorString", (int error, const char **text))
+/* from CUDA 11.4 on; wanted by programs that are replayed */
+#define STAXI_CUDA_GRAPHS(X)                                                                       \
+    X(create, "cuGraphCreate", (void **graph, unsigned flags))                                     \
+    X(destroy, "cuGraphDestroy", (void *graph))                                                    \
+    X(add, "cuGraphAddKernelNode",                                                                 \
+      (void **node, void *graph, void *const *after, size_t n_after,                               \
+       const staxi_cuda_node *parameters))                                                         \
+    X(instantiate, "cuGraphInstantiateWithFlags",                                                  \
+      (void **ready, void *graph, unsigned long long flags))                                       \
+    X(release, "cuGraphExecDestroy", (void *ready))                                                \
+    X(update, "cuGraphExecKernelNodeSetParams",                                                    \
+      (void *ready, void *node, const staxi_cuda_node *parameters))                                \
+    X(launch, "cuGraphLaunch", (void *ready, void *stream))
 #define STAXI_CUDA_NVRTC(X)                                                                        \
     X(version, "nvrtcVersion", (int *major, int *minor))                                           \
     X(create, "nvrtcCreateProgram",                                                                \
@@ -197,6 +214,15 @@ typedef struct staxi_cuda_driver {
     void *library;
     STAXI_CUDA_DRIVER(STAXI_CUDA_FIELD)
 } staxi_cuda_driver;
+typedef struct staxi_cuda_node { /* CUDA_KERNEL_NODE_PARAMS */
+    void *function;
+    unsigned gx, gy, gz, bx, by, bz, shared;
+    void **arguments, **extra;
+} staxi_cuda_node;
+typedef struct staxi_cuda_graphs {
+    bool there;
+    STAXI_CUDA_GRAPHS(STAXI_CUDA_FIELD)
+} staxi_cuda_graphs;
 typedef struct staxi_cuda_nvrtc {
     void *library;
     int major, minor;
@@ -240,7 +266,9 @@ static void *staxi_cuda_library(const char *own, const char *const *names, staxi
 
 static bool staxi_cuda_symbol(void *library, const char *name, void *field, staxi_text *why) {
     void *symbol = staxi_dl_symbol(library, name);
-    if (!symbol) staxi_putf(why, "it has no function %s: it is older than CUDA 11.2", name);
+    if (!symbol)
+        staxi_putf(why, "it has no function %s: it is older than CUDA %s", name,
+                   strncmp(name, "cuGraph", 7) == 0 ? "11.4" : "11.2");
     memcpy(field, &symbol, sizeof symbol); /* where libraries exist, these have one size */
     return symbol != NULL;
 }
@@ -284,6 +312,19 @@ static stax_status staxi_cuda_driver_open(staxi_cuda_driver *n, staxi_text *why)
     staxi_dl_close(n->library);
     n->library = NULL;
     return STAX_E_DEVICE;
+}
+
+static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda_driver *driver,
+                                          staxi_text *why) {
+    if (n->there) return STAX_OK;
+#define STAXI_CUDA_LOAD_GRAPHS(field, name, parameters) \
+    ok = ok && staxi_cuda_symbol(driver->library, name, (void *)&n->field, why);
+    bool ok = true;
+    staxi_put(why, "CUDA's driver cannot replay a program: ");
+    STAXI_CUDA_GRAPHS(STAXI_CUDA_LOAD_GRAPHS)
+    n->there = ok;
+    if (ok) why->n = 0;
+    return ok ? STAX_OK : STAX_E_DEVICE;
 }
 
 /* ======================================================================================== >>cuda
@@ -636,6 +677,19 @@ static const char *const staxi_cuda_lines_warp[] = {
     "#pragma unroll",
     "    for (int w = 16; w > 0; w /= 2) s = F::of(s, sx_swap(s, w));",
     "    return s;",
+    "}",
+    "/* Running values of the first 32 of y, or of n, in place: gives the last one. */",
+    "template <class F> SX_INLINE typename F::T sx_segment(typename F::T *y, int n) {",
+    "    if (n < 32) {",
+    "        for (int k = 1; k < n; k++) y[k] = F::of(y[k - 1], y[k]);",
+    "        return y[n - 1];",
+    "    }",
+    "    typename F::T a[32];",
+    "#pragma unroll",
+    "    for (int k = 0; k < 32; k++) a[k] = y[k];",
+    "#pragma unroll",
+    "    for (int k = 1; k < 32; k++) y[k] = a[k] = F::of(a[k - 1], a[k]);",
+    "    return a[31];",
     "}",
     "/* x, but the compiler does not know: conditions are asked again rather than kept in registers. */",
     "SX_INLINE int sx_again(int x) {",
@@ -2898,18 +2952,12 @@ static void staxi_cuda_scan_totals(staxi_cuda_unit *u, const char *name) {
     static const char *const lines[] = {
         "const int segments = (width + 31) / 32, groups = (segments + 31) / 32;",
         "if ((int)threadIdx.x < segments) {",
-        "    F::T *const y = line + threadIdx.x * 33;",
-        "    F::T a = y[0];",
-        "    for (int k = 1; k < 32 && (int)threadIdx.x * 32 + k < width; k++) y[k] = a = F::of(a, "
-        "y[k]);",
-        "    totals[threadIdx.x] = a;",
+        "    totals[threadIdx.x] = sx_segment<F>(line + threadIdx.x * 33, width - "
+        "(int)threadIdx.x * 32);",
         "}",
         "__syncthreads();",
         "if ((int)threadIdx.x < groups) {",
-        "    F::T *const y = totals + threadIdx.x * 32;",
-        "    F::T a = y[0];",
-        "    for (int k = 1; k < 32 && (int)threadIdx.x * 32 + k < segments; k++) y[k] = a = "
-        "F::of(a, y[k]);",
+        "    sx_segment<F>(totals + threadIdx.x * 32, segments - (int)threadIdx.x * 32);",
         "}",
         "__syncthreads();",
         "if (threadIdx.x == 0) {",
@@ -3187,6 +3235,7 @@ struct stax_cuda {
     stax_context *ctx;
     staxi_cuda_driver driver;
     staxi_cuda_nvrtc nvrtc;
+    staxi_cuda_graphs graphs;
     staxi_mutex mutex;
     void *context, *stream;
     bool own_context, own_stream;
@@ -3205,6 +3254,21 @@ typedef struct staxi_cuda_size_check {
     uint32_t node; /* pads: the node without anything to repeat */
 } staxi_cuda_size_check;
 
+/* A launch as it is in the graph; blocks 0: it had nothing to do. */
+typedef struct staxi_cuda_step {
+    int64_t blocks;
+    int threads;
+    void *node;
+} staxi_cuda_step;
+
+/* The kernels of a call as a graph of CUDA's: what the last call was. */
+typedef struct staxi_cuda_replay {
+    void *graph, *ready;
+    staxi_cuda_step *steps; /* n_launches that are in it, and as many of the call that begins */
+    unsigned char *block;   /* the kernels' arguments                                         */
+    size_t block_bytes;
+} staxi_cuda_replay;
+
 struct stax_cuda_program {
     stax_cuda *cuda;
     stax_program *host; /* basis graph, trees, bound params; its code is not compiled */
@@ -3215,6 +3279,8 @@ struct stax_cuda_program {
     void *module;
     staxi_cuda_memory workspace, record, *slots; /* slots: copies of host tensors, and params */
     bool *slot_is_fresh;                         /* a param that is there already */
+    bool replays;
+    staxi_cuda_replay replay;
     staxi_cuda_size_check *size_checks;
     size_t n_size_checks, cap_size_checks;
 };
@@ -3583,6 +3649,27 @@ static int staxi_cuda_room(stax_cuda *c, staxi_cuda_memory *m, size_t bytes) {
 
 /* ---- programs ---- */
 
+/* The head of the kernels' arguments; pointers and sizes follow. */
+typedef struct staxi_cuda_head {
+    staxi_cuda_address workspace, row, parts, record;
+    int64_t second;
+} staxi_cuda_head;
+
+static size_t staxi_cuda_size_count(const stax_cuda_program *p) {
+    return p->host->stages.n_sizes + p->host->basis->n_symbols + 1;
+}
+
+static size_t staxi_cuda_block_bytes(const stax_cuda_program *p) {
+    return sizeof(staxi_cuda_head) + (p->n_args + 1) * sizeof(void *) +
+           (staxi_cuda_size_count(p) + 1) * sizeof(int64_t);
+}
+
+static void staxi_cuda_replay_drop(stax_cuda *c, staxi_cuda_replay *r) {
+    if (r->ready) (void)c->graphs.release(r->ready);
+    if (r->graph) (void)c->graphs.destroy(r->graph);
+    r->ready = r->graph = NULL;
+}
+
 STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     if (!p) return;
     const stax_allocator *a = &p->host->ctx->allocator;
@@ -3594,12 +3681,15 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
             if (p->slots[k].at) (void)c->driver.memory_free(p->slots[k].at);
         if (p->workspace.at) (void)c->driver.memory_free(p->workspace.at);
         if (p->record.at) (void)c->driver.memory_free(p->record.at);
+        staxi_cuda_replay_drop(c, &p->replay);
         if (p->module) (void)c->driver.module_free(p->module);
         staxi_cuda_leave(c);
     }
     if (p->slots) staxi_free(a, p->slots, p->n_args * sizeof *p->slots);
     if (p->slot_is_fresh) staxi_free(a, p->slot_is_fresh, p->n_args * sizeof *p->slot_is_fresh);
     staxi_free(a, p->size_checks, p->cap_size_checks * sizeof *p->size_checks);
+    staxi_free(a, p->replay.steps, p->n_launches * 2 * sizeof *p->replay.steps);
+    staxi_free(a, p->replay.block, p->replay.block_bytes);
     staxi_free(a, p->launches, p->launch_bytes);
     staxi_text_free(&p->source);
     stax_program *host = p->host;
@@ -3720,6 +3810,22 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, bool tenso
     return NULL;
 }
 
+/* Programs that check indices run kernel by kernel: their last one reads what the first ones found.
+ */
+static stax_status staxi_cuda_will_replay(stax_cuda_program *p, staxi_text *why) {
+    const stax_allocator *a = &p->host->ctx->allocator;
+    const size_t steps = p->n_launches * 2 * sizeof *p->replay.steps;
+    stax_status s = staxi_cuda_graphs_open(&p->cuda->graphs, &p->cuda->driver, why);
+    if (s != STAX_OK || p->has_checks || p->n_launches == 0) return s;
+    p->replay.block_bytes = staxi_cuda_block_bytes(p);
+    p->replay.steps = (staxi_cuda_step *)staxi_alloc(a, steps);
+    p->replay.block = (unsigned char *)staxi_alloc(a, p->replay.block_bytes);
+    if (p->replay.steps) memset(p->replay.steps, 0, steps);
+    if (!p->replay.steps || !p->replay.block) return STAX_E_MEMORY;
+    p->replays = true;
+    return STAX_OK;
+}
+
 /* kernel names are stax_kernel_0, 1, ... */
 static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin) {
     stax_cuda *c = p->cuda;
@@ -3764,6 +3870,7 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
         staxi_put(&why, "CUDA: the kernels of this graph have more arguments than fit");
         s = STAX_E_NOT_BUILT;
     }
+    if (s == STAX_OK && options && options->reduce_overhead) s = staxi_cuda_will_replay(p, &why);
     if (s == STAX_OK)
         s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data,
                              tensor_cores ? "sm_90a" : c->architecture, &cubin, &p->host->built,
@@ -3841,12 +3948,6 @@ STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char 
 }
 
 /* ---- calls ---- */
-
-/* The head of the kernels' arguments; pointers and sizes follow. */
-typedef struct staxi_cuda_head {
-    staxi_cuda_address workspace, row, parts, record;
-    int64_t second;
-} staxi_cuda_head;
 
 /* One call: what every step needs. */
 typedef struct staxi_cuda_call {
@@ -4083,9 +4184,78 @@ static stax_status staxi_cuda_launch_failed(staxi_cuda_call *k, size_t n, int er
     return staxi_cuda_fail(c->ctx, STAX_E_DEVICE, &t);
 }
 
+/* The parameters of a node for the call that begins. */
+static staxi_cuda_node staxi_cuda_node_of(const staxi_cuda_call *k, size_t n, void **arguments) {
+    const staxi_cuda_step *step = &k->p->replay.steps[k->p->n_launches + n];
+    staxi_cuda_node node;
+    memset(&node, 0, sizeof node);
+    node.function = k->p->launches[n].function;
+    node.gx = (unsigned)step->blocks;
+    node.bx = (unsigned)step->threads;
+    node.gy = node.gz = node.by = node.bz = 1;
+    node.shared = (unsigned)k->p->launches[n].shared;
+    node.arguments = arguments;
+    return node;
+}
+
+/* One node behind the other, for what this call launches. */
+static int staxi_cuda_replay_build(staxi_cuda_call *k, void **arguments) {
+    staxi_cuda_replay *r = &k->p->replay;
+    const staxi_cuda_graphs *graphs = &k->p->cuda->graphs;
+    void *last = NULL;
+    staxi_cuda_replay_drop(k->p->cuda, r);
+    int error = graphs->create(&r->graph, 0);
+    for (size_t n = 0; n < k->p->n_launches && error == 0; n++) {
+        staxi_cuda_step *step = &r->steps[k->p->n_launches + n];
+        if (!step->blocks) continue;
+        const staxi_cuda_node node = staxi_cuda_node_of(k, n, arguments);
+        error = graphs->add(&step->node, r->graph, &last, last ? 1 : 0, &node);
+        last = step->node;
+    }
+    if (error == 0 && last) error = graphs->instantiate(&r->ready, r->graph, 0);
+    return error;
+}
+
+/* The call as a graph: the last one again, with other parameters where addresses or sizes changed,
+   or a new one where other kernels have work. */
+static stax_status staxi_cuda_replay_all(staxi_cuda_call *k) {
+    stax_cuda_program *p = k->p;
+    staxi_cuda_replay *r = &p->replay;
+    const staxi_cuda_graphs *graphs = &p->cuda->graphs;
+    bool build = r->ready == NULL, update = memcmp(r->block, k->block, k->block_bytes) != 0;
+    void *arguments[1];
+    int error = 0;
+    arguments[0] = k->block;
+    for (size_t n = 0; n < p->n_launches; n++) {
+        staxi_cuda_step *old = &r->steps[n], *now = old + p->n_launches;
+        *now = *old;
+        if (!staxi_cuda_shape(k, &p->launches[n], &now->blocks, &now->threads)) now->blocks = 0;
+        if (now->blocks) staxi_cuda_limit(k, &p->launches[n], &now->blocks, now->threads);
+        build = build || !now->blocks != !old->blocks;
+        update = update || now->blocks != old->blocks || now->threads != old->threads;
+    }
+    if (build) error = staxi_cuda_replay_build(k, arguments);
+    for (size_t n = 0; n < p->n_launches && error == 0 && update && !build; n++) {
+        const staxi_cuda_node node = staxi_cuda_node_of(k, n, arguments);
+        if (node.gx) error = graphs->update(r->ready, r->steps[n].node, &node);
+    }
+    if (error) {
+        staxi_cuda_replay_drop(p->cuda, r);
+        return staxi_cuda_note(p->cuda, error, "the graph of a call");
+    }
+    memcpy(r->steps, r->steps + p->n_launches, p->n_launches * sizeof *r->steps);
+    memcpy(r->block, k->block, k->block_bytes);
+    if (r->ready) error = graphs->launch(r->ready, p->cuda->stream);
+    return staxi_cuda_note(p->cuda, error, "replaying a call");
+}
+
 static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *head) {
     stax_cuda_program *p = k->p;
     stax_cuda *c = p->cuda;
+    if (p->replays) {
+        memcpy(k->block, head, sizeof *head);
+        return staxi_cuda_replay_all(k);
+    }
     void *arguments[1];
     arguments[0] = k->block;
     for (size_t n = 0; n < p->n_launches; n++) {
@@ -4155,14 +4325,13 @@ STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *input
     if (!p) return STAX_E_ARGUMENT;
     stax_program *h = p->host;
     const stax_allocator *a = &h->ctx->allocator;
-    size_t n_in = 0, n_sizes = h->stages.n_sizes + h->basis->n_symbols + 1;
+    size_t n_in = 0, n_sizes = staxi_cuda_size_count(p);
     for (size_t k = 0; k < h->basis->n_inputs; k++) n_in += h->basis->inputs[k].kind != STAXI_PARAM;
     if ((n_in && !inputs) || (h->n_outputs && !outputs)) return STAX_E_ARGUMENT;
     staxi_cuda_call k;
     memset(&k, 0, sizeof k);
     k.p = p;
-    k.block_bytes = sizeof(staxi_cuda_head) + (p->n_args + 1) * sizeof(void *) +
-                    (n_sizes + 1) * sizeof(int64_t);
+    k.block_bytes = staxi_cuda_block_bytes(p);
     size_t tensors = (n_in + h->n_outputs + 1) * sizeof(stax_tensor),
            bytes = tensors + (p->n_args + 1) * sizeof(void *) + n_sizes * sizeof(int64_t) +
                    k.block_bytes;

@@ -425,6 +425,70 @@ static void check_async(stax_context *ctx, stax_cuda *cuda, tally *all) {
     stax_graph_free(g);
 }
 
+/* Twenty times sin, a running sum, and half of it. */
+static stax_value rounds(stax_value x) {
+    for (int k = 0; k < 20; k++)
+        x = stax_mul(stax_cumsum(stax_sin(x), 0, false, false), stax_const(x.graph, 0.5));
+    return x;
+}
+
+/* Calls that are replayed: other addresses, other sizes, and nothing to do in between. */
+static void check_replay(stax_context *ctx, stax_cuda *cuda, tally *all) {
+    enum { MOST = 9000 };
+    static const int64_t sizes[] = {1000, 1000, 1000, 5000, 0, 9000, 1, 9000};
+    static float data[2][MOST], got[MOST], want[MOST];
+    stax_tensor x[2], y[2];
+    stax_graph *g = stax_graph_new(ctx);
+    int64_t n = stax_symbol(g, "n", 0, MOST);
+    stax_value v = stax_input(g, "x", STAX_F32, stax_shape1(n));
+    stax_output(g, "y", rounds(v));
+    stax_output(g, "s", stax_sum(v, stax_axes_all(), false));
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.reduce_overhead = true;
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+    stax_status s = p ? STAX_OK : stax_error_status(ctx);
+    dice d = {3};
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < MOST; i++) data[k][i] = (float)(dice_unit(&d) * 2 - 1);
+        stax_tensor host = stax_tensor_of(STAX_F32, stax_shape1(MOST), data[k]);
+        if (s == STAX_OK) s = stax_cuda_tensor_new(cuda, STAX_F32, stax_shape1(MOST), &x[k]);
+        if (s == STAX_OK) s = stax_cuda_tensor_new(cuda, STAX_F32, stax_shape1(MOST), &y[k]);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &x[k], &host);
+    }
+    for (int run = 0; run < 8 && s == STAX_OK; run++) {
+        int which = run == 2 || run >= 5;
+        float sum = 1, same = 2;
+        stax_shape shape = stax_shape1(sizes[run]);
+        stax_tensor in = x[which], out[2], host = stax_tensor_of(STAX_F32, shape, data[which]),
+                    ref[2], back = stax_tensor_of(STAX_F32, shape, got);
+        in.shape[0] = sizes[run];
+        out[0] = y[which];
+        out[0].shape[0] = sizes[run];
+        out[1] = stax_tensor_of(STAX_F32, stax_shape0(), &sum);
+        ref[0] = stax_tensor_of(STAX_F32, shape, want);
+        ref[1] = stax_tensor_of(STAX_F32, stax_shape0(), &same);
+        s = stax_interpret(g, &host, ref);
+        if (s == STAX_OK) s = stax_cuda_run(p, &in, out);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &back, &out[0]);
+        if (s != STAX_OK ||
+            (memcmp(got, want, (size_t)sizes[run] * 4) == 0 && memcmp(&sum, &same, 4) == 0)) {
+            all->equal += s == STAX_OK;
+            continue;
+        }
+        printf("FAIL replay: run %d differs\n", run);
+        all->different++;
+    }
+    if (s != STAX_OK) {
+        printf("FAIL replay: %s\n", stax_error(ctx));
+        all->different++;
+    }
+    for (int k = 0; k < 2 && p; k++)
+        stax_cuda_tensor_free(cuda, &x[k]), stax_cuda_tensor_free(cuda, &y[k]);
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
 /* Every jobs-th graph, from number `job` on. */
 static void check_share(int job, tally *t) {
     static recipe r;
@@ -445,6 +509,7 @@ static void check_share(int job, tally *t) {
         check_tensor(ctx, cuda, k / 4, k % 2 ? STAX_F16 : STAX_BF16, k % 4 < 2, t);
     if (job == 0) check_bad_index(ctx, cuda, t);
     if (job == 0) check_async(ctx, cuda, t);
+    if (job == 0) check_replay(ctx, cuda, t);
     for (int64_t k = job; k < settings.count; k += settings.jobs) {
         recipe_make(&r, (uint64_t)(settings.seed + k));
         check_recipe(ctx, cuda, &r, t);
@@ -534,6 +599,12 @@ static stax_value relu_sum(stax_value x, stax_value w) {
 static stax_value plus_one(stax_value x, stax_value w) {
     return (void)w, stax_add(x, stax_const(x.graph, 1.0));
 }
+static stax_value turned(stax_value x, stax_value w) {
+    return (void)w, stax_add(stax_transpose(x), stax_const(x.graph, 1.0));
+}
+static stax_value running(stax_value x, stax_value w) {
+    return (void)w, stax_cumsum(x, 1, false, false);
+}
 static stax_value exponential(stax_value x, stax_value w) { return (void)w, stax_exp(x); }
 static stax_value layer_norm(stax_value x, stax_value w) {
     return stax_layer_norm(x, w, stax_none(), stax_axes1(1), 1e-5);
@@ -555,7 +626,9 @@ static const timing timings[] = {{"row sum", row_sum, ONCE},
                                  {"softmax(1)", softmax, 2 * ONCE},
                                  {"layer_norm", layer_norm, 2 * ONCE},
                                  {"x + 1", plus_one, 2 * ONCE},
-                                 {"exp(x)", exponential, 2 * ONCE}};
+                                 {"exp(x)", exponential, 2 * ONCE},
+                                 {"transpose + 1", turned, 2 * ONCE},
+                                 {"cumsum(1)", running, 2 * ONCE}};
 
 /* The median of 30 calls by events, after three; the inputs are taken from n_sets in turn. -1: has
  * said why. */
@@ -675,6 +748,34 @@ static void time_product(stax_context *ctx, stax_cuda *cuda, events *e, const pr
     stax_graph_free(g);
 }
 
+/* The rounds on 1024 elements, kernel by kernel and replayed. */
+static void time_rounds(stax_context *ctx, stax_cuda *cuda, events *e) {
+    stax_graph *g = stax_graph_new(ctx);
+    stax_shape shape = stax_shape1(1024);
+    stax_tensor x, y;
+    stax_output(g, "y", rounds(stax_input(g, "x", STAX_F32, shape)));
+    for (int replayed = 0; replayed < 2; replayed++) {
+        stax_compile_options o;
+        memset(&o, 0, sizeof o);
+        o.reduce_overhead = replayed == 1;
+        stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+        memset(&x, 0, sizeof x);
+        memset(&y, 0, sizeof y);
+        if (p && stax_cuda_tensor_new(cuda, STAX_F32, shape, &x) == STAX_OK &&
+            stax_cuda_tensor_new(cuda, STAX_F32, shape, &y) == STAX_OK) {
+            double ms = median_ms(ctx, cuda, e, p, &x, 1, 1, &y);
+            printf("stax   20 x sin, cumsum, *0.5%s %8.4f ms, kernels %d\n",
+                   replayed ? ", replayed" : "", ms, stax_cuda_kernels(p));
+        } else {
+            printf("FAIL rounds: %s\n", stax_error(ctx));
+        }
+        stax_cuda_tensor_free(cuda, &x);
+        stax_cuda_tensor_free(cuda, &y);
+        stax_cuda_program_free(p);
+    }
+    stax_graph_free(g);
+}
+
 static void time_all(stax_context *ctx, stax_cuda *cuda) {
     events e;
     stax_tensor in[2];
@@ -697,6 +798,7 @@ static void time_all(stax_context *ctx, stax_cuda *cuda) {
         time_one(ctx, cuda, &e, &timings[k], in);
     for (size_t k = 0; ok && k < sizeof products / sizeof products[0]; k++)
         time_product(ctx, cuda, &e, &products[k]);
+    if (ok) time_rounds(ctx, cuda, &e);
     for (int k = 0; k < 2; k++) stax_cuda_tensor_free(cuda, &in[k]);
     free(data);
 }

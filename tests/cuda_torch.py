@@ -24,6 +24,8 @@ CASES = [
     ("layer_norm", lambda: torch.nn.functional.layer_norm(x, (COLUMNS,), w), 2 * ONCE),
     ("x + 1", lambda: x + 1, 2 * ONCE),
     ("exp(x)", lambda: torch.exp(x), 2 * ONCE),
+    ("transpose + 1", lambda: x.t().contiguous() + 1, 2 * ONCE),
+    ("cumsum(1)", lambda: x.cumsum(1), 2 * ONCE),
 ]
 
 

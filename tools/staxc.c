@@ -59,6 +59,7 @@ enum {
     X(CHECK,   "check",   NULL,                   RUN,          "run both backends and compare all bits")                               \
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
+    X(REDUCE_OVERHEAD, "reduce-overhead", NULL,   RUN|BENCH,    "with --device=cuda: a call is replayed as one graph of CUDA's") \
     X(TENSOR_CORES, "tensor-cores", NULL,         RUN|BENCH|PRINT, "with --device=cuda and --emit=cuda: f16 and bf16 contractions on tensor cores (sm_90), not the interpreter's bits") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
     X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
@@ -1117,6 +1118,7 @@ static void choose(const tool *t, const stax_graph *g, stax_compile_options *o,
     const char *rule = t->given[OPT_REALIZE];
     if (g == t->scheduled) o->schedule = t->schedule;
     o->tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
+    o->reduce_overhead = t->given[OPT_REDUCE_OVERHEAD] != NULL;
     if (!rule) return;
     o->realize = strcmp(rule, "thresholds") == 0 ? STAX_REALIZE_THRESHOLDS
                  : strcmp(rule, "keep") == 0     ? STAX_REALIZE_KEEP
