@@ -333,6 +333,7 @@ static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda
    In:  trees.   Out: one text, and a list of launches in order.
      SERIAL  a thread runs one iteration of the outer loops, all of what is inside: any tree at all
      MAP     the same for loops that only store, four neighbours a thread with 16-byte accesses
+     TURN    the same where what is read lies along another loop: a tile a thread block
      ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
      ARG     a thread block finds one argmax or argmin
@@ -355,7 +356,8 @@ typedef enum staxi_cuda_kind {
     STAXI_CUDA_TEAM,
     STAXI_CUDA_ARG,
     STAXI_CUDA_CONTRACT,
-    STAXI_CUDA_SCAN
+    STAXI_CUDA_SCAN,
+    STAXI_CUDA_TURN
 } staxi_cuda_kind;
 
 typedef struct staxi_cuda_launch {
@@ -3072,6 +3074,140 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     staxi_text_free(&name);
 }
 
+/* ---- maps that read along another loop than they write ----
+   A thread block has a tile of the two loops. What lies along the other one is read along it, and
+   comes to the threads that write through shared memory. */
+
+enum {
+    STAXI_CUDA_TURN_TILE = 64,
+    STAXI_CUDA_TURN_LEAST = 16, /* shortest loop that is worth tiles */
+    STAXI_CUDA_TURN_THREADS = 256,
+    STAXI_CUDA_TURN_SHARED = 40 * 1024
+};
+
+/* The loops, and the loads that lie along loop `other`. */
+typedef struct staxi_cuda_turned {
+    int other;
+    staxi_cuda_near near_;
+} staxi_cuda_turned;
+
+static bool staxi_cuda_turned_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_turned *t) {
+    const staxi_loop_axis inner = u->loops[u->n_loops - 1];
+    size_t n = 0, bytes = 0;
+    t->other = -1;
+    staxi_cuda_near_of(u, &t->near_, list, inner.var, false);
+    for (size_t k = 0; k < t->near_.n; k++) {
+        const staxi_expr_node load = u->p->exprs[t->near_.loads[k]];
+        const staxi_ix at = staxi_flat_index(u->p, load.ref, load.ix);
+        int along = u->n_loops - 1;
+        while (along >= 0 && !staxi_cuda_is_near(u, at, u->loops[along].var)) along--;
+        if (along < 0 || along == u->n_loops - 1 || (t->other >= 0 && along != t->other)) continue;
+        bytes += (size_t)STAXI_CUDA_TURN_TILE * (STAXI_CUDA_TURN_TILE + 1) *
+                 staxi_dtype_bytes((stax_dtype)load.dtype);
+        t->other = along;
+        t->near_.loads[n++] = t->near_.loads[k];
+    }
+    t->near_.n = n;
+    return n > 0 && bytes <= STAXI_CUDA_TURN_SHARED &&
+           staxi_extent_guess(u->p, inner.extent) >= STAXI_CUDA_TURN_LEAST &&
+           staxi_extent_guess(u->p, u->loops[t->other].extent) >= STAXI_CUDA_TURN_LEAST;
+}
+
+/* Opens "if (both are there) {" for element tx of loop `fast` and ty + r * 4 of loop `slow`. */
+static void staxi_cuda_turn_spot(staxi_cuda_unit *u, int fast, int slow) {
+    const staxi_loop_axis *const axes[2] = {&u->loops[fast], &u->loops[slow]};
+    for (int k = 0; k < 2; k++) {
+        const uint64_t id = staxi_var_id(&u->e, axes[k]->var);
+        staxi_line(&u->e);
+        staxi_putf(
+            u->t,
+            k ? "const int64_t i%U = at%U + ty + r * 4;\n" : "const int64_t i%U = at%U + tx;\n", id,
+            id);
+    }
+    staxi_line(&u->e);
+    for (int k = 0; k < 2; k++) {
+        staxi_putf(u->t, k ? " && i%U < " : "if (i%U < ", staxi_var_id(&u->e, axes[k]->var));
+        staxi_emit_ix(&u->e, axes[k]->extent);
+    }
+    staxi_put(u->t, ") {\n");
+    u->e.indent++;
+}
+
+/* The loads of a tile, all before the first is stored. */
+static void staxi_cuda_turn_loads(staxi_cuda_unit *u, const staxi_cuda_turned *t) {
+    staxi_emit *e = &u->e;
+    const int inner = u->n_loops - 1,
+              each = STAXI_CUDA_TURN_TILE * STAXI_CUDA_TURN_TILE / STAXI_CUDA_TURN_THREADS;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t k = 0; k < t->near_.n && pass == 0; k++) {
+            staxi_line(e);
+            staxi_putf(u->t, "%s g%U[%d];\n", staxi_c_type(u->p->exprs[t->near_.loads[k]].dtype),
+                       (uint64_t)t->near_.loads[k], each);
+        }
+        staxi_cuda_unrolled(u, "r", each);
+        if (pass == 0) staxi_cuda_turn_spot(u, t->other, inner);
+        for (size_t k = 0; k < t->near_.n; k++) {
+            const staxi_expr_node n = u->p->exprs[t->near_.loads[k]];
+            const uint64_t x = t->near_.loads[k];
+            staxi_line(e);
+            if (pass) {
+                staxi_putf(u->t, "l%U[ty + r * 4][tx] = g%U[r];\n", x, x);
+                continue;
+            }
+            staxi_putf(u->t, "g%U[r] = b%U[", x, (uint64_t)n.ref);
+            staxi_emit_ix(e, staxi_flat_index(u->p, n.ref, n.ix));
+            staxi_put(u->t, "];\n");
+        }
+        staxi_cuda_close(u, pass == 0 ? 2 : 1);
+    }
+}
+
+static void staxi_cuda_turn(staxi_cuda_unit *u, uint32_t list, const staxi_cuda_turned *t) {
+    staxi_emit *e = &u->e;
+    const int inner = u->n_loops - 1;
+    staxi_ix tiles[2];
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TURN, list, "0", STAXI_CUDA_TURN_THREADS);
+    if (!l) return;
+    l->threads = STAXI_CUDA_TURN_THREADS;
+    for (int k = 0; k < 2; k++) {
+        tiles[k] =
+            staxi_cuda_pieces(u, u->loops[k ? t->other : inner].extent, STAXI_CUDA_TURN_TILE);
+        l->count = staxi_ix_mul(&u->p->ix, l->count, tiles[k]);
+    }
+    for (int d = 0; d < inner; d++)
+        if (d != t->other) l->count = staxi_ix_mul(&u->p->ix, l->count, u->loops[d].extent);
+    for (size_t k = 0; k < t->near_.n; k++)
+        staxi_putf(u->t, "    __shared__ %s l%U[%d][%d];\n",
+                   staxi_c_type(u->p->exprs[t->near_.loads[k]].dtype), (uint64_t)t->near_.loads[k],
+                   STAXI_CUDA_TURN_TILE, STAXI_CUDA_TURN_TILE + 1);
+    staxi_putf(u->t, "    const int tx = (int)threadIdx.x %% %d, ty = (int)threadIdx.x / %d;\n",
+               STAXI_CUDA_TURN_TILE, STAXI_CUDA_TURN_TILE);
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    for (int d = inner; d >= 0; d--) {
+        const bool tiled = d == inner || d == t->other;
+        staxi_line(e);
+        staxi_putf(u->t,
+                   tiled ? "const int64_t at%U = sx_digit(&rest, "
+                         : "const int64_t i%U = sx_digit(&rest, ",
+                   staxi_var_id(e, u->loops[d].var));
+        staxi_emit_ix(e, tiled ? tiles[d == inner ? 0 : 1] : u->loops[d].extent);
+        staxi_putf(u->t, tiled ? ") * %d;\n" : ");\n", STAXI_CUDA_TURN_TILE);
+    }
+    staxi_cuda_turn_loads(u, t);
+    staxi_cuda_barrier(u);
+    staxi_cuda_unrolled(u, "r",
+                        STAXI_CUDA_TURN_TILE * STAXI_CUDA_TURN_TILE / STAXI_CUDA_TURN_THREADS);
+    staxi_cuda_turn_spot(u, inner, t->other);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_cuda_loaded(u, &t->near_, "tx][ty + r * 4");
+    staxi_emit_list(e, list);
+    staxi_emit_scope_close(e, scope);
+    staxi_cuda_close(u, 2);
+    staxi_cuda_barrier(u);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
 /* ---- choosing ---- */
 
 /* The loops around `list`, as many as stand alone in their body. */
@@ -3099,7 +3235,13 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     if (staxi_cuda_list_has(u->trees, body, STAXI_TREE_CHECK)) {
         staxi_cuda_serial(u, STAXI_CUDA_CHECK, body);
     } else if (u->n_loops && staxi_cuda_only_stores(u->trees, body)) {
-        staxi_cuda_map(u, body);
+        staxi_cuda_turned t;
+        memset(&t, 0, sizeof t);
+        if (staxi_cuda_turned_of(u, body, &t))
+            staxi_cuda_turn(u, body, &t);
+        else
+            staxi_cuda_map(u, body);
+        staxi_cuda_near_free(u, &t.near_);
     } else if (n->kind == STAXI_TREE_ACC && !n->next && n->n_runs == 1 &&
                staxi_cuda_is_arg(&u->trees->nodes[n->child])) {
         staxi_cuda_arg(u, body);
@@ -4008,6 +4150,7 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
             break;
         case STAXI_CUDA_CONTRACT:
         case STAXI_CUDA_SCAN:
+        case STAXI_CUDA_TURN:
             *threads = l->threads;
             *blocks = n;
             break;

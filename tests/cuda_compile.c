@@ -77,6 +77,9 @@ static stax_value product(stax_value x, stax_value i) {
 static stax_value running(stax_value x, stax_value i) {
     return (void)i, stax_sin(stax_cumsum(x, 1, false, false));
 }
+static stax_value turned(stax_value x, stax_value i) {
+    return (void)i, stax_sin(stax_transpose(x));
+}
 static stax_value gathered(stax_value x, stax_value i) { return stax_gather(x, i, 0); }
 
 static void kinds_of_kernels(void) {
@@ -90,6 +93,7 @@ static void kinds_of_kernels(void) {
                 {"softmax", "x0[64];", softmax},
                 {"matmul", "c[i][j] = sxs_muladd_f32(xf[i], yf[j], c[i][j])", product},
                 {"cumsum", "_put(&scan, 2, totals[", running},
+                {"transpose", "= l1[tx][ty + r * 4];", turned},
                 {"gather", "sx->second", gathered}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         stax_graph *g = stax_graph_new(context);

@@ -50,6 +50,17 @@ def product(dtype, m, n, k, finish, sets):
     return wrapped, 2.0 * m * n * k / 1e12
 
 
+small = torch.rand(1024, device="cuda")
+
+
+def rounds():
+    y = small
+    for _ in range(20):
+        y = torch.sin(y).cumsum(0) * 0.5
+    return y
+
+
+CASES.append(("20 x sin, cumsum, *0.5", rounds, 0))
 PRODUCTS = [
     ("f32 matmul 4096", torch.float32, 4096, 4096, 4096, False, 1),
     ("f32 matmul 4096 bias gelu", torch.float32, 4096, 4096, 4096, True, 1),

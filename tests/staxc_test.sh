@@ -427,7 +427,8 @@ graph running(x: f32[3,9000], y: f64[2,7000], z: i32[5,33], h: bf16[4,100], c: f
   return a, b, d, f, g, s, t, w
 }
 END
-        expect 0 "^w: i64\[5,33\]" run running.stax --device=cuda --check
+        for how in "" --reduce-overhead; do expect 0 "^w: i64\[5,33\]" run running.stax --device=cuda --check $how; done
+        expect 0 "^k: f64" run "$root/tests/corpus/good/transposes_computed.stax" --device=cuda --check
         for sizes in "n=33 --size k=17" "n=70 --size k=4100" "n=5 --size k=0"; do
             expect 0 "^loops: f32" run "$root/tests/corpus/good/contraction_tiles.stax" --device=cuda --check --size $sizes
         done
