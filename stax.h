@@ -1373,6 +1373,10 @@ typedef struct stax_compile_options {
     stax_fusion_score score;            /* NULL: bytes                                          */
     void *score_user;
     bool no_horizontal; /* stages share a kernel only with what they read       */
+    bool reduce_overhead; /* stax_cuda.h: a call is replayed as one graph of CUDA's */
+    bool tensor_cores; /* stax_cuda.h: contractions of f16 or bf16 operands run on tensor cores   */
+                       /* (sm_90; ignored elsewhere): exact products, summed in f32 in the order  */
+                       /* of the hardware, so not the interpreter's bits                          */
 } stax_compile_options;
 
 /* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. When the
@@ -52220,9 +52224,9 @@ STAXDEF char *stax_ops_text(stax_context *ctx) {
         staxi_putf(&t, "%s  ", staxi_op_gradient(op));
         staxi_put_column(&t, at + 109);
         staxi_put(&t, r->doc);
-        if (r->cls == STAXI_CLASS_SCAN || r->cls == STAXI_CLASS_SORT ||
-            r->cls == STAXI_CLASS_SCATTER || r->cls == STAXI_CLASS_REGION ||
-            r->cls == STAXI_CLASS_CALL || op == STAX_OP_REDUCE || op == STAX_OP_WELFORD)
+        if (r->cls == STAXI_CLASS_SORT || r->cls == STAXI_CLASS_SCATTER ||
+            r->cls == STAXI_CLASS_REGION || r->cls == STAXI_CLASS_CALL || op == STAX_OP_REDUCE ||
+            op == STAX_OP_WELFORD)
             staxi_put(&t, " (CPU)");
         staxi_put(&t, staxi_infer_fns[op] == staxi_infer_later ? " (not built yet)\n" : "\n");
     }

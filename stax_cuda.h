@@ -19,6 +19,10 @@
                      stax_cuda_program_free(p);
                      stax_cuda_close(cuda);
 
+   CALLS         A program launches a few kernels, microseconds each. With the compile option
+                 reduce_overhead a call is one graph of CUDA's, which the next one replays; other
+                 addresses or sizes change its parameters. (Programs that check indices do not.)
+
    MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
                  may mix both: host tensors are copied in and out, and the call waits for them. With
                  device tensors only, stax_cuda_run returns when the kernels are queued; a program
@@ -102,10 +106,12 @@ STAXDEF int stax_cuda_kernels(const stax_cuda_program *p);
 STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
                                               stax_figures *out);
 
-/* Without a device: the CUDA C++ of a graph (free with stax_free), and any such text compiled for
-   an architecture ("sm_80") to a cubin, whose size is *bytes (free with stax_free). NULL on
-   failure, see stax_error. STAX_E_DEVICE: there is no NVRTC; STAX_E_COMPILER: it refused. */
+/* Without a device: the CUDA C++ of a graph (free with stax_free; with the option tensor_cores it
+   is for sm_90a), and any such text compiled for an architecture ("sm_80") to a cubin, whose size
+   is *bytes (free with stax_free). NULL on failure, see stax_error. STAX_E_DEVICE: there is no
+   NVRTC; STAX_E_COMPILER: it refused. */
 STAXDEF char *stax_cuda_print(const stax_graph *g);
+STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options);
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes);
 
@@ -177,6 +183,19 @@ typedef uint64_t staxi_cuda_address;
        unsigned bz, unsigned shared, void *stream, void **arguments, void **extra))                \
     X(error_name, "cuGetErrorName", (int error, const char **name))                                \
     X(error_text, "cuGetErrorString", (int error, const char **text))
+/* from CUDA 11.4 on; wanted by programs that are replayed */
+#define STAXI_CUDA_GRAPHS(X)                                                                       \
+    X(create, "cuGraphCreate", (void **graph, unsigned flags))                                     \
+    X(destroy, "cuGraphDestroy", (void *graph))                                                    \
+    X(add, "cuGraphAddKernelNode",                                                                 \
+      (void **node, void *graph, void *const *after, size_t n_after,                               \
+       const staxi_cuda_node *parameters))                                                         \
+    X(instantiate, "cuGraphInstantiateWithFlags",                                                  \
+      (void **ready, void *graph, unsigned long long flags))                                       \
+    X(release, "cuGraphExecDestroy", (void *ready))                                                \
+    X(update, "cuGraphExecKernelNodeSetParams",                                                    \
+      (void *ready, void *node, const staxi_cuda_node *parameters))                                \
+    X(launch, "cuGraphLaunch", (void *ready, void *stream))
 #define STAXI_CUDA_NVRTC(X)                                                                        \
     X(version, "nvrtcVersion", (int *major, int *minor))                                           \
     X(create, "nvrtcCreateProgram",                                                                \
@@ -195,6 +214,15 @@ typedef struct staxi_cuda_driver {
     void *library;
     STAXI_CUDA_DRIVER(STAXI_CUDA_FIELD)
 } staxi_cuda_driver;
+typedef struct staxi_cuda_node { /* CUDA_KERNEL_NODE_PARAMS */
+    void *function;
+    unsigned gx, gy, gz, bx, by, bz, shared;
+    void **arguments, **extra;
+} staxi_cuda_node;
+typedef struct staxi_cuda_graphs {
+    bool there;
+    STAXI_CUDA_GRAPHS(STAXI_CUDA_FIELD)
+} staxi_cuda_graphs;
 typedef struct staxi_cuda_nvrtc {
     void *library;
     int major, minor;
@@ -238,7 +266,9 @@ static void *staxi_cuda_library(const char *own, const char *const *names, staxi
 
 static bool staxi_cuda_symbol(void *library, const char *name, void *field, staxi_text *why) {
     void *symbol = staxi_dl_symbol(library, name);
-    if (!symbol) staxi_putf(why, "it has no function %s: it is older than CUDA 11.2", name);
+    if (!symbol)
+        staxi_putf(why, "it has no function %s: it is older than CUDA %s", name,
+                   strncmp(name, "cuGraph", 7) == 0 ? "11.4" : "11.2");
     memcpy(field, &symbol, sizeof symbol); /* where libraries exist, these have one size */
     return symbol != NULL;
 }
@@ -284,15 +314,32 @@ static stax_status staxi_cuda_driver_open(staxi_cuda_driver *n, staxi_text *why)
     return STAX_E_DEVICE;
 }
 
+static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda_driver *driver,
+                                          staxi_text *why) {
+    if (n->there) return STAX_OK;
+#define STAXI_CUDA_LOAD_GRAPHS(field, name, parameters) \
+    ok = ok && staxi_cuda_symbol(driver->library, name, (void *)&n->field, why);
+    bool ok = true;
+    staxi_put(why, "CUDA's driver cannot replay a program: ");
+    STAXI_CUDA_GRAPHS(STAXI_CUDA_LOAD_GRAPHS)
+    n->there = ok;
+    if (ok) why->n = 0;
+    return ok ? STAX_OK : STAX_E_DEVICE;
+}
+
 /* ======================================================================================== >>cuda
    EMISSION  loop trees as CUDA C++: the text of each value is the C emitter's at width 1; only who
    computes which element is decided here.
    In:  trees.   Out: one text, and a list of launches in order.
      SERIAL  a thread runs one iteration of the outer loops, all of what is inside: any tree at all
      MAP     the same for loops that only store, four neighbours a thread with 16-byte accesses
+     TURN    the same where what is read lies along another loop: a tile a thread block
      ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
      ARG     a thread block finds one argmax or argmin
+     SCAN    a thread block has a line of running values
+     CONTRACT a thread block computes a tile of a contraction, chains in registers, its operands
+             evaluated into shared memory
      TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax).
              Where all segments run over the same constant range, each thread has the same elements
              in each of them: what is read twice, and row areas, stay in its registers (held)
@@ -307,7 +354,10 @@ typedef enum staxi_cuda_kind {
     STAXI_CUDA_COLUMNS,
     STAXI_CUDA_FINISH_COLUMNS,
     STAXI_CUDA_TEAM,
-    STAXI_CUDA_ARG
+    STAXI_CUDA_ARG,
+    STAXI_CUDA_CONTRACT,
+    STAXI_CUDA_SCAN,
+    STAXI_CUDA_TURN
 } staxi_cuda_kind;
 
 typedef struct staxi_cuda_launch {
@@ -362,7 +412,9 @@ typedef struct staxi_cuda_unit {
     staxi_loop_axis loops[64]; /* of the kernel being printed: the loops that are spread out */
     int n_loops;
     bool has_checks;
+    bool tensor_cores; /* allowed                                            */
     bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
+    int at_once;     /* of the kernel begun next: blocks that run at once, at least; 0: unsaid */
     /* of the kernel being printed, if it holds: elements a thread has (0: it does not) */
     int held_each, held_group, held_threads, held_blocks; /* blocks that run at once, at least */
     int held_full;   /* of held_each, how many every thread has               */
@@ -563,6 +615,11 @@ static const char *const staxi_cuda_lines_warp[] = {
     "        for (int j = 0; j < (int)sizeof(T) / 4; j++) ((uint4 *)(void *)p)[j] = ((const uint4 *)(const void *)from)[j];",
     "    }",
     "}",
+    "/* four neighbours, both sides aligned to 16 bytes */",
+    "template <class T> SX_INLINE void sx_four(T *to, const T *from) {",
+    "#pragma unroll",
+    "    for (int j = 0; j < (int)sizeof(T) / 4; j++) ((uint4 *)(void *)to)[j] = ((const uint4 *)(const void *)from)[j];",
+    "}",
     "template <class T> SX_INLINE T sx_swap(T x, int w) { return (T)__shfl_xor_sync(0xffffffffu, x, w); }",
     "/* The halving tree over a warp's lanes. Both sides of each pair add, so every lane has the result. */",
     "template <class F> SX_INLINE typename F::T sx_tree(typename F::T *a) {",
@@ -623,6 +680,19 @@ static const char *const staxi_cuda_lines_warp[] = {
     "    for (int w = 16; w > 0; w /= 2) s = F::of(s, sx_swap(s, w));",
     "    return s;",
     "}",
+    "/* Running values of the first 32 of y, or of n, in place: gives the last one. */",
+    "template <class F> SX_INLINE typename F::T sx_segment(typename F::T *y, int n) {",
+    "    if (n < 32) {",
+    "        for (int k = 1; k < n; k++) y[k] = F::of(y[k - 1], y[k]);",
+    "        return y[n - 1];",
+    "    }",
+    "    typename F::T a[32];",
+    "#pragma unroll",
+    "    for (int k = 0; k < 32; k++) a[k] = y[k];",
+    "#pragma unroll",
+    "    for (int k = 1; k < 32; k++) y[k] = a[k] = F::of(a[k - 1], a[k]);",
+    "    return a[31];",
+    "}",
     "/* x, but the compiler does not know: conditions are asked again rather than kept in registers. */",
     "SX_INLINE int sx_again(int x) {",
     "    asm volatile(\"\" : \"+r\"(x));",
@@ -666,8 +736,8 @@ static bool staxi_cuda_reshape_list(staxi_trees *t, uint32_t *link) {
     while (*link) {
         uint32_t at = *link;
         t->nodes[at].parallel = false;
-        if (t->nodes[at].kind == STAXI_TREE_ACC && t->nodes[at].mode == STAXI_MODE_COLUMN &&
-            t->nodes[at].axis.var) {
+        if ((t->nodes[at].kind == STAXI_TREE_ACC || t->nodes[at].kind == STAXI_TREE_SCAN) &&
+            t->nodes[at].mode == STAXI_MODE_COLUMN && t->nodes[at].axis.var) {
             uint32_t loop = staxi_tree_add(t, STAXI_TREE_LOOP);
             if (!loop) return false;
             t->nodes[loop].axis = t->nodes[at].axis;
@@ -799,9 +869,10 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
     u->e.buffer_use = used;
     if (u->e.deps_known) memset(u->e.deps_known, 0, u->e.cap_known);
     staxi_putf(u->t,
-               u->held_each ? "\nextern \"C\" __global__ void __launch_bounds__(%d, %d) "
-                            : "\nextern \"C\" __global__ void __launch_bounds__(%d) ",
-               threads, u->held_blocks);
+               u->at_once ? "\nextern \"C\" __global__ void __launch_bounds__(%d, %d) "
+                          : "\nextern \"C\" __global__ void __launch_bounds__(%d) ",
+               threads, u->at_once);
+    u->at_once = 0;
     staxi_putf(u->t, "stax_kernel_%U(const sx_args args) {\n    const sx_args *const sx = &args;\n",
                (uint64_t)number);
     staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
@@ -836,18 +907,25 @@ static void staxi_cuda_flat(staxi_cuda_unit *u, staxi_ix total, const char *firs
     u->e.indent = 2;
 }
 
-static void staxi_cuda_digits(staxi_cuda_unit *u, int from) {
-    for (int d = u->n_loops - 1; d >= from; d--) {
-        uint64_t id = staxi_var_id(&u->e, u->loops[d].var);
+/* The counters of these loops out of the number `rest`: each is written behind `begin` and its own
+   number, and before `end`. */
+static void staxi_cuda_counters(staxi_cuda_unit *u, const staxi_loop_axis *loops, int n,
+                                const char *begin, const char *end) {
+    for (int d = n - 1; d >= 0; d--) {
         staxi_line(&u->e);
+        staxi_putf(u->t, "%s%U%s = ", begin, staxi_var_id(&u->e, loops[d].var), end);
         if (d == 0) {
-            staxi_putf(u->t, "const int64_t i%U = rest;\n", id);
+            staxi_put(u->t, "rest;\n");
         } else {
-            staxi_putf(u->t, "const int64_t i%U = sx_digit(&rest, ", id);
-            staxi_emit_ix(&u->e, u->loops[d].extent);
+            staxi_put(u->t, "sx_digit(&rest, ");
+            staxi_emit_ix(&u->e, loops[d].extent);
             staxi_put(u->t, ");\n");
         }
     }
+}
+
+static void staxi_cuda_digits(staxi_cuda_unit *u) {
+    staxi_cuda_counters(u, u->loops, u->n_loops, "const int64_t i", "");
 }
 
 static const char *const staxi_cuda_thread = "(int64_t)blockIdx.x * blockDim.x + threadIdx.x";
@@ -872,7 +950,7 @@ static void staxi_cuda_serial(staxi_cuda_unit *u, staxi_cuda_kind kind, uint32_t
                             "* blockDim.x + threadIdx.x"
                           : staxi_cuda_thread,
                     staxi_cuda_threads);
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     staxi_cuda_scoped_list(u, list);
     if (check) staxi_put(u->t, "        if (sx->second) return;\n");
     staxi_put(u->t, "    }\n");
@@ -1069,7 +1147,7 @@ static void staxi_cuda_map(staxi_cuda_unit *u, uint32_t list) {
     } else {
         staxi_put(u->t, "rest * 4;\n");
     }
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     staxi_cuda_four(u, list, inner);
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
@@ -1398,7 +1476,7 @@ static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_cuda_cut *cut
     staxi_cuda_result_of(u, cut->acc, "__shared__ $ h@[%U];", most > 0 ? most : 1);
     staxi_cuda_flat(u, cut->results, "blockIdx.x", "gridDim.x");
     staxi_cuda_size(u, "blocks", cut->blocks);
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     size_t scope = staxi_emit_scope_open(&u->e);
     staxi_cuda_result(u, cut->acc, "const $ s@ = sx_rule<F@>(p@ + flat * blocks, blocks, h@);");
     staxi_put(u->t, "        if (threadIdx.x) continue;\n");
@@ -1423,7 +1501,7 @@ static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
         staxi_emit_ix(&u->e, cut.blocks);
         staxi_put(u->t, ");\n");
     }
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     staxi_cuda_block_bounds(u, acc);
     size_t scope = staxi_emit_scope_open(&u->e);
     staxi_cuda_lanes(u, acc, lanes);
@@ -1443,7 +1521,7 @@ static void staxi_cuda_finish_columns(staxi_cuda_unit *u, const staxi_cuda_cut *
     staxi_cuda_size(u, "width", u->loops[u->n_loops - 1].extent);
     staxi_put(u->t,
               "        const int64_t first = flat / width * blocks * width + flat % width;\n");
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     staxi_cuda_end_cut(u, cut, NULL,
                        "if (blocks > 0) q@ = sx_alone<F@>(p@ + first, width, blocks);",
                        staxi_emit_scope_open(&u->e));
@@ -1485,7 +1563,7 @@ static void staxi_cuda_column_digits(staxi_cuda_unit *u, const staxi_cuda_cut *c
             staxi_var_id(e, column.var));
     }
     u->n_loops--;
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     u->n_loops++;
 }
 
@@ -1990,6 +2068,7 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     u->shared_row = staxi_ix_is_const(&u->p->ix, u->trees->s->row_bytes, &row) &&
                     row + staxi_cuda_team_shared(u, list) <= STAXI_CUDA_SHARED_ALL;
     staxi_cuda_plan_holds(u, list);
+    u->at_once = u->held_each ? u->held_blocks : 0;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x",
                                             u->held_each ? u->held_threads : 512);
     if (l && l->has_row && u->shared_row) {
@@ -2003,7 +2082,7 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     l->length = length;
     staxi_cuda_team_arrays(u, list, number);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     size_t scope = staxi_emit_scope_open(e);
     if (u->held_each) staxi_cuda_held_arrays(u);
     staxi_cuda_team_list(u, list);
@@ -2035,7 +2114,7 @@ static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     l->length = acc->runs[0].extent;
     staxi_putf(u->t, "    __shared__ %s bests[8];\n    __shared__ int64_t places[8];\n", type);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
-    staxi_cuda_digits(u, 0);
+    staxi_cuda_digits(u);
     size_t scope = staxi_emit_scope_open(e);
     staxi_putf(u->t, "        sx_best<%s, %d> b = {0, -1};\n", type,
                a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0);
@@ -2062,6 +2141,1073 @@ static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     staxi_cuda_end(u);
 }
 
+/* ---- contractions ----
+   A thread block computes a tile of rows and columns. Its part of both operands, a few steps of k
+   at a time, is evaluated into shared memory, the next part while one is multiplied; each thread
+   has a tile of chains in its registers. In k a part may reach behind the end: 0 and -0 stand
+   there, whose product, -0, changes no sum. Rows and columns behind the last are the last again,
+   and not stored. */
+
+typedef struct staxi_cuda_tile {
+    int rows, columns, depth;  /* of a thread block, and steps of k of a part */
+    int own_rows, own_columns; /* of a thread: four neighbours or two times four */
+    int at_once;               /* blocks of a multiprocessor                  */
+} staxi_cuda_tile;
+
+enum { STAXI_CUDA_TILES = 3, STAXI_CUDA_BAND = 8, STAXI_CUDA_ENOUGH = 100 };
+
+/* Of 4 and of 8 bytes. The first that gives all multiprocessors work is taken. */
+static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {
+    {{128, 128, 8, 8, 8, 2}, {64, 64, 16, 4, 4, 4}, {32, 32, 16, 4, 4, 8}},
+    {{64, 64, 16, 4, 4, 2}, {64, 64, 16, 4, 4, 2}, {32, 32, 16, 4, 4, 4}}};
+
+/* An operand. A thread takes `width` elements at a time, along k or across it, `slots` times a
+ * part. */
+typedef struct staxi_cuda_side {
+    staxi_expr x;
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    int n_axes, size; /* rows or columns of a tile */
+    staxi_ix count;
+    bool along, plain; /* plain: copied as it lies */
+    int width, slots;
+    staxi_cuda_near near_; /* what is loaded in fours */
+} staxi_cuda_side;
+
+typedef struct staxi_cuda_dot {
+    const staxi_tree_node *acc;
+    staxi_tree_node fma;
+    staxi_loop_axis depth, batches[STAX_MAX_RANK];
+    int n_batches, threads;
+    staxi_cuda_side sides[2]; /* of the rows, of the columns */
+    staxi_cuda_tile tile;
+    bool tensor;      /* on tensor cores */
+    bool cut, blocks; /* k may end within a part; and run over several blocks of 4096 */
+} staxi_cuda_dot;
+
+static bool staxi_cuda_is_multiple(staxi_cuda_unit *u, staxi_ix n, int64_t of) {
+    int64_t rest = -1;
+    staxi_ix mod = staxi_ix_mod(&u->p->ix, n, staxi_ix_const(&u->p->ix, of));
+    return staxi_ix_is_const(&u->p->ix, mod, &rest) && rest == 0;
+}
+
+/* The loops of a kernel as batches, rows and columns, of which the last loop is one; false: this is
+   no contraction of two operands that vary along loops of their own. */
+static bool staxi_cuda_dot_sides(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const uint64_t last = staxi_var_bit(e, u->loops[u->n_loops - 1].var);
+    const int of = staxi_expr_deps(e, d->fma.expr[0]) & last ? 0 : 1;
+    uint64_t deps[2];
+    for (int s = 0; s < 2; s++) {
+        d->sides[s].x = d->fma.expr[s ? of : 1 - of];
+        d->sides[s].count = staxi_ix_const(&u->p->ix, 1);
+        deps[s] = staxi_expr_deps(e, d->sides[s].x);
+    }
+    if (deps[0] & last || u->n_loops > STAX_MAX_RANK) return false;
+    for (int k = 0; k < u->n_loops; k++) {
+        const uint64_t bit = staxi_var_bit(e, u->loops[k].var);
+        staxi_cuda_side *s = &d->sides[deps[1] & bit ? 1 : 0];
+        if (deps[0] & bit && deps[1] & bit) {
+            d->batches[d->n_batches++] = u->loops[k];
+            continue;
+        }
+        s->axes[s->n_axes++] = u->loops[k];
+        s->count = staxi_ix_mul(&u->p->ix, s->count, u->loops[k].extent);
+    }
+    return d->sides[0].n_axes > 0 && d->sides[1].n_axes > 0;
+}
+
+static void staxi_cuda_dot_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    const staxi_cuda_tile *tiles =
+        staxi_cuda_tiles[staxi_dtype_bytes((stax_dtype)d->fma.dtype) > 4];
+    double batches = 1, n = 0;
+    for (int k = 0; k < d->n_batches; k++)
+        batches *= staxi_extent_guess(u->p, d->batches[k].extent);
+    for (int k = 0; k < STAXI_CUDA_TILES && n < STAXI_CUDA_ENOUGH; k++) {
+        d->tile = tiles[k];
+        n = batches *
+            staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[0].count, tiles[k].rows)) *
+            staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, tiles[k].columns));
+    }
+    d->threads = d->tile.rows / d->tile.own_rows * (d->tile.columns / d->tile.own_columns);
+    d->sides[0].size = d->tile.rows;
+    d->sides[1].size = d->tile.columns;
+    if (d->blocks) d->tile.at_once = (d->tile.at_once + 1) / 2; /* twice the registers */
+}
+
+/* How the parts of an operand are loaded: in fours where they lie side by side and their number is
+   a multiple of four. */
+static void staxi_cuda_dot_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, staxi_cuda_side *s) {
+    const staxi_loop_axis inner = s->axes[s->n_axes - 1];
+    s->width = 1;
+    for (int along = 0; along < 2 && s->width == 1; along++) {
+        const staxi_loop_axis axis = along ? d->depth : inner;
+        s->near_.n = 0;
+        s->near_.marks.now++;
+        staxi_cuda_collect_near(u, &s->near_, s->x, axis.var, true);
+        if (s->near_.n) s->along = along == 1;
+        if (s->near_.n && staxi_cuda_is_multiple(u, axis.extent, 4)) s->width = 4;
+    }
+    s->slots = s->size * d->tile.depth / (s->width * d->threads);
+}
+
+static bool staxi_cuda_mma_of(staxi_cuda_unit *u, staxi_cuda_dot *d);
+
+/* Is this list a contraction that is computed in tiles? */
+static bool staxi_cuda_dot_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    memset(d, 0, sizeof *d);
+    if (acc->kind != STAXI_TREE_ACC || acc->next || acc->n_runs != 1 || !u->n_loops ||
+        !acc->child || !staxi_emit_room(&u->e))
+        return false;
+    d->acc = acc;
+    d->fma = u->trees->nodes[acc->child];
+    d->depth = acc->runs[0];
+    if (d->fma.kind != STAXI_TREE_ACCUM || d->fma.next || d->fma.combine != STAXI_COMBINE_FMA ||
+        !u->p->stages[d->fma.ref].tiled)
+        return false;
+    uint8_t *used = (uint8_t *)staxi_arena_push(&u->p->arena, u->p->n_buffers, 1);
+    if (!used) return staxi_emit_no_memory(&u->e);
+    staxi_marks marks;
+    memset(&marks, 0, sizeof marks);
+    marks.now = 1;
+    staxi_collect_buffers(&u->e, list, used, &marks);
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+    u->e.buffer_use = used;
+    if (u->e.deps_known) memset(u->e.deps_known, 0, u->e.cap_known);
+    d->blocks =
+        staxi_dtype_is_float(d->fma.dtype) && staxi_high(&u->e, d->depth.extent) > STAXI_BLOCK;
+    if (!staxi_cuda_dot_sides(u, d)) return false;
+    if (staxi_cuda_mma_of(u, d)) return true;
+    staxi_cuda_dot_tile(u, d);
+    d->cut = staxi_may_be_empty(&u->e, d->depth.extent) ||
+             !staxi_cuda_is_multiple(u, d->depth.extent, d->tile.depth);
+    return true;
+}
+
+/* for (int <counter> = 0; <counter> < n; <counter>++), unrolled; a brace is open behind it */
+static void staxi_cuda_unrolled(staxi_cuda_unit *u, const char *counter, int n) {
+    staxi_put(u->t, "#pragma unroll\n");
+    staxi_line(&u->e);
+    staxi_putf(u->t, "for (int %s = 0; %s < %d; %s++) {\n", counter, counter, n, counter);
+    u->e.indent++;
+}
+
+/* Of slot s: the counters of its rows or columns, which stay while k runs. */
+static void staxi_cuda_dot_spots(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    const staxi_cuda_side *s = &d->sides[side];
+    const int across = s->along ? 1 : s->width;
+    const char *const begin = side ? "y" : "x";
+    for (int k = 0; k < s->n_axes; k++) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "int64_t %s%U[%d];\n", begin, staxi_var_id(&u->e, s->axes[k].var),
+                   s->slots);
+    }
+    if (d->tensor) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "bool %s_in[%d];\n", begin, s->slots);
+    }
+    staxi_cuda_unrolled(u, "s", s->slots);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "int64_t rest = %s0 + ", side ? "column" : "row");
+    if (s->along)
+        staxi_putf(u->t, "v / %d;\n", d->tile.depth / s->width);
+    else
+        staxi_putf(u->t, "v %% %d * %d;\n", s->size / across, across);
+    if (d->tensor) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%s_in[s] = rest < %s;\n", begin, side ? "columns" : "rows");
+    }
+    staxi_line(&u->e);
+    staxi_putf(u->t, "rest = sx_imin(rest, %s - %d);\n", side ? "columns" : "rows", across);
+    staxi_cuda_counters(u, s->axes, s->n_axes, begin, "[s]");
+    staxi_cuda_close(u, 1);
+}
+
+/* The part of an operand that begins at k0, into the registers of its threads: xl or yl. */
+static void staxi_cuda_dot_load(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_side *s = &d->sides[side];
+    const char c = side ? 'y' : 'x';
+    const uint64_t k = staxi_var_id(e, d->depth.var),
+                   inner = staxi_var_id(e, s->axes[s->n_axes - 1].var);
+    const bool four = s->width == 4, along = four && s->along;
+    staxi_cuda_unrolled(u, "s", s->slots);
+    staxi_line(e);
+    staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
+    for (int a = 0; a < s->n_axes; a++) {
+        const uint64_t id = staxi_var_id(e, s->axes[a].var);
+        staxi_line(e);
+        if (four && !along && id == inner)
+            staxi_putf(u->t, "const int64_t base = %c%U[s];\n", c, id);
+        else
+            staxi_putf(u->t, "const int64_t i%U = %c%U[s];\n", id, c, id);
+    }
+    staxi_line(e);
+    if (along)
+        staxi_putf(u->t, "const int64_t base = k0 + v %% %d * 4;\n", d->tile.depth / 4);
+    else
+        staxi_putf(
+            u->t,
+            s->along ? "const int64_t i%U = k0 + v %% %d;\n" : "const int64_t i%U = k0 + v / %d;\n",
+            k, s->along ? d->tile.depth : s->size / s->width);
+    if (d->cut) {
+        staxi_line(e);
+        staxi_putf(u->t, along ? "if (base >= depth) {\n" : "if (i%U >= depth) {\n", k);
+        staxi_line(e);
+        staxi_putf(u->t, "    for (int j = 0; j < %d; j++) %cl[s * %d + j] = ", s->width, c,
+                   s->width);
+        staxi_emit_const(e, d->fma.dtype,
+                         side ? staxi_identity_bits(d->fma.combine, d->fma.dtype) : 0);
+        staxi_put(u->t, ";\n");
+        staxi_line(e);
+        staxi_put(u->t, "    continue;\n");
+        staxi_line(e);
+        staxi_put(u->t, "}\n");
+    }
+    if (four) {
+        staxi_cuda_four_take(u, &s->near_, along ? k : inner);
+        staxi_cuda_unrolled(u, "j", 4);
+        staxi_line(e);
+        staxi_putf(u->t, "const int64_t i%U = base + j;\n", along ? k : inner);
+    }
+    size_t scope = staxi_emit_scope_open(e);
+    if (four) staxi_cuda_loaded(u, &s->near_, "j");
+    staxi_emit_value(e, s->x);
+    staxi_line(e);
+    staxi_putf(u->t, four ? "%cl[s * 4 + j] = " : "%cl[s] = ", c);
+    staxi_emit_operand(e, s->x);
+    staxi_put(u->t, ";\n");
+    staxi_emit_scope_close(e, scope);
+    staxi_cuda_close(u, four ? 2 : 1);
+}
+
+/* From there into shared memory: xs or ys, k by k. */
+static void staxi_cuda_dot_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    const staxi_cuda_side *s = &d->sides[side];
+    const char c = side ? 'y' : 'x';
+    const int line = (s->along ? d->tile.depth : s->size) / s->width;
+    staxi_cuda_unrolled(u, "s", s->slots);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
+    if (s->along) {
+        staxi_line(&u->e);
+        staxi_putf(
+            u->t,
+            "for (int j = 0; j < %d; j++) %cs[now][v %% %d * %d + j][v / %d] = %cl[s * %d + j];\n",
+            s->width, c, line, s->width, line, c, s->width);
+    } else if (s->width == 4) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "sx_four(&%cs[now][v / %d][v %% %d * 4], %cl + s * 4);\n", c, line, line,
+                   c);
+    } else {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%cs[now][v / %d][v %% %d] = %cl[s];\n", c, line, line, c);
+    }
+    staxi_cuda_close(u, 1);
+}
+
+/* The part in shared memory, multiplied: one step of k after the other. */
+static void staxi_cuda_dot_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_tile t = d->tile;
+    const char *type = staxi_acc_type(e, d->fma.dtype);
+    staxi_cuda_unrolled(u, "k", t.depth);
+    staxi_line(e);
+    staxi_putf(u->t, "__align__(16) %s xf[%d], yf[%d];\n", type, t.own_rows, t.own_columns);
+    for (int side = 0; side < 2; side++) {
+        const int fours = (side ? t.own_columns : t.own_rows) / 4;
+        const char c = side ? 'y' : 'x';
+        staxi_line(e);
+        staxi_putf(u->t,
+                   "for (int g = 0; g < %d; g++) sx_four(%cf + g * 4, &%cs[1 - now][k][g * %d + "
+                   "t%c * 4]);\n",
+                   fours, c, c, d->sides[side].size / fours, c);
+    }
+    staxi_cuda_unrolled(u, "i", t.own_rows);
+    staxi_cuda_unrolled(u, "j", t.own_columns);
+    staxi_line(e);
+    staxi_put(u->t, "c[i][j] = ");
+    staxi_emit_fn(e, staxi_combine_fn(e, d->fma.combine, d->fma.dtype));
+    staxi_put(u->t, "xf[i], yf[j], c[i][j]);\n");
+    staxi_cuda_close(u, 3);
+    if (!d->blocks) return;
+    staxi_line(e);
+    staxi_putf(u->t, "if (k0 %% %d == 0 || k0 >= depth) {\n", STAXI_BLOCK);
+    e->indent++;
+    staxi_cuda_unrolled(u, "i", t.own_rows);
+    staxi_cuda_unrolled(u, "j", t.own_columns);
+    staxi_line(e);
+    staxi_putf(u->t, "q[i][j] = k0 <= %d ? c[i][j] : ", STAXI_BLOCK);
+    staxi_emit_fold(e, &d->fma, "q[i][j]", "c[i][j]");
+    staxi_put(u->t, ";\n");
+    staxi_line(e);
+    staxi_put(u->t, "c[i][j] = ");
+    staxi_emit_const(e, d->fma.dtype, staxi_identity_bits(d->fma.combine, d->fma.dtype));
+    staxi_put(u->t, ";\n");
+    staxi_cuda_close(u, 3);
+}
+
+/* What is done with the results of four neighbours from `column` on, in the row whose counters are
+   set; `value` is that of number j. */
+static void staxi_cuda_dot_results(staxi_cuda_unit *u, const staxi_cuda_dot *d, const char *value) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_side *s = &d->sides[1];
+    const staxi_loop_axis inner = s->axes[s->n_axes - 1];
+    const uint32_t list = d->acc->after;
+    const uint64_t id = staxi_var_id(e, inner.var);
+    const bool four =
+        staxi_cuda_is_multiple(u, inner.extent, 4) && staxi_cuda_only_stores(u->trees, list);
+    staxi_cuda_near near_;
+    memset(&near_, 0, sizeof near_);
+    if (four) {
+        staxi_cuda_near_of(u, &near_, list, inner.var, true);
+        staxi_line(e);
+        staxi_put(u->t, "if (column >= columns) continue;\n");
+        staxi_line(e);
+        staxi_put(u->t, "int64_t rest = column;\n");
+        staxi_cuda_counters(u, s->axes, s->n_axes, "const int64_t j", "");
+        for (int a = 0; a + 1 < s->n_axes; a++) {
+            staxi_line(e);
+            staxi_putf(u->t, "const int64_t i%U = j%U;\n", staxi_var_id(e, s->axes[a].var),
+                       staxi_var_id(e, s->axes[a].var));
+        }
+        staxi_line(e);
+        staxi_putf(u->t, "const int64_t base = j%U;\n", id);
+        staxi_cuda_four_give(u, list, inner.var, id, true);
+        staxi_cuda_four_take(u, &near_, id);
+    }
+    staxi_cuda_unrolled(u, "j", 4);
+    staxi_line(e);
+    if (four) {
+        staxi_putf(u->t, "const int64_t i%U = base + j;\n", id);
+    } else {
+        staxi_put(u->t, "int64_t rest = column + j;\n");
+        staxi_line(e);
+        staxi_put(u->t, "if (rest >= columns) continue;\n");
+        staxi_cuda_counters(u, s->axes, s->n_axes, "const int64_t i", "");
+    }
+    staxi_line(e);
+    staxi_putf(u->t, "const %s r%U = %s;\n", staxi_acc_type(e, d->fma.dtype), (uint64_t)d->fma.ref,
+               value);
+    if (four)
+        staxi_cuda_four_body(u, &near_, list, inner.var);
+    else
+        staxi_cuda_scoped_list(u, list);
+    staxi_cuda_close(u, 1);
+    if (four) staxi_cuda_four_give(u, list, inner.var, id, false);
+    staxi_cuda_near_free(u, &near_);
+}
+
+/* All results of a tile, row after row: the next one moves to the front, so that the code of one
+   row does for all. */
+static void staxi_cuda_dot_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_tile t = d->tile;
+    staxi_put(u->t, "#pragma unroll 1\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int r = 0; r < %d; r++) {\n", t.own_rows);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "int64_t rest = row0 + r / 4 * %d + tx * 4 + r %% 4;\n",
+               t.rows / (t.own_rows / 4));
+    staxi_line(e);
+    staxi_put(u->t, "if (rest >= rows) break;\n");
+    staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
+    staxi_cuda_unrolled(u, "g", t.own_columns / 4);
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t column = column0 + g * %d + ty * 4;\n",
+               t.columns / (t.own_columns / 4));
+    staxi_cuda_dot_results(u, d, "c[0][g * 4 + j]");
+    staxi_cuda_close(u, 1);
+    staxi_cuda_unrolled(u, "i", t.own_rows - 1);
+    staxi_line(e);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++) c[i][j] = c[i + 1][j];\n", t.own_columns);
+    staxi_cuda_close(u, 2);
+}
+
+/* Which tile the block has: bands of rows, so that what neighbours read stays in the cache. */
+static void staxi_cuda_dot_place(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    const staxi_cuda_tile t = d->tile;
+    staxi_cuda_size(u, "rows", d->sides[0].count);
+    staxi_cuda_size(u, "columns", d->sides[1].count);
+    staxi_cuda_size(u, "depth", d->depth.extent);
+    staxi_putf(u->t,
+               "        const int64_t high = (rows + %d) / %d, wide = (columns + %d) / %d, tile = "
+               "sx_digit(&rest, high * wide);\n",
+               t.rows - 1, t.rows, t.columns - 1, t.columns);
+    staxi_putf(u->t,
+               "        const int64_t band = tile / (wide * %d) * %d, lines = sx_imin(%d, high - "
+               "band), spot = tile - band * wide;\n",
+               STAXI_CUDA_BAND, STAXI_CUDA_BAND, STAXI_CUDA_BAND);
+    staxi_putf(u->t,
+               "        const int64_t row0 = (band + spot %% lines) * %d, column0 = spot / lines * "
+               "%d;\n",
+               t.rows, t.columns);
+    staxi_cuda_counters(u, d->batches, d->n_batches, "const int64_t i", "");
+}
+
+/* xl, yl: what the thread loads next; c: its chains; q: the sum of those of full blocks. */
+static void staxi_cuda_dot_arrays(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_tile t = d->tile;
+    const char *type = staxi_acc_type(e, d->fma.dtype);
+    staxi_line(e);
+    staxi_putf(u->t, "__align__(16) %s xl[%d], yl[%d];\n", type,
+               d->sides[0].slots * d->sides[0].width, d->sides[1].slots * d->sides[1].width);
+    staxi_line(e);
+    staxi_putf(u->t, d->blocks ? "%s c[%d][%d], q[%d][%d];\n" : "%s c[%d][%d];\n", type, t.own_rows,
+               t.own_columns, t.own_rows, t.own_columns);
+    staxi_cuda_unrolled(u, "i", t.own_rows);
+    staxi_line(e);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++) c[i][j] = ", t.own_columns);
+    staxi_emit_const(e, d->fma.dtype, staxi_identity_bits(d->fma.combine, d->fma.dtype));
+    staxi_put(u->t, ";\n");
+    if (d->blocks) {
+        staxi_line(e);
+        staxi_putf(u->t, "for (int j = 0; j < %d; j++) q[i][j] = ", t.own_columns);
+        staxi_emit_const(e, d->fma.dtype, staxi_empty_bits(&d->fma));
+        staxi_put(u->t, ";\n");
+    }
+    staxi_cuda_close(u, 1);
+}
+
+/* Loads part after part, and multiplies each while the next one is under way. */
+static void staxi_cuda_dot_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    staxi_putf(u->t,
+               "        for (int64_t k0 = 0;; k0 += %d) {\n            const int now = (int)(k0 / "
+               "%d) & 1;\n"
+               "            if (k0 < depth) {\n",
+               d->tile.depth, d->tile.depth);
+    e->indent = 4;
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_load(u, d, side);
+    staxi_put(u->t, "            }\n            if (k0 > 0) {\n");
+    staxi_cuda_dot_multiply(u, d);
+    staxi_put(u->t, "            }\n            if (k0 >= depth) break;\n");
+    e->indent = 3;
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_share(u, d, side);
+    staxi_put(u->t, "            __syncthreads();\n        }\n");
+    e->indent = 2;
+}
+
+static staxi_cuda_launch *staxi_cuda_dot_begin(staxi_cuda_unit *u, uint32_t list,
+                                               const staxi_cuda_dot *d) {
+    u->at_once = d->tile.at_once;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_CONTRACT, list, "blockIdx.x", d->threads);
+    if (!l) return NULL;
+    l->threads = d->threads;
+    l->count = staxi_ix_mul(&u->p->ix, staxi_cuda_pieces(u, d->sides[0].count, d->tile.rows),
+                            staxi_cuda_pieces(u, d->sides[1].count, d->tile.columns));
+    for (int k = 0; k < d->n_batches; k++)
+        l->count = staxi_ix_mul(&u->p->ix, l->count, d->batches[k].extent);
+    return l;
+}
+
+static void staxi_cuda_contract(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_tile t = d->tile;
+    staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
+    if (!l) return;
+    const char *type = staxi_acc_type(e, d->fma.dtype);
+    staxi_putf(u->t, "    __shared__ __align__(16) %s xs[2][%d][%d], ys[2][%d][%d];\n", type,
+               t.depth, t.rows + 4, t.depth, t.columns + 4);
+    staxi_putf(u->t,
+               "    const int warp = (int)threadIdx.x / 32, tx = warp / %d * 4 + (int)threadIdx.x "
+               "%% 32 / 8, "
+               "ty = warp %% %d * 8 + (int)threadIdx.x %% 8;\n",
+               t.columns / t.own_columns / 8, t.columns / t.own_columns / 8);
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_loads(u, d, &d->sides[side]);
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_dot_place(u, d);
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_spots(u, d, side);
+    staxi_cuda_dot_arrays(u, d);
+    staxi_cuda_dot_loop(u, d);
+    if (d->blocks || staxi_may_be_empty(e, d->depth.extent)) {
+        staxi_cuda_unrolled(u, "i", t.own_rows);
+        staxi_line(e);
+        staxi_putf(u->t, "for (int j = 0; j < %d; j++) %sc[i][j] = ", t.own_columns,
+                   d->blocks ? "" : "if (depth <= 0) ");
+        if (d->blocks)
+            staxi_put(u->t, "q[i][j]");
+        else
+            staxi_emit_const(e, d->fma.dtype, staxi_empty_bits(&d->fma));
+        staxi_put(u->t, ";\n");
+        staxi_cuda_close(u, 1);
+    }
+    staxi_cuda_dot_finish(u, d);
+    staxi_put(u->t, "        __syncthreads();\n    }\n");
+    staxi_cuda_end(u);
+    for (int side = 0; side < 2; side++) staxi_cuda_near_free(u, &d->sides[side].near_);
+}
+
+/* ---- contractions on tensor cores ----
+   Where both operands are f16 or bf16 that only the contraction makes f32, and the caller allows
+   it: wgmma of sm_90a. Parts of 64 steps of k lie in shared memory in rows of 128 bytes whose
+   pieces of 16 are swizzled, along k or across it as the operand lies in memory; four parts, two of
+   which are on their way while one is multiplied. Each of the two warpgroups has 64 rows. The
+   results go through shared memory to threads that have neighbours. */
+
+enum {
+    STAXI_CUDA_MMA_DEPTH = 64,
+    STAXI_CUDA_MMA_ROWS = 128,
+    STAXI_CUDA_MMA_STAGES = 4,
+    STAXI_CUDA_MMA_THREADS = 256,
+    STAXI_CUDA_MMA_PIECE = 8,        /* elements of 16 bytes */
+    STAXI_CUDA_MMA_BLOCK = 64 * 128, /* bytes of 64 steps of k of 64 rows or columns */
+    STAXI_CUDA_MMA_PAD = 8
+};
+
+/* clang-format off */
+static const char *const staxi_cuda_lines_tensor[] = {
+    "#ifndef SX_OWN_TENSOR",
+    "SX_INLINE uint32_t sx_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }",
+    "/* Eight neighbours into shared memory, or zeros; they may arrive until sx_arrived. */",
+    "template <class T> SX_INLINE void sx_piece(unsigned char *to, const T *p, bool there) {",
+    "    if (((uint64_t)p & 15) == 0) {",
+    "        asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(sx_shared(to)), \"l\"(p), \"r\"(there ? 16 : 0) : \"memory\");",
+    "    } else {",
+    "        __align__(16) T x[8];",
+    "#pragma unroll",
+    "        for (int j = 0; j < 8; j++) x[j] = there ? p[j] : (T)0;",
+    "        sx_four((uint32_t *)(void *)to, (const uint32_t *)(const void *)x);",
+    "    }",
+    "}",
+    "SX_INLINE void sx_sent() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }",
+    "/* All pieces but those that were sent last are there, also for the tensor cores. */",
+    "SX_INLINE void sx_arrived() {",
+    "    asm volatile(\"cp.async.wait_group 1;\\nfence.proxy.async.shared::cta;\" ::: \"memory\");",
+    "    __syncthreads();",
+    "}",
+    "SX_INLINE void sx_begin() { asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\"); }",
+    "/* Ends a group of products; N groups may still be at work. */",
+    "template <int N> SX_INLINE void sx_end() {",
+    "    asm volatile(\"wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned %0;\" ::\"n\"(N) : \"memory\");",
+    "}",
+    "/* Swizzled rows of 128 bytes; `lead`: bytes from 64 rows or columns to the next, where they lie across k. */",
+    "SX_INLINE uint64_t sx_descriptor(const void *p, int lead) {",
+    "    return (uint64_t)(sx_shared(p) >> 4 & 0x3fff) | (uint64_t)(lead >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;",
+    "}",
+    "#endif",
+    NULL};
+/* clang-format on */
+
+/* As wide as still gives all multiprocessors work. */
+static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    staxi_ix rows = staxi_cuda_pieces(u, d->sides[0].count, STAXI_CUDA_MMA_ROWS);
+    double n = staxi_extent_guess(u->p, rows), most = 0;
+    for (int k = 0; k < d->n_batches; k++) n *= staxi_extent_guess(u->p, d->batches[k].extent);
+    memset(&d->tile, 0, sizeof d->tile);
+    d->tile.rows = STAXI_CUDA_MMA_ROWS;
+    for (int wide = 256; wide >= 64 && most < STAXI_CUDA_ENOUGH; wide /= 2) {
+        d->tile.columns = wide;
+        most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
+    }
+    d->tile.depth = STAXI_CUDA_MMA_DEPTH;
+    d->tile.at_once = 1;
+    d->threads = STAXI_CUDA_MMA_THREADS;
+    d->sides[0].size = d->tile.rows;
+    d->sides[1].size = d->tile.columns;
+}
+
+/* Are both operands of one 16-bit dtype that is cast here? Then the sides have what is cast. */
+static bool staxi_cuda_mma_of(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    staxi_expr x[2];
+    if (!u->tensor_cores || d->fma.dtype != STAX_F32) return false;
+    for (int s = 0; s < 2; s++) {
+        const staxi_expr_node *n = &u->p->exprs[d->sides[s].x];
+        if (n->kind != STAXI_EX_OP || n->op != STAX_OP_CAST) return false;
+        x[s] = n->args[0];
+    }
+    const int dtype = u->p->exprs[x[0]].dtype;
+    if ((dtype != STAX_F16 && dtype != STAX_BF16) || u->p->exprs[x[1]].dtype != dtype) return false;
+    for (int s = 0; s < 2; s++) d->sides[s].x = x[s];
+    d->blocks = false;
+    d->tensor = true;
+    staxi_cuda_mma_tile(u, d);
+    return true;
+}
+
+/* Pieces are copied as they lie, along k or across it; else they are computed, along k. */
+static void staxi_cuda_mma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, staxi_cuda_side *s) {
+    const staxi_expr_node *n = &u->p->exprs[s->x];
+    const staxi_loop_axis inner = s->axes[s->n_axes - 1];
+    const staxi_ix at = n->kind == STAXI_EX_LOAD ? staxi_flat_index(u->p, n->ref, n->ix) : 0;
+    s->width = STAXI_CUDA_MMA_PIECE;
+    s->slots = s->size * d->tile.depth / (s->width * d->threads);
+    s->along = s->plain = at && staxi_cuda_is_near(u, at, d->depth.var) &&
+                          staxi_cuda_is_multiple(u, d->depth.extent, s->width);
+    if (s->plain) return;
+    s->plain = at && staxi_cuda_is_near(u, at, inner.var) &&
+               staxi_cuda_is_multiple(u, inner.extent, s->width);
+    s->along = !s->plain;
+}
+
+/* sx_mma_<kernel>: adds to d the product of 64 rows and all columns of 16 steps of k. */
+static void staxi_cuda_mma_function(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    const int n = d->tile.columns / 2;
+    const uint64_t number = u->n_launches;
+    const bool f16 = u->p->exprs[d->sides[0].x].dtype == STAX_F16;
+    const int across[2] = {!d->sides[0].along, !d->sides[1].along};
+    staxi_putf(
+        u->t,
+        "\nSX_INLINE void sx_mma_%U(float *d, const unsigned char *x, const unsigned char *y) "
+        "{\n#ifdef SX_OWN_TENSOR\n    sx_own_mma(d, %d, %d, x, %d, y, %d, %d);\n#else\n",
+        number, d->tile.columns, f16 ? 1 : 0, across[0], across[1], STAXI_CUDA_MMA_BLOCK);
+    staxi_putf(u->t,
+               "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n\"\n        "
+               "\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
+               d->tile.columns, f16 ? "f16" : "bf16", f16 ? "f16" : "bf16");
+    for (int k = 0; k < n; k++) staxi_putf(u->t, k ? ", %%%d" : "%%%d", k);
+    staxi_putf(u->t, "}, %%%d, %%%d, p, 1, 1, %d, %d;\\n}\"\n        : ", n, n + 1, across[0],
+               across[1]);
+    for (int k = 0; k < n; k++) staxi_putf(u->t, k ? ", \"+f\"(d[%d])" : "\"+f\"(d[%d])", k);
+    staxi_putf(u->t,
+               "\n        : \"l\"(sx_descriptor(x, %d)), \"l\"(sx_descriptor(y, %d)) : "
+               "\"memory\");\n#endif\n}\n",
+               STAXI_CUDA_MMA_BLOCK, STAXI_CUDA_MMA_BLOCK);
+}
+
+/* One piece of a thread: where it goes, and what is there. */
+static void staxi_cuda_mma_piece(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_side *s = &d->sides[side];
+    const staxi_expr_node n = u->p->exprs[s->x];
+    const uint64_t k = staxi_var_id(e, d->depth.var);
+    const int line = s->size / s->width;
+    staxi_line(e);
+    if (s->along)
+        staxi_put(u->t,
+                  "unsigned char *const to = part + v / 8 * 128 + (v % 8 ^ v / 8 % 8) * 16;\n");
+    else
+        staxi_putf(
+            u->t,
+            "unsigned char *const to = part + v %% %d / 8 * %d + v / %d * 128 + (v %% 8 ^ v / "
+            "%d %% 8) * 16;\n",
+            line, STAXI_CUDA_MMA_BLOCK, line, line);
+    staxi_line(e);
+    if (s->along)
+        staxi_put(u->t, "const int64_t base = k0 + v % 8 * 8;\n");
+    else
+        staxi_putf(u->t, "const int64_t i%U = k0 + v / %d;\n", k, line);
+    if (s->plain) {
+        staxi_line(e);
+        if (s->along) staxi_putf(u->t, "const int64_t i%U = base;\n", k);
+        staxi_line(e);
+        staxi_putf(u->t, "sx_piece(to, b%U + ", (uint64_t)n.ref);
+        staxi_emit_ix(e, staxi_flat_index(u->p, n.ref, n.ix));
+        staxi_putf(u->t, ", %c_in[s] && i%U < depth);\n", side ? 'y' : 'x', k);
+        return;
+    }
+    staxi_line(e);
+    staxi_put(u->t, "__align__(16) uint16_t w[8];\n");
+    staxi_cuda_unrolled(u, "j", s->width);
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t i%U = base + j;\n", k);
+    staxi_line(e);
+    staxi_putf(u->t, "w[j] = 0;\n");
+    staxi_line(e);
+    staxi_putf(u->t, "if (i%U >= depth) continue;\n", k);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_value(e, s->x);
+    staxi_line(e);
+    staxi_put(u->t, "w[j] = (uint16_t)");
+    staxi_emit_operand(e, s->x);
+    staxi_put(u->t, ";\n");
+    staxi_emit_scope_close(e, scope);
+    staxi_cuda_close(u, 1);
+    staxi_line(e);
+    staxi_put(u->t, "sx_four((uint32_t *)(void *)to, (const uint32_t *)(const void *)w);\n");
+}
+
+/* send(number): the parts of both operands into their stage. */
+static void staxi_cuda_mma_send(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const int bytes = (d->tile.rows + d->tile.columns) * 128;
+    staxi_putf(u->t,
+               "        auto send = [&](int64_t number) {\n            const int64_t k0 = number * "
+               "%d;\n            unsigned char *part = sx_room + number %% %d * %d;\n",
+               STAXI_CUDA_MMA_DEPTH, STAXI_CUDA_MMA_STAGES, bytes);
+    e->indent = 3;
+    for (int side = 0; side < 2; side++) {
+        const staxi_cuda_side *s = &d->sides[side];
+        staxi_cuda_unrolled(u, "s", s->slots);
+        staxi_line(e);
+        staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
+        for (int a = 0; a < s->n_axes; a++) {
+            staxi_line(e);
+            staxi_putf(u->t, "const int64_t i%U = %c%U[s];\n", staxi_var_id(e, s->axes[a].var),
+                       side ? 'y' : 'x', staxi_var_id(e, s->axes[a].var));
+        }
+        staxi_cuda_mma_piece(u, d, side);
+        staxi_cuda_close(u, 1);
+        if (!side) staxi_putf(u->t, "            part += %d;\n", d->tile.rows * 128);
+    }
+    staxi_put(u->t, "        };\n");
+    e->indent = 2;
+}
+
+static void staxi_cuda_mma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    const int rows = d->tile.rows, bytes = (rows + d->tile.columns) * 128;
+    const uint64_t number = u->n_launches - 1;
+    staxi_putf(u->t,
+               "        float d[%d];\n#pragma unroll\n        for (int j = 0; j < %d; j++) d[j] = "
+               "0;\n        const int64_t parts = (depth + %d) / %d;\n",
+               d->tile.columns / 2, d->tile.columns / 2, STAXI_CUDA_MMA_DEPTH - 1,
+               STAXI_CUDA_MMA_DEPTH);
+    staxi_putf(
+        u->t,
+        "        for (int64_t number = 0; number < %d; number++) {\n            if (number < "
+        "parts) send(number);\n            sx_sent();\n        }\n",
+        STAXI_CUDA_MMA_STAGES - 2);
+    staxi_putf(
+        u->t,
+        "#pragma unroll 1\n        for (int64_t number = 0; number < parts; number++) {\n"
+        "            sx_arrived();\n            if (number + %d < parts) send(number + %d);\n"
+        "            sx_sent();\n            const unsigned char *const x = sx_room + number "
+        "%% %d * %d, *const y = x + %d;\n            sx_begin();\n",
+        STAXI_CUDA_MMA_STAGES - 2, STAXI_CUDA_MMA_STAGES - 2, STAXI_CUDA_MMA_STAGES, bytes,
+        rows * 128);
+    staxi_putf(
+        u->t,
+        "#pragma unroll\n            for (int k = 0; k < 4; k++) sx_mma_%U(d, x + group * %d + "
+        "k * %d, y + k * %d);\n            sx_end<1>();\n        }\n",
+        number, STAXI_CUDA_MMA_BLOCK, d->sides[0].along ? 32 : 2048, d->sides[1].along ? 32 : 2048);
+    staxi_put(u->t, "        sx_begin();\n        sx_end<0>();\n        __syncthreads();\n");
+}
+
+/* Registers of a warp: 16 rows of it, pairs of columns; then four neighbours a thread. */
+static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const int columns = d->tile.columns, line = columns + STAXI_CUDA_MMA_PAD;
+    staxi_putf(
+        u->t,
+        "        float *const all = (float *)(void *)sx_room;\n#pragma unroll\n        for "
+        "(int j = 0; j < %d; j++) {\n            const int at = ((int)threadIdx.x / 32 * 16 + "
+        "(int)threadIdx.x %% 32 / 4 + j %% 2 * 8) * %d + (int)threadIdx.x %% 4 * 2 + j / 2 * "
+        "8;\n            all[at] = d[j * 2];\n            all[at + 1] = d[j * 2 + 1];\n"
+        "        }\n        __syncthreads();\n#pragma unroll 2\n",
+        columns / 4, line);
+    staxi_putf(
+        u->t,
+        "        for (int v = (int)threadIdx.x; v < %d; v += %d) {\n            int64_t rest = "
+        "row0 + v / %d;\n            const int64_t column = column0 + v %% %d * 4;\n"
+        "            if (rest >= rows) break;\n            __align__(16) float c[4];\n"
+        "            sx_four(c, all + v / %d * %d + v %% %d * 4);\n",
+        d->tile.rows * columns / 4, d->threads, columns / 4, columns / 4, columns / 4, line,
+        columns / 4);
+    e->indent = 3;
+    staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
+    staxi_line(e);
+    staxi_put(u->t, "{\n");
+    e->indent++;
+    staxi_cuda_dot_results(u, d, "c[j]");
+    staxi_cuda_close(u, 2);
+}
+
+static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
+    const int stages = STAXI_CUDA_MMA_STAGES * (d->tile.rows + d->tile.columns) * 128,
+              results = d->tile.rows * (d->tile.columns + STAXI_CUDA_MMA_PAD) * 4;
+    for (int side = 0; side < 2; side++) staxi_cuda_mma_loads(u, d, &d->sides[side]);
+    staxi_cuda_mma_function(u, d);
+    staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
+    if (!l) return;
+    l->shared = stages > results ? stages : results;
+    staxi_put(
+        u->t,
+        "    extern __shared__ __align__(1024) unsigned char sx_room[];\n    const int group = "
+        "(int)threadIdx.x / 128;\n");
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_dot_place(u, d);
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_spots(u, d, side);
+    staxi_cuda_mma_send(u, d);
+    staxi_cuda_mma_loop(u, d);
+    staxi_cuda_mma_finish(u, d);
+    staxi_put(u->t, "        __syncthreads();\n    }\n");
+    staxi_cuda_end(u);
+}
+
+/* ---- running values ----
+   A thread block has a line, 4096 elements at a time in shared memory: a thread scans a segment of
+   32, another one 32 totals of those, one thread the totals of these and all above. */
+
+enum { STAXI_CUDA_LINE = 4096, STAXI_CUDA_LINE_SEGMENTS = 128, STAXI_CUDA_LINE_THREADS = 256 };
+
+/* struct sx_fold_<kernel>_<stage>: how two of its values become one. */
+static void staxi_cuda_scan_fold(staxi_cuda_unit *u, const staxi_tree_node *n, uint64_t kernel) {
+    const bool logadd = n->combine == STAXI_COMBINE_LOGADD;
+    staxi_want_scan(&u->e, n->combine, n->dtype, false);
+    staxi_putf(
+        u->t,
+        "\nstruct sx_fold_%U_%U {\n    typedef %s T;\n    SX_INLINE T of(T x, T y) { return (T)(",
+        kernel, (uint64_t)n->ref, staxi_c_type(n->dtype));
+    if (logadd)
+        staxi_put(u->t, n->dtype == STAX_F64 ? "sx_logadd64(x, y)" : "sx_logadd32(x, y)");
+    else
+        staxi_emit_fold(&u->e, n, "x", "y");
+    staxi_put(u->t, "); }\n};\n");
+}
+
+/* Running values of the totals: in front of segment s, before[s]. */
+static void staxi_cuda_scan_totals(staxi_cuda_unit *u, const char *name) {
+    static const char *const lines[] = {
+        "const int segments = (width + 31) / 32, groups = (segments + 31) / 32;",
+        "if ((int)threadIdx.x < segments) {",
+        "    totals[threadIdx.x] = sx_segment<F>(line + threadIdx.x * 33, width - "
+        "(int)threadIdx.x * 32);",
+        "}",
+        "__syncthreads();",
+        "if ((int)threadIdx.x < groups) {",
+        "    sx_segment<F>(totals + threadIdx.x * 32, segments - (int)threadIdx.x * 32);",
+        "}",
+        "__syncthreads();",
+        "if (threadIdx.x == 0) {",
+        "    for (int k = 0; k < groups; k++) {",
+        "        ahead[k] = scan.before[1];",
+        NULL, /* the total of a group */
+        "    }",
+        "}",
+        "__syncthreads();",
+        "if ((int)threadIdx.x < segments) {",
+        "    const F::T own = totals[threadIdx.x];",
+        "    before[threadIdx.x + 1] = block + threadIdx.x * 32 < 1024 ? own : "
+        "F::of(ahead[threadIdx.x / 32], own);",
+        "}",
+        "__syncthreads();"};
+    for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++) {
+        staxi_line(&u->e);
+        if (lines[k])
+            staxi_putf(u->t, "%s\n", lines[k]);
+        else
+            staxi_putf(
+                u->t,
+                "        scan.before[1] = %s_put(&scan, 2, totals[k * 32 + 31 < segments ? k * 32 "
+                "+ 31 : segments - 1]);\n",
+                name);
+    }
+}
+
+/* For each element of a block: it goes into `line`, or its running value to its readers. */
+static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, bool fill,
+                                 bool exclusive) {
+    staxi_emit *e = &u->e;
+    if (fill) staxi_put(u->t, "#pragma unroll 4\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int at = (int)threadIdx.x; at < width; at += %d) {\n",
+               STAXI_CUDA_LINE_THREADS);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "const int64_t i%U = block + at;\n", staxi_var_id(e, n->runs[0].var));
+    size_t scope = staxi_emit_scope_open(e);
+    if (fill) {
+        staxi_emit_value(e, n->expr[0]);
+        staxi_line(e);
+        staxi_put(u->t, "line[at + at / 32] = ");
+        staxi_emit_operand(e, n->expr[0]);
+        staxi_put(u->t, ";\n");
+    } else {
+        staxi_line(e);
+        staxi_putf(u->t, "const int own = at%s;\n", exclusive ? " - 1" : "");
+        staxi_line(e);
+        staxi_putf(u->t, "const %s r%U = ", staxi_value_type(e, n->dtype), (uint64_t)n->ref);
+        if (exclusive) staxi_put(u->t, "own < 0 ? last : ");
+        staxi_put(
+            u->t,
+            "block + own < 32 ? line[own + own / 32] : F::of(before[own / 32], line[own + own / "
+            "32]);\n");
+        staxi_emit_list(e, n->child);
+    }
+    staxi_emit_scope_close(e, scope);
+    staxi_cuda_close(u, 1);
+}
+
+static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node n = u->trees->nodes[list];
+    const staxi_stage *st = &u->p->stages[n.ref];
+    const stax_op op = (stax_op)u->p->graph->nodes[u->p->graph->values[st->value].node].op;
+    const uint64_t number = u->n_launches;
+    staxi_text name;
+    staxi_cuda_scan_fold(u, &n, number);
+    staxi_cuda_launch *l =
+        staxi_cuda_begin(u, STAXI_CUDA_SCAN, list, "blockIdx.x", STAXI_CUDA_LINE_THREADS);
+    if (!l) return;
+    staxi_text_init(&name, u->a);
+    staxi_put(&name, "sx_");
+    staxi_put_scan_name(&name, n.combine, n.dtype, false);
+    if (name.failed) staxi_emit_no_memory(e);
+    const char *prefix = name.data ? name.data : "";
+    l->count = staxi_cuda_loops_product(u);
+    l->threads = STAXI_CUDA_LINE_THREADS;
+    staxi_putf(u->t, "    typedef sx_fold_%U_%U F;\n", number, (uint64_t)n.ref);
+    staxi_putf(u->t, "    __shared__ F::T line[%d], totals[%d], before[%d], ahead[%d];\n",
+               STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS, STAXI_CUDA_LINE_SEGMENTS,
+               STAXI_CUDA_LINE_SEGMENTS + 1, STAXI_CUDA_LINE_SEGMENTS / 32);
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_digits(u);
+    staxi_cuda_size(u, "length", n.runs[0].extent);
+    staxi_putf(u->t, "        F::T last = ");
+    staxi_emit_const(e, n.dtype, staxi_scan_of_nothing(op, (stax_dtype)n.dtype));
+    staxi_putf(u->t, ";\n        %s scan;\n        %s_begin(&scan, last);\n", prefix, prefix);
+    staxi_putf(
+        u->t,
+        "        for (int64_t block = 0; block < length; block += %d) {\n            const int "
+        "width = (int)sx_imin(length - block, %d);\n",
+        STAXI_CUDA_LINE, STAXI_CUDA_LINE);
+    e->indent = 3;
+    staxi_cuda_scan_pass(u, &n, true, false);
+    staxi_cuda_barrier(u);
+    staxi_cuda_scan_totals(u, prefix);
+    staxi_cuda_scan_pass(u, &n, false, st->exclusive);
+    if (st->exclusive) {
+        staxi_line(e);
+        staxi_putf(u->t, "last = F::of(before[%d], line[%d]);\n", STAXI_CUDA_LINE_SEGMENTS - 1,
+                   STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS - 2);
+    }
+    staxi_cuda_barrier(u);
+    staxi_line(e);
+    staxi_putf(u->t, "if (threadIdx.x == 0) before[0] = before[%d];\n", STAXI_CUDA_LINE_SEGMENTS);
+    e->indent = 2;
+    staxi_put(u->t, "        }\n    }\n");
+    staxi_cuda_end(u);
+    staxi_text_free(&name);
+}
+
+/* ---- maps that read along another loop than they write ----
+   A thread block has a tile of the two loops. What lies along the other one is read along it, and
+   comes to the threads that write through shared memory. */
+
+enum {
+    STAXI_CUDA_TURN_TILE = 64,
+    STAXI_CUDA_TURN_LEAST = 16, /* shortest loop that is worth tiles */
+    STAXI_CUDA_TURN_THREADS = 256,
+    STAXI_CUDA_TURN_SHARED = 40 * 1024
+};
+
+/* The loops, and the loads that lie along loop `other`. */
+typedef struct staxi_cuda_turned {
+    int other;
+    staxi_cuda_near near_;
+} staxi_cuda_turned;
+
+static bool staxi_cuda_turned_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_turned *t) {
+    const staxi_loop_axis inner = u->loops[u->n_loops - 1];
+    size_t n = 0, bytes = 0;
+    t->other = -1;
+    staxi_cuda_near_of(u, &t->near_, list, inner.var, false);
+    for (size_t k = 0; k < t->near_.n; k++) {
+        const staxi_expr_node load = u->p->exprs[t->near_.loads[k]];
+        const staxi_ix at = staxi_flat_index(u->p, load.ref, load.ix);
+        int along = u->n_loops - 1;
+        while (along >= 0 && !staxi_cuda_is_near(u, at, u->loops[along].var)) along--;
+        if (along < 0 || along == u->n_loops - 1 || (t->other >= 0 && along != t->other)) continue;
+        bytes += (size_t)STAXI_CUDA_TURN_TILE * (STAXI_CUDA_TURN_TILE + 1) *
+                 staxi_dtype_bytes((stax_dtype)load.dtype);
+        t->other = along;
+        t->near_.loads[n++] = t->near_.loads[k];
+    }
+    t->near_.n = n;
+    return n > 0 && bytes <= STAXI_CUDA_TURN_SHARED &&
+           staxi_extent_guess(u->p, inner.extent) >= STAXI_CUDA_TURN_LEAST &&
+           staxi_extent_guess(u->p, u->loops[t->other].extent) >= STAXI_CUDA_TURN_LEAST;
+}
+
+/* Opens "if (both are there) {" for element tx of loop `fast` and ty + r * 4 of loop `slow`. */
+static void staxi_cuda_turn_spot(staxi_cuda_unit *u, int fast, int slow) {
+    const staxi_loop_axis *const axes[2] = {&u->loops[fast], &u->loops[slow]};
+    for (int k = 0; k < 2; k++) {
+        const uint64_t id = staxi_var_id(&u->e, axes[k]->var);
+        staxi_line(&u->e);
+        staxi_putf(
+            u->t,
+            k ? "const int64_t i%U = at%U + ty + r * 4;\n" : "const int64_t i%U = at%U + tx;\n", id,
+            id);
+    }
+    staxi_line(&u->e);
+    for (int k = 0; k < 2; k++) {
+        staxi_putf(u->t, k ? " && i%U < " : "if (i%U < ", staxi_var_id(&u->e, axes[k]->var));
+        staxi_emit_ix(&u->e, axes[k]->extent);
+    }
+    staxi_put(u->t, ") {\n");
+    u->e.indent++;
+}
+
+/* The loads of a tile, all before the first is stored. */
+static void staxi_cuda_turn_loads(staxi_cuda_unit *u, const staxi_cuda_turned *t) {
+    staxi_emit *e = &u->e;
+    const int inner = u->n_loops - 1,
+              each = STAXI_CUDA_TURN_TILE * STAXI_CUDA_TURN_TILE / STAXI_CUDA_TURN_THREADS;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t k = 0; k < t->near_.n && pass == 0; k++) {
+            staxi_line(e);
+            staxi_putf(u->t, "%s g%U[%d];\n", staxi_c_type(u->p->exprs[t->near_.loads[k]].dtype),
+                       (uint64_t)t->near_.loads[k], each);
+        }
+        staxi_cuda_unrolled(u, "r", each);
+        if (pass == 0) staxi_cuda_turn_spot(u, t->other, inner);
+        for (size_t k = 0; k < t->near_.n; k++) {
+            const staxi_expr_node n = u->p->exprs[t->near_.loads[k]];
+            const uint64_t x = t->near_.loads[k];
+            staxi_line(e);
+            if (pass) {
+                staxi_putf(u->t, "l%U[ty + r * 4][tx] = g%U[r];\n", x, x);
+                continue;
+            }
+            staxi_putf(u->t, "g%U[r] = b%U[", x, (uint64_t)n.ref);
+            staxi_emit_ix(e, staxi_flat_index(u->p, n.ref, n.ix));
+            staxi_put(u->t, "];\n");
+        }
+        staxi_cuda_close(u, pass == 0 ? 2 : 1);
+    }
+}
+
+static void staxi_cuda_turn(staxi_cuda_unit *u, uint32_t list, const staxi_cuda_turned *t) {
+    staxi_emit *e = &u->e;
+    const int inner = u->n_loops - 1;
+    staxi_ix tiles[2];
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TURN, list, "0", STAXI_CUDA_TURN_THREADS);
+    if (!l) return;
+    l->threads = STAXI_CUDA_TURN_THREADS;
+    for (int k = 0; k < 2; k++) {
+        tiles[k] =
+            staxi_cuda_pieces(u, u->loops[k ? t->other : inner].extent, STAXI_CUDA_TURN_TILE);
+        l->count = staxi_ix_mul(&u->p->ix, l->count, tiles[k]);
+    }
+    for (int d = 0; d < inner; d++)
+        if (d != t->other) l->count = staxi_ix_mul(&u->p->ix, l->count, u->loops[d].extent);
+    for (size_t k = 0; k < t->near_.n; k++)
+        staxi_putf(u->t, "    __shared__ %s l%U[%d][%d];\n",
+                   staxi_c_type(u->p->exprs[t->near_.loads[k]].dtype), (uint64_t)t->near_.loads[k],
+                   STAXI_CUDA_TURN_TILE, STAXI_CUDA_TURN_TILE + 1);
+    staxi_putf(u->t, "    const int tx = (int)threadIdx.x %% %d, ty = (int)threadIdx.x / %d;\n",
+               STAXI_CUDA_TURN_TILE, STAXI_CUDA_TURN_TILE);
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    for (int d = inner; d >= 0; d--) {
+        const bool tiled = d == inner || d == t->other;
+        staxi_line(e);
+        staxi_putf(u->t,
+                   tiled ? "const int64_t at%U = sx_digit(&rest, "
+                         : "const int64_t i%U = sx_digit(&rest, ",
+                   staxi_var_id(e, u->loops[d].var));
+        staxi_emit_ix(e, tiled ? tiles[d == inner ? 0 : 1] : u->loops[d].extent);
+        staxi_putf(u->t, tiled ? ") * %d;\n" : ");\n", STAXI_CUDA_TURN_TILE);
+    }
+    staxi_cuda_turn_loads(u, t);
+    staxi_cuda_barrier(u);
+    staxi_cuda_unrolled(u, "r",
+                        STAXI_CUDA_TURN_TILE * STAXI_CUDA_TURN_TILE / STAXI_CUDA_TURN_THREADS);
+    staxi_cuda_turn_spot(u, inner, t->other);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_cuda_loaded(u, &t->near_, "tx][ty + r * 4");
+    staxi_emit_list(e, list);
+    staxi_emit_scope_close(e, scope);
+    staxi_cuda_close(u, 2);
+    staxi_cuda_barrier(u);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
 /* ---- choosing ---- */
 
 /* The loops around `list`, as many as stand alone in their body. */
@@ -2079,6 +3225,7 @@ enum { STAXI_CUDA_FEW = 16 }; /* a reduction of at most so many elements: a thre
 
 static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node *n;
+    staxi_cuda_dot dot;
     uint32_t body = staxi_cuda_open_loops(u, list);
     if (!body) return;
     n = &u->trees->nodes[body];
@@ -2088,10 +3235,23 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     if (staxi_cuda_list_has(u->trees, body, STAXI_TREE_CHECK)) {
         staxi_cuda_serial(u, STAXI_CUDA_CHECK, body);
     } else if (u->n_loops && staxi_cuda_only_stores(u->trees, body)) {
-        staxi_cuda_map(u, body);
+        staxi_cuda_turned t;
+        memset(&t, 0, sizeof t);
+        if (staxi_cuda_turned_of(u, body, &t))
+            staxi_cuda_turn(u, body, &t);
+        else
+            staxi_cuda_map(u, body);
+        staxi_cuda_near_free(u, &t.near_);
     } else if (n->kind == STAXI_TREE_ACC && !n->next && n->n_runs == 1 &&
                staxi_cuda_is_arg(&u->trees->nodes[n->child])) {
         staxi_cuda_arg(u, body);
+    } else if (n->kind == STAXI_TREE_SCAN && !n->next && !n->parallel) {
+        staxi_cuda_scan(u, body);
+    } else if (staxi_cuda_dot_of(u, body, &dot)) {
+        if (dot.tensor)
+            staxi_cuda_mma(u, body, &dot);
+        else
+            staxi_cuda_contract(u, body, &dot);
     } else if (alone && !n->parallel) {
         staxi_cuda_rows(u, body);
     } else if (alone && u->n_loops) {
@@ -2110,10 +3270,7 @@ static void staxi_cuda_kernel(staxi_cuda_unit *u, uint32_t k) {
     const staxi_kernel_tree *kt = &u->trees->kernels[k];
     const staxi_kernel *K = &u->trees->s->kernels[kt->kernel];
     staxi_emit *e = &u->e;
-    e->n_loop_vars = 0;
-    staxi_collect_vars(e, kt->root);
-    e->outer_bits = 0;
-    for (int d = 0; d < K->n_outer; d++) e->outer_bits |= staxi_var_bit(e, K->outer[d].var);
+    staxi_emit_turn_to(e, kt);
     if (K->n_outer == 0 && !staxi_cuda_list_has(u->trees, kt->root, STAXI_TREE_LET)) {
         for (uint32_t at = kt->root, next; at && !e->failed; at = next) {
             next = u->trees->nodes[at].next;
@@ -2177,9 +3334,11 @@ static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
 }
 
 /* Prints the planned program. The launches stay in *u. */
-static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi_text *out) {
+static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, bool tensor_cores,
+                                   staxi_text *out) {
     staxi_text body;
     memset(u, 0, sizeof *u);
+    u->tensor_cores = tensor_cores;
     u->trees = trees;
     u->p = trees->s->p;
     u->a = u->p->a;
@@ -2200,6 +3359,8 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, staxi
         staxi_put_lines(out, staxi_lines_sums);
     }
     staxi_put_lines(out, staxi_cuda_lines_warp);
+    if (u->tensor_cores) staxi_put_lines(out, staxi_cuda_lines_tensor);
+    staxi_put_line_functions(&u->e, false, out);
     staxi_put_constants(&u->e, out);
     staxi_put_customs(&u->e, out);
     staxi_putn(out, body.data ? body.data : "", body.n);
@@ -2216,6 +3377,7 @@ struct stax_cuda {
     stax_context *ctx;
     staxi_cuda_driver driver;
     staxi_cuda_nvrtc nvrtc;
+    staxi_cuda_graphs graphs;
     staxi_mutex mutex;
     void *context, *stream;
     bool own_context, own_stream;
@@ -2234,6 +3396,21 @@ typedef struct staxi_cuda_size_check {
     uint32_t node; /* pads: the node without anything to repeat */
 } staxi_cuda_size_check;
 
+/* A launch as it is in the graph; blocks 0: it had nothing to do. */
+typedef struct staxi_cuda_step {
+    int64_t blocks;
+    int threads;
+    void *node;
+} staxi_cuda_step;
+
+/* The kernels of a call as a graph of CUDA's: what the last call was. */
+typedef struct staxi_cuda_replay {
+    void *graph, *ready;
+    staxi_cuda_step *steps; /* n_launches that are in it, and as many of the call that begins */
+    unsigned char *block;   /* the kernels' arguments                                         */
+    size_t block_bytes;
+} staxi_cuda_replay;
+
 struct stax_cuda_program {
     stax_cuda *cuda;
     stax_program *host; /* basis graph, trees, bound params; its code is not compiled */
@@ -2244,6 +3421,8 @@ struct stax_cuda_program {
     void *module;
     staxi_cuda_memory workspace, record, *slots; /* slots: copies of host tensors, and params */
     bool *slot_is_fresh;                         /* a param that is there already */
+    bool replays;
+    staxi_cuda_replay replay;
     staxi_cuda_size_check *size_checks;
     size_t n_size_checks, cap_size_checks;
 };
@@ -2612,6 +3791,27 @@ static int staxi_cuda_room(stax_cuda *c, staxi_cuda_memory *m, size_t bytes) {
 
 /* ---- programs ---- */
 
+/* The head of the kernels' arguments; pointers and sizes follow. */
+typedef struct staxi_cuda_head {
+    staxi_cuda_address workspace, row, parts, record;
+    int64_t second;
+} staxi_cuda_head;
+
+static size_t staxi_cuda_size_count(const stax_cuda_program *p) {
+    return p->host->stages.n_sizes + p->host->basis->n_symbols + 1;
+}
+
+static size_t staxi_cuda_block_bytes(const stax_cuda_program *p) {
+    return sizeof(staxi_cuda_head) + (p->n_args + 1) * sizeof(void *) +
+           (staxi_cuda_size_count(p) + 1) * sizeof(int64_t);
+}
+
+static void staxi_cuda_replay_drop(stax_cuda *c, staxi_cuda_replay *r) {
+    if (r->ready) (void)c->graphs.release(r->ready);
+    if (r->graph) (void)c->graphs.destroy(r->graph);
+    r->ready = r->graph = NULL;
+}
+
 STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     if (!p) return;
     const stax_allocator *a = &p->host->ctx->allocator;
@@ -2623,12 +3823,15 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
             if (p->slots[k].at) (void)c->driver.memory_free(p->slots[k].at);
         if (p->workspace.at) (void)c->driver.memory_free(p->workspace.at);
         if (p->record.at) (void)c->driver.memory_free(p->record.at);
+        staxi_cuda_replay_drop(c, &p->replay);
         if (p->module) (void)c->driver.module_free(p->module);
         staxi_cuda_leave(c);
     }
     if (p->slots) staxi_free(a, p->slots, p->n_args * sizeof *p->slots);
     if (p->slot_is_fresh) staxi_free(a, p->slot_is_fresh, p->n_args * sizeof *p->slot_is_fresh);
     staxi_free(a, p->size_checks, p->cap_size_checks * sizeof *p->size_checks);
+    staxi_free(a, p->replay.steps, p->n_launches * 2 * sizeof *p->replay.steps);
+    staxi_free(a, p->replay.block, p->replay.block_bytes);
     staxi_free(a, p->launches, p->launch_bytes);
     staxi_text_free(&p->source);
     stax_program *host = p->host;
@@ -2693,8 +3896,8 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
-        if (!staxi_is_line(st) && st->kind != STAXI_STAGE_SCATTER && st->kind != STAXI_STAGE_CALL &&
-            !st->lead)
+        if (st->kind != STAXI_STAGE_SORT && st->kind != STAXI_STAGE_SCATTER &&
+            st->kind != STAXI_STAGE_CALL && !st->lead)
             continue;
         staxi_put_place(why, host->basis, st->place);
         staxi_putf(why, "%s runs on the CPU only in this version", st->op_name);
@@ -2704,7 +3907,7 @@ static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) 
 }
 
 /* Lowered, scheduled and printed; no library is needed for it. */
-static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
+static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, bool tensor_cores) {
     stax_program *host = g ? staxi_program_new(g) : NULL;
     if (!host) return NULL;
     const stax_allocator *a = &host->ctx->allocator;
@@ -2725,7 +3928,7 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
     }
     if (s == STAX_OK) {
         staxi_cuda_unit u;
-        s = staxi_cuda_emit(&u, &host->trees, &p->source);
+        s = staxi_cuda_emit(&u, &host->trees, tensor_cores, &p->source);
         p->launches = u.launches;
         p->n_launches = u.n_launches;
         p->launch_bytes = u.cap_launches * sizeof *u.launches;
@@ -2747,6 +3950,22 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g) {
     else
         stax_program_free(host);
     return NULL;
+}
+
+/* Programs that check indices run kernel by kernel: their last one reads what the first ones found.
+ */
+static stax_status staxi_cuda_will_replay(stax_cuda_program *p, staxi_text *why) {
+    const stax_allocator *a = &p->host->ctx->allocator;
+    const size_t steps = p->n_launches * 2 * sizeof *p->replay.steps;
+    stax_status s = staxi_cuda_graphs_open(&p->cuda->graphs, &p->cuda->driver, why);
+    if (s != STAX_OK || p->has_checks || p->n_launches == 0) return s;
+    p->replay.block_bytes = staxi_cuda_block_bytes(p);
+    p->replay.steps = (staxi_cuda_step *)staxi_alloc(a, steps);
+    p->replay.block = (unsigned char *)staxi_alloc(a, p->replay.block_bytes);
+    if (p->replay.steps) memset(p->replay.steps, 0, steps);
+    if (!p->replay.steps || !p->replay.block) return STAX_E_MEMORY;
+    p->replays = true;
+    return STAX_OK;
 }
 
 /* kernel names are stax_kernel_0, 1, ... */
@@ -2775,7 +3994,9 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
                            "a schedule for a GPU: this part is not built into this version");
         return NULL;
     }
-    stax_cuda_program *p = staxi_cuda_program_new(g);
+    const bool tensor_cores =
+        options && options->tensor_cores && strcmp(c->architecture, "sm_90") == 0;
+    stax_cuda_program *p = staxi_cuda_program_new(g, tensor_cores);
     if (!p) return NULL;
     const stax_allocator *a = &c->ctx->allocator;
     staxi_text cubin, why;
@@ -2791,9 +4012,11 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
         staxi_put(&why, "CUDA: the kernels of this graph have more arguments than fit");
         s = STAX_E_NOT_BUILT;
     }
+    if (s == STAX_OK && options && options->reduce_overhead) s = staxi_cuda_will_replay(p, &why);
     if (s == STAX_OK)
-        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data, c->architecture, &cubin,
-                             &p->host->built, &why);
+        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data,
+                             tensor_cores ? "sm_90a" : c->architecture, &cubin, &p->host->built,
+                             &why);
     if (s != STAX_OK)
         (void)staxi_context_fail(c->ctx, s, &why);
     else
@@ -2831,13 +4054,15 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
     return s;
 }
 
-STAXDEF char *stax_cuda_print(const stax_graph *g) {
-    stax_cuda_program *p = staxi_cuda_program_new(g);
+STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options) {
+    stax_cuda_program *p = staxi_cuda_program_new(g, options && options->tensor_cores);
     if (!p) return NULL;
     char *text = staxi_text_give(p->host->ctx, &p->source);
     stax_cuda_program_free(p);
     return text;
 }
+
+STAXDEF char *stax_cuda_print(const stax_graph *g) { return stax_cuda_print_with(g, NULL); }
 
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes) {
@@ -2865,12 +4090,6 @@ STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char 
 }
 
 /* ---- calls ---- */
-
-/* The head of the kernels' arguments; pointers and sizes follow. */
-typedef struct staxi_cuda_head {
-    staxi_cuda_address workspace, row, parts, record;
-    int64_t second;
-} staxi_cuda_head;
 
 /* One call: what every step needs. */
 typedef struct staxi_cuda_call {
@@ -2928,6 +4147,12 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
             *threads = l->threads ? l->threads : (int)(warps < 8 ? warps : 8) * 64;
             /* row areas in shared memory and registers bound what runs at once by themselves */
             *blocks = l->shared || l->threads ? n : staxi_cuda_resident(k, n, length * 4);
+            break;
+        case STAXI_CUDA_CONTRACT:
+        case STAXI_CUDA_SCAN:
+        case STAXI_CUDA_TURN:
+            *threads = l->threads;
+            *blocks = n;
             break;
         case STAXI_CUDA_ARG:
             *threads = length > 2048 ? 256 : 32;
@@ -3102,9 +4327,78 @@ static stax_status staxi_cuda_launch_failed(staxi_cuda_call *k, size_t n, int er
     return staxi_cuda_fail(c->ctx, STAX_E_DEVICE, &t);
 }
 
+/* The parameters of a node for the call that begins. */
+static staxi_cuda_node staxi_cuda_node_of(const staxi_cuda_call *k, size_t n, void **arguments) {
+    const staxi_cuda_step *step = &k->p->replay.steps[k->p->n_launches + n];
+    staxi_cuda_node node;
+    memset(&node, 0, sizeof node);
+    node.function = k->p->launches[n].function;
+    node.gx = (unsigned)step->blocks;
+    node.bx = (unsigned)step->threads;
+    node.gy = node.gz = node.by = node.bz = 1;
+    node.shared = (unsigned)k->p->launches[n].shared;
+    node.arguments = arguments;
+    return node;
+}
+
+/* One node behind the other, for what this call launches. */
+static int staxi_cuda_replay_build(staxi_cuda_call *k, void **arguments) {
+    staxi_cuda_replay *r = &k->p->replay;
+    const staxi_cuda_graphs *graphs = &k->p->cuda->graphs;
+    void *last = NULL;
+    staxi_cuda_replay_drop(k->p->cuda, r);
+    int error = graphs->create(&r->graph, 0);
+    for (size_t n = 0; n < k->p->n_launches && error == 0; n++) {
+        staxi_cuda_step *step = &r->steps[k->p->n_launches + n];
+        if (!step->blocks) continue;
+        const staxi_cuda_node node = staxi_cuda_node_of(k, n, arguments);
+        error = graphs->add(&step->node, r->graph, &last, last ? 1 : 0, &node);
+        last = step->node;
+    }
+    if (error == 0 && last) error = graphs->instantiate(&r->ready, r->graph, 0);
+    return error;
+}
+
+/* The call as a graph: the last one again, with other parameters where addresses or sizes changed,
+   or a new one where other kernels have work. */
+static stax_status staxi_cuda_replay_all(staxi_cuda_call *k) {
+    stax_cuda_program *p = k->p;
+    staxi_cuda_replay *r = &p->replay;
+    const staxi_cuda_graphs *graphs = &p->cuda->graphs;
+    bool build = r->ready == NULL, update = memcmp(r->block, k->block, k->block_bytes) != 0;
+    void *arguments[1];
+    int error = 0;
+    arguments[0] = k->block;
+    for (size_t n = 0; n < p->n_launches; n++) {
+        staxi_cuda_step *old = &r->steps[n], *now = old + p->n_launches;
+        *now = *old;
+        if (!staxi_cuda_shape(k, &p->launches[n], &now->blocks, &now->threads)) now->blocks = 0;
+        if (now->blocks) staxi_cuda_limit(k, &p->launches[n], &now->blocks, now->threads);
+        build = build || !now->blocks != !old->blocks;
+        update = update || now->blocks != old->blocks || now->threads != old->threads;
+    }
+    if (build) error = staxi_cuda_replay_build(k, arguments);
+    for (size_t n = 0; n < p->n_launches && error == 0 && update && !build; n++) {
+        const staxi_cuda_node node = staxi_cuda_node_of(k, n, arguments);
+        if (node.gx) error = graphs->update(r->ready, r->steps[n].node, &node);
+    }
+    if (error) {
+        staxi_cuda_replay_drop(p->cuda, r);
+        return staxi_cuda_note(p->cuda, error, "the graph of a call");
+    }
+    memcpy(r->steps, r->steps + p->n_launches, p->n_launches * sizeof *r->steps);
+    memcpy(r->block, k->block, k->block_bytes);
+    if (r->ready) error = graphs->launch(r->ready, p->cuda->stream);
+    return staxi_cuda_note(p->cuda, error, "replaying a call");
+}
+
 static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *head) {
     stax_cuda_program *p = k->p;
     stax_cuda *c = p->cuda;
+    if (p->replays) {
+        memcpy(k->block, head, sizeof *head);
+        return staxi_cuda_replay_all(k);
+    }
     void *arguments[1];
     arguments[0] = k->block;
     for (size_t n = 0; n < p->n_launches; n++) {
@@ -3174,14 +4468,13 @@ STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *input
     if (!p) return STAX_E_ARGUMENT;
     stax_program *h = p->host;
     const stax_allocator *a = &h->ctx->allocator;
-    size_t n_in = 0, n_sizes = h->stages.n_sizes + h->basis->n_symbols + 1;
+    size_t n_in = 0, n_sizes = staxi_cuda_size_count(p);
     for (size_t k = 0; k < h->basis->n_inputs; k++) n_in += h->basis->inputs[k].kind != STAXI_PARAM;
     if ((n_in && !inputs) || (h->n_outputs && !outputs)) return STAX_E_ARGUMENT;
     staxi_cuda_call k;
     memset(&k, 0, sizeof k);
     k.p = p;
-    k.block_bytes = sizeof(staxi_cuda_head) + (p->n_args + 1) * sizeof(void *) +
-                    (n_sizes + 1) * sizeof(int64_t);
+    k.block_bytes = staxi_cuda_block_bytes(p);
     size_t tensors = (n_in + h->n_outputs + 1) * sizeof(stax_tensor),
            bytes = tensors + (p->n_args + 1) * sizeof(void *) + n_sizes * sizeof(int64_t) +
                    k.block_bytes;
@@ -3295,7 +4588,9 @@ STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const 
     if (out) memset(out, 0, sizeof *out);
     return STAX_E_NOT_BUILT;
 }
-STAXDEF char *stax_cuda_print(const stax_graph *g) {
+STAXDEF char *stax_cuda_print(const stax_graph *g) { return stax_cuda_print_with(g, NULL); }
+STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options) {
+    (void)options;
     if (g) staxi_cuda_absent(g->root->ctx);
     return NULL;
 }

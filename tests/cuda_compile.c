@@ -74,15 +74,26 @@ static stax_value row_argmax(stax_value x, stax_value i) {
 static stax_value product(stax_value x, stax_value i) {
     return (void)i, stax_matmul(x, stax_transpose(x));
 }
+static stax_value running(stax_value x, stax_value i) {
+    return (void)i, stax_sin(stax_cumsum(x, 1, false, false));
+}
+static stax_value turned(stax_value x, stax_value i) {
+    return (void)i, stax_sin(stax_transpose(x));
+}
 static stax_value gathered(stax_value x, stax_value i) { return stax_gather(x, i, 0); }
 
 static void kinds_of_kernels(void) {
     static const struct {
         const char *name, *must_have;
         make_fn make;
-    } rows[] = {{"row sum", "sx_tree<", row_sum},   {"column sum", "[16][32]", column_sum},
-                {"full sum", "sx_rule<", full_sum}, {"argmax", "best", row_argmax},
-                {"softmax", "x0[64];", softmax},    {"matmul", "chain", product},
+    } rows[] = {{"row sum", "sx_tree<", row_sum},
+                {"column sum", "[16][32]", column_sum},
+                {"full sum", "sx_rule<", full_sum},
+                {"argmax", "best", row_argmax},
+                {"softmax", "x0[64];", softmax},
+                {"matmul", "c[i][j] = sxs_muladd_f32(xf[i], yf[j], c[i][j])", product},
+                {"cumsum", "_put(&scan, 2, totals[", running},
+                {"transpose", "= l1[tx][ty + r * 4];", turned},
                 {"gather", "sx->second", gathered}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         stax_graph *g = stax_graph_new(context);
@@ -97,16 +108,50 @@ static void kinds_of_kernels(void) {
     }
 }
 
+/* On tensor cores, where that is allowed: f16 and bf16 operands, along k and across it, and
+   computed ones; others as always. */
+static void tensor_cores(void) {
+    static const struct {
+        const char *text, *must_have, *must_not_have;
+    } rows[] = {
+        {"graph g(a: bf16[300,72], b: bf16[72,304], c: bf16[304]) { m = matmul a, b\n s = add m, "
+         "c\n y = gelu s\n return y }",
+         "m64n64k16.f32.bf16.bf16", "xs[2]"},
+        {"graph g(a: f16[72,520], b: f16[8192,72]) { x = transpose a\n w = transpose b\n y = "
+         "matmul x, w\n return y }",
+         "m64n256k16.f32.f16.f16", "xs[2]"},
+        {"graph g(a: bf16[300,70], b: bf16[70,9000]) { x = relu a\n y = matmul x, b\n return y }",
+         "__align__(16) uint16_t w[8];", "xs[2]"},
+        {"graph g(a: f32[300,72], b: f32[72,304]) { y = matmul a, b\n return y }", "xs[2]",
+         "m64n"}};
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.tensor_cores = true;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        stax_graph *g = stax_parse(context, "tensor", rows[k].text);
+        char *source = stax_cuda_print_with(g, &o);
+        size_t bytes = 0;
+        CHECK_HAS(source, rows[k].must_have);
+        CHECK(source && strstr(source, rows[k].must_not_have) == NULL);
+        void *cubin = source ? stax_cuda_cubin(context, source, "sm_90a", &bytes) : NULL;
+        if (!cubin) printf("tensor cores: %s\n", stax_error(context));
+        CHECK(cubin != NULL && bytes > 500);
+        stax_free(context, cubin);
+        stax_free(context, source);
+        stax_graph_free(g);
+    }
+}
+
 /* What has no kernel here yet is refused by its name. */
 static void refused_by_name(void) {
     static const struct {
         const char *name, *text;
-    } rows[] = {{"cumsum", "graph g(x: f32[9]) { y = cumsum x\n return y }"},
-                {"argsort", "graph g(x: f32[9]) { y = argsort x\n return y }"},
-                {"topk", "graph g(x: f32[9]) { y, i = topk x {k=2}\n return y }"},
-                {"scatter", "graph g(x: f32[9]) { y = scatter x, 3, 1.5\n return y }"},
-                {"reduce", "graph g(x: f32[9]) { y = sum x {compensated=true}\n return y }"},
-                {"map", "graph g(x: f32[9]) { y = map x { body(a) { b = neg a; return b } }\n return y }"}};
+    } rows[] = {
+        {"argsort", "graph g(x: f32[9]) { y = argsort x\n return y }"},
+        {"topk", "graph g(x: f32[9]) { y, i = topk x {k=2}\n return y }"},
+        {"scatter", "graph g(x: f32[9]) { y = scatter x, 3, 1.5\n return y }"},
+        {"reduce", "graph g(x: f32[9]) { y = sum x {compensated=true}\n return y }"},
+        {"map", "graph g(x: f32[9]) { y = map x { body(a) { b = neg a; return b } }\n return y }"}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         stax_graph *g = stax_parse(context, "refused", rows[k].text);
         char *source = stax_cuda_print(g);
@@ -176,6 +221,7 @@ int main(int argc, char **argv) {
         stax_free(context, cubin);
         RUN(bad_source_is_a_message);
         RUN(kinds_of_kernels);
+        RUN(tensor_cores);
         RUN(elementwise_ops);
         RUN(random_graphs);
     } else {

@@ -1,12 +1,14 @@
 /* On a GPU: programs of stax_cuda.h against the reference interpreter, bit for bit; then times.
 
        cuda_device [--count=N] [--seed=S] [--jobs=N] [--tables=0] [--wide=0] [--times=0] [--one]
+                   [--tensor=N]
 
    Every elementwise op and cast of every dtype on specials, reductions of sizes around the edges of
    the sum rule, N random graphs (900) and N / 4 with long axes, spread over processes, because most
    of the time is NVRTC's. Then (--times) the table of times: medians of 30 by events, after three
    runs; and three figures of calls beside their bars. Skipped with the reason where there is no
-   device. --one checks the graph of that seed alone and prints its source. */
+   device. --one checks the graph of that seed alone and prints its source; --tensor: how many
+   shapes are checked on tensor cores (all). */
 #if !defined(_WIN32)
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -25,9 +27,9 @@ typedef struct tally {
 } tally;
 
 static struct {
-    int64_t count, seed, tables, wide, times, one;
+    int64_t count, seed, tables, wide, times, one, tensor;
     int jobs;
-} settings = {900, 1, 1, 1, 1, 0, 8};
+} settings = {900, 1, 1, 1, 1, 0, 9, 8};
 
 /* ---- bits -------------------------------------------------------------------------------------
  */
@@ -184,6 +186,7 @@ static void random_fill(void *data, stax_dtype t, int64_t n, uint64_t seed) {
         if (t == STAX_F64) ((double *)data)[k] = x;
         if (t == STAX_I32) ((int32_t *)data)[k] = (int32_t)(x * 100);
         if (t == STAX_BF16) ((uint16_t *)data)[k] = (uint16_t)(u >> 16);
+        if (t == STAX_F16) ((uint16_t *)data)[k] = (uint16_t)staxi_f16_of_f32(f);
     }
 }
 
@@ -236,6 +239,105 @@ static void check_shape(stax_context *ctx, stax_cuda *cuda, int at, int op, stax
     free(in);
     free(a);
     free(b);
+}
+
+/* ---- tensor cores: exact on small integers, else within the bound ---- */
+
+static const struct {
+    int64_t m, n, k;
+    const char *a, *b; /* layouts: "row", or "turned": along the other axis */
+} tensor_shapes[] = {{128, 256, 64, "row", "row"},       {200, 152, 136, "row", "row"},
+                     {200, 152, 136, "turned", "row"},   {200, 152, 136, "row", "turned"},
+                     {136, 200, 72, "turned", "turned"}, {70, 66, 33, "row", "row"},
+                     {1000, 4096, 520, "row", "row"},    {16, 4096, 1024, "row", "turned"},
+                     {1280, 4096, 4096, "turned", "row"}};
+enum { N_TENSOR_SHAPES = sizeof tensor_shapes / sizeof tensor_shapes[0] };
+
+static float of_half(stax_dtype t, uint16_t h) {
+    return t == STAX_BF16 ? staxi_float32((uint32_t)h << 16) : staxi_f32_of_f16(h);
+}
+
+/* The checks of one result: products are exact; each of k + k / 16 + 2 additions may lose 2^-23 of
+   what it adds (it may be cut off), and the result is rounded once. */
+static double tensor_excess(stax_dtype t, const uint16_t *a, const uint16_t *b, int64_t a_step,
+                            int64_t b_step, int64_t k, float got) {
+    double sum = 0, size = 0;
+    for (int64_t i = 0; i < k; i++) {
+        double x = (double)of_half(t, a[i * a_step]) * (double)of_half(t, b[i * b_step]);
+        sum += x;
+        size += fabs(x);
+    }
+    double inner = (double)(k + k / 16 + 2) * 0x1p-23 * size,
+           rounding = t == STAX_BF16 ? 0x1p-8 : 0x1p-11,
+           bound = inner + (fabs(sum) + inner) * rounding + 0x1p-25;
+    return fabs((double)got - sum) / bound;
+}
+
+/* Numbers of the dtype: integers in [-2, 2], or in [-1, 1). */
+static void tensor_fill(uint16_t *x, stax_dtype t, int64_t n, bool integers, uint64_t seed) {
+    dice d = {seed};
+    for (int64_t k = 0; k < n; k++) {
+        float f = integers ? (float)(int)dice_below(&d, 5) - 2 : (float)(dice_unit(&d) * 2 - 1);
+        x[k] = (uint16_t)(t == STAX_BF16 ? staxi_bf16_of_f32(f) : staxi_f16_of_f32(f));
+    }
+}
+
+static void check_tensor(stax_context *ctx, stax_cuda *cuda, int at, stax_dtype t, bool integers,
+                         tally *all) {
+    int64_t m = tensor_shapes[at].m, n = tensor_shapes[at].n, k = tensor_shapes[at].k;
+    bool ta = tensor_shapes[at].a[0] == 't', tb = tensor_shapes[at].b[0] == 't';
+    stax_graph *g = stax_graph_new(ctx);
+    stax_shape sa = ta ? stax_shape2(k, m) : stax_shape2(m, k),
+               sb = tb ? stax_shape2(n, k) : stax_shape2(k, n);
+    stax_value a = stax_input(g, "a", t, sa), b = stax_input(g, "b", t, sb);
+    stax_output(g, "y", stax_matmul(ta ? stax_transpose(a) : a, tb ? stax_transpose(b) : b));
+    uint16_t *x = (uint16_t *)malloc((size_t)(m * k) * 2),
+             *y = (uint16_t *)malloc((size_t)(k * n) * 2),
+             *z = (uint16_t *)malloc((size_t)(m * n) * 2);
+    tensor_fill(x, t, m * k, integers, (uint64_t)at + 1);
+    tensor_fill(y, t, k * n, integers, (uint64_t)at + 100);
+    memset(z, 0xff, (size_t)(m * n) * 2);
+    stax_tensor in[2], out = stax_tensor_of(t, stax_shape2(m, n), z);
+    in[0] = stax_tensor_of(t, sa, x);
+    in[1] = stax_tensor_of(t, sb, y);
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.tensor_cores = true;
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+    stax_status s = p ? stax_cuda_run(p, in, &out) : stax_error_status(ctx);
+    double worst = 0;
+    int64_t different = 0;
+    dice d = {(uint64_t)at};
+    for (int64_t c = 0; c < 20000 && s == STAX_OK; c++) {
+        int64_t i = dice_below(&d, (int)m), j = dice_below(&d, (int)n);
+        const uint16_t *ai = ta ? x + i : x + i * k, *bj = tb ? y + j * k : y + j;
+        float got = of_half(t, z[i * n + j]);
+        double excess = tensor_excess(t, ai, bj, ta ? m : 1, tb ? 1 : n, k, got), exact = 0;
+        for (int64_t q = 0; q < k && integers; q++)
+            exact +=
+                (double)of_half(t, ai[q * (ta ? m : 1)]) * (double)of_half(t, bj[q * (tb ? 1 : n)]);
+        uint16_t want = (uint16_t)(t == STAX_BF16 ? staxi_bf16_of_f32((float)exact)
+                                                  : staxi_f16_of_f32((float)exact));
+        different += integers ? want != z[i * n + j] : !(excess <= 1);
+        if (!(excess <= worst)) worst = excess;
+        if (k * c > 20000000) break;
+    }
+    if (s == STAX_OK && different == 0) {
+        all->equal++;
+    } else {
+        printf(
+            "FAIL tensor cores %s %lld x %lld x %lld %s %s%s: %lld results, at worst %g of the "
+            "bound; %s\n",
+            stax_dtype_name(t), (long long)m, (long long)n, (long long)k, tensor_shapes[at].a,
+            tensor_shapes[at].b, integers ? ", integers" : "", (long long)different, worst,
+            s == STAX_OK ? "" : stax_error(ctx));
+        all->different++;
+    }
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+    free(x);
+    free(y);
+    free(z);
 }
 
 /* A bad index: the CPU's message, and the program can be called again. */
@@ -323,6 +425,70 @@ static void check_async(stax_context *ctx, stax_cuda *cuda, tally *all) {
     stax_graph_free(g);
 }
 
+/* Twenty times sin, a running sum, and half of it. */
+static stax_value rounds(stax_value x) {
+    for (int k = 0; k < 20; k++)
+        x = stax_mul(stax_cumsum(stax_sin(x), 0, false, false), stax_const(x.graph, 0.5));
+    return x;
+}
+
+/* Calls that are replayed: other addresses, other sizes, and nothing to do in between. */
+static void check_replay(stax_context *ctx, stax_cuda *cuda, tally *all) {
+    enum { MOST = 9000 };
+    static const int64_t sizes[] = {1000, 1000, 1000, 5000, 0, 9000, 1, 9000};
+    static float data[2][MOST], got[MOST], want[MOST];
+    stax_tensor x[2], y[2];
+    stax_graph *g = stax_graph_new(ctx);
+    int64_t n = stax_symbol(g, "n", 0, MOST);
+    stax_value v = stax_input(g, "x", STAX_F32, stax_shape1(n));
+    stax_output(g, "y", rounds(v));
+    stax_output(g, "s", stax_sum(v, stax_axes_all(), false));
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.reduce_overhead = true;
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+    stax_status s = p ? STAX_OK : stax_error_status(ctx);
+    dice d = {3};
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < MOST; i++) data[k][i] = (float)(dice_unit(&d) * 2 - 1);
+        stax_tensor host = stax_tensor_of(STAX_F32, stax_shape1(MOST), data[k]);
+        if (s == STAX_OK) s = stax_cuda_tensor_new(cuda, STAX_F32, stax_shape1(MOST), &x[k]);
+        if (s == STAX_OK) s = stax_cuda_tensor_new(cuda, STAX_F32, stax_shape1(MOST), &y[k]);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &x[k], &host);
+    }
+    for (int run = 0; run < 8 && s == STAX_OK; run++) {
+        int which = run == 2 || run >= 5;
+        float sum = 1, same = 2;
+        stax_shape shape = stax_shape1(sizes[run]);
+        stax_tensor in = x[which], out[2], host = stax_tensor_of(STAX_F32, shape, data[which]),
+                    ref[2], back = stax_tensor_of(STAX_F32, shape, got);
+        in.shape[0] = sizes[run];
+        out[0] = y[which];
+        out[0].shape[0] = sizes[run];
+        out[1] = stax_tensor_of(STAX_F32, stax_shape0(), &sum);
+        ref[0] = stax_tensor_of(STAX_F32, shape, want);
+        ref[1] = stax_tensor_of(STAX_F32, stax_shape0(), &same);
+        s = stax_interpret(g, &host, ref);
+        if (s == STAX_OK) s = stax_cuda_run(p, &in, out);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &back, &out[0]);
+        if (s != STAX_OK ||
+            (memcmp(got, want, (size_t)sizes[run] * 4) == 0 && memcmp(&sum, &same, 4) == 0)) {
+            all->equal += s == STAX_OK;
+            continue;
+        }
+        printf("FAIL replay: run %d differs\n", run);
+        all->different++;
+    }
+    if (s != STAX_OK) {
+        printf("FAIL replay: %s\n", stax_error(ctx));
+        all->different++;
+    }
+    for (int k = 0; k < 2 && p; k++)
+        stax_cuda_tensor_free(cuda, &x[k]), stax_cuda_tensor_free(cuda, &y[k]);
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
 /* Every jobs-th graph, from number `job` on. */
 static void check_share(int job, tally *t) {
     static recipe r;
@@ -339,8 +505,11 @@ static void check_share(int job, tally *t) {
     for (int k = job; settings.tables && k < N_SHAPES * SHAPED_OPS * 4; k += settings.jobs)
         check_shape(ctx, cuda, k / SHAPED_OPS % N_SHAPES, k % SHAPED_OPS,
                     shaped_dtypes[k / SHAPED_OPS / N_SHAPES], t);
+    for (int k = job; k < settings.tensor * 4; k += settings.jobs)
+        check_tensor(ctx, cuda, k / 4, k % 2 ? STAX_F16 : STAX_BF16, k % 4 < 2, t);
     if (job == 0) check_bad_index(ctx, cuda, t);
     if (job == 0) check_async(ctx, cuda, t);
+    if (job == 0) check_replay(ctx, cuda, t);
     for (int64_t k = job; k < settings.count; k += settings.jobs) {
         recipe_make(&r, (uint64_t)(settings.seed + k));
         check_recipe(ctx, cuda, &r, t);
@@ -430,6 +599,12 @@ static stax_value relu_sum(stax_value x, stax_value w) {
 static stax_value plus_one(stax_value x, stax_value w) {
     return (void)w, stax_add(x, stax_const(x.graph, 1.0));
 }
+static stax_value turned(stax_value x, stax_value w) {
+    return (void)w, stax_add(stax_transpose(x), stax_const(x.graph, 1.0));
+}
+static stax_value running(stax_value x, stax_value w) {
+    return (void)w, stax_cumsum(x, 1, false, false);
+}
 static stax_value exponential(stax_value x, stax_value w) { return (void)w, stax_exp(x); }
 static stax_value layer_norm(stax_value x, stax_value w) {
     return stax_layer_norm(x, w, stax_none(), stax_axes1(1), 1e-5);
@@ -451,7 +626,32 @@ static const timing timings[] = {{"row sum", row_sum, ONCE},
                                  {"softmax(1)", softmax, 2 * ONCE},
                                  {"layer_norm", layer_norm, 2 * ONCE},
                                  {"x + 1", plus_one, 2 * ONCE},
-                                 {"exp(x)", exponential, 2 * ONCE}};
+                                 {"exp(x)", exponential, 2 * ONCE},
+                                 {"transpose + 1", turned, 2 * ONCE},
+                                 {"cumsum(1)", running, 2 * ONCE}};
+
+/* The median of 30 calls by events, after three; the inputs are taken from n_sets in turn. -1: has
+ * said why. */
+static double median_ms(stax_context *ctx, stax_cuda *cuda, events *e, stax_cuda_program *p,
+                        const stax_tensor *in, int n_in, int n_sets, const stax_tensor *out) {
+    float ms[33];
+    for (int k = 0; k < 33; k++) {
+        staxi_cuda_enter(cuda);
+        e->record(e->from, cuda->stream);
+        staxi_cuda_leave(cuda);
+        stax_status s = stax_cuda_run(p, in + (size_t)(k % n_sets) * (size_t)n_in, out);
+        staxi_cuda_enter(cuda);
+        e->record(e->to, cuda->stream);
+        e->wait(e->to);
+        e->elapsed(&ms[k], e->from, e->to);
+        staxi_cuda_leave(cuda);
+        if (s == STAX_OK) continue;
+        printf("FAIL times: %s\n", stax_error(ctx));
+        return -1;
+    }
+    qsort(ms + 3, 30, sizeof ms[0], by_size);
+    return (double)ms[18];
+}
 
 static void time_one(stax_context *ctx, stax_cuda *cuda, events *e, const timing *row,
                      const stax_tensor *in) {
@@ -475,29 +675,104 @@ static void time_one(stax_context *ctx, stax_cuda *cuda, events *e, const timing
         if (stax_cuda_tensor_new(cuda, info.dtype, info.shape, &out[k]) != STAX_OK)
             printf("FAIL %s: %s\n", row->name, stax_error(ctx));
     }
-    float ms[33];
-    for (int k = 0; p && k < 33; k++) {
-        staxi_cuda_enter(cuda);
-        e->record(e->from, cuda->stream);
-        staxi_cuda_leave(cuda);
-        stax_status s = stax_cuda_run(p, in, out);
-        staxi_cuda_enter(cuda);
-        e->record(e->to, cuda->stream);
-        e->wait(e->to);
-        e->elapsed(&ms[k], e->from, e->to);
-        staxi_cuda_leave(cuda);
-        if (s != STAX_OK) {
-            printf("FAIL %s: %s\n", row->name, stax_error(ctx));
-            break;
-        }
-    }
-    if (p) {
-        qsort(ms + 3, 30, sizeof ms[0], by_size);
-        printf("stax   %-26s %8.4f ms %7.0f GB/s, kernels %d\n", row->name, (double)ms[18],
-               row->gigabytes / (double)ms[18] * 1e3, stax_cuda_kernels(p));
-    }
+    double ms = p ? median_ms(ctx, cuda, e, p, in, 2, 1, out) : -1;
+    if (ms > 0)
+        printf("stax   %-26s %8.4f ms %7.0f GB/s, kernels %d\n", row->name, ms,
+               row->gigabytes / ms * 1e3, stax_cuda_kernels(p));
     for (int k = 0; k < n_out; k++) stax_cuda_tensor_free(cuda, &out[k]);
     stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
+/* ---- contractions: a[m, k] b[k, n], some with a bias and gelu ---- */
+
+typedef struct product_timing {
+    const char *name;
+    stax_dtype dtype;
+    int64_t m, n, k;
+    int finish, sets; /* bias and gelu; pairs of operands in turn, so that no cache holds them */
+} product_timing;
+
+static const product_timing products[] = {
+    {"f32 matmul 4096", STAX_F32, 4096, 4096, 4096, 0, 1},
+    {"f32 matmul 4096 bias gelu", STAX_F32, 4096, 4096, 4096, 1, 1},
+    {"bf16 matmul 4096", STAX_BF16, 4096, 4096, 4096, 0, 1},
+    {"bf16 matmul 4096 bias gelu", STAX_BF16, 4096, 4096, 4096, 1, 1},
+    {"f16 matmul 8192 bias gelu", STAX_F16, 8192, 8192, 8192, 1, 1},
+    {"bf16 16 x 4096 x 4096", STAX_BF16, 16, 4096, 4096, 0, 8}};
+
+static stax_graph *product_graph(stax_context *ctx, const product_timing *row) {
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value a = stax_input(g, "a", row->dtype, stax_shape2(row->m, row->k)),
+               b = stax_input(g, "b", row->dtype, stax_shape2(row->k, row->n)),
+               c = stax_input(g, "c", row->dtype, stax_shape1(row->n)), y = stax_matmul(a, b);
+    stax_output(g, "y", row->finish ? stax_gelu(stax_add(y, c), NULL) : y);
+    return g;
+}
+
+static void time_product(stax_context *ctx, stax_cuda *cuda, events *e, const product_timing *row) {
+    enum { MOST_SETS = 8 };
+    stax_tensor in[MOST_SETS * 3], y;
+    stax_shape shapes_of[3];
+    shapes_of[0] = stax_shape2(row->m, row->k);
+    shapes_of[1] = stax_shape2(row->k, row->n);
+    shapes_of[2] = stax_shape1(row->n);
+    stax_graph *g = product_graph(ctx, row);
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.tensor_cores = stax_dtype_bytes(row->dtype) == 2;
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+    stax_status s = p ? stax_cuda_tensor_new(cuda, row->dtype, stax_shape2(row->m, row->n), &y)
+                      : stax_error_status(ctx);
+    memset(in, 0, sizeof in);
+    for (int k = 0; k < row->sets * 3 && s == STAX_OK; k++) {
+        const stax_shape shape = shapes_of[k % 3];
+        int64_t n = shape.dims[0] * (shape.rank > 1 ? shape.dims[1] : 1);
+        void *data = malloc((size_t)n * stax_dtype_bytes(row->dtype));
+        stax_tensor host = stax_tensor_of(row->dtype, shape, data);
+        if (data) random_fill(data, row->dtype, n, (uint64_t)k + 1);
+        s = data ? stax_cuda_tensor_new(cuda, row->dtype, shape, &in[k]) : STAX_E_MEMORY;
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &in[k], &host);
+        free(data);
+    }
+    if (s != STAX_OK) printf("FAIL %s: %s\n", row->name, stax_error(ctx));
+    double ms = s == STAX_OK ? median_ms(ctx, cuda, e, p, in, 3, row->sets, &y) : -1,
+           work = 2.0 * (double)row->m * (double)row->n * (double)row->k;
+    if (ms > 0)
+        printf("stax   %-26s %8.4f ms %7.1f TFLOP/s, kernels %d, %s\n", row->name, ms,
+               work / ms * 1e-9, stax_cuda_kernels(p),
+               o.tensor_cores ? "tensor cores" : "the interpreter's bits");
+    for (int k = 0; k < row->sets * 3; k++) stax_cuda_tensor_free(cuda, &in[k]);
+    if (p) stax_cuda_tensor_free(cuda, &y);
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
+/* The rounds on 1024 elements, kernel by kernel and replayed. */
+static void time_rounds(stax_context *ctx, stax_cuda *cuda, events *e) {
+    stax_graph *g = stax_graph_new(ctx);
+    stax_shape shape = stax_shape1(1024);
+    stax_tensor x, y;
+    stax_output(g, "y", rounds(stax_input(g, "x", STAX_F32, shape)));
+    for (int replayed = 0; replayed < 2; replayed++) {
+        stax_compile_options o;
+        memset(&o, 0, sizeof o);
+        o.reduce_overhead = replayed == 1;
+        stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+        memset(&x, 0, sizeof x);
+        memset(&y, 0, sizeof y);
+        if (p && stax_cuda_tensor_new(cuda, STAX_F32, shape, &x) == STAX_OK &&
+            stax_cuda_tensor_new(cuda, STAX_F32, shape, &y) == STAX_OK) {
+            double ms = median_ms(ctx, cuda, e, p, &x, 1, 1, &y);
+            printf("stax   20 x sin, cumsum, *0.5%s %8.4f ms, kernels %d\n",
+                   replayed ? ", replayed" : "", ms, stax_cuda_kernels(p));
+        } else {
+            printf("FAIL rounds: %s\n", stax_error(ctx));
+        }
+        stax_cuda_tensor_free(cuda, &x);
+        stax_cuda_tensor_free(cuda, &y);
+        stax_cuda_program_free(p);
+    }
     stax_graph_free(g);
 }
 
@@ -521,6 +796,9 @@ static void time_all(stax_context *ctx, stax_cuda *cuda) {
     printf("times: f32[%d, %d] on %s\n", (int)ROWS, (int)COLUMNS, stax_cuda_name(cuda));
     for (size_t k = 0; ok && k < sizeof timings / sizeof timings[0]; k++)
         time_one(ctx, cuda, &e, &timings[k], in);
+    for (size_t k = 0; ok && k < sizeof products / sizeof products[0]; k++)
+        time_product(ctx, cuda, &e, &products[k]);
+    if (ok) time_rounds(ctx, cuda, &e);
     for (int k = 0; k < 2; k++) stax_cuda_tensor_free(cuda, &in[k]);
     free(data);
 }
@@ -631,10 +909,13 @@ int main(int argc, char **argv) {
     settings.wide = option(argc, argv, "--wide", settings.wide);
     settings.times = option(argc, argv, "--times", settings.times);
     settings.one = option(argc, argv, "--one", 0);
+    settings.tensor = option(argc, argv, "--tensor", N_TENSOR_SHAPES);
+    if (settings.tensor > N_TENSOR_SHAPES) settings.tensor = N_TENSOR_SHAPES;
     settings.jobs = (int)option(argc, argv, "--jobs", settings.jobs);
     if (settings.jobs < 1 || settings.jobs > MAX_JOBS) settings.jobs = MAX_JOBS;
     if (settings.one)
-        settings.jobs = 1, settings.count = 1, settings.tables = 0, settings.times = 0;
+        settings.jobs = 1, settings.count = 1,
+        settings.tables = settings.times = settings.tensor = 0;
     if (!device_is_there()) {
         printf("0 passed, 0 failed\n");
         return 0;

@@ -24,7 +24,52 @@ CASES = [
     ("layer_norm", lambda: torch.nn.functional.layer_norm(x, (COLUMNS,), w), 2 * ONCE),
     ("x + 1", lambda: x + 1, 2 * ONCE),
     ("exp(x)", lambda: torch.exp(x), 2 * ONCE),
+    ("transpose + 1", lambda: x.t().contiguous() + 1, 2 * ONCE),
+    ("cumsum(1)", lambda: x.cumsum(1), 2 * ONCE),
 ]
+
+
+def product(dtype, m, n, k, finish, sets):
+    """Calls on pairs of operands in turn, and their operations in 1e12."""
+    each = [[torch.rand(*shape, device="cuda").mul_(2).sub_(1).to(dtype) for shape in ((m, k), (k, n), (n,))]
+            for _ in range(sets)]
+    turn = [0]
+
+    def call(a, b, c):
+        return torch.nn.functional.gelu(a @ b + c) if finish else a @ b
+
+    def wrapped(wrap):
+        f = wrap(call)
+
+        def run():
+            turn[0] += 1
+            return f(*each[turn[0] % sets])
+
+        return run
+
+    return wrapped, 2.0 * m * n * k / 1e12
+
+
+small = torch.rand(1024, device="cuda")
+
+
+def rounds():
+    y = small
+    for _ in range(20):
+        y = torch.sin(y).cumsum(0) * 0.5
+    return y
+
+
+CASES.append(("20 x sin, cumsum, *0.5", rounds, 0))
+PRODUCTS = [
+    ("f32 matmul 4096", torch.float32, 4096, 4096, 4096, False, 1),
+    ("f32 matmul 4096 bias gelu", torch.float32, 4096, 4096, 4096, True, 1),
+    ("bf16 matmul 4096", torch.bfloat16, 4096, 4096, 4096, False, 1),
+    ("bf16 matmul 4096 bias gelu", torch.bfloat16, 4096, 4096, 4096, True, 1),
+    ("f16 matmul 8192 bias gelu", torch.float16, 8192, 8192, 8192, True, 1),
+    ("bf16 16 x 4096 x 4096", torch.bfloat16, 16, 4096, 4096, False, 8),
+]
+torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def median_ms(f):
@@ -51,3 +96,7 @@ for label, wrap in (("eager", lambda f: f), ("compile", torch.compile)):
             print(f"torch {label} {name}: {type(e).__name__}")
             continue
         print(f"torch {label:7s} {name:26s} {ms:8.4f} ms {gigabytes / ms * 1e3:7.0f} GB/s")
+    for name, *sizes in PRODUCTS:
+        wrapped, work = product(*sizes)
+        ms = median_ms(wrapped(wrap))
+        print(f"torch {label:7s} {name:26s} {ms:8.4f} ms {work / ms * 1e3:7.1f} TFLOP/s")

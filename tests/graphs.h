@@ -187,7 +187,7 @@ typedef struct recipe {
     size_of palette[5];
     int64_t elements; /* spent so far */
     int has_regions, is_unfused;
-    int is_cpu_only; /* it has a running value, a sort, a scatter or a monoid */
+    int is_cpu_only; /* it has a sort, a scatter or a monoid */
     int is_wide; /* long axes, so that kernels are split among threads */
 } recipe;
 
@@ -2180,7 +2180,8 @@ static void recipe_make_sized(recipe *r, uint64_t seed, int is_wide) {
         if (made >= 0) k++;
     }
     for (int k = 0; k < r->n_steps; k++)
-        if ((r->steps[k].kind >= STEP_SCATTER && r->steps[k].kind <= STEP_MEDIAN) ||
+        if (r->steps[k].kind == STEP_SCATTER ||
+            (r->steps[k].kind >= STEP_SORT && r->steps[k].kind <= STEP_MEDIAN) ||
             (r->steps[k].kind == STEP_VAR && r->steps[k].op >= 2))
             r->is_cpu_only = 1;
     if (r->n_steps == 0) add_input(r, any_shape(r, STAX_F32, 1, 2), FILL_PLAIN);

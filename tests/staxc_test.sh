@@ -413,6 +413,42 @@ graph kernels(x: f32[3,8192], u: f32[2,1000], v: f64[2,900], w: f32[8192], t: bf
 }
 END
         expect 0 "^held: f32\[3,8192\]" run kernels.stax --device=cuda --check --size n=4500
+        cat >running.stax <<'END'
+graph running(x: f32[3,9000], y: f64[2,7000], z: i32[5,33], h: bf16[4,100], c: f32[300,7], e: f32[5000]) {
+  a = cumsum x {axis=1}
+  b = cumprod y {axis=1, exclusive=true, reverse=true}
+  d = cummax z {axis=1}
+  f = cumsum h {axis=1}
+  g = cumsum c {axis=0}
+  i = cumsum e {exclusive=true}
+  s = sin i
+  t = logcumsumexp x {axis=1, exclusive=true}
+  w = cumsum z {axis=1, reverse=true}
+  return a, b, d, f, g, s, t, w
+}
+END
+        for how in "" --reduce-overhead; do expect 0 "^w: i64\[5,33\]" run running.stax --device=cuda --check $how; done
+        expect 0 "^k: f64" run "$root/tests/corpus/good/transposes_computed.stax" --device=cuda --check
+        for sizes in "n=33 --size k=17" "n=70 --size k=4100" "n=5 --size k=0"; do
+            expect 0 "^loops: f32" run "$root/tests/corpus/good/contraction_tiles.stax" --device=cuda --check --size $sizes
+        done
+        # inputs of few bits: sums are exact in any order
+        cat >tensor.stax <<'END'
+graph tensor(a: bf16[200,136], b: bf16[136,152], bt: bf16[152,136], at: bf16[136,200], h: f16[130,70], o: f16[70,66], c: bf16[152]) {
+  m1 = matmul a, b
+  b2 = transpose bt
+  m2 = matmul a, b2
+  a2 = transpose at
+  m3 = matmul a2, b
+  m4 = matmul h, o
+  m5 = matmul a2, b2
+  s = add m5, c
+  y = relu s
+  return m1, m2, m3, m4, y
+}
+END
+        expect 0 "^m4: f16\[130,66\]" run tensor.stax --device=cuda --tensor-cores --check
+        expect 0 "m64n64k16.f32.f16.f16" print tensor.stax --emit=cuda --tensor-cores
         expect 0 "^s: f16\[2\]" run ex.stax --device=cuda --check
         unset FAKE_CXX
     else

@@ -59,6 +59,8 @@ enum {
     X(CHECK,   "check",   NULL,                   RUN,          "run both backends and compare all bits")                               \
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
+    X(REDUCE_OVERHEAD, "reduce-overhead", NULL,   RUN|BENCH,    "with --device=cuda: a call is replayed as one graph of CUDA's") \
+    X(TENSOR_CORES, "tensor-cores", NULL,         RUN|BENCH|PRINT, "with --device=cuda and --emit=cuda: f16 and bf16 contractions on tensor cores (sm_90), not the interpreter's bits") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
     X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
     X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
@@ -1115,6 +1117,8 @@ static void choose(const tool *t, const stax_graph *g, stax_compile_options *o,
                    stax_machine *machine) {
     const char *rule = t->given[OPT_REALIZE];
     if (g == t->scheduled) o->schedule = t->schedule;
+    o->tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
+    o->reduce_overhead = t->given[OPT_REDUCE_OVERHEAD] != NULL;
     if (!rule) return;
     o->realize = strcmp(rule, "thresholds") == 0 ? STAX_REALIZE_THRESHOLDS
                  : strcmp(rule, "keep") == 0     ? STAX_REALIZE_KEEP
@@ -1318,6 +1322,13 @@ static int put_text(const tool *t, char *text) {
     if (n && text[n - 1] != '\n') putchar('\n');
     stax_free(t->ctx, text);
     return DONE;
+}
+
+static int put_cuda(const tool *t, const stax_graph *g) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
+    return put_text(t, stax_cuda_print_with(g, &o));
 }
 
 /* What the library says about the compiled program. Without a C compiler there is still a plan. */
@@ -1546,7 +1557,7 @@ static int verb_print(tool *t) {
     else if (strcmp(emit, "c") == 0)
         code = put_report(t, g, STAX_REPORT_C, false);
     else if (strcmp(emit, "cuda") == 0)
-        code = put_text(t, stax_cuda_print(g));
+        code = put_cuda(t, g);
     else if (!is_graph)
         code = put_report(
             t, g, strcmp(after, "lower") == 0 ? STAX_REPORT_STAGES : STAX_REPORT_SCHEDULE, false);
