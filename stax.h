@@ -38743,7 +38743,7 @@ static const char *const staxi_lines_memory[] = {
     "SX_INLINE void sx_storepf(float *p, sxv_f32 v, int64_t n) { __builtin_ia32_storeups512_mask(p, v, SXV_LEFT32(n)); }",
     "#define SXV_TWOS 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31",
     "SX_INLINE sxv_f32 sx_twosrf(const float *p, int64_t f, int64_t t) {",
-    "    const unsigned int m = ((1u << (2 * t - 1)) - 1u) & ~((1u << 2 * f) - 1u);",
+    "    const unsigned int m = t > f ? ((1u << (2 * t - 1)) - 1u) & ~((1u << 2 * f) - 1u) : 0u; /* the last one alone */",
     "    const sxv_f32 lo = __builtin_ia32_loadups512_mask(p, sx_k32(0.0f), (unsigned short)m), hi = __builtin_ia32_loadups512_mask(p + 15, sx_k32(0.0f), (unsigned short)(m >> 15));",
     "    return sx_among32(lo, hi, SXV_TWOS);",
     "}",

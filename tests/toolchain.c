@@ -1091,39 +1091,74 @@ static void test_public(void) {
     staxi_toolchain_free(&ctx.toolchain);
 }
 
-/* gcc 12 reads in front of a buffer where a conditional load gets a mask that it knows. */
-static void with_guarded_input(void) {
-    static const uint16_t ones[2] = {0x3c00, 0x3c00};
-    stax_options o = stax_options_default();
+/* A page between two that nothing may touch; NULL: there is none. */
+static char *guarded_page(size_t page) {
+    char *pages = (char *)mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == (char *)MAP_FAILED || mprotect(pages + page, page, PROT_READ | PROT_WRITE) != 0)
+        return NULL;
+    return pages + page;
+}
+
+static stax_program *guarded_program(stax_context *ctx, const char *text, int opt_level) {
     stax_compile_options c;
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *pages = (char *)mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(&c, 0, sizeof c);
+    c.opt_level = opt_level;
+    stax_graph *g = stax_parse(ctx, "masked", text);
+    stax_program *p = g ? stax_compile(g, &c) : NULL;
+    stax_graph_free(g);
+    return p;
+}
+
+/* gcc 12 reads in front of a buffer where a conditional load gets a mask that it knows. */
+static void guarded_at_start(stax_context *ctx, char *page) {
+    static const uint16_t ones[2] = {0x3c00, 0x3c00};
     uint16_t x[7] = {0}, y[13];
-    stax_tensor in[3], out;
+    stax_tensor in[3], out = stax_tensor_of(STAX_F16, stax_shape1(13), y);
+    stax_program *p = guarded_program(ctx,
+                                      "graph g(a: f16[2], b: f16[2], c: f16[7]) {\n"
+                                      "  y = concat b, b, a, c {axis=0}\n"
+                                      "  return y\n}\n",
+                                      3);
+    memcpy(page, ones, sizeof ones);
+    in[0] = stax_tensor_of(STAX_F16, stax_shape1(2), x);
+    in[1] = stax_tensor_of(STAX_F16, stax_shape1(2), page);
+    in[2] = stax_tensor_of(STAX_F16, stax_shape1(7), x);
+    CHECK(p && stax_run(p, in, &out) == STAX_OK && y[0] == ones[0] && y[3] == ones[1] && !y[4]);
+    stax_program_free(p);
+}
+
+/* One column of a tile of many is packed, its terms two apart: the other columns' lanes are none.
+ */
+static void guarded_at_end(stax_context *ctx, char *end) {
+    float a[3 * 19 * 2], y[3] = {0, 0, 0}, *b = (float *)(void *)end - 19 * 2;
+    stax_tensor in[2], out = stax_tensor_of(STAX_F32, stax_shape2(3, 1), y);
+    stax_program *p = guarded_program(ctx,
+                                      "sizes n: 1.., m: 1..18\n"
+                                      "graph g(a: f32[n,19,2], b: f32[19,m,2]) {\n"
+                                      "  y = dot a, b {lhs_contract=[1,2], rhs_contract=[0,2]}\n"
+                                      "  return y\n}\n",
+                                      1);
+    for (int k = 0; k < 3 * 19 * 2; k++) a[k] = 1.0f;
+    for (int k = 0; k < 19 * 2; k++) b[k] = 2.0f;
+    in[0] = stax_tensor_of(STAX_F32, stax_shape3(3, 19, 2), a);
+    in[1] = stax_tensor_of(STAX_F32, stax_shape3(19, 1, 2), b);
+    CHECK(p && stax_run(p, in, &out) == STAX_OK && y[0] == 76.0f && y[2] == 76.0f);
+    stax_program_free(p);
+}
+
+static void with_guarded_input(void) {
+    stax_options o = stax_options_default();
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *middle = guarded_page(page);
     o.compiler = "gcc";
     o.cache_dir = root;
     o.strict = true;
-    memset(&c, 0, sizeof c);
-    c.opt_level = 3;
-    if (!CHECK(pages != (char *)MAP_FAILED &&
-               mprotect(pages + page, page, PROT_READ | PROT_WRITE) == 0))
-        return;
-    memcpy(pages + page, ones, sizeof ones);
+    if (!CHECK(middle != NULL)) return;
     stax_context *ctx = stax_open(&o);
-    stax_graph *g = stax_parse(ctx, "masked",
-                               "graph g(a: f16[2], b: f16[2], c: f16[7]) {\n"
-                               "  y = concat b, b, a, c {axis=0}\n"
-                               "  return y\n}\n");
-    stax_program *p = g ? stax_compile(g, &c) : NULL;
-    in[0] = stax_tensor_of(STAX_F16, stax_shape1(2), x);
-    in[1] = stax_tensor_of(STAX_F16, stax_shape1(2), pages + page);
-    in[2] = stax_tensor_of(STAX_F16, stax_shape1(7), x);
-    out = stax_tensor_of(STAX_F16, stax_shape1(13), y);
-    CHECK(p && stax_run(p, in, &out) == STAX_OK && y[0] == ones[0] && y[3] == ones[1] && !y[4]);
-    stax_program_free(p);
-    stax_graph_free(g);
+    guarded_at_start(ctx, middle);
+    guarded_at_end(ctx, middle + page);
     stax_close(ctx);
-    munmap(pages, 2 * page);
+    munmap(middle - page, 3 * page);
 }
 static void test_masked_loads(void) { in_child(with_guarded_input); }
 
