@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "feed.h"
+#include "cases.h"
 #include "harness.h"
 #include "programs.h"
 
@@ -715,17 +716,11 @@ static void listed(void) {
 }
 
 int main(int argc, char **argv) {
-    stax_options o = stax_options_default();
+    char name[60];
     HARNESS_BEGIN(argc, argv);
-    quick = harness_has_program("tcc");
-    if (quick) o.compiler = "tcc";
-    if (!quick) printf("skip three of four compiled cases: tcc is not installed, others take long\n");
-    ctx = stax_open(&o);
+    ctx = cases_open(&quick);
     for (number = 0; number < N_CASES; number++) {
-        char name[60], op[30];
-        const char *y = strstr(cases[number].body, "y = ");
-        sscanf(y ? y + 4 : "none", "%29[a-z_0-9]", op);
-        snprintf(name, sizeof name, "%s_%d", op, number);
+        cases_name(name, cases[number].body, number);
         RUN_NAMED(name, check_case);
     }
     RUN(narrow);
@@ -738,8 +733,7 @@ int main(int argc, char **argv) {
     RUN(cheap);
     RUN(product);
     stax_close(ctx);
-    o.compiler = NULL;
-    ctx = stax_open(&o);
+    ctx = stax_open(NULL);
     RUN(nets);
     stax_close(ctx);
     return HARNESS_END();

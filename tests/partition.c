@@ -260,60 +260,55 @@ static void example_5_1(void) {
     }
 }
 
+/* What is saved for the gradients of a graph by `wrt`: as many values, as many bytes. Its bits are
+   those of one program. The report, to be freed. */
+static char *saves(const char *text, const char *wrt, int saved, double bytes,
+                   stax_training_figures *f) {
+    stax_training_figures here;
+    int n = 0;
+    stax_graph *g = joint(text, wrt, &n);
+    stax_training *t = training(g, n, NULL);
+    here = figures(t);
+    char *said = report(t);
+    CHECK_INT(here.saved, saved);
+    CHECK_FLOAT(here.saved_bytes, bytes);
+    stax_training_free(t);
+    same_bits_all(g, n, 16);
+    stax_graph_free(g);
+    if (f) *f = here;
+    return said;
+}
+
 /* Exercise 9: with relu, whose derivative reads its result, that alone is saved; as an output it
    is there anyway, and the forward program writes nothing more. */
 static void exercise_9(void) {
-    int n = 0;
-    stax_graph *g = joint(
+    stax_training_figures f;
+    char *text = saves(
         "graph g(x: f32[64,32], w: f32[32,32]) {\n h = matmul x, w\n y = relu h\n"
         " return y\n}",
-        "x,w", &n);
-    stax_training *t = training(g, n, NULL);
-    stax_training_figures f = figures(t);
-    char *text = report(t);
-    CHECK_INT(f.saved, 0);
-    CHECK_FLOAT(f.saved_bytes, 0);
+        "x,w", 0, 0, &f);
     CHECK_INT(f.kept, 3);
     CHECK_HAS(text, "y: f32[64,32] = relu, an output");
     CHECK(!strstr(text, "h: "));
     stax_free(ctx, text);
-    stax_training_free(t);
-    same_bits_all(g, n, 16);
-    stax_graph_free(g);
-    g = joint(
+    text = saves(
         "graph g(x: f32[64,32], w: f32[32,32], v: f32[32]) {\n h = matmul x, w\n y = relu h\n"
         " z = mul y, v\n s = sum z\n return s\n}",
-        "x,w,v", &n);
-    t = training(g, n, NULL);
-    f = figures(t);
-    text = report(t);
-    CHECK_INT(f.saved, 1);
-    CHECK_FLOAT(f.saved_bytes, 64 * 32 * 4);
+        "x,w,v", 1, 64 * 32 * 4, NULL);
     CHECK_HAS(text, "8192 bytes  y: f32[64,32] = relu");
     stax_free(ctx, text);
-    stax_training_free(t);
-    same_bits_all(g, n, 16);
-    stax_graph_free(g);
 }
 
 /* Exercise 10: the result of a reduction that backward reads is saved, however cheap it is. */
 static void reductions_are_saved(void) {
-    int n = 0;
-    stax_graph *g = joint(
+    char *text = saves(
         "graph g(x: f32[16,8]) {\n m = max x {axes=[1], keepdims=true}\n"
         " d = sub x, m\n e = exp d\n s = sum e {axes=[1], keepdims=true}\n"
         " y = div e, s\n z = mul y, y\n return z\n}",
-        "x", &n);
-    stax_training *t = training(g, n, NULL);
-    char *text = report(t);
-    CHECK_INT(figures(t).saved, 2);
-    CHECK_FLOAT(figures(t).saved_bytes, 2 * 16 * 4);
+        "x", 2, 2 * 16 * 4, NULL);
     CHECK_HAS(text, "64 bytes  f32[16] = max");
     CHECK_HAS(text, "64 bytes  f32[16] = sum");
     stax_free(ctx, text);
-    stax_training_free(t);
-    same_bits_all(g, n, 16);
-    stax_graph_free(g);
 }
 
 /* ---- the same bits --------------------------------------------------------------------------- */
@@ -501,32 +496,19 @@ static void params_and_states(void) {
 
 /* Dropout keeps its key: the mask is computed again, and is the same. */
 static void random_ops(void) {
-    int n = 0;
-    stax_graph *g = joint(
+    char *text = saves(
         "graph g(x: f32[50,20], w: f32[20,30], k: u64[]) {\n h = matmul x, w\n"
         " r = relu h\n d = dropout r, k {p=0.4}\n e = mul d, d\n return e\n}",
-        "x,w", &n);
-    stax_training *t = training(g, n, NULL);
-    char *text = report(t);
-    CHECK_INT(figures(t).saved, 1); /* r, or what lies before it: no mask, no bits */
-    CHECK_FLOAT(figures(t).saved_bytes, 50 * 30 * 4);
+        "x,w", 1, 50 * 30 * 4, NULL); /* r, or what lies before it: no mask, no bits */
     CHECK_HAS(text, "= uniform");
     CHECK(strstr(text, "= uniform") > strstr(text, "computed again"));
     stax_free(ctx, text);
-    stax_training_free(t);
-    same_bits_all(g, n, 16);
-    stax_graph_free(g);
     /* a key that the call itself changes is saved, not what it makes */
-    g = joint(
+    text = saves(
         "graph g(x: f32[50,20], inout k: u64[]) {\n e = exp x\n d = dropout e, k {p=0.5}\n"
         " i = add k, 1\n assign k, i\n y = mul d, d\n return y\n}",
-        "x", &n);
-    t = training(g, n, NULL);
-    CHECK_INT(figures(t).saved, 1);
-    CHECK_FLOAT(figures(t).saved_bytes, 8);
-    stax_training_free(t);
-    same_bits_all(g, n, 16);
-    stax_graph_free(g);
+        "x", 1, 8, NULL);
+    stax_free(ctx, text);
 }
 
 /* Regions: their results are saved; behind a mark they run again, with what they capture. */

@@ -4,7 +4,7 @@
 # A program that is missing, ends without that line, runs too long or ends with a status that its line
 # does not explain counts as one failure. Full output: build/log/NAME.txt.
 # Two run at a time, or $JOBS; the longest, named here, come first, so that none is left over at the end.
-LONGEST="compile_matrix.sh export.sh differential staxc_test.sh schedules metamorphic contractions scans memory cuda_compile"
+LONGEST="differential compile_matrix.sh export.sh metamorphic contractions cuda_compile schedules staxc_test.sh"
 # What these test does not depend on the compiler of their many small kernels, which costs nine tenths of their time:
 # tcc's where it is installed, but the system's compiler in CI.
 QUICK="state monoids scans"

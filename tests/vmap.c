@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "feed.h"
+#include "cases.h"
 #include "harness.h"
 #include "heap.h"
 #include "programs.h"
@@ -449,17 +450,11 @@ static void wrong(void) {
 }
 
 int main(int argc, char **argv) {
-    stax_options o = stax_options_default();
+    char name[60];
     HARNESS_BEGIN(argc, argv);
-    quick = harness_has_program("tcc");
-    if (quick) o.compiler = "tcc";
-    if (!quick) printf("skip three of four compiled cases: tcc is not installed, others take long\n");
-    ctx = stax_open(&o);
+    ctx = cases_open(&quick);
     for (number = 0; number < N_CASES; number++) {
-        char name[60], op[30];
-        const char *y = strstr(cases[number].body, "y = ");
-        sscanf(y ? y + 4 : "none", "%29[a-z_0-9]", op);
-        snprintf(name, sizeof name, "%s_%d", op, number);
+        cases_name(name, cases[number].body, number);
         RUN_NAMED(name, check_case);
     }
     RUN(gradients_of_examples);
