@@ -32437,7 +32437,10 @@ enum {
 
 /* Parts of a core's cache. Measured: packed rows in 5/8 of it; a panel in 1/4 of it. Chunks of k
    that keep a panel in the first cache instead cost 5 % at depths of 1024 and more: loading and
-   storing the chains is dearer than reading the panel from the second cache. */
+   storing the chains is dearer than reading the panel from the second cache. Blocks of columns
+   (nc), which pass all rows while they are in the last cache, cost 1 to 7 % at 2048^3 and gain
+   nothing where the packed columns are as large as that cache (616 x 32768, depth 2048): the next
+   panel is fetched while the products of this one run. So all columns are one block. */
 static int64_t staxi_pack_bytes(const staxi_stages *p) {
     return staxi_l2_of(p->graph->root->ctx) * 5 / 8;
 }
@@ -35336,6 +35339,7 @@ typedef struct staxi_kernel_tree {
     size_t n_calls;
     const char *packing[2]; /* how its operands are read: for reports        */
     uint8_t direct;         /* those that are not packed                     */
+    uint8_t steps;          /* of k in an element of its packed operands     */
 } staxi_kernel_tree;
 
 /* A copy of what a tile reads with a load that lies along the outer one of its two loops: made
@@ -37862,10 +37866,13 @@ static const char *const staxi_lines_index[] = {
     "#endif",
     "#if SX_GNU && !defined(__clang__)",
     "#define SX_UNROLL _Pragma(\"GCC unroll 64\")",
+    "#define SX_EACH _Pragma(\"GCC ivdep\")",
     "#elif SX_GNU",
     "#define SX_UNROLL _Pragma(\"unroll\")",
+    "#define SX_EACH _Pragma(\"clang loop vectorize(assume_safety)\")",
     "#else",
     "#define SX_UNROLL",
+    "#define SX_EACH",
     "#endif",
     "/* round to nearest, no flushing of subnormals, no traps: set on entry, the caller's mode comes back */",
     "#if SX_GNU && defined(__SSE2__)",
@@ -38635,6 +38642,23 @@ static const char *const staxi_lines_memory[] = {
     "#endif",
     "SX_INLINE void sx_storesf(float *p, sxv_f32 v) { if ((__SIZE_TYPE__)p % (4 * SX_W) == 0) SXV_STREAM(sxv_f32, ntps, p, v); else sx_storef(p, v); }",
     "SX_INLINE void sx_storesd(double *p, sxv_f64 v) { if ((__SIZE_TYPE__)p % (4 * SX_W) == 0) SXV_STREAM(sxv_f64, ntpd, p, v); else sx_stored(p, v); }",
+    "#define sx_muladd32(a, b, c) ((c) + (a) * (b))",
+    "#define sx_muladd64(a, b, c) ((c) + (a) * (b))",
+    "/* products of signed halves of 32 bits, added; two pairs of the least number wrap */",
+    "typedef short sxv_i16 __attribute__((vector_size(4 * SX_W)));",
+    "#if SX_W == 16 && defined(__AVX512BW__) && defined(__clang__)",
+    "#define SXV_PAIRS(a, b) __builtin_ia32_pmaddwd512((a), (b))",
+    "#elif SX_W == 16 && defined(__AVX512BW__)",
+    "#define SXV_PAIRS(a, b) __builtin_ia32_pmaddwd512_mask((a), (b), (sxv_i32){0}, 0xffff)",
+    "#elif SX_W == 8 && defined(__AVX2__)",
+    "#define SXV_PAIRS(a, b) __builtin_ia32_pmaddwd256((a), (b))",
+    "#endif",
+    "#if defined(SXV_PAIRS)",
+    "#define sx_pairadd32(a, b, c) ((c) + (sxv_u32)SXV_PAIRS((sxv_i16)(a), (sxv_i16)(b)))",
+    "#else",
+    "#define SXV_HALF(x) ((sxv_u32)((sxv_i32)(x) >> 16))",
+    "#define sx_pairadd32(a, b, c) ((c) + SXV_HALF(a) * SXV_HALF(b) + SXV_HALF((a) << 16) * SXV_HALF((b) << 16))",
+    "#endif",
     "#undef sx_fma32",
     "#undef sx_fma64",
     "#if SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN)",
@@ -42085,14 +42109,28 @@ typedef enum staxi_pack {
     STAXI_PACK_DIRECT  /* read where it lies                                                  */
 } staxi_pack;
 
+/* How a micro-kernel adds products to its chains. */
+typedef struct staxi_micro_kind {
+    const char *name, *add; /* in its name; sx_ADD32(x, b, c): c and the products of one step     */
+    char lanes;             /* of its vectors: 'f', or 'u' for integers, which wrap               */
+    uint8_t steps;          /* of k that are packed side by side in an element, and added as one  */
+} staxi_micro_kind;
+
+enum { STAXI_MICRO_FLOATS, STAXI_MICRO_INTEGERS, STAXI_MICRO_PAIRS };
+
+/* Pairs are 16-bit halves of 32 bits: exact, since 32-bit sums wrap. */
+static const staxi_micro_kind staxi_micro_kinds[] = {
+    {"", "fma", 'f', 1}, {"", "muladd", 'u', 1}, {"_pairs", "pairadd", 'u', 2}};
+
 typedef struct staxi_tiles {
     const staxi_kernel_tree *tree;
+    const staxi_micro_kind *kind;
     staxi_tree_node acc;
     uint32_t kernel, stage;
     int isa, dtype, width;    /* width: lanes of a vector                                        */
     int rows, vectors;        /* of a tile                                                       */
     int last_vectors;         /* of the last panel                                               */
-    int step;                 /* of k: what the rows' operand is packed and read in              */
+    int step;                 /* elements along k that the rows' operand is packed and read in   */
     int64_t row, deep, piece; /* of it: elements between rows, along k, from step to step     */
     int64_t high;             /* tiles of full height; the others have one row less; -1: unknown */
     int heights;              /* that tiles have                                                 */
@@ -42134,9 +42172,11 @@ static char staxi_tiles_suffix(const staxi_tiles *t) {
     return staxi_tiles_bits(t) == 64 ? 'd' : 'f';
 }
 
-/* What a tile's numbers are in vectors: 'f', or 'u' for integers, which wrap. */
-static char staxi_tiles_class(const staxi_tiles *t) {
-    return staxi_dtype_is_float(t->dtype) ? 'f' : 'u';
+static char staxi_tiles_class(const staxi_tiles *t) { return t->kind->lanes; }
+
+/* What an operand is packed as. */
+static int staxi_tiles_packed(const staxi_tiles *t) {
+    return t->kind->steps > 1 ? STAX_I16 : t->dtype;
 }
 
 static const char *staxi_tiles_guard(int isa) {
@@ -42147,6 +42187,53 @@ static const char *staxi_tiles_guard(int isa) {
 
 static bool staxi_isa_has_tiles(int isa) {
     return isa == STAXI_ISA_AVX512 || isa == STAXI_ISA_AVX2 || isa == STAXI_ISA_NEON;
+}
+
+enum { STAXI_RANGE_DEPTH = 8 };
+
+/* The integers that x may be; false where that is not known, or where it may wrap. */
+static bool staxi_expr_range(const staxi_stages *p, staxi_expr x, int depth, staxi_ix_interval *r) {
+    const staxi_expr_node *n = &p->exprs[x];
+    const int bits = 8 * (int)staxi_dtype_bytes((stax_dtype)n->dtype);
+    staxi_ix_interval a = {0, 0}, b = {0, 0}, all = {0, 0};
+    uint64_t most = 0;
+    if (depth > STAXI_RANGE_DEPTH || staxi_dtype_is_float(n->dtype) || bits > 32) return false;
+    staxi_dtype_range((stax_dtype)n->dtype, &all.lo, &most);
+    all.hi = (int64_t)most;
+    if (n->kind == STAXI_EX_LOAD) {
+        *r = all;
+    } else if (n->kind == STAXI_EX_CONST) {
+        const uint64_t low = n->bits & (UINT64_MAX >> (64 - bits));
+        r->lo = r->hi = low > most ? (int64_t)low - ((int64_t)1 << bits) : (int64_t)low;
+    } else if (n->kind == STAXI_EX_SELECT || n->kind == STAXI_EX_OP) {
+        if (n->n_args < 1 || n->n_args > 2 || !staxi_expr_range(p, n->args[0], depth + 1, &a) ||
+            (n->n_args > 1 && !staxi_expr_range(p, n->args[1], depth + 1, &b)))
+            return false;
+        if (n->kind == STAXI_EX_SELECT)
+            *r = staxi_ix_between(a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi);
+        else if (n->op == STAX_OP_CAST)
+            *r = a;
+        else if (n->op == STAX_OP_ADD)
+            *r = staxi_ix_between(a.lo + b.lo, a.hi + b.hi);
+        else if (n->op == STAX_OP_SUB)
+            *r = staxi_ix_between(a.lo - b.hi, a.hi - b.lo);
+        else
+            return false;
+    } else {
+        return false;
+    }
+    return r->lo >= all.lo && r->hi <= all.hi;
+}
+
+/* Integers of 16 bits are multiplied in pairs where the processor does that. */
+static bool staxi_tiles_in_pairs(const staxi_stages *p, const staxi_tiles *t) {
+    if (t->isa == STAXI_ISA_NEON || (t->dtype != STAX_I32 && t->dtype != STAX_U32)) return false;
+    for (int side = 0; side < 2; side++) {
+        staxi_ix_interval r;
+        if (!staxi_expr_range(p, t->operand[side], 0, &r) || r.lo < INT16_MIN || r.hi > INT16_MAX)
+            return false;
+    }
+    return true;
 }
 
 /* The product of the extents. */
@@ -42546,9 +42633,9 @@ enum { STAXI_CHUNK_TILES = 8 };
 
 /* Of k, for the automatic schedule: a divisor of a block, so that no chunk lies in two. */
 static int64_t staxi_tiles_choose_chunk(staxi_emit *e, const staxi_tiles *t) {
-    int64_t step = (int64_t)t->vectors * t->width * staxi_tiles_bits(t) / 8,
+    int64_t step = (int64_t)t->vectors * t->width * staxi_tiles_bits(t) / 8, steps = t->kind->steps,
             room = staxi_l2_of(e->p->graph->root->ctx) / 4, chunk = STAXI_BLOCK;
-    while (chunk > 4 * t->step && chunk * step > room) chunk /= 2;
+    while (chunk > 4 * t->step * steps && chunk / steps * step > room) chunk /= 2;
     return t->window || staxi_high(e, t->depth.extent) <= chunk ? 0 : chunk;
 }
 
@@ -42587,6 +42674,9 @@ static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, uint8_t packs,
     }
     for (int side = 0; side < 2; side++)
         t->bound[side] = e->how & STAXI_EMIT_BINDS && e->p->buffers[st->packs[side]].is_bound;
+    t->kind = &staxi_micro_kinds[staxi_dtype_is_float(t->dtype)  ? STAXI_MICRO_FLOATS
+                                 : staxi_tiles_in_pairs(e->p, t) ? STAXI_MICRO_PAIRS
+                                                                 : STAXI_MICRO_INTEGERS];
     staxi_tiles_width(t);
     if (packs >> of & 1 || !staxi_tiles_windows(e, t)) staxi_tiles_join_lines(e, t);
     t->blocks = staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
@@ -42674,19 +42764,45 @@ static void staxi_emit_packed(staxi_emit *e, const staxi_tiles *t, int side, sta
     e->vec = 0;
 }
 
+/* Elements one by one, all `n` of them or up to where an operand ends. The compiler may make
+   vectors of whole ones: what is packed is no operand. */
+static void staxi_emit_singles(staxi_emit *e, int n, bool tail) {
+    staxi_line(e);
+    staxi_putf(e->t, "%sfor (int64_t u = 0; u < %d; u++) {\n", tail ? "" : "SX_EACH ", n);
+    e->indent++;
+}
+
 /* Row `row` goes to p + r * pad, along k. */
 static void staxi_emit_pack_row(staxi_emit *e, const staxi_tiles *t) {
     uint64_t id = staxi_var_id(e, t->depth.var);
     staxi_line(e);
     staxi_putf(e->t, "%s *to = p + r * %D;\n", staxi_c_type(t->dtype), t->row);
     if (t->pack[0] == STAXI_PACK_SINGLE) {
+        const int piece = t->step * t->kind->steps;
         staxi_line(e);
-        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++) {\n", id, id, id);
+        staxi_putf(e->t, "for (int64_t k0 = 0; k0 < terms; k0 += %d, to += %D) {\n", piece,
+                   t->piece);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "%s *spot = to + i%U / %d * %D + i%U %% %d;\n", staxi_c_type(t->dtype), id,
-                   t->step, t->piece, id, t->step);
-        staxi_emit_packed(e, t, 0, 0, false, "spot");
+        staxi_putf(e->t, "%s *spot = (%s *)to;\n", staxi_c_type(staxi_tiles_packed(t)),
+                   staxi_c_type(staxi_tiles_packed(t)));
+        for (int tail = 0; tail < 2; tail++) {
+            staxi_line(e);
+            if (tail)
+                staxi_put(e->t, "else");
+            else
+                staxi_putf(e->t, "if (terms - k0 >= %d)", piece);
+            staxi_put(e->t, "\n");
+            staxi_emit_singles(e, piece, tail != 0);
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t i%U = k0 + u;\n", id);
+            if (tail) {
+                staxi_line(e);
+                staxi_putf(e->t, "if (i%U >= terms) { spot[u] = 0; continue; }\n", id);
+            }
+            staxi_emit_packed(e, t, 0, 0, false, "spot + u");
+            staxi_emit_close(e);
+        }
         staxi_emit_close(e);
         return;
     }
@@ -42871,8 +42987,12 @@ static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
     staxi_line(e);
     staxi_put(e->t, "const int64_t columns = ");
     staxi_emit_ix(e, t->column.extent);
-    staxi_put(e->t, ", depth = ");
+    staxi_put(e->t, ", terms = ");
     staxi_emit_ix(e, t->depth.extent);
+    if (t->kind->steps > 1)
+        staxi_putf(e->t, ", depth = (terms + %d) / %d", t->kind->steps - 1, t->kind->steps);
+    else
+        staxi_put(e->t, ", depth = terms");
     if (t->window)
         staxi_putf(e->t, ", panels = (outers * %D + %d) / %d; (void)columns;\n", t->spots,
                    t->vectors - 1, t->vectors);
@@ -42881,7 +43001,8 @@ static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
                    columns);
     staxi_line(e);
     staxi_putf(e->t,
-               "const int64_t tiles = (rows + %d) / %d; (void)depth; (void)tiles; (void)panels;\n",
+               "const int64_t tiles = (rows + %d) / %d; (void)terms; (void)depth; (void)tiles; "
+               "(void)panels;\n",
                t->rows - 1, t->rows);
 }
 
@@ -42947,6 +43068,44 @@ static void staxi_emit_pack_turned(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_close(e);
 }
 
+/* A panel element by element; those that are packed as one lie side by side. */
+static void staxi_emit_pack_columns_singly(staxi_emit *e, const staxi_tiles *t) {
+    const int columns = t->vectors * t->width, steps = t->kind->steps;
+    const uint64_t id = staxi_var_id(e, t->column.var), k = staxi_var_id(e, t->depth.var);
+    const char *type = staxi_c_type(staxi_tiles_packed(t));
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t k0 = 0; k0 < terms; k0 += %d, p += %d) {\n", steps, columns);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "%s *spot = (%s *)p;\n", type, type);
+    for (int tail = 0; tail < 2; tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_put(e->t, "else\n");
+        else
+            staxi_putf(e->t, "if (columns - column0 >= %d && terms - k0 >= %d)\n", columns, steps);
+        staxi_emit_singles(e, columns, tail != 0);
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + u;\n", id);
+        for (int step = 0; step < steps; step++) {
+            char to[32];
+            snprintf(to, sizeof to, "spot + u * %d + %d", steps, step);
+            if (tail) {
+                staxi_line(e);
+                staxi_putf(e->t, "if (i%U >= columns || k0 + %d >= terms) *(%s) = 0;\n", id, step,
+                           to);
+            }
+            staxi_emit_open(e, tail ? "else {\n" : "{\n");
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t i%U = k0 + %d;\n", k, step);
+            staxi_emit_packed(e, t, 1, 0, false, to);
+            staxi_emit_close(e);
+        }
+        staxi_emit_close(e);
+    }
+    staxi_emit_close(e);
+}
+
 /* What the vector or element of a panel at column `column0 + c` becomes, at k. */
 static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
     int columns = t->vectors * t->width;
@@ -42955,40 +43114,33 @@ static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_emit_pack_turned(e, t);
         return;
     }
+    if (t->pack[1] == STAXI_PACK_SINGLE) {
+        staxi_emit_pack_columns_singly(e, t);
+        return;
+    }
     staxi_line(e);
     staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++, p += %d) {\n", k, k, k, columns);
     e->indent++;
     staxi_line(e);
-    if (t->pack[1] == STAXI_PACK_SINGLE) {
-        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c++) {\n", columns);
+    staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = column0 + c, over = columns - i%U;\n", id, id);
+    for (int tail = 0; tail < (t->even ? 1 : 2); tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_putf(e->t, "if (over < %d) {\n", t->width);
+        else
+            staxi_putf(e->t, "if (over >= %d) {\n", t->width);
         e->indent++;
-        staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = column0 + c;\n", id);
-        staxi_line(e);
-        staxi_putf(e->t, "if (i%U >= columns) { p[c] = 0; continue; }\n", id);
-        staxi_emit_packed(e, t, 1, 0, false, "p + c");
-        staxi_emit_close(e);
-    } else {
-        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
-        e->indent++;
-        staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = column0 + c, over = columns - i%U;\n", id, id);
-        for (int tail = 0; tail < (t->even ? 1 : 2); tail++) {
+        if (tail) {
             staxi_line(e);
-            if (tail)
-                staxi_putf(e->t, "if (over < %d) {\n", t->width);
-            else
-                staxi_putf(e->t, "if (over >= %d) {\n", t->width);
-            e->indent++;
-            if (tail) {
-                staxi_line(e);
-                staxi_put(e->t, "const int64_t left = over < 0 ? 0 : over;\n");
-            }
-            staxi_emit_packed(e, t, 1, t->column.var, tail != 0, "p + c");
-            staxi_emit_close(e);
+            staxi_put(e->t, "const int64_t left = over < 0 ? 0 : over;\n");
         }
+        staxi_emit_packed(e, t, 1, t->column.var, tail != 0, "p + c");
         staxi_emit_close(e);
     }
+    staxi_emit_close(e);
     staxi_emit_close(e);
 }
 
@@ -43071,10 +43223,7 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
                        bits, r * t->row, t->deep);
         for (int v = 0; v < vectors; v++) {
             int c = r * vectors + v;
-            if (class_ == 'f')
-                staxi_putf(e->t, " c%d = sx_fma%d(x, b%d, c%d);", c, bits, v, c);
-            else
-                staxi_putf(e->t, " c%d += x * b%d;", c, v);
+            staxi_putf(e->t, " c%d = sx_%s%d(x, b%d, c%d);", c, t->kind->add, bits, v, c);
         }
         staxi_put(e->t, " }\n");
     }
@@ -43082,8 +43231,8 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
 
 /* Kernels whose tiles look alike share a function: its name says all that is written into it. */
 static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows, int vectors) {
-    staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s", staxi_dtype_name((stax_dtype)t->dtype),
-               rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
+    staxi_putf(out, "sx_micro_%s%s_%dx%d_%d_%D_%D_%D_%D%s", staxi_dtype_name((stax_dtype)t->dtype),
+               t->kind->name, rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
                t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
     if (t->window)
         staxi_putf(out, "_windows%d%s", t->segments, staxi_window_is_whole(t) ? "" : "m");
@@ -43547,7 +43696,7 @@ static void staxi_emit_chunks(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_open(e, "do {\n");
     staxi_line(e);
     staxi_putf(e->t, "const int64_t steps = depth - k0 < %D ? depth - k0 : %D, apart = %D;\n",
-               t->chunk, t->chunk, t->column_deep);
+               t->chunk / t->kind->steps, t->chunk / t->kind->steps, t->column_deep);
     staxi_line(e);
     staxi_putf(e->t, "const int begins = k0 %s == 0, ends = k0 + steps == depth;\n",
                class_ == 'f' ? "% 4096" : "");
@@ -43822,7 +43971,9 @@ static int64_t staxi_packed_bytes(staxi_emit *e, const staxi_tiles *t, int side)
     (void)staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth);
     int64_t pieces =
                 side ? lines * ((columns + panel - 1) / panel) : (lines + t->rows - 1) / t->rows,
-            piece = side ? depth * panel : (depth + t->step - 1) / t->step * t->piece;
+            piece;
+    depth = (depth + t->kind->steps - 1) / t->kind->steps;
+    piece = side ? depth * panel : (depth + t->step - 1) / t->step * t->piece;
     int64_t bytes = batches * pieces * piece * (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
     return (bytes / STAX_ALIGN + 1) * STAX_ALIGN; /* never none: it has a place */
 }
@@ -43834,6 +43985,7 @@ static void staxi_emit_tiled(staxi_emit *e, const staxi_tiles *t, uint8_t *used,
     const uint32_t *packs = e->p->stages[t->stage].packs;
     staxi_kernel_tree *kt = &e->trees->kernels[t->kernel];
     uint8_t *own = (uint8_t *)(uintptr_t)e->buffer_use, *operand[2];
+    kt->steps = t->kind->steps;
     kt->direct =
         (uint8_t)((t->pack[0] == STAXI_PACK_DIRECT) | (t->pack[1] == STAXI_PACK_DIRECT) << 1);
     for (int side = 0; side < 2; side++) {
@@ -44464,10 +44616,10 @@ static bool staxi_obey_chunk(staxi_emit *e, const staxi_tiles *t, const staxi_di
                    "operand %d is read through windows, in one chunk: expected pack s%U "
                    "{operand=%d} too",
                    t->column_operand, (uint64_t)t->stage, t->column_operand);
-    } else if (split->by[0] % t->step != 0) {
+    } else if (split->by[0] % (t->step * t->kind->steps) != 0) {
         staxi_putf(staxi_refuse(s, split),
                    "the micro-kernel takes %d iterations at a time: expected a multiple of that",
-                   t->step);
+                   t->step * t->kind->steps);
     } else if (t->blocks && STAXI_BLOCK % split->by[0] != 0) {
         const int64_t at = STAXI_BLOCK / split->by[0] * split->by[0];
         staxi_putf(staxi_refuse(s, split),
@@ -51679,22 +51831,23 @@ static void staxi_explain_tiles(const staxi_explain *x, uint32_t tree,
     const double room = staxi_sizer_value(&x->z, x->p->stages.buffers[st->packs[0]].dims[0]);
     const bool direct = kt->direct & 1;
     const int64_t chunk = kt->chunk && (double)kt->chunk < s->k ? kt->chunk : staxi_whole(s->k),
-                  tiles = staxi_whole(room / (s->k > 1.0 ? s->k : 1.0)) / kt->tile[0],
+                  tiles = staxi_whole(room * kt->steps / (s->k > 1.0 ? s->k : 1.0)) / kt->tile[0],
                   block = direct || (double)(tiles * kt->tile[0]) > s->m
                               ? staxi_whole(s->m)
                               : (tiles > 1 ? tiles : 1) * kt->tile[0];
     if (x->json) {
         staxi_putf(x->t,
-                   ", \"tile_m\": %d, \"tile_n\": %d, \"kc\": %D, \"mc\": %D, \"rows\": \"%s\", "
-                   "\"columns\": \"%s\"",
-                   kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
+                   ", \"tile_m\": %d, \"tile_n\": %d, \"kc\": %D, \"mc\": %D, \"nc\": %D, "
+                   "\"rows\": \"%s\", \"columns\": \"%s\"",
+                   kt->tile[0], kt->tile[1], chunk, block, staxi_whole(s->n), kt->packing[0],
+                   kt->packing[1]);
         return;
     }
     staxi_putf(
         x->t,
         "    in tiles of %d rows x %d columns: %D steps of k at a time (kc), blocks of up to "
-        "%D rows (mc), all columns (nc);\n    rows %s, columns %s\n",
-        kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
+        "%D rows (mc), all %D columns (nc);\n    rows %s, columns %s\n",
+        kt->tile[0], kt->tile[1], chunk, block, staxi_whole(s->n), kt->packing[0], kt->packing[1]);
 }
 
 /* The least traffic of the kernel's contractions between each cache and what lies behind it, and
