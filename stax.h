@@ -32202,6 +32202,11 @@ typedef struct staxi_schedule {
     const staxi_directive **placement;  /* by stage: its compute_..., NULL: none             */
     uint32_t *group;             /* by stage: the one whose kernel it is placed in, 0: automatic */
     uint32_t *group_kernel;      /* by such a stage: its kernel, 0: not open yet                 */
+    uint32_t *together; /* by stage: the first one of the kernels that shall be one, 0: none    */
+    uint32_t *unite;    /* by kernel: the oldest one that it shall be one with, or itself        */
+    size_t cap_unite;
+    bool unites;  /* there are such                                                             */
+    double saved; /* bytes that the stages share with the kernels which they joined             */
     bool all_given;              /* every stage is placed by the schedule                        */
     staxi_directive *loop_calls; /* what was decided about loops, for printing                   */
     size_t n_loop_calls, cap_loop_calls;
@@ -33134,7 +33139,7 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
             (st->dtype == STAX_F64) != (p->stages[j].dtype == STAX_F64))
             return "f64 sums have other lanes";
     *shared += staxi_shared_reads(s, k, kernel);
-    if (*shared > 0 && (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE)))
+    if (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE))
         return "the states of a monoid have their loop for themselves";
     return *shared > 0 ? NULL : staxi_no_gain;
 }
@@ -33154,8 +33159,10 @@ static bool staxi_note_fusion(staxi_schedule *s, uint32_t stage, uint32_t kernel
 
 static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
     if (!staxi_grow(s->p->a, (void **)&s->kernels, &s->cap_kernels, s->n_kernels + 1,
-                    sizeof *s->kernels))
+                    sizeof *s->kernels) ||
+        !staxi_grow(s->p->a, (void **)&s->unite, &s->cap_unite, s->n_kernels + 1, sizeof *s->unite))
         return false;
+    s->unite[s->n_kernels] = (uint32_t)s->n_kernels;
     staxi_kernel *K = &s->kernels[s->n_kernels];
     const staxi_stage *st = &s->p->stages[k];
     memset(K, 0, sizeof *K);
@@ -33207,7 +33214,9 @@ static bool staxi_given_read(staxi_schedule *s) {
         &p->arena, p->n_stages * sizeof(staxi_directive *), 8);
     s->group = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
     s->group_kernel = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
-    if (!s->first_given || !s->next_given || !s->placement || !s->group || !s->group_kernel)
+    s->together = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
+    if (!s->first_given || !s->next_given || !s->placement || !s->group || !s->group_kernel ||
+        !s->together)
         return false;
     for (size_t k = n; k-- > 0;) { /* backwards, so that a stage's calls stand in their order */
         const staxi_directive *c = &s->given->calls[k];
@@ -33803,11 +33812,69 @@ static double staxi_join_score(const staxi_schedule *s, uint32_t k, uint32_t ker
     return *why ? 0.0 : score;
 }
 
+/* ---- kernels that shall be one ----
+   A stage that may join two kernels makes one of them: of f(x) and g(y), which share nothing, when
+   their sum is placed. That is found out stage by stage; then all are placed once more, each with
+   the first one of its kernels. So where all domains agree, stages are in one kernel if any chain
+   of shared data connects them, which is the optimum (exercise 45). */
+
+static uint32_t staxi_unite_root(staxi_schedule *s, uint32_t kernel) {
+    while (s->unite[kernel] != kernel) kernel = s->unite[kernel] = s->unite[s->unite[kernel]];
+    return kernel;
+}
+
+/* Kernels without data in common join for the sake of a third one: that has no score. */
+static bool staxi_may_unite(const staxi_schedule *s, uint32_t kernel) {
+    const staxi_decisions *d = s->p->decisions;
+    const staxi_kernel *K = &s->kernels[kernel];
+    const staxi_stage *first = &s->p->stages[K->first_stage];
+    return !s->given && !d->score && !d->no_horizontal && !K->alone && !first->tiled &&
+           !staxi_is_line(first);
+}
+
+/* Stage k may join both kernels. */
+static void staxi_unite(staxi_schedule *s, uint32_t a, uint32_t b) {
+    if (!staxi_may_unite(s, a) || !staxi_may_unite(s, b)) return;
+    a = staxi_unite_root(s, a);
+    b = staxi_unite_root(s, b);
+    if (a == b) return;
+    s->unite[a > b ? a : b] = a > b ? b : a;
+    s->unites = true;
+}
+
+/* The kernel of what stage k shall be together with, if that is there and it may; else 0. */
+static uint32_t staxi_together(staxi_schedule *s, uint32_t k, double *shared) {
+    const uint32_t first = s->together[k], kernel = first ? s->p->stages[first].kernel : 0;
+    if (!kernel || first == k) return 0;
+    const char *why = staxi_cannot_join(s, k, kernel, shared);
+    return why && why != staxi_no_gain ? 0 : kernel;
+}
+
+/* Takes all stages out of their kernels. */
+static void staxi_place_nothing(staxi_schedule *s) {
+    for (uint32_t k = 1; k < s->p->n_stages; k++) {
+        staxi_stage *st = &s->p->stages[k];
+        const uint32_t kernel = st->kernel;
+        st->kernel = 0;
+        if (!kernel || s->kernels[kernel].first_stage == k ||
+            !s->p->stages[s->kernels[kernel].first_stage].tiled)
+            continue;
+        staxi_loop_axis axes[STAX_MAX_RANK]; /* it has got the order of the tiles' axes */
+        for (int d = 0; d < st->n_domain; d++) axes[st->at[d]] = st->axes[d];
+        for (uint8_t d = 0; d < st->n_domain; d++) st->at[d] = d;
+        memcpy(st->axes, axes, (size_t)st->n_domain * sizeof *axes);
+    }
+    s->n_kernels = 1;
+    s->n_edges = s->n_fusions = 0;
+    s->saved = 0;
+    s->unites = false;
+}
+
 static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
     uint32_t best = 0, from = s->n_kernels > STAXI_FUSION_WINDOW
                                   ? (uint32_t)s->n_kernels - STAXI_FUSION_WINDOW
                                   : 1;
-    double best_score = 0, shared;
+    double best_score = 0, best_shared = 0, shared;
     uint32_t lead = s->p->stages[k].lead;
     if (lead && lead != k) { /* with the first stage of its monoid */
         if (s->placement[k] && s->group[k] != s->group[lead]) {
@@ -33819,11 +33886,14 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
         return staxi_kernel_join(s, k, s->p->stages[lead].kernel);
     }
     if (s->group[k]) return staxi_place_given(s, k);
+    const uint32_t fixed = best = staxi_together(s, k, &best_shared);
     for (uint32_t K = from; K < s->n_kernels; K++) {
         const char *why = staxi_cannot_join(s, k, K, &shared);
         const double score = why ? 0.0 : staxi_join_score(s, k, K, shared, &why);
-        if (!why && score > best_score) {
+        if (!why && score > 0.0 && best) staxi_unite(s, best, K);
+        if (!why && score > best_score && !fixed) {
             best_score = score;
+            best_shared = shared;
             best = K;
         }
         if (why && why != staxi_no_gain &&
@@ -33836,8 +33906,40 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
         if (other && other < from && !staxi_note_fusion(s, k, other, false, staxi_too_far)) return false;
     }
     if (!best) return staxi_kernel_open(s, k);
+    s->saved += best_shared;
     return staxi_kernel_join(s, k, best) &&
-           staxi_note_fusion(s, k, best, true, "they share data and a domain");
+           staxi_note_fusion(s, k, best, true,
+                             best_shared > 0.0 ? "they share data and a domain"
+                                               : "a later stage shares data with both");
+}
+
+static bool staxi_place_stages(staxi_schedule *s, bool again) {
+    for (uint32_t i = 0; i + 1 < s->p->n_stages; i++) {
+        const uint32_t k = s->sequence[i];
+        const staxi_directive *order = staxi_given_call(s, k, STAXI_CALL_REORDER);
+        if (s->p->stages[k].inlined) continue;
+        if (!order && !again) staxi_choose_mode(s, k);
+        if ((order && !again && !staxi_obey_reorder(s, k, order)) || !staxi_place_stage(s, k))
+            return false;
+    }
+    return true;
+}
+
+/* All stages in kernels, and in fewer ones where that saves more. */
+static bool staxi_place_all(staxi_schedule *s) {
+    if (!staxi_place_stages(s, false)) return false;
+    if (!s->unites) return true;
+    const double apart = s->saved;
+    for (uint32_t k = 1; k < s->p->n_stages; k++) {
+        const uint32_t kernel = s->p->stages[k].kernel;
+        if (kernel) s->together[k] = s->kernels[staxi_unite_root(s, kernel)].first_stage;
+    }
+    staxi_place_nothing(s);
+    if (!staxi_place_stages(s, true)) return false;
+    if (s->saved > apart) return true;
+    memset(s->together, 0, s->p->n_stages * sizeof *s->together);
+    staxi_place_nothing(s);
+    return staxi_place_stages(s, true);
 }
 
 /* ---- segments ---- */
@@ -34485,6 +34587,7 @@ static void staxi_schedule_free(staxi_schedule *s) {
     staxi_free(a, s->orders, s->cap_orders * sizeof *s->orders);
     staxi_free(a, s->fusions, s->cap_fusions * sizeof *s->fusions);
     staxi_free(a, s->edges, s->cap_edges * sizeof *s->edges);
+    staxi_free(a, s->unite, s->cap_unite * sizeof *s->unite);
     staxi_free(a, s->walk, s->cap_walk * sizeof *s->walk);
     staxi_free(a, s->loop_calls, s->cap_loop_calls * sizeof *s->loop_calls);
     staxi_text_free(&s->refusal);
@@ -35244,13 +35347,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
     if (ok && p->ix.no_memory) ok = false; /* its choices may be for that reason            */
     if (ok && s->again) return STAX_OK;
     ok = ok && staxi_given_read(s) && staxi_given_inline(s) && staxi_given_groups(s);
-    for (uint32_t i = 0; ok && i + 1 < p->n_stages; i++) {
-        uint32_t k = s->sequence[i];
-        const staxi_directive *order = staxi_given_call(s, k, STAXI_CALL_REORDER);
-        if (p->stages[k].inlined) continue;
-        if (!order) staxi_choose_mode(s, k);
-        ok = (!order || staxi_obey_reorder(s, k, order)) && staxi_place_stage(s, k);
-    }
+    ok = ok && staxi_place_all(s);
     if (ok) staxi_order_members(s);
     for (uint32_t K = 1; ok && K < s->n_kernels; K++) staxi_kernel_shape(s, K);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
