@@ -29393,8 +29393,10 @@ typedef struct staxi_stage {
     /* a contraction: whose free axis each domain axis is (a bit for each of expr[0], expr[1]) */
     uint8_t sides[STAX_MAX_RANK];
     bool tiled;        /* its results are computed in tiles: see staxi_choose_tiles          */
-    /* tiled: its dims in the order in which they lie in the workspace, outermost first */
-    uint8_t layout[STAX_MAX_RANK];
+    /* its dims in the order in which they lie in the workspace, outermost first, if that is chosen:
+       for all in tiles, see staxi_choose_layout for others */
+    bool laid;
+    uint8_t laid_dims, layout[STAX_MAX_RANK];
     uint32_t packs[2]; /* buffers of the packed operands: of the rows, of the columns        */
     uint32_t kept;     /* the buffer of its results in a tile, 0: none; and where they lie   */
     staxi_ix kept_at;
@@ -32390,7 +32392,7 @@ static int64_t staxi_stride_along(staxi_stages *p, staxi_ix flat, staxi_ix var) 
 static int staxi_near_index(staxi_stages *p, const staxi_expr_node *use) {
     const staxi_stage *w = &p->stages[use->ref];
     const int rank = staxi_type_of(p, w->value)->rank;
-    if (!w->tiled) return use->n_ix - 1;
+    if (!w->laid) return use->n_ix - 1;
     int k = -1, last = rank - 1; /* indices stand for the dims that are not 1 */
     while (last > 0 && staxi_is_one(p, staxi_dim(p, w->value, w->layout[last]))) last--;
     for (int d = 0; last >= 0 && d <= w->layout[last]; d++)
@@ -32532,16 +32534,16 @@ static int staxi_ix_pace(staxi_stages *p, staxi_ix ix, staxi_ix var) {
     return pace;
 }
 
-/* Where each of its dims stands in the loops of who reads it first: where there is nobody, or where
-   that cannot be told, its own place. */
-static void staxi_dims_as_read(const staxi_schedule *s, uint32_t k, int *rank) {
+/* Where each of its dims stands in the loops of reader number `reader`, as s->readers counts: where
+   there is none, or where that cannot be told, its own place. */
+static void staxi_dims_as_read(const staxi_schedule *s, uint32_t k, uint32_t reader, int *rank) {
     staxi_stages *p = s->p;
     const int dims = staxi_type_of(p, p->stages[k].value)->rank;
     for (int d = 0; d < dims; d++) rank[d] = 32 * d;
     for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++)
         if (p->stages[s->uses[s->readers[at]].stage].kind == STAXI_STAGE_CALL) return;
-    if (p->stages[k].buffer || s->first_reader[k] == s->first_reader[k + 1]) return;
-    const staxi_ref *u = &s->uses[s->readers[s->first_reader[k]]];
+    if (p->stages[k].buffer || reader >= s->first_reader[k + 1]) return;
+    const staxi_ref *u = &s->uses[s->readers[reader]];
     const staxi_stage *r = &p->stages[u->stage];
     const staxi_expr_node *use = &p->exprs[u->expr];
     for (int i = 0; i < use->n_ix; i++)
@@ -32549,11 +32551,72 @@ static void staxi_dims_as_read(const staxi_schedule *s, uint32_t k, int *rank) {
     for (int d = 0, i = 0; d < dims; d++) {
         rank[d] = 0;
         if (staxi_is_one(p, staxi_dim(p, p->stages[k].value, d))) continue;
-        for (int a = 0; a < r->n_domain + r->n_reduce; a++)
-            if (staxi_ix_depends_on(&p->ix, use->ix[i], r->axes[a].var))
-                rank[d] = 32 * a + 31 - staxi_ix_pace(p, use->ix[i], r->axes[a].var);
+        for (int a = 0; a <= r->n_domain + r->n_reduce; a++) { /* a line of a sort is innermost */
+            const bool line = a == r->n_domain + r->n_reduce;
+            const staxi_ix var = line ? r->source.var : r->axes[a].var;
+            if ((!line || r->kind == STAXI_STAGE_SORT) &&
+                staxi_ix_depends_on(&p->ix, use->ix[i], var))
+                rank[d] = 32 * a + 31 - staxi_ix_pace(p, use->ix[i], var);
+        }
         i++;
     }
+}
+
+/* Does it work along lines, element after element or all at once? */
+static bool staxi_is_line(const staxi_stage *st) {
+    return st->kind == STAXI_STAGE_SCAN || st->kind == STAXI_STAGE_SORT;
+}
+
+/* Its dims, those first that stand outside. */
+static int staxi_dims_in_order(const int *rank, int dims, uint8_t *layout) {
+    int n = 0;
+    for (int place = 0; place < 64 * STAX_MAX_RANK; place++)
+        for (int d = 0; d < dims; d++)
+            if (rank[d] == place) layout[n++] = (uint8_t)d;
+    return n;
+}
+
+/* A stage that computes element for element and can walk along any axis as well as along its last
+   one stores its results as they are read, if all readers agree about that. Reductions do not:
+   they run along rows or across columns, whichever lies well. */
+static void staxi_choose_layout(staxi_schedule *s, uint32_t k) {
+    staxi_stages *p = s->p;
+    staxi_stage *st = &p->stages[k];
+    const int dims = staxi_type_of(p, st->value)->rank;
+    uint8_t layout[STAX_MAX_RANK], other[STAX_MAX_RANK];
+    bool reads = false, moved = false;
+    st->laid = false;
+    if (st->kind != STAXI_STAGE_MAP || st->buffer || s->device || dims < 2) return;
+    for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++) {
+        const int kind = p->stages[s->uses[s->readers[at]].stage].kind;
+        int rank[STAX_MAX_RANK];
+        if (kind != STAXI_STAGE_MAP && !staxi_is_line(&p->stages[s->uses[s->readers[at]].stage]))
+            return;
+        staxi_dims_as_read(s, k, at, rank);
+        if (staxi_dims_in_order(rank, dims, other) != dims) return;
+        if (at > s->first_reader[k] && memcmp(layout, other, (size_t)dims) != 0) return;
+        memcpy(layout, other, (size_t)dims);
+    }
+    if (s->first_reader[k] == s->first_reader[k + 1]) return;
+    for (int d = 0; d < dims; d++) moved = moved || layout[d] != d;
+    for (int a = 0; moved && a < st->n_domain; a++)
+        if (st->store[layout[dims - 1]] == st->axes[a].var)
+            st->laid = staxi_operand_is_near(p, st->expr[0], st->axes[a].var, &reads);
+    if (!st->laid) return;
+    st->laid_dims = (uint8_t)dims;
+    memcpy(st->layout, layout, (size_t)dims);
+}
+
+/* Its loops in the order of its results in memory. */
+static void staxi_walk_as_laid(staxi_stage *st) {
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    int n = 0;
+    for (int d = 0; d < st->laid_dims; d++)
+        for (int a = 0; a < st->n_domain; a++)
+            if (st->store[st->layout[d]] == st->axes[a].var) axes[n++] = st->axes[a];
+    if (n != st->n_domain) return;
+    staxi_order_axes(st, axes);
+    st->reordered = true;
 }
 
 /* Is its only reader one that computes element for element, in the same domain? */
@@ -32602,15 +32665,11 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     staxi_loop_axis axes[STAX_MAX_RANK];
     uint8_t sides[STAX_MAX_RANK], order[STAX_MAX_RANK], layout[STAX_MAX_RANK];
     int rank[STAX_MAX_RANK];
-    staxi_dims_as_read(s, k, rank);
-    int n = 0, n_order = 0;
-    for (int place = 0; place < 64 * STAX_MAX_RANK; place++)
-        for (int d = 0; d < dims; d++) {
-            if (rank[d] != place) continue;
-            layout[n++] = (uint8_t)d;
-            for (int a = 0; a < st->n_domain; a++)
-                if (st->store[d] == st->axes[a].var) order[n_order++] = (uint8_t)a;
-        }
+    staxi_dims_as_read(s, k, s->first_reader[k], rank);
+    int n = staxi_dims_in_order(rank, dims, layout), n_order = 0;
+    for (int d = 0; d < n; d++)
+        for (int a = 0; a < st->n_domain; a++)
+            if (st->store[layout[d]] == st->axes[a].var) order[n_order++] = (uint8_t)a;
     if (n_order != st->n_domain) return false;
     int inner = order[n_order - 1], other, own;
     const bool joins = staxi_joins_reader(s, k);
@@ -32647,7 +32706,7 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     staxi_order_axes(st, axes);
     memcpy(st->sides, sides, (size_t)n);
     memcpy(st->layout, layout, (size_t)dims);
-    st->tiled = true;
+    st->tiled = st->laid = true;
     s->mode[k] = STAXI_MODE_COLUMN;
     return true;
 }
@@ -32664,6 +32723,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
         memcpy(st->at, p->stages[st->lead].at, sizeof st->at);
         return;
     }
+    if (st->laid) staxi_walk_as_laid(st);
     if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
         st->kind == STAXI_STAGE_SORT)
         return;
@@ -32942,11 +33002,6 @@ static const char *staxi_states_clash(staxi_schedule *s, uint32_t k, uint32_t ke
 
 /* Legal, but of no use: the one reason that does not bind a user's schedule. */
 static const char staxi_no_gain[] = "they share no data";
-
-/* Does it work along lines, element after element or all at once? */
-static bool staxi_is_line(const staxi_stage *st) {
-    return st->kind == STAXI_STAGE_SCAN || st->kind == STAXI_STAGE_SORT;
-}
 
 enum { STAXI_KERNEL_MEMBERS = 24 }; /* stages of one kernel; bounds its loops too */
 
@@ -33863,6 +33918,7 @@ static void staxi_place_nothing(staxi_schedule *s) {
         for (int d = 0; d < st->n_domain; d++) axes[st->at[d]] = st->axes[d];
         for (uint8_t d = 0; d < st->n_domain; d++) st->at[d] = d;
         memcpy(st->axes, axes, (size_t)st->n_domain * sizeof *axes);
+        if (st->laid) staxi_walk_as_laid(st);
     }
     s->n_kernels = 1;
     s->n_edges = s->n_fusions = 0;
@@ -33918,6 +33974,7 @@ static bool staxi_place_stages(staxi_schedule *s, bool again) {
         const uint32_t k = s->sequence[i];
         const staxi_directive *order = staxi_given_call(s, k, STAXI_CALL_REORDER);
         if (s->p->stages[k].inlined) continue;
+        if (!again) staxi_choose_layout(s, k);
         if (!order && !again) staxi_choose_mode(s, k);
         if ((order && !again && !staxi_obey_reorder(s, k, order)) || !staxi_place_stage(s, k))
             return false;
@@ -34291,7 +34348,7 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     if (leaves_kernel) {
         staxi_ix stride = staxi_ix_const(&p->ix, 1);
         staxi_buffer *buf = &p->buffers[b];
-        for (int d = buf->rank - 1; d >= 0 && st->tiled; d--) {
+        for (int d = buf->rank - 1; d >= 0 && st->laid; d--) {
             buf->strides[st->layout[d]] = stride;
             stride = staxi_ix_mul(&p->ix, stride, buf->dims[st->layout[d]]);
         }
@@ -51718,6 +51775,14 @@ static void staxi_report_plan(const stax_program *p, staxi_text *t) {
             staxi_putf(t, "  kernels %U..%U", (uint64_t)buf->first_use - 1,
                        (uint64_t)buf->last_use - 1);
         if (buf->host) staxi_putf(t, "  in the place of b%U", (uint64_t)buf->host);
+        for (uint32_t k = 1; k < p->stages.n_stages; k++) {
+            const staxi_stage *st = &p->stages.stages[k];
+            if (st->buffer != b || !st->laid || buf->scope != STAXI_SCOPE_ROOT) continue;
+            bool moved = false;
+            for (int d = 0; d < buf->rank; d++) moved = moved || st->layout[d] != d;
+            for (int d = 0; moved && d < buf->rank; d++)
+                staxi_putf(t, d ? ", %d" : "  axes lie in the order %d", (int)st->layout[d]);
+        }
         if (buf->copies)
             staxi_putf(t, "  %D iterations", buf->copies);
         else if (buf->scope == STAXI_SCOPE_ROW)
