@@ -29417,8 +29417,10 @@ typedef struct staxi_stage {
     /* a contraction: whose free axis each domain axis is (a bit for each of expr[0], expr[1]) */
     uint8_t sides[STAX_MAX_RANK];
     bool tiled;        /* its results are computed in tiles: see staxi_choose_tiles          */
-    /* tiled: its dims in the order in which they lie in the workspace, outermost first */
-    uint8_t layout[STAX_MAX_RANK];
+    /* its dims in the order in which they lie in the workspace, outermost first, if that is chosen:
+       for all in tiles, see staxi_choose_layout for others */
+    bool laid;
+    uint8_t laid_dims, layout[STAX_MAX_RANK];
     uint32_t packs[2]; /* buffers of the packed operands: of the rows, of the columns        */
     uint32_t kept;     /* the buffer of its results in a tile, 0: none; and where they lie   */
     staxi_ix kept_at;
@@ -32226,6 +32228,11 @@ typedef struct staxi_schedule {
     const staxi_directive **placement;  /* by stage: its compute_..., NULL: none             */
     uint32_t *group;             /* by stage: the one whose kernel it is placed in, 0: automatic */
     uint32_t *group_kernel;      /* by such a stage: its kernel, 0: not open yet                 */
+    uint32_t *together; /* by stage: the first one of the kernels that shall be one, 0: none    */
+    uint32_t *unite;    /* by kernel: the oldest one that it shall be one with, or itself        */
+    size_t cap_unite;
+    bool unites;  /* there are such                                                             */
+    double saved; /* bytes that the stages share with the kernels which they joined             */
     bool all_given;              /* every stage is placed by the schedule                        */
     staxi_directive *loop_calls; /* what was decided about loops, for printing                   */
     size_t n_loop_calls, cap_loop_calls;
@@ -32409,7 +32416,7 @@ static int64_t staxi_stride_along(staxi_stages *p, staxi_ix flat, staxi_ix var) 
 static int staxi_near_index(staxi_stages *p, const staxi_expr_node *use) {
     const staxi_stage *w = &p->stages[use->ref];
     const int rank = staxi_type_of(p, w->value)->rank;
-    if (!w->tiled) return use->n_ix - 1;
+    if (!w->laid) return use->n_ix - 1;
     int k = -1, last = rank - 1; /* indices stand for the dims that are not 1 */
     while (last > 0 && staxi_is_one(p, staxi_dim(p, w->value, w->layout[last]))) last--;
     for (int d = 0; last >= 0 && d <= w->layout[last]; d++)
@@ -32461,7 +32468,10 @@ enum {
 
 /* Parts of a core's cache. Measured: packed rows in 5/8 of it; a panel in 1/4 of it. Chunks of k
    that keep a panel in the first cache instead cost 5 % at depths of 1024 and more: loading and
-   storing the chains is dearer than reading the panel from the second cache. */
+   storing the chains is dearer than reading the panel from the second cache. Blocks of columns
+   (nc), which pass all rows while they are in the last cache, cost 1 to 7 % at 2048^3 and gain
+   nothing where the packed columns are as large as that cache (616 x 32768, depth 2048): the next
+   panel is fetched while the products of this one run. So all columns are one block. */
 static int64_t staxi_pack_bytes(const staxi_stages *p) {
     return staxi_l2_of(p->graph->root->ctx) * 5 / 8;
 }
@@ -32548,16 +32558,16 @@ static int staxi_ix_pace(staxi_stages *p, staxi_ix ix, staxi_ix var) {
     return pace;
 }
 
-/* Where each of its dims stands in the loops of who reads it first: where there is nobody, or where
-   that cannot be told, its own place. */
-static void staxi_dims_as_read(const staxi_schedule *s, uint32_t k, int *rank) {
+/* Where each of its dims stands in the loops of reader number `reader`, as s->readers counts: where
+   there is none, or where that cannot be told, its own place. */
+static void staxi_dims_as_read(const staxi_schedule *s, uint32_t k, uint32_t reader, int *rank) {
     staxi_stages *p = s->p;
     const int dims = staxi_type_of(p, p->stages[k].value)->rank;
     for (int d = 0; d < dims; d++) rank[d] = 32 * d;
     for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++)
         if (p->stages[s->uses[s->readers[at]].stage].kind == STAXI_STAGE_CALL) return;
-    if (p->stages[k].buffer || s->first_reader[k] == s->first_reader[k + 1]) return;
-    const staxi_ref *u = &s->uses[s->readers[s->first_reader[k]]];
+    if (p->stages[k].buffer || reader >= s->first_reader[k + 1]) return;
+    const staxi_ref *u = &s->uses[s->readers[reader]];
     const staxi_stage *r = &p->stages[u->stage];
     const staxi_expr_node *use = &p->exprs[u->expr];
     for (int i = 0; i < use->n_ix; i++)
@@ -32565,11 +32575,72 @@ static void staxi_dims_as_read(const staxi_schedule *s, uint32_t k, int *rank) {
     for (int d = 0, i = 0; d < dims; d++) {
         rank[d] = 0;
         if (staxi_is_one(p, staxi_dim(p, p->stages[k].value, d))) continue;
-        for (int a = 0; a < r->n_domain + r->n_reduce; a++)
-            if (staxi_ix_depends_on(&p->ix, use->ix[i], r->axes[a].var))
-                rank[d] = 32 * a + 31 - staxi_ix_pace(p, use->ix[i], r->axes[a].var);
+        for (int a = 0; a <= r->n_domain + r->n_reduce; a++) { /* a line of a sort is innermost */
+            const bool line = a == r->n_domain + r->n_reduce;
+            const staxi_ix var = line ? r->source.var : r->axes[a].var;
+            if ((!line || r->kind == STAXI_STAGE_SORT) &&
+                staxi_ix_depends_on(&p->ix, use->ix[i], var))
+                rank[d] = 32 * a + 31 - staxi_ix_pace(p, use->ix[i], var);
+        }
         i++;
     }
+}
+
+/* Does it work along lines, element after element or all at once? */
+static bool staxi_is_line(const staxi_stage *st) {
+    return st->kind == STAXI_STAGE_SCAN || st->kind == STAXI_STAGE_SORT;
+}
+
+/* Its dims, those first that stand outside. */
+static int staxi_dims_in_order(const int *rank, int dims, uint8_t *layout) {
+    int n = 0;
+    for (int place = 0; place < 64 * STAX_MAX_RANK; place++)
+        for (int d = 0; d < dims; d++)
+            if (rank[d] == place) layout[n++] = (uint8_t)d;
+    return n;
+}
+
+/* A stage that computes element for element and can walk along any axis as well as along its last
+   one stores its results as they are read, if all readers agree about that. Reductions do not:
+   they run along rows or across columns, whichever lies well. */
+static void staxi_choose_layout(staxi_schedule *s, uint32_t k) {
+    staxi_stages *p = s->p;
+    staxi_stage *st = &p->stages[k];
+    const int dims = staxi_type_of(p, st->value)->rank;
+    uint8_t layout[STAX_MAX_RANK], other[STAX_MAX_RANK];
+    bool reads = false, moved = false;
+    st->laid = false;
+    if (st->kind != STAXI_STAGE_MAP || st->buffer || s->device || dims < 2) return;
+    for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++) {
+        const int kind = p->stages[s->uses[s->readers[at]].stage].kind;
+        int rank[STAX_MAX_RANK];
+        if (kind != STAXI_STAGE_MAP && !staxi_is_line(&p->stages[s->uses[s->readers[at]].stage]))
+            return;
+        staxi_dims_as_read(s, k, at, rank);
+        if (staxi_dims_in_order(rank, dims, other) != dims) return;
+        if (at > s->first_reader[k] && memcmp(layout, other, (size_t)dims) != 0) return;
+        memcpy(layout, other, (size_t)dims);
+    }
+    if (s->first_reader[k] == s->first_reader[k + 1]) return;
+    for (int d = 0; d < dims; d++) moved = moved || layout[d] != d;
+    for (int a = 0; moved && a < st->n_domain; a++)
+        if (st->store[layout[dims - 1]] == st->axes[a].var)
+            st->laid = staxi_operand_is_near(p, st->expr[0], st->axes[a].var, &reads);
+    if (!st->laid) return;
+    st->laid_dims = (uint8_t)dims;
+    memcpy(st->layout, layout, (size_t)dims);
+}
+
+/* Its loops in the order of its results in memory. */
+static void staxi_walk_as_laid(staxi_stage *st) {
+    staxi_loop_axis axes[STAX_MAX_RANK];
+    int n = 0;
+    for (int d = 0; d < st->laid_dims; d++)
+        for (int a = 0; a < st->n_domain; a++)
+            if (st->store[st->layout[d]] == st->axes[a].var) axes[n++] = st->axes[a];
+    if (n != st->n_domain) return;
+    staxi_order_axes(st, axes);
+    st->reordered = true;
 }
 
 /* Is its only reader one that computes element for element, in the same domain? */
@@ -32618,15 +32689,11 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     staxi_loop_axis axes[STAX_MAX_RANK];
     uint8_t sides[STAX_MAX_RANK], order[STAX_MAX_RANK], layout[STAX_MAX_RANK];
     int rank[STAX_MAX_RANK];
-    staxi_dims_as_read(s, k, rank);
-    int n = 0, n_order = 0;
-    for (int place = 0; place < 64 * STAX_MAX_RANK; place++)
-        for (int d = 0; d < dims; d++) {
-            if (rank[d] != place) continue;
-            layout[n++] = (uint8_t)d;
-            for (int a = 0; a < st->n_domain; a++)
-                if (st->store[d] == st->axes[a].var) order[n_order++] = (uint8_t)a;
-        }
+    staxi_dims_as_read(s, k, s->first_reader[k], rank);
+    int n = staxi_dims_in_order(rank, dims, layout), n_order = 0;
+    for (int d = 0; d < n; d++)
+        for (int a = 0; a < st->n_domain; a++)
+            if (st->store[layout[d]] == st->axes[a].var) order[n_order++] = (uint8_t)a;
     if (n_order != st->n_domain) return false;
     int inner = order[n_order - 1], other, own;
     const bool joins = staxi_joins_reader(s, k);
@@ -32663,7 +32730,7 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
     staxi_order_axes(st, axes);
     memcpy(st->sides, sides, (size_t)n);
     memcpy(st->layout, layout, (size_t)dims);
-    st->tiled = true;
+    st->tiled = st->laid = true;
     s->mode[k] = STAXI_MODE_COLUMN;
     return true;
 }
@@ -32680,6 +32747,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
         memcpy(st->at, p->stages[st->lead].at, sizeof st->at);
         return;
     }
+    if (st->laid) staxi_walk_as_laid(st);
     if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
         st->kind == STAXI_STAGE_SORT)
         return;
@@ -32959,11 +33027,6 @@ static const char *staxi_states_clash(staxi_schedule *s, uint32_t k, uint32_t ke
 /* Legal, but of no use: the one reason that does not bind a user's schedule. */
 static const char staxi_no_gain[] = "they share no data";
 
-/* Does it work along lines, element after element or all at once? */
-static bool staxi_is_line(const staxi_stage *st) {
-    return st->kind == STAXI_STAGE_SCAN || st->kind == STAXI_STAGE_SORT;
-}
-
 enum { STAXI_KERNEL_MEMBERS = 24 }; /* stages of one kernel; bounds its loops too */
 
 /* The same for the kernel of a scan or sort: what reads its results element for element. */
@@ -33155,7 +33218,7 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
             (st->dtype == STAX_F64) != (p->stages[j].dtype == STAX_F64))
             return "f64 sums have other lanes";
     *shared += staxi_shared_reads(s, k, kernel);
-    if (*shared > 0 && (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE)))
+    if (st->lead || (first->lead && st->kind == STAXI_STAGE_REDUCE))
         return "the states of a monoid have their loop for themselves";
     return *shared > 0 ? NULL : staxi_no_gain;
 }
@@ -33175,8 +33238,10 @@ static bool staxi_note_fusion(staxi_schedule *s, uint32_t stage, uint32_t kernel
 
 static bool staxi_kernel_open(staxi_schedule *s, uint32_t k) {
     if (!staxi_grow(s->p->a, (void **)&s->kernels, &s->cap_kernels, s->n_kernels + 1,
-                    sizeof *s->kernels))
+                    sizeof *s->kernels) ||
+        !staxi_grow(s->p->a, (void **)&s->unite, &s->cap_unite, s->n_kernels + 1, sizeof *s->unite))
         return false;
+    s->unite[s->n_kernels] = (uint32_t)s->n_kernels;
     staxi_kernel *K = &s->kernels[s->n_kernels];
     const staxi_stage *st = &s->p->stages[k];
     memset(K, 0, sizeof *K);
@@ -33228,7 +33293,9 @@ static bool staxi_given_read(staxi_schedule *s) {
         &p->arena, p->n_stages * sizeof(staxi_directive *), 8);
     s->group = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
     s->group_kernel = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
-    if (!s->first_given || !s->next_given || !s->placement || !s->group || !s->group_kernel)
+    s->together = (uint32_t *)staxi_arena_push(&p->arena, p->n_stages * sizeof(uint32_t), 4);
+    if (!s->first_given || !s->next_given || !s->placement || !s->group || !s->group_kernel ||
+        !s->together)
         return false;
     for (size_t k = n; k-- > 0;) { /* backwards, so that a stage's calls stand in their order */
         const staxi_directive *c = &s->given->calls[k];
@@ -33824,11 +33891,70 @@ static double staxi_join_score(const staxi_schedule *s, uint32_t k, uint32_t ker
     return *why ? 0.0 : score;
 }
 
+/* ---- kernels that shall be one ----
+   A stage that may join two kernels makes one of them: of f(x) and g(y), which share nothing, when
+   their sum is placed. That is found out stage by stage; then all are placed once more, each with
+   the first one of its kernels. So where all domains agree, stages are in one kernel if any chain
+   of shared data connects them, which is the optimum (exercise 45). */
+
+static uint32_t staxi_unite_root(staxi_schedule *s, uint32_t kernel) {
+    while (s->unite[kernel] != kernel) kernel = s->unite[kernel] = s->unite[s->unite[kernel]];
+    return kernel;
+}
+
+/* Kernels without data in common join for the sake of a third one: that has no score. */
+static bool staxi_may_unite(const staxi_schedule *s, uint32_t kernel) {
+    const staxi_decisions *d = s->p->decisions;
+    const staxi_kernel *K = &s->kernels[kernel];
+    const staxi_stage *first = &s->p->stages[K->first_stage];
+    return !s->given && !d->score && !d->no_horizontal && !K->alone && !first->tiled &&
+           !staxi_is_line(first);
+}
+
+/* Stage k may join both kernels. */
+static void staxi_unite(staxi_schedule *s, uint32_t a, uint32_t b) {
+    if (!staxi_may_unite(s, a) || !staxi_may_unite(s, b)) return;
+    a = staxi_unite_root(s, a);
+    b = staxi_unite_root(s, b);
+    if (a == b) return;
+    s->unite[a > b ? a : b] = a > b ? b : a;
+    s->unites = true;
+}
+
+/* The kernel of what stage k shall be together with, if that is there and it may; else 0. */
+static uint32_t staxi_together(staxi_schedule *s, uint32_t k, double *shared) {
+    const uint32_t first = s->together[k], kernel = first ? s->p->stages[first].kernel : 0;
+    if (!kernel || first == k) return 0;
+    const char *why = staxi_cannot_join(s, k, kernel, shared);
+    return why && why != staxi_no_gain ? 0 : kernel;
+}
+
+/* Takes all stages out of their kernels. */
+static void staxi_place_nothing(staxi_schedule *s) {
+    for (uint32_t k = 1; k < s->p->n_stages; k++) {
+        staxi_stage *st = &s->p->stages[k];
+        const uint32_t kernel = st->kernel;
+        st->kernel = 0;
+        if (!kernel || s->kernels[kernel].first_stage == k ||
+            !s->p->stages[s->kernels[kernel].first_stage].tiled)
+            continue;
+        staxi_loop_axis axes[STAX_MAX_RANK]; /* it has got the order of the tiles' axes */
+        for (int d = 0; d < st->n_domain; d++) axes[st->at[d]] = st->axes[d];
+        for (uint8_t d = 0; d < st->n_domain; d++) st->at[d] = d;
+        memcpy(st->axes, axes, (size_t)st->n_domain * sizeof *axes);
+        if (st->laid) staxi_walk_as_laid(st);
+    }
+    s->n_kernels = 1;
+    s->n_edges = s->n_fusions = 0;
+    s->saved = 0;
+    s->unites = false;
+}
+
 static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
     uint32_t best = 0, from = s->n_kernels > STAXI_FUSION_WINDOW
                                   ? (uint32_t)s->n_kernels - STAXI_FUSION_WINDOW
                                   : 1;
-    double best_score = 0, shared;
+    double best_score = 0, best_shared = 0, shared;
     uint32_t lead = s->p->stages[k].lead;
     if (lead && lead != k) { /* with the first stage of its monoid */
         if (s->placement[k] && s->group[k] != s->group[lead]) {
@@ -33840,11 +33966,14 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
         return staxi_kernel_join(s, k, s->p->stages[lead].kernel);
     }
     if (s->group[k]) return staxi_place_given(s, k);
+    const uint32_t fixed = best = staxi_together(s, k, &best_shared);
     for (uint32_t K = from; K < s->n_kernels; K++) {
         const char *why = staxi_cannot_join(s, k, K, &shared);
         const double score = why ? 0.0 : staxi_join_score(s, k, K, shared, &why);
-        if (!why && score > best_score) {
+        if (!why && score > 0.0 && best) staxi_unite(s, best, K);
+        if (!why && score > best_score && !fixed) {
             best_score = score;
+            best_shared = shared;
             best = K;
         }
         if (why && why != staxi_no_gain &&
@@ -33857,8 +33986,41 @@ static bool staxi_place_stage(staxi_schedule *s, uint32_t k) {
         if (other && other < from && !staxi_note_fusion(s, k, other, false, staxi_too_far)) return false;
     }
     if (!best) return staxi_kernel_open(s, k);
+    s->saved += best_shared;
     return staxi_kernel_join(s, k, best) &&
-           staxi_note_fusion(s, k, best, true, "they share data and a domain");
+           staxi_note_fusion(s, k, best, true,
+                             best_shared > 0.0 ? "they share data and a domain"
+                                               : "a later stage shares data with both");
+}
+
+static bool staxi_place_stages(staxi_schedule *s, bool again) {
+    for (uint32_t i = 0; i + 1 < s->p->n_stages; i++) {
+        const uint32_t k = s->sequence[i];
+        const staxi_directive *order = staxi_given_call(s, k, STAXI_CALL_REORDER);
+        if (s->p->stages[k].inlined) continue;
+        if (!again) staxi_choose_layout(s, k);
+        if (!order && !again) staxi_choose_mode(s, k);
+        if ((order && !again && !staxi_obey_reorder(s, k, order)) || !staxi_place_stage(s, k))
+            return false;
+    }
+    return true;
+}
+
+/* All stages in kernels, and in fewer ones where that saves more. */
+static bool staxi_place_all(staxi_schedule *s) {
+    if (!staxi_place_stages(s, false)) return false;
+    if (!s->unites) return true;
+    const double apart = s->saved;
+    for (uint32_t k = 1; k < s->p->n_stages; k++) {
+        const uint32_t kernel = s->p->stages[k].kernel;
+        if (kernel) s->together[k] = s->kernels[staxi_unite_root(s, kernel)].first_stage;
+    }
+    staxi_place_nothing(s);
+    if (!staxi_place_stages(s, true)) return false;
+    if (s->saved > apart) return true;
+    memset(s->together, 0, s->p->n_stages * sizeof *s->together);
+    staxi_place_nothing(s);
+    return staxi_place_stages(s, true);
 }
 
 /* ---- segments ---- */
@@ -34210,7 +34372,7 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
     if (leaves_kernel) {
         staxi_ix stride = staxi_ix_const(&p->ix, 1);
         staxi_buffer *buf = &p->buffers[b];
-        for (int d = buf->rank - 1; d >= 0 && st->tiled; d--) {
+        for (int d = buf->rank - 1; d >= 0 && st->laid; d--) {
             buf->strides[st->layout[d]] = stride;
             stride = staxi_ix_mul(&p->ix, stride, buf->dims[st->layout[d]]);
         }
@@ -34506,6 +34668,7 @@ static void staxi_schedule_free(staxi_schedule *s) {
     staxi_free(a, s->orders, s->cap_orders * sizeof *s->orders);
     staxi_free(a, s->fusions, s->cap_fusions * sizeof *s->fusions);
     staxi_free(a, s->edges, s->cap_edges * sizeof *s->edges);
+    staxi_free(a, s->unite, s->cap_unite * sizeof *s->unite);
     staxi_free(a, s->walk, s->cap_walk * sizeof *s->walk);
     staxi_free(a, s->loop_calls, s->cap_loop_calls * sizeof *s->loop_calls);
     staxi_text_free(&s->refusal);
@@ -35265,13 +35428,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
     if (ok && p->ix.no_memory) ok = false; /* its choices may be for that reason            */
     if (ok && s->again) return STAX_OK;
     ok = ok && staxi_given_read(s) && staxi_given_inline(s) && staxi_given_groups(s);
-    for (uint32_t i = 0; ok && i + 1 < p->n_stages; i++) {
-        uint32_t k = s->sequence[i];
-        const staxi_directive *order = staxi_given_call(s, k, STAXI_CALL_REORDER);
-        if (p->stages[k].inlined) continue;
-        if (!order) staxi_choose_mode(s, k);
-        ok = (!order || staxi_obey_reorder(s, k, order)) && staxi_place_stage(s, k);
-    }
+    ok = ok && staxi_place_all(s);
     if (ok) staxi_order_members(s);
     for (uint32_t K = 1; ok && K < s->n_kernels; K++) staxi_kernel_shape(s, K);
     for (uint32_t k = 1; ok && k < p->n_stages; k++) ok = staxi_segment_place(s, k);
@@ -35362,6 +35519,7 @@ typedef struct staxi_kernel_tree {
     size_t n_calls;
     const char *packing[2]; /* how its operands are read: for reports        */
     uint8_t direct;         /* those that are not packed                     */
+    uint8_t steps;          /* of k in an element of its packed operands     */
 } staxi_kernel_tree;
 
 /* A copy of what a tile reads with a load that lies along the outer one of its two loops: made
@@ -37888,10 +38046,13 @@ static const char *const staxi_lines_index[] = {
     "#endif",
     "#if SX_GNU && !defined(__clang__)",
     "#define SX_UNROLL _Pragma(\"GCC unroll 64\")",
+    "#define SX_EACH _Pragma(\"GCC ivdep\")",
     "#elif SX_GNU",
     "#define SX_UNROLL _Pragma(\"unroll\")",
+    "#define SX_EACH _Pragma(\"clang loop vectorize(assume_safety)\")",
     "#else",
     "#define SX_UNROLL",
+    "#define SX_EACH",
     "#endif",
     "/* round to nearest, no flushing of subnormals, no traps: set on entry, the caller's mode comes back */",
     "#if SX_GNU && defined(__SSE2__)",
@@ -38661,6 +38822,23 @@ static const char *const staxi_lines_memory[] = {
     "#endif",
     "SX_INLINE void sx_storesf(float *p, sxv_f32 v) { if ((__SIZE_TYPE__)p % (4 * SX_W) == 0) SXV_STREAM(sxv_f32, ntps, p, v); else sx_storef(p, v); }",
     "SX_INLINE void sx_storesd(double *p, sxv_f64 v) { if ((__SIZE_TYPE__)p % (4 * SX_W) == 0) SXV_STREAM(sxv_f64, ntpd, p, v); else sx_stored(p, v); }",
+    "#define sx_muladd32(a, b, c) ((c) + (a) * (b))",
+    "#define sx_muladd64(a, b, c) ((c) + (a) * (b))",
+    "/* products of signed halves of 32 bits, added; two pairs of the least number wrap */",
+    "typedef short sxv_i16 __attribute__((vector_size(4 * SX_W)));",
+    "#if SX_W == 16 && defined(__AVX512BW__) && defined(__clang__)",
+    "#define SXV_PAIRS(a, b) __builtin_ia32_pmaddwd512((a), (b))",
+    "#elif SX_W == 16 && defined(__AVX512BW__)",
+    "#define SXV_PAIRS(a, b) __builtin_ia32_pmaddwd512_mask((a), (b), (sxv_i32){0}, 0xffff)",
+    "#elif SX_W == 8 && defined(__AVX2__)",
+    "#define SXV_PAIRS(a, b) __builtin_ia32_pmaddwd256((a), (b))",
+    "#endif",
+    "#if defined(SXV_PAIRS)",
+    "#define sx_pairadd32(a, b, c) ((c) + (sxv_u32)SXV_PAIRS((sxv_i16)(a), (sxv_i16)(b)))",
+    "#else",
+    "#define SXV_HALF(x) ((sxv_u32)((sxv_i32)(x) >> 16))",
+    "#define sx_pairadd32(a, b, c) ((c) + SXV_HALF(a) * SXV_HALF(b) + SXV_HALF((a) << 16) * SXV_HALF((b) << 16))",
+    "#endif",
     "#undef sx_fma32",
     "#undef sx_fma64",
     "#if SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN)",
@@ -42111,14 +42289,28 @@ typedef enum staxi_pack {
     STAXI_PACK_DIRECT  /* read where it lies                                                  */
 } staxi_pack;
 
+/* How a micro-kernel adds products to its chains. */
+typedef struct staxi_micro_kind {
+    const char *name, *add; /* in its name; sx_ADD32(x, b, c): c and the products of one step     */
+    char lanes;             /* of its vectors: 'f', or 'u' for integers, which wrap               */
+    uint8_t steps;          /* of k that are packed side by side in an element, and added as one  */
+} staxi_micro_kind;
+
+enum { STAXI_MICRO_FLOATS, STAXI_MICRO_INTEGERS, STAXI_MICRO_PAIRS };
+
+/* Pairs are 16-bit halves of 32 bits: exact, since 32-bit sums wrap. */
+static const staxi_micro_kind staxi_micro_kinds[] = {
+    {"", "fma", 'f', 1}, {"", "muladd", 'u', 1}, {"_pairs", "pairadd", 'u', 2}};
+
 typedef struct staxi_tiles {
     const staxi_kernel_tree *tree;
+    const staxi_micro_kind *kind;
     staxi_tree_node acc;
     uint32_t kernel, stage;
     int isa, dtype, width;    /* width: lanes of a vector                                        */
     int rows, vectors;        /* of a tile                                                       */
     int last_vectors;         /* of the last panel                                               */
-    int step;                 /* of k: what the rows' operand is packed and read in              */
+    int step;                 /* elements along k that the rows' operand is packed and read in   */
     int64_t row, deep, piece; /* of it: elements between rows, along k, from step to step     */
     int64_t high;             /* tiles of full height; the others have one row less; -1: unknown */
     int heights;              /* that tiles have                                                 */
@@ -42160,9 +42352,11 @@ static char staxi_tiles_suffix(const staxi_tiles *t) {
     return staxi_tiles_bits(t) == 64 ? 'd' : 'f';
 }
 
-/* What a tile's numbers are in vectors: 'f', or 'u' for integers, which wrap. */
-static char staxi_tiles_class(const staxi_tiles *t) {
-    return staxi_dtype_is_float(t->dtype) ? 'f' : 'u';
+static char staxi_tiles_class(const staxi_tiles *t) { return t->kind->lanes; }
+
+/* What an operand is packed as. */
+static int staxi_tiles_packed(const staxi_tiles *t) {
+    return t->kind->steps > 1 ? STAX_I16 : t->dtype;
 }
 
 static const char *staxi_tiles_guard(int isa) {
@@ -42173,6 +42367,53 @@ static const char *staxi_tiles_guard(int isa) {
 
 static bool staxi_isa_has_tiles(int isa) {
     return isa == STAXI_ISA_AVX512 || isa == STAXI_ISA_AVX2 || isa == STAXI_ISA_NEON;
+}
+
+enum { STAXI_RANGE_DEPTH = 8 };
+
+/* The integers that x may be; false where that is not known, or where it may wrap. */
+static bool staxi_expr_range(const staxi_stages *p, staxi_expr x, int depth, staxi_ix_interval *r) {
+    const staxi_expr_node *n = &p->exprs[x];
+    const int bits = 8 * (int)staxi_dtype_bytes((stax_dtype)n->dtype);
+    staxi_ix_interval a = {0, 0}, b = {0, 0}, all = {0, 0};
+    uint64_t most = 0;
+    if (depth > STAXI_RANGE_DEPTH || staxi_dtype_is_float(n->dtype) || bits > 32) return false;
+    staxi_dtype_range((stax_dtype)n->dtype, &all.lo, &most);
+    all.hi = (int64_t)most;
+    if (n->kind == STAXI_EX_LOAD) {
+        *r = all;
+    } else if (n->kind == STAXI_EX_CONST) {
+        const uint64_t low = n->bits & (UINT64_MAX >> (64 - bits));
+        r->lo = r->hi = low > most ? (int64_t)low - ((int64_t)1 << bits) : (int64_t)low;
+    } else if (n->kind == STAXI_EX_SELECT || n->kind == STAXI_EX_OP) {
+        if (n->n_args < 1 || n->n_args > 2 || !staxi_expr_range(p, n->args[0], depth + 1, &a) ||
+            (n->n_args > 1 && !staxi_expr_range(p, n->args[1], depth + 1, &b)))
+            return false;
+        if (n->kind == STAXI_EX_SELECT)
+            *r = staxi_ix_between(a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi);
+        else if (n->op == STAX_OP_CAST)
+            *r = a;
+        else if (n->op == STAX_OP_ADD)
+            *r = staxi_ix_between(a.lo + b.lo, a.hi + b.hi);
+        else if (n->op == STAX_OP_SUB)
+            *r = staxi_ix_between(a.lo - b.hi, a.hi - b.lo);
+        else
+            return false;
+    } else {
+        return false;
+    }
+    return r->lo >= all.lo && r->hi <= all.hi;
+}
+
+/* Integers of 16 bits are multiplied in pairs where the processor does that. */
+static bool staxi_tiles_in_pairs(const staxi_stages *p, const staxi_tiles *t) {
+    if (t->isa == STAXI_ISA_NEON || (t->dtype != STAX_I32 && t->dtype != STAX_U32)) return false;
+    for (int side = 0; side < 2; side++) {
+        staxi_ix_interval r;
+        if (!staxi_expr_range(p, t->operand[side], 0, &r) || r.lo < INT16_MIN || r.hi > INT16_MAX)
+            return false;
+    }
+    return true;
 }
 
 /* The product of the extents. */
@@ -42572,9 +42813,9 @@ enum { STAXI_CHUNK_TILES = 8 };
 
 /* Of k, for the automatic schedule: a divisor of a block, so that no chunk lies in two. */
 static int64_t staxi_tiles_choose_chunk(staxi_emit *e, const staxi_tiles *t) {
-    int64_t step = (int64_t)t->vectors * t->width * staxi_tiles_bits(t) / 8,
+    int64_t step = (int64_t)t->vectors * t->width * staxi_tiles_bits(t) / 8, steps = t->kind->steps,
             room = staxi_l2_of(e->p->graph->root->ctx) / 4, chunk = STAXI_BLOCK;
-    while (chunk > 4 * t->step && chunk * step > room) chunk /= 2;
+    while (chunk > 4 * t->step * steps && chunk / steps * step > room) chunk /= 2;
     return t->window || staxi_high(e, t->depth.extent) <= chunk ? 0 : chunk;
 }
 
@@ -42613,6 +42854,9 @@ static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, uint8_t packs,
     }
     for (int side = 0; side < 2; side++)
         t->bound[side] = e->how & STAXI_EMIT_BINDS && e->p->buffers[st->packs[side]].is_bound;
+    t->kind = &staxi_micro_kinds[staxi_dtype_is_float(t->dtype)  ? STAXI_MICRO_FLOATS
+                                 : staxi_tiles_in_pairs(e->p, t) ? STAXI_MICRO_PAIRS
+                                                                 : STAXI_MICRO_INTEGERS];
     staxi_tiles_width(t);
     if (packs >> of & 1 || !staxi_tiles_windows(e, t)) staxi_tiles_join_lines(e, t);
     t->blocks = staxi_dtype_is_float(t->dtype) && staxi_high(e, t->depth.extent) > STAXI_BLOCK;
@@ -42700,19 +42944,45 @@ static void staxi_emit_packed(staxi_emit *e, const staxi_tiles *t, int side, sta
     e->vec = 0;
 }
 
+/* Elements one by one, all `n` of them or up to where an operand ends. The compiler may make
+   vectors of whole ones: what is packed is no operand. */
+static void staxi_emit_singles(staxi_emit *e, int n, bool tail) {
+    staxi_line(e);
+    staxi_putf(e->t, "%sfor (int64_t u = 0; u < %d; u++) {\n", tail ? "" : "SX_EACH ", n);
+    e->indent++;
+}
+
 /* Row `row` goes to p + r * pad, along k. */
 static void staxi_emit_pack_row(staxi_emit *e, const staxi_tiles *t) {
     uint64_t id = staxi_var_id(e, t->depth.var);
     staxi_line(e);
     staxi_putf(e->t, "%s *to = p + r * %D;\n", staxi_c_type(t->dtype), t->row);
     if (t->pack[0] == STAXI_PACK_SINGLE) {
+        const int piece = t->step * t->kind->steps;
         staxi_line(e);
-        staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++) {\n", id, id, id);
+        staxi_putf(e->t, "for (int64_t k0 = 0; k0 < terms; k0 += %d, to += %D) {\n", piece,
+                   t->piece);
         e->indent++;
         staxi_line(e);
-        staxi_putf(e->t, "%s *spot = to + i%U / %d * %D + i%U %% %d;\n", staxi_c_type(t->dtype), id,
-                   t->step, t->piece, id, t->step);
-        staxi_emit_packed(e, t, 0, 0, false, "spot");
+        staxi_putf(e->t, "%s *spot = (%s *)to;\n", staxi_c_type(staxi_tiles_packed(t)),
+                   staxi_c_type(staxi_tiles_packed(t)));
+        for (int tail = 0; tail < 2; tail++) {
+            staxi_line(e);
+            if (tail)
+                staxi_put(e->t, "else");
+            else
+                staxi_putf(e->t, "if (terms - k0 >= %d)", piece);
+            staxi_put(e->t, "\n");
+            staxi_emit_singles(e, piece, tail != 0);
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t i%U = k0 + u;\n", id);
+            if (tail) {
+                staxi_line(e);
+                staxi_putf(e->t, "if (i%U >= terms) { spot[u] = 0; continue; }\n", id);
+            }
+            staxi_emit_packed(e, t, 0, 0, false, "spot + u");
+            staxi_emit_close(e);
+        }
         staxi_emit_close(e);
         return;
     }
@@ -42897,8 +43167,12 @@ static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
     staxi_line(e);
     staxi_put(e->t, "const int64_t columns = ");
     staxi_emit_ix(e, t->column.extent);
-    staxi_put(e->t, ", depth = ");
+    staxi_put(e->t, ", terms = ");
     staxi_emit_ix(e, t->depth.extent);
+    if (t->kind->steps > 1)
+        staxi_putf(e->t, ", depth = (terms + %d) / %d", t->kind->steps - 1, t->kind->steps);
+    else
+        staxi_put(e->t, ", depth = terms");
     if (t->window)
         staxi_putf(e->t, ", panels = (outers * %D + %d) / %d; (void)columns;\n", t->spots,
                    t->vectors - 1, t->vectors);
@@ -42907,7 +43181,8 @@ static void staxi_emit_tile_sizes(staxi_emit *e, const staxi_tiles *t) {
                    columns);
     staxi_line(e);
     staxi_putf(e->t,
-               "const int64_t tiles = (rows + %d) / %d; (void)depth; (void)tiles; (void)panels;\n",
+               "const int64_t tiles = (rows + %d) / %d; (void)terms; (void)depth; (void)tiles; "
+               "(void)panels;\n",
                t->rows - 1, t->rows);
 }
 
@@ -42973,6 +43248,44 @@ static void staxi_emit_pack_turned(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_close(e);
 }
 
+/* A panel element by element; those that are packed as one lie side by side. */
+static void staxi_emit_pack_columns_singly(staxi_emit *e, const staxi_tiles *t) {
+    const int columns = t->vectors * t->width, steps = t->kind->steps;
+    const uint64_t id = staxi_var_id(e, t->column.var), k = staxi_var_id(e, t->depth.var);
+    const char *type = staxi_c_type(staxi_tiles_packed(t));
+    staxi_line(e);
+    staxi_putf(e->t, "for (int64_t k0 = 0; k0 < terms; k0 += %d, p += %d) {\n", steps, columns);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "%s *spot = (%s *)p;\n", type, type);
+    for (int tail = 0; tail < 2; tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_put(e->t, "else\n");
+        else
+            staxi_putf(e->t, "if (columns - column0 >= %d && terms - k0 >= %d)\n", columns, steps);
+        staxi_emit_singles(e, columns, tail != 0);
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = column0 + u;\n", id);
+        for (int step = 0; step < steps; step++) {
+            char to[32];
+            snprintf(to, sizeof to, "spot + u * %d + %d", steps, step);
+            if (tail) {
+                staxi_line(e);
+                staxi_putf(e->t, "if (i%U >= columns || k0 + %d >= terms) *(%s) = 0;\n", id, step,
+                           to);
+            }
+            staxi_emit_open(e, tail ? "else {\n" : "{\n");
+            staxi_line(e);
+            staxi_putf(e->t, "const int64_t i%U = k0 + %d;\n", k, step);
+            staxi_emit_packed(e, t, 1, 0, false, to);
+            staxi_emit_close(e);
+        }
+        staxi_emit_close(e);
+    }
+    staxi_emit_close(e);
+}
+
 /* What the vector or element of a panel at column `column0 + c` becomes, at k. */
 static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
     int columns = t->vectors * t->width;
@@ -42981,40 +43294,33 @@ static void staxi_emit_pack_columns_body(staxi_emit *e, const staxi_tiles *t) {
         staxi_emit_pack_turned(e, t);
         return;
     }
+    if (t->pack[1] == STAXI_PACK_SINGLE) {
+        staxi_emit_pack_columns_singly(e, t);
+        return;
+    }
     staxi_line(e);
     staxi_putf(e->t, "for (int64_t i%U = 0; i%U < depth; i%U++, p += %d) {\n", k, k, k, columns);
     e->indent++;
     staxi_line(e);
-    if (t->pack[1] == STAXI_PACK_SINGLE) {
-        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c++) {\n", columns);
+    staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = column0 + c, over = columns - i%U;\n", id, id);
+    for (int tail = 0; tail < (t->even ? 1 : 2); tail++) {
+        staxi_line(e);
+        if (tail)
+            staxi_putf(e->t, "if (over < %d) {\n", t->width);
+        else
+            staxi_putf(e->t, "if (over >= %d) {\n", t->width);
         e->indent++;
-        staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = column0 + c;\n", id);
-        staxi_line(e);
-        staxi_putf(e->t, "if (i%U >= columns) { p[c] = 0; continue; }\n", id);
-        staxi_emit_packed(e, t, 1, 0, false, "p + c");
-        staxi_emit_close(e);
-    } else {
-        staxi_putf(e->t, "for (int64_t c = 0; c < %d; c += %d) {\n", columns, t->width);
-        e->indent++;
-        staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = column0 + c, over = columns - i%U;\n", id, id);
-        for (int tail = 0; tail < (t->even ? 1 : 2); tail++) {
+        if (tail) {
             staxi_line(e);
-            if (tail)
-                staxi_putf(e->t, "if (over < %d) {\n", t->width);
-            else
-                staxi_putf(e->t, "if (over >= %d) {\n", t->width);
-            e->indent++;
-            if (tail) {
-                staxi_line(e);
-                staxi_put(e->t, "const int64_t left = over < 0 ? 0 : over;\n");
-            }
-            staxi_emit_packed(e, t, 1, t->column.var, tail != 0, "p + c");
-            staxi_emit_close(e);
+            staxi_put(e->t, "const int64_t left = over < 0 ? 0 : over;\n");
         }
+        staxi_emit_packed(e, t, 1, t->column.var, tail != 0, "p + c");
         staxi_emit_close(e);
     }
+    staxi_emit_close(e);
     staxi_emit_close(e);
 }
 
@@ -43097,10 +43403,7 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
                        bits, r * t->row, t->deep);
         for (int v = 0; v < vectors; v++) {
             int c = r * vectors + v;
-            if (class_ == 'f')
-                staxi_putf(e->t, " c%d = sx_fma%d(x, b%d, c%d);", c, bits, v, c);
-            else
-                staxi_putf(e->t, " c%d += x * b%d;", c, v);
+            staxi_putf(e->t, " c%d = sx_%s%d(x, b%d, c%d);", c, t->kind->add, bits, v, c);
         }
         staxi_put(e->t, " }\n");
     }
@@ -43108,8 +43411,8 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
 
 /* Kernels whose tiles look alike share a function: its name says all that is written into it. */
 static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows, int vectors) {
-    staxi_putf(out, "sx_micro_%s_%dx%d_%d_%D_%D_%D_%D%s", staxi_dtype_name((stax_dtype)t->dtype),
-               rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
+    staxi_putf(out, "sx_micro_%s%s_%dx%d_%d_%D_%D_%D_%D%s", staxi_dtype_name((stax_dtype)t->dtype),
+               t->kind->name, rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
                t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
     if (t->window)
         staxi_putf(out, "_windows%d%s", t->segments, staxi_window_is_whole(t) ? "" : "m");
@@ -43573,7 +43876,7 @@ static void staxi_emit_chunks(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_open(e, "do {\n");
     staxi_line(e);
     staxi_putf(e->t, "const int64_t steps = depth - k0 < %D ? depth - k0 : %D, apart = %D;\n",
-               t->chunk, t->chunk, t->column_deep);
+               t->chunk / t->kind->steps, t->chunk / t->kind->steps, t->column_deep);
     staxi_line(e);
     staxi_putf(e->t, "const int begins = k0 %s == 0, ends = k0 + steps == depth;\n",
                class_ == 'f' ? "% 4096" : "");
@@ -43848,7 +44151,9 @@ static int64_t staxi_packed_bytes(staxi_emit *e, const staxi_tiles *t, int side)
     (void)staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth);
     int64_t pieces =
                 side ? lines * ((columns + panel - 1) / panel) : (lines + t->rows - 1) / t->rows,
-            piece = side ? depth * panel : (depth + t->step - 1) / t->step * t->piece;
+            piece;
+    depth = (depth + t->kind->steps - 1) / t->kind->steps;
+    piece = side ? depth * panel : (depth + t->step - 1) / t->step * t->piece;
     int64_t bytes = batches * pieces * piece * (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
     return (bytes / STAX_ALIGN + 1) * STAX_ALIGN; /* never none: it has a place */
 }
@@ -43860,6 +44165,7 @@ static void staxi_emit_tiled(staxi_emit *e, const staxi_tiles *t, uint8_t *used,
     const uint32_t *packs = e->p->stages[t->stage].packs;
     staxi_kernel_tree *kt = &e->trees->kernels[t->kernel];
     uint8_t *own = (uint8_t *)(uintptr_t)e->buffer_use, *operand[2];
+    kt->steps = t->kind->steps;
     kt->direct =
         (uint8_t)((t->pack[0] == STAXI_PACK_DIRECT) | (t->pack[1] == STAXI_PACK_DIRECT) << 1);
     for (int side = 0; side < 2; side++) {
@@ -44490,10 +44796,10 @@ static bool staxi_obey_chunk(staxi_emit *e, const staxi_tiles *t, const staxi_di
                    "operand %d is read through windows, in one chunk: expected pack s%U "
                    "{operand=%d} too",
                    t->column_operand, (uint64_t)t->stage, t->column_operand);
-    } else if (split->by[0] % t->step != 0) {
+    } else if (split->by[0] % (t->step * t->kind->steps) != 0) {
         staxi_putf(staxi_refuse(s, split),
                    "the micro-kernel takes %d iterations at a time: expected a multiple of that",
-                   t->step);
+                   t->step * t->kind->steps);
     } else if (t->blocks && STAXI_BLOCK % split->by[0] != 0) {
         const int64_t at = STAXI_BLOCK / split->by[0] * split->by[0];
         staxi_putf(staxi_refuse(s, split),
@@ -51499,6 +51805,14 @@ static void staxi_report_plan(const stax_program *p, staxi_text *t) {
             staxi_putf(t, "  kernels %U..%U", (uint64_t)buf->first_use - 1,
                        (uint64_t)buf->last_use - 1);
         if (buf->host) staxi_putf(t, "  in the place of b%U", (uint64_t)buf->host);
+        for (uint32_t k = 1; k < p->stages.n_stages; k++) {
+            const staxi_stage *st = &p->stages.stages[k];
+            if (st->buffer != b || !st->laid || buf->scope != STAXI_SCOPE_ROOT) continue;
+            bool moved = false;
+            for (int d = 0; d < buf->rank; d++) moved = moved || st->layout[d] != d;
+            for (int d = 0; moved && d < buf->rank; d++)
+                staxi_putf(t, d ? ", %d" : "  axes lie in the order %d", (int)st->layout[d]);
+        }
         if (buf->copies)
             staxi_putf(t, "  %D iterations", buf->copies);
         else if (buf->scope == STAXI_SCOPE_ROW)
@@ -51709,22 +52023,23 @@ static void staxi_explain_tiles(const staxi_explain *x, uint32_t tree,
     const double room = staxi_sizer_value(&x->z, x->p->stages.buffers[st->packs[0]].dims[0]);
     const bool direct = kt->direct & 1;
     const int64_t chunk = kt->chunk && (double)kt->chunk < s->k ? kt->chunk : staxi_whole(s->k),
-                  tiles = staxi_whole(room / (s->k > 1.0 ? s->k : 1.0)) / kt->tile[0],
+                  tiles = staxi_whole(room * kt->steps / (s->k > 1.0 ? s->k : 1.0)) / kt->tile[0],
                   block = direct || (double)(tiles * kt->tile[0]) > s->m
                               ? staxi_whole(s->m)
                               : (tiles > 1 ? tiles : 1) * kt->tile[0];
     if (x->json) {
         staxi_putf(x->t,
-                   ", \"tile_m\": %d, \"tile_n\": %d, \"kc\": %D, \"mc\": %D, \"rows\": \"%s\", "
-                   "\"columns\": \"%s\"",
-                   kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
+                   ", \"tile_m\": %d, \"tile_n\": %d, \"kc\": %D, \"mc\": %D, \"nc\": %D, "
+                   "\"rows\": \"%s\", \"columns\": \"%s\"",
+                   kt->tile[0], kt->tile[1], chunk, block, staxi_whole(s->n), kt->packing[0],
+                   kt->packing[1]);
         return;
     }
     staxi_putf(
         x->t,
         "    in tiles of %d rows x %d columns: %D steps of k at a time (kc), blocks of up to "
-        "%D rows (mc), all columns (nc);\n    rows %s, columns %s\n",
-        kt->tile[0], kt->tile[1], chunk, block, kt->packing[0], kt->packing[1]);
+        "%D rows (mc), all %D columns (nc);\n    rows %s, columns %s\n",
+        kt->tile[0], kt->tile[1], chunk, block, staxi_whole(s->n), kt->packing[0], kt->packing[1]);
 }
 
 /* The least traffic of the kernel's contractions between each cache and what lies behind it, and

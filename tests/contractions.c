@@ -73,6 +73,15 @@ static const char *const graphs[] = {
     "graph i3(a: i64[5,4100], b: i64[4100,9]) { c = matmul a, b; return c }",
     "graph i4(a: u32[2,16,16], b: u32[2,16,64]) { c = matmul a, b; d = bitwise_not c; return d }",
     "graph i5(a: i16[20,40], b: i16[40,24]) { c = matmul a, b; return c }",
+    /* products of 16-bit numbers in pairs: sums that wrap, odd depths, zero points, chunks */
+    "graph h1(a: i16[20,40], b: i16[40,24]) { c = matmul a, b {dtype=i32}; return c }",
+    "graph h2(a: u8[29,33], w: i8[33,70]) {\n"
+    "  d = cast a {dtype=i32}; e = sub d, 128; f = cast w {dtype=i32}; c = matmul e, f; return c\n}",
+    "graph h3(a: i8[3,31,17], b: i8[3,45,17]) { c = einsum a, b {equation=\"bmk,bnk->bmn\", dtype=i32}; return c }",
+    "graph h4(a: i8[33,9001], b: bool[9001,20]) { c = matmul a, b {dtype=u32}; return c }",
+    "graph h5(a: u16[20,40], b: i8[40,24]) { c = matmul a, b {dtype=i32}; return c }",
+    "sizes m, n, k\n"
+    "graph any8(a: i8[m,k], param b: u8[n,k]) { c = linear a, b {dtype=i32}; return c }",
     "graph i6(x: i8[1,3,9,9], w: i8[5,3,3,3]) { y = conv x, w {padding=\"same\", dtype=i32}; return y }",
     /* convolutions */
     "graph c1(x: f32[2,3,9,11], param w: f32[8,3,3,3], b: f32[8]) { y = conv x, w, b {padding=\"same\"}; z = relu y; return z }",
@@ -131,6 +140,8 @@ static void fill(const void *user, int k, stax_dtype dtype, void *data, size_t n
                                        0x80000000u, 1u,          0xffa00001u};
     uint64_t seed = *(const uint64_t *)user + (uint64_t)k + 1;
     feed_fill(data, dtype, n, seed);
+    for (size_t i = 0; dtype == STAX_I16 && i < n && i < 100; i++) /* the only pairs that wrap */
+        ((int16_t *)data)[i] = INT16_MIN;
     for (size_t i = (size_t)(seed * 7) % 613; dtype == STAX_F32 && i < n; i += 1201)
         memcpy((float *)data + i, &special[i % 6], 4);
 }

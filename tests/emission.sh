@@ -56,5 +56,22 @@ kernels 'x: f32[512,1024], g: f32[1024]) { a = layer_norm x, g; y = gelu a; retu
 count 'the next row is fetched' 1 'sx_prefetch((const char \*)b1 + (i[0-9]*\*1024 + i[0-9]* + 1024) \* 4)'
 kernels 'x: f32[512,512]) { y = add x, 1.0; return y }'
 lacks 'x + 1' '4 \* SX_W'
+# products of small integers in pairs, where they cannot be told from products of 32 bits
+micro() {
+    echo "graph g($1" >"$work/g.stax"
+    "$staxc" print "$work/g.stax" --emit=c --isa=avx512 2>"$work/err" | sed -n '/^SX_MICRO/,/^}/p' >"$work/c"
+    [ -s "$work/c" ] || bad "$1: no micro-kernel: $(cat "$work/err")"
+}
+micro 'a: i8[64,64], b: u8[64,64]) { c = matmul a, b {dtype=i32}; return c }'
+has 'i8 x u8' 'c0 = sx_pairadd32(x, b0, c0)'
+micro 'a: u8[64,64], b: i16[64,64]) { d = cast a {dtype=i32}; e = sub d, 200; f = cast b {dtype=i32}; c = matmul e, f; return c }'
+has 'a zero point' 'sx_pairadd32'
+micro 'a: u8[64,64], b: i16[64,64]) { d = cast a {dtype=i32}; e = mul d, 2; f = cast b {dtype=i32}; c = matmul e, f; return c }'
+lacks 'a factor' 'sx_pairadd32'
+micro 'a: u16[64,64], b: i8[64,64]) { c = matmul a, b {dtype=i32}; return c }'
+lacks 'u16' 'sx_pairadd32'
+has 'u16' 'sx_muladd32'
+micro 'a: i8[64,64], b: i8[64,64]) { c = matmul a, b {dtype=i64}; return c }'
+lacks 'sums of 64 bits' 'sx_pairadd32'
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

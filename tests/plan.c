@@ -310,6 +310,55 @@ static void any_graph(void) {
 }
 
 /* Exercise 18: of equal buffers no more places are used than are alive at a time. */
+/* What is computed element for element lies in memory as it is read, where all agree and nothing is
+   lost; contractions in tiles too. */
+static void layouts(void) {
+    static const struct {
+        const char *text, *laid; /* NULL: row-major, all of it */
+    } cases[] = {
+        {"graph g(x: f32[96,64]) {\nt = transpose x\nv = erfc t\nb = transpose v\n"
+         "c = cumsum b {axis=1}\nd = cumprod b {axis=1}\nreturn c, d\n}\n",
+         "axes lie in the order 1, 0"},
+        {"graph g(x: f32[5,1,70,33], y: f32[33]) {\np = permute x {axes=[3,0,1,2]}\n"
+         "q = reshape y {shape=[33,1,1,1]}\ns = mul p, q\nv = erfc s\n"
+         "b = permute v {axes=[1,2,3,0]}\nc = cumsum b {axis=3}\nd = sort b {axis=3}\n"
+         "return c, d\n}\n",
+         "axes lie in the order 2, 1, 3, 0"},
+        {"graph g(x: f32[80,64], w: f32[80,48]) {\n"
+         "a = dot x, w {lhs_contract=[0], rhs_contract=[0]}\nb = transpose a\n"
+         "c = cumsum b {axis=1}\nreturn c\n}\n",
+         "axes lie in the order 1, 0"},
+        /* its readers disagree */
+        {"graph g(x: f32[96,64]) {\nt = transpose x\nv = erfc t\nb = transpose v\n"
+         "c = cumsum b {axis=1}\nd = cumprod v {axis=1}\nreturn c, d\n}\n",
+         NULL},
+        /* x lies along the other axis */
+        {"graph g(x: f32[64,96]) {\nv = erfc x\nb = transpose v\n"
+         "c = cumsum b {axis=1}\nd = cumprod b {axis=1}\nreturn c, d\n}\n",
+         NULL},
+        /* a reduction takes columns as well as rows */
+        {"graph g(x: f32[96,64]) {\nt = transpose x\nv = erfc t\nb = transpose v\n"
+         "c = cumsum b {axis=1}\nd = sum b {axes=[1]}\nreturn c, d\n}\n",
+         NULL},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        staxi_text why;
+        staxi_text_init(&why, staxi_allocator_of(ctx));
+        stax_graph *g = stax_parse(ctx, "layouts", cases[k].text);
+        stax_program *p = g ? staxi_program_new(g) : NULL;
+        if (CHECK(p && staxi_program_plan(p, &why) == STAX_OK)) {
+            staxi_report_plan(p, &why);
+            const char *said = strstr(why.data, "axes lie in the order");
+            if (!CHECK((said != NULL) == (cases[k].laid != NULL)) ||
+                (said && !CHECK(strncmp(said, cases[k].laid, strlen(cases[k].laid)) == 0)))
+                printf("%s%s", cases[k].text, why.data);
+        }
+        staxi_text_free(&why);
+        stax_program_free(p);
+        stax_graph_free(g);
+    }
+}
+
 static void exercise_18(void) {
     for (int depth = 2; depth <= 9; depth++) {
         char text[2000] = "graph g(x: f32[16,16], y: f32[16,16]) {\n  v0 = matmul x, y\n";
@@ -338,6 +387,7 @@ int main(int argc, char **argv) {
     RUN(exercise_20);
     RUN(exercise_18);
     RUN(any_graph);
+    RUN(layouts);
     stax_close(ctx);
     return HARNESS_END();
 }

@@ -11,6 +11,7 @@
 
 #include "harness.h"
 #include "programs.h"
+#include "random.h"
 
 static stax_program *planned(const stax_graph *g, const stax_compile_options *how,
                              const stax_schedule *given) {
@@ -469,6 +470,110 @@ static void every_refusal_has_a_reason(void) {
     }
 }
 
+/* ---- the optimum, where all domains agree (exercise 45) ----------------------------------------
+ */
+
+enum { MOST_STAGES = 8 };
+
+/* Bytes that the kernels read and write, in tensors, for that kernel of each stage; 0: they need
+   each other in a circle. Every stage is an output. */
+static int traffic_of(const stax_program *p, const int *kernel, int n) {
+    int reads[MOST_STAGES + 1][MOST_STAGES + 1] = {{0}}, traffic = n;
+    for (int K = 0; K < n; K++)
+        for (uint32_t b = 1; b < p->stages.n_buffers; b++) {
+            int any = 0;
+            for (uint32_t l = 0; l < p->schedule.n_loads; l++)
+                any |= p->schedule.loads[l].ref == b && kernel[p->schedule.loads[l].stage] == K;
+            traffic += any;
+        }
+    for (int w = 1; w <= n; w++)
+        for (int K = 0; K < n; K++) {
+            int any = 0;
+            for (uint32_t u = 0; u < p->schedule.n_uses; u++)
+                any |= (int)p->schedule.uses[u].ref == w && kernel[w] != K &&
+                       kernel[p->schedule.uses[u].stage] == K;
+            traffic += any;
+            if (any) reads[kernel[w]][K] = 1;
+        }
+    for (int k = 0; k < n; k++)
+        for (int a = 0; a < n; a++)
+            for (int b = 0; b < n; b++) reads[a][b] |= reads[a][k] && reads[k][b];
+    for (int k = 0; k < n; k++)
+        if (reads[k][k]) return 0;
+    return traffic;
+}
+
+/* The least traffic of all partitions: stage k is in one of the kernels before it, or opens one. */
+static int least_traffic(const stax_program *p, int *kernel, int k, int n_kernels, int n) {
+    if (k > n) return traffic_of(p, kernel, n);
+    int best = 0;
+    for (int K = 0; K <= n_kernels; K++) {
+        kernel[k] = K;
+        const int t = least_traffic(p, kernel, k + 1, n_kernels + (K == n_kernels), n);
+        if (t && (!best || t < best)) best = t;
+    }
+    return best;
+}
+
+static double shared_bytes(void *user, const stax_fusion *f) {
+    (void)user;
+    return f->shared_bytes;
+}
+
+/* n ops of up to four inputs and of each other, all of one shape, all of them outputs. */
+static void one_domain(char *text, size_t room, int n, uint64_t *s) {
+    static const char *const unary[] = {"exp", "tanh", "sin", "erf", "log", "cos", "sqrt", "cbrt"},
+                             *const binary[] = {"add",     "sub",     "mul",   "div",
+                                                "maximum", "minimum", "hypot", "atan2"};
+    const int inputs = 4;
+    int at = snprintf(text, room,
+                      "graph g(v0: f32[8,32], v1: f32[8,32], v2: f32[8,32], v3: f32[8,32]) {\n");
+    for (int k = 0; k < n; k++) {
+        const int x = (int)(draw(s) % (uint64_t)(inputs + k)),
+                  y = (x + 1 + (int)(draw(s) % (uint64_t)(inputs + k - 1))) % (inputs + k);
+        if (draw(s) % 2)
+            at += snprintf(text + at, room - (size_t)at, "v%d = %s v%d\n", inputs + k, unary[k], x);
+        else
+            at += snprintf(text + at, room - (size_t)at, "v%d = %s v%d, v%d\n", inputs + k,
+                           binary[k], x, y);
+    }
+    at += snprintf(text + at, room - (size_t)at, "return ");
+    for (int k = 0; k < n; k++)
+        at += snprintf(text + at, room - (size_t)at, "%sv%d", k ? ", " : "", inputs + k);
+    snprintf(text + at, room - (size_t)at, "\n}\n");
+}
+
+/* Placing each stage once leaves f(x) and g(y) apart, whose sum brings them together: so does the
+   score of a caller, who is asked about each stage once. */
+static void fusion_is_the_optimum_of_one_domain(void) {
+    uint64_t s = RANDOM_SEED;
+    int missed = 0, more = 0;
+    for (int g = 0; g < 400; g++) {
+        char text[800];
+        int kernel[MOST_STAGES + 1], own[MOST_STAGES + 1];
+        const int n = 2 + (int)(draw(&s) % (MOST_STAGES - 1));
+        stax_compile_options once;
+        memset(&once, 0, sizeof once);
+        once.score = shared_bytes;
+        one_domain(text, sizeof text, n, &s);
+        stax_program *p = planned_text(text, NULL), *q = planned_text(text, &once);
+        if (CHECK(p && q) && CHECK_INT(p->stages.n_stages, n + 1) &&
+            CHECK_INT(q->stages.n_stages, n + 1)) {
+            const int least = least_traffic(p, kernel, 1, 0, n);
+            for (int k = 1; k <= n; k++) own[k] = (int)p->stages.stages[k].kernel - 1;
+            if (!CHECK_INT(traffic_of(p, own, n), least)) printf("%s", text);
+            more += p->trees.n_kernels > 1;
+            for (int k = 1; k <= n; k++) own[k] = (int)q->stages.stages[k].kernel - 1;
+            missed += traffic_of(q, own, n) > least;
+        }
+        stax_program_free(p);
+        stax_program_free(q);
+    }
+    printf("400 graphs: %d have several kernels at best; placing once misses %d optima\n", more,
+           missed);
+    CHECK(more > 20 && missed > 20);
+}
+
 int main(int argc, char **argv) {
     const int table = argc == 2 && strcmp(argv[1], "--table") == 0;
     HARNESS_BEGIN(argc, argv);
@@ -488,6 +593,7 @@ int main(int argc, char **argv) {
         RUN(on_networks);
         RUN(scores);
         RUN(every_refusal_has_a_reason);
+        RUN(fusion_is_the_optimum_of_one_domain);
     }
     stax_close(ctx);
     return table ? harness.bad_checks != 0 : HARNESS_END();
