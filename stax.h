@@ -51,13 +51,13 @@
 
    CONTENTS      search for the tag:
        public     >>types >>sizes >>graphs >>ops >>optable >>derivatives >>run >>rules >>cache
-                  >>measure >>query
+                  >>artifact >>measure >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
                   >>vectorise
                   >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
                   >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>partition
-                  >>machine >>export
+                  >>machine >>export >>artifact
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1501,8 +1501,6 @@ typedef void (*stax_trace_fn)(stax_trace *trace, const stax_value *in, int n, st
 typedef struct stax_jit_options {
     int limit;
 } stax_jit_options;
-STAXDEF stax_status stax_program_save(const stax_program *p, const char *file);
-STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
 STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user, const stax_jit_options *options);
 STAXDEF stax_status stax_call(stax_jit *jit, const stax_tensor *in, int n_in, const stax_tensor *out, int n_out);
 STAXDEF bool stax_truth(stax_value v);
@@ -1620,6 +1618,30 @@ STAXDEF stax_status stax_cache_info(stax_context *ctx, stax_cache_figures *out);
 /* Removes every object, kept source and note of the cache, and no other file. Loaded programs stay
    valid. */
 STAXDEF stax_status stax_cache_clear(stax_context *ctx);
+
+/* ==================================================================================== >>artifact
+   SAVED PROGRAMS  a compiled program as a file that another process loads in about a millisecond:
+   without the graph, a C compiler or a cache. It runs machine code, so load only files you trust.
+ */
+
+/* Writes the program, with the params that are bound, in place of the file if there is one.
+   STAX_E_NOT_BUILT: it has no compiled code (interpreted, or of a device; also with STAX_NO_JIT).
+   STAX_E_IO, STAX_E_MEMORY; STAX_E_COMPILER: a program that was compiled together with others is
+   compiled again, alone. Whatever size symbols it has, it keeps. */
+STAXDEF stax_status stax_program_save(const stax_program *p, const char *file);
+/* NULL: stax_error(ctx). A file that is none of ours, was cut short or altered, or is of another
+   version of stax is STAX_E_IO. The object in the file is used on machines of the same system and
+   processor with at least its ISA level (and the context's `isa`); elsewhere the C text in it is
+   compiled (STAX_E_COMPILER: that failed), for the same bits. The program runs as the one that was
+   saved; threads are those of this context. It has no stages: stax_program_report gives its C,
+   stax_program_figures its kernels, workspace and origin; it cannot be exported. Free it with
+   stax_program_free. */
+STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
+/* The ports of a program, loaded or compiled, for the functions of >>query: inputs, outputs and
+   size symbols, and nothing in between. Lives as long as the program. */
+STAXDEF const stax_graph *stax_program_graph(const stax_program *p);
+/* Has the program this param, and a tensor for it? */
+STAXDEF bool stax_program_is_bound(const stax_program *p, const char *param);
 
 /* ======================================================================================= >>measure
    MEASUREMENT  (section 13) statistics of readings, figures of the machine, and what the models
@@ -8353,6 +8375,32 @@ static staxi_ix staxi_ix_image(const staxi_ix_pool *p, staxi_ix ix) {
     return (staxi_ix)p->marks[ix].value;
 }
 
+/* One operand, or the next one, of an operation that is not a sum; 0: of another kind. */
+static staxi_ix staxi_ix_apply(staxi_ix_pool *p, staxi_ix_kind kind, staxi_ix r, staxi_ix a) {
+    switch (kind) {
+        case STAXI_IX_GE:
+            return staxi_ix_ge0(p, r);
+        case STAXI_IX_EQ:
+            return staxi_ix_eq0(p, r);
+        case STAXI_IX_NOT:
+            return staxi_ix_not(p, r);
+        case STAXI_IX_PRODUCT:
+            return staxi_ix_mul(p, r, a);
+        case STAXI_IX_DIV:
+        case STAXI_IX_MOD:
+            return staxi_ix_divide(p, r, a, kind == STAXI_IX_MOD);
+        case STAXI_IX_MIN:
+            return staxi_ix_min(p, r, a);
+        case STAXI_IX_MAX:
+            return staxi_ix_max(p, r, a);
+        case STAXI_IX_AND:
+        case STAXI_IX_OR:
+            return staxi_ix_logic(p, kind, r, a);
+        default:
+            return 0;
+    }
+}
+
 /* Node ix of `from`, not a leaf, built again in p over the images of its operands. */
 static staxi_ix staxi_ix_rebuild(staxi_ix_pool *p, const staxi_ix_pool *from, staxi_ix ix) {
     staxi_ix_kind kind = staxi_ix_op(from, ix);
@@ -8376,19 +8424,9 @@ static staxi_ix staxi_ix_rebuild(staxi_ix_pool *p, const staxi_ix_pool *from, st
         return staxi_ix_finish(p, &s, ok && staxi_ix_push(p, &s, number, 0));
     }
     r = staxi_ix_image(p, staxi_ix_operand(from, ix, 0));
-    if (kind == STAXI_IX_GE) return staxi_ix_ge0(p, r);
-    if (kind == STAXI_IX_EQ) return staxi_ix_eq0(p, r);
-    if (kind == STAXI_IX_NOT) return staxi_ix_not(p, r);
-    for (uint32_t k = 1; k < n; k++) {
-        a = staxi_ix_image(p, staxi_ix_operand(from, ix, k));
-        if (kind == STAXI_IX_PRODUCT) r = staxi_ix_mul(p, r, a);
-        if (kind == STAXI_IX_DIV || kind == STAXI_IX_MOD) {
-            r = staxi_ix_divide(p, r, a, kind == STAXI_IX_MOD);
-        }
-        if (kind == STAXI_IX_MIN) r = staxi_ix_min(p, r, a);
-        if (kind == STAXI_IX_MAX) r = staxi_ix_max(p, r, a);
-        if (kind == STAXI_IX_AND || kind == STAXI_IX_OR) r = staxi_ix_logic(p, kind, r, a);
-    }
+    if (n == 1) return staxi_ix_apply(p, kind, r, 0);
+    for (uint32_t k = 1; k < n; k++)
+        r = staxi_ix_apply(p, kind, r, staxi_ix_image(p, staxi_ix_operand(from, ix, k)));
     return r;
 }
 
@@ -46455,6 +46493,75 @@ static stax_status staxi_build_once(staxi_build_job *b, staxi_object **out,
     return status;
 }
 
+static void staxi_build_count(staxi_toolchain *tc, staxi_build_origin origin) {
+    if (origin == STAXI_BUILD_MEMORY) (void)staxi_atomic_add(&tc->hits_memory, 1);
+    if (origin == STAXI_BUILD_DISK) (void)staxi_atomic_add(&tc->hits_disk, 1);
+    if (origin == STAXI_BUILD_COMPILED) (void)staxi_atomic_add(&tc->misses, 1);
+}
+
+/* ---- objects as bytes: for saved programs --------------------------------------------------- */
+
+/* Appends the bytes of an object that was made of `source`. One that the cache has lost since is
+   compiled again. */
+static stax_status staxi_toolchain_bytes(staxi_toolchain *tc, const staxi_object *object,
+                                         const staxi_text *source, staxi_text *bytes,
+                                         staxi_text *message) {
+    char name[STAXI_CACHE_NAME], kept[STAXI_CACHE_NAME];
+    staxi_compiler *compiler;
+    const size_t before = bytes->n;
+    staxi_cache_name(object->key, STAXI_OBJECT_SUFFIX, name);
+    if (tc->has_folder && staxi_cache_read(tc, name, bytes)) return STAX_OK;
+    bytes->n = before;
+    stax_status status = staxi_toolchain_ready(tc, &compiler, message);
+    if (status != STAX_OK) return status;
+    staxi_kept_name(object->key, kept);
+    status = staxi_compile(tc, compiler, 2, source->data, source->n, kept, false, bytes, message);
+    staxi_toolchain_let_go(tc, compiler);
+    return status;
+}
+
+/* Loads an object of this machine that was saved elsewhere, by way of the cache folder: a compiler
+   is not needed. Takes the bytes. */
+static stax_status staxi_toolchain_adopt(staxi_toolchain *tc, staxi_text *bytes, staxi_object **out,
+                                         staxi_build_result *result, staxi_text *message) {
+    const int64_t start = staxi_clock_ns();
+    const int64_t failed_before = staxi_atomic_load(&tc->n_failed_allocs);
+    char key[65];
+    staxi_build_job b;
+    staxi_object *object;
+    *out = NULL;
+    result->origin = STAXI_BUILD_MEMORY;
+    if (!staxi_object_is_whole(bytes)) {
+        staxi_put(message, "the saved object is not whole");
+        return STAX_E_IO;
+    }
+    staxi_mutex_lock(&tc->setup);
+    stax_status status = staxi_folder_ready(tc, message);
+    staxi_mutex_unlock(&tc->setup);
+    if (status != STAX_OK) return staxi_toolchain_conclude(tc, failed_before, status, message);
+    staxi_hash_hex(bytes->data, bytes->n, key);
+    memset(&b, 0, sizeof b);
+    b.tc = tc;
+    b.key = key;
+    object = staxi_object_claim(tc, key);
+    if (!object) return staxi_no_memory(message);
+    staxi_mutex_lock(&object->busy);
+    if (!object->library) {
+        result->origin = STAXI_BUILD_DISK;
+        status = staxi_object_load(tc, key, &object->library, message);
+        if (status == STAX_OK && !object->library)
+            status = staxi_build_publish(&b, bytes, &object->library, message);
+    }
+    staxi_mutex_unlock(&object->busy);
+    result->spent_ns = staxi_clock_ns() - start;
+    if (status == STAX_OK && object->library)
+        *out = object;
+    else
+        staxi_object_release(object);
+    if (status == STAX_OK) staxi_build_count(tc, result->origin);
+    return staxi_toolchain_conclude(tc, failed_before, status, message);
+}
+
 /* ---- what the other chapters call ----------------------------------------------------------- */
 
 static void staxi_toolchain_free(staxi_toolchain *tc) {
@@ -46535,12 +46642,6 @@ static stax_status staxi_toolchain_target(staxi_toolchain *tc, int *isa, staxi_t
     status = staxi_toolchain_conclude(tc, failed_before, status, message);
     staxi_text_free(&unread);
     return status;
-}
-
-static void staxi_build_count(staxi_toolchain *tc, staxi_build_origin origin) {
-    if (origin == STAXI_BUILD_MEMORY) (void)staxi_atomic_add(&tc->hits_memory, 1);
-    if (origin == STAXI_BUILD_DISK) (void)staxi_atomic_add(&tc->hits_disk, 1);
-    if (origin == STAXI_BUILD_COMPILED) (void)staxi_atomic_add(&tc->misses, 1);
 }
 
 /* C text to a loaded object, which the caller releases. May be called by many threads at once. On
@@ -46851,8 +46952,8 @@ struct stax_program {
     staxi_bound *bound; /* by input                                                    */
     staxi_pack_fn pack; /* NULL: there is nothing to pack once                         */
     staxi_workspace *packed; /* what it packed                                         */
-    void **pack_args;        /* its arguments; the mutex guards them and the marks     */
-    staxi_marks pack_marks;
+    void **pack_args;        /* its arguments; the mutex guards them                   */
+    uint8_t *pack_needs;     /* [kernel][input]: packing for it needs that param        */
     int64_t threads;
     staxi_mutex mutex; /* guards the free list                                        */
     staxi_workspace *spare;
@@ -46863,6 +46964,11 @@ struct stax_program {
     struct staxi_steps *steps; /* a graph with regions: what the host does, see >>steps       */
     staxi_ix eager, eager_writes; /* bytes op by op, in the pool of the basis graph; 0: not known */
     bool by_kernel;
+    bool is_alone;    /* its source and object hold nothing else                              */
+    bool is_loaded;   /* by stax_program_load: basis, stages, schedule and trees hold only what
+                         a call needs                                                         */
+    int isa;          /* of its object                                                        */
+    stax_graph ports; /* the basis graph without the states among its outputs               */
 };
 
 /* Where the times of a call go, kernel by kernel. */
@@ -47200,20 +47306,34 @@ static void staxi_workspace_drop(const stax_allocator *a, staxi_workspace *w) {
 
 /* ---- operands of contractions that only params and constants make: packed once ---- */
 
-/* Is every param bound that makes x? *has: is the one of input `input` among them? */
-static bool staxi_params_are_bound(stax_program *p, staxi_expr x, size_t input, bool *has,
-                                   staxi_marks *marks) {
-    if (!x || !staxi_mark_first(&p->stages, marks, x)) return true;
+/* Marks the params that make x. */
+static void staxi_find_params(stax_program *p, staxi_expr x, uint8_t *needs, staxi_marks *marks) {
+    if (!x || !staxi_mark_first(&p->stages, marks, x)) return;
     const staxi_expr_node *n = &p->stages.exprs[x];
     if (n->kind == STAXI_EX_LOAD) {
         const staxi_buffer *b = &p->stages.buffers[n->ref];
-        if (!staxi_buffer_is_param(&p->stages, b)) return true;
-        *has = *has || b->slot == input;
-        return p->bound[b->slot].tensor.data != NULL;
+        if (staxi_buffer_is_param(&p->stages, b)) needs[b->slot] = 1;
+        return;
     }
-    for (int k = 0; k < n->n_args; k++)
-        if (!staxi_params_are_bound(p, n->args[k], input, has, marks)) return false;
-    return true;
+    for (int k = 0; k < n->n_args; k++) staxi_find_params(p, n->args[k], needs, marks);
+}
+
+/* For each kernel the params that must be bound before its operands are packed. */
+static bool staxi_find_pack_needs(stax_program *p) {
+    staxi_marks marks;
+    const size_t n = p->basis->n_inputs;
+    p->pack_needs = (uint8_t *)staxi_arena_push(&p->stages.arena, p->trees.n_kernels * n + 1, 1);
+    if (!p->pack_needs) return false;
+    memset(&marks, 0, sizeof marks);
+    for (uint32_t k = 0; k < p->trees.n_kernels; k++) {
+        const staxi_kernel_tree *kt = &p->trees.kernels[k];
+        marks.now++;
+        for (int side = 0; side < 2; side++)
+            if (kt->bound >> side & 1)
+                staxi_find_params(p, kt->operand[side], &p->pack_needs[k * n], &marks);
+    }
+    staxi_free(p->stages.a, marks.at, marks.cap * sizeof *marks.at);
+    return !staxi_marks_failed(&p->stages);
 }
 
 /* Packs what can be packed now that this param is bound; input SIZE_MAX: what needs none. */
@@ -47224,13 +47344,10 @@ static void staxi_pack_bound(stax_program *p, size_t input) {
     for (size_t k = 0; p->bound && k < p->basis->n_inputs; k++)
         p->pack_args[k] = p->bound[k].tensor.data;
     for (uint32_t k = 0; k < p->trees.n_kernels; k++) {
-        const staxi_kernel_tree *kt = &p->trees.kernels[k];
-        bool has = input == SIZE_MAX, ready = kt->bound != 0;
-        p->pack_marks.now++;
-        for (int side = 0; side < 2; side++)
-            if (kt->bound >> side & 1)
-                ready = staxi_params_are_bound(p, kt->operand[side], input, &has, &p->pack_marks) &&
-                        ready;
+        const uint8_t *needs = &p->pack_needs[k * p->basis->n_inputs];
+        bool has = input == SIZE_MAX || needs[input], ready = p->trees.kernels[k].bound != 0;
+        for (size_t i = 0; p->bound && i < p->basis->n_inputs; i++)
+            ready = ready && (!needs[i] || p->bound[i].tensor.data);
         if (ready && has) p->pack(p->pack_args, (int64_t)k);
     }
     staxi_mutex_unlock(&p->mutex);
@@ -47255,60 +47372,76 @@ static stax_status staxi_packing_begin(stax_program *p, const char *entry, staxi
     p->pack_args = (void **)(void *)(memory + bytes);
     memset((void *)p->pack_args, 0, n * sizeof(void *));
     p->pack_args[n] = memory;
-    p->pack_marks.now = 1; /* room for all expressions: packing must not fail          */
-    (void)staxi_mark_first(&p->stages, &p->pack_marks, (staxi_expr)p->stages.n_exprs - 1);
-    if (staxi_marks_failed(&p->stages)) return STAX_E_MEMORY;
+    if (!p->pack_needs && !staxi_find_pack_needs(p)) return STAX_E_MEMORY;
     memcpy(&p->pack, &fn, sizeof fn);
     staxi_pack_bound(p, SIZE_MAX);
     return STAX_OK;
 }
 
-/* Prints all planned programs as one unit, compiles it, and gives each its entry. */
-static stax_status staxi_programs_build(stax_program **p, int n, const stax_compile_options *o,
-                                        staxi_text *why) {
+/* Gives a program its entry in its object. */
+static stax_status staxi_program_attach(stax_program *p, const char *entry, staxi_text *why) {
+    void *symbol = staxi_object_symbol(p->object, entry);
+    if (!symbol) {
+        staxi_putf(why, "the compiled object has no function %s", entry);
+        return STAX_E_COMPILER;
+    }
+    /* POSIX: an object pointer holds a function's address */
+    memcpy(&p->call, &symbol, sizeof symbol);
+    return staxi_packing_begin(p, entry, why);
+}
+
+enum { STAXI_ENTRY_NAME = 24 };
+
+/* The name of entry k of a unit with n of them; `room` has STAXI_ENTRY_NAME bytes. */
+static const char *staxi_entry_name(char *room, int k, int n) {
+    if (n == 1) return "stax_call";
+    staxi_format(room, STAXI_ENTRY_NAME, "stax_call_%U", (uint64_t)k);
+    return room;
+}
+
+/* Prints all planned programs as one unit. */
+static stax_status staxi_programs_print(stax_program *const *p, int n, bool by_kernel,
+                                        staxi_text *out, staxi_text *why) {
     const stax_allocator *a = &p[0]->ctx->allocator;
-    size_t bytes = (size_t)n * (sizeof(staxi_trees *) + sizeof(char *) + 24);
+    size_t bytes = (size_t)n * (sizeof(staxi_trees *) + sizeof(char *) + STAXI_ENTRY_NAME);
     staxi_trees **trees = (staxi_trees **)staxi_alloc(a, bytes);
     if (!trees) return STAX_E_MEMORY;
     const char **names = (const char **)(void *)(trees + n);
     char *room = (char *)(names + n);
-    for (int k = 0; k < n; k++, room += 24) {
+    for (int k = 0; k < n; k++, room += STAXI_ENTRY_NAME) {
         trees[k] = &p[k]->trees;
-        names[k] = n == 1 ? "stax_call" : room;
-        staxi_format(room, 24, "stax_call_%U", (uint64_t)k);
+        names[k] = staxi_entry_name(room, k, n);
     }
+    stax_status s = staxi_emit_unit(trees, names, n, staxi_tiles_isa(p[0]), staxi_jit_types,
+                                    STAXI_EMIT_BINDS | (by_kernel ? STAXI_EMIT_BY_KERNEL : 0), out);
+    if (s != STAX_OK) staxi_putf(why, "cannot print this program: %s", stax_status_text(s));
+    staxi_free(a, (void *)trees, bytes);
+    return s;
+}
+
+/* Prints all planned programs as one unit, compiles it, and gives each its entry. */
+static stax_status staxi_programs_build(stax_program **p, int n, const stax_compile_options *o,
+                                        staxi_text *why) {
+    char room[STAXI_ENTRY_NAME];
     staxi_build_options b;
     memset(&b, 0, sizeof b);
     b.opt_level = o->opt_level;
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
-    int isa = staxi_tiles_isa(p[0]);
-    stax_status s = staxi_emit_unit(trees, names, n, isa, staxi_jit_types,
-                                    STAXI_EMIT_BINDS | (o->by_kernel ? STAXI_EMIT_BY_KERNEL : 0),
-                                    &p[0]->source);
+    stax_status s = staxi_programs_print(p, n, o->by_kernel, &p[0]->source, why);
     if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
-    else
-        staxi_putf(why, "cannot print this program: %s", stax_status_text(s));
     for (int k = 0; k < n && s == STAX_OK; k++) {
         p[k]->by_kernel = o->by_kernel;
-        void *symbol = staxi_object_symbol(p[0]->object, names[k]);
-        if (!symbol) {
-            staxi_putf(why, "the compiled object has no function %s", names[k]);
-            s = STAX_E_COMPILER;
-            break;
-        }
-        memcpy(&p[k]->call, &symbol,
-               sizeof symbol); /* POSIX: an object pointer holds a function's address */
+        p[k]->isa = staxi_tiles_isa(p[0]);
         if (k > 0) {
             p[k]->object = p[0]->object;
             p[k]->built = p[0]->built;
             staxi_object_retain(p[k]->object);
         }
-        s = staxi_packing_begin(p[k], names[k], why);
+        s = staxi_program_attach(p[k], staxi_entry_name(room, k, n), why);
     }
-    staxi_free(a, (void *)trees, bytes);
     return s;
 }
 
@@ -47317,7 +47450,6 @@ STAXDEF void stax_program_free(stax_program *p) {
     const stax_allocator *a = &p->ctx->allocator;
     staxi_steps_free(p);
     if (p->planned) {
-        staxi_free(p->stages.a, p->pack_marks.at, p->pack_marks.cap * sizeof *p->pack_marks.at);
         staxi_trees_free(&p->trees);
         staxi_schedule_free(&p->schedule);
         staxi_stages_free(&p->stages);
@@ -47466,6 +47598,8 @@ static stax_program *staxi_program_new(const stax_graph *g) {
     p->piece = -1;
     p->n_outputs = staxi_plain_outputs(basis);
     staxi_eager_formulas(p, g);
+    p->ports = *basis;
+    p->ports.n_outputs = p->n_outputs;
     staxi_mutex_init(&p->mutex);
     staxi_text_init(&p->source, a);
     return p;
@@ -48531,6 +48665,7 @@ static stax_status staxi_leaves_build(stax_program **programs, int n, const stax
             programs[k]->built = leaves[0]->built;
             programs[k]->by_kernel = o->by_kernel;
         }
+    programs[0]->is_alone = n == 1;
     staxi_free(a, (void *)leaves, bytes);
     return status;
 }
@@ -51051,7 +51186,7 @@ STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor
     staxi_sizer z;
     staxi_text ops;
     memset(out, 0, sizeof *out);
-    if (!p || k < 0 || (!p->call && !p->steps)) return false;
+    if (!p || k < 0 || (!p->call && !p->steps) || p->is_loaded) return false;
     z.sizes = staxi_figure_sizes(p, inputs, few);
     z.p = p->steps ? NULL : p;
     for (size_t i = 0; p->steps && i < p->steps->n_pieces && !z.p; i++) {
@@ -51075,6 +51210,18 @@ STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor
     return staxi_formulas_end(z.p, saved) && ok;
 }
 
+/* A saved program keeps no formulas of its kernels' bytes and operations. */
+static stax_status staxi_loaded_figures(const stax_program *p, const stax_tensor *inputs,
+                                        stax_figures *out) {
+    if (!p->steps) out->kernels = (int)p->trees.n_kernels;
+    for (size_t k = 0; p->steps && k < p->steps->n_pieces; k++)
+        out->kernels += (int)p->steps->pieces[k]->trees.n_kernels;
+    out->workspace_bytes = p->planned && p->constant_bytes >= 0 ? (size_t)p->constant_bytes
+                           : inputs                             ? stax_workspace_bytes(p, inputs)
+                                                                : 0;
+    return STAX_OK;
+}
+
 static const char *staxi_origin_name(staxi_build_origin origin) {
     static const char *const origins[] = {"interpreted", "memory", "disk", "compiled"};
     return origins[origin];
@@ -51087,9 +51234,12 @@ STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tenso
     out->origin = staxi_origin_name(p->call || p->steps ? p->built.origin : STAXI_BUILD_FAILED);
     out->compile_ns = p->built.spent_ns;
     out->threads = (int)p->threads;
-    int isa = 0;
-    if ((p->call || p->steps) && staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
+    int isa = p->steps && p->steps->n_pieces ? p->steps->pieces[0]->isa : p->isa;
+    if (p->is_loaded) out->isa = (stax_isa)(isa + 1);
+    if (!p->is_loaded && (p->call || p->steps) &&
+        staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
         out->isa = (stax_isa)(isa + 1);
+    if (p->is_loaded) return staxi_loaded_figures(p, inputs, out);
     if (p->steps) return staxi_steps_figures(p, inputs, out);
     return p->call ? staxi_plan_figures(p, inputs, out) : STAX_OK;
 }
@@ -52004,6 +52154,14 @@ STAXDEF char *stax_program_report_at(const stax_program *p, stax_report what,
     if (!p->call && !p->steps) {
         staxi_putf(&t, "interpreted: %s\n", stax_status_text(p->status));
         return staxi_text_give(p->ctx, &t);
+    }
+    if (p->is_loaded && what != STAX_REPORT_C) {
+        staxi_put(&t,
+                  "the program was loaded from a file, which keeps its C and no other report:"
+                  " compile its graph to see it");
+        staxi_context_fail(p->ctx, STAX_E_NOT_BUILT, &t);
+        staxi_text_free(&t);
+        return NULL;
     }
     if (p->basis->n_symbols > STAXI_FEW_SIZES) symbols = NULL;
     for (size_t k = 0; symbols && k < STAXI_FEW_SIZES; k++)
@@ -52981,6 +53139,11 @@ static stax_status staxi_export_check(const stax_program *p, const char *prefix,
     for (size_t k = 0; p->steps && k < p->steps->n_pieces; k++)
         planned = planned && p->steps->pieces[k]->planned &&
                   p->steps->pieces[k]->stages.status == STAX_OK;
+    if (p->is_loaded) {
+        staxi_put(why,
+                  "export: the program was loaded from a file: export it where it is compiled");
+        return STAX_E_NOT_BUILT;
+    }
     if (!planned) {
         staxi_put(why, "export: the program is interpreted, there is no C to write");
         return STAX_E_NOT_BUILT;
@@ -53034,6 +53197,915 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
     return s;
 }
 
+/* ===================================================================================== >>artifact
+   ARTIFACT  a compiled program as a file, and back.
+   In:  a compiled program.   Out: a file that another process turns into that program, without the
+   graph, and without planning or compiling again.
+   A file holds what a call needs, and no more: the ports (names, types, size symbols, layouts), the
+   workspace as formulas, what the checks of a run say and where, which memory may be shared, which
+   params each packed operand waits for, the steps of regions with their constants, params that are
+   bound, and the kernels twice: as the object, which a machine of the same kind and at least its
+   ISA level loads in a millisecond, and as the C text, which any other machine compiles (its bits
+   are the same by contract).
+   One description of each structure serves both directions, so that they cannot drift apart:
+   staxi_wire_... writes what it is given and gives it back, or reads and gives that.
+   Layout: magic, format, length; then numbers of 7 bits a byte, texts and bytes; at the end the
+   seal of the cache's files, a SHA-256 of all before it. Read in this order, so that each kind of
+   wrong file has its own message. */
+
+#if !defined(STAXI_TOOLCHAIN)
+
+STAXDEF stax_status stax_program_save(const stax_program *p, const char *file) {
+    staxi_text t;
+    if (!p || !file) return STAX_E_ARGUMENT;
+    staxi_text_init(&t, &p->ctx->allocator);
+    staxi_putf(&t, "%s: ", file);
+    stax_status s = staxi_toolchain_not_built(&t);
+    staxi_context_fail(p->ctx, s, &t);
+    staxi_text_free(&t);
+    return s;
+}
+
+STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file) {
+    staxi_text t;
+    if (!ctx || !file) return NULL;
+    staxi_text_init(&t, &ctx->allocator);
+    staxi_putf(&t, "%s: ", file);
+    staxi_context_fail(ctx, staxi_toolchain_not_built(&t), &t);
+    staxi_text_free(&t);
+    return NULL;
+}
+
+#else
+
+/* ---- the wire ---- */
+
+typedef struct staxi_wire {
+    staxi_text *out;         /* NULL: reading                                              */
+    const unsigned char *at; /* reading: what is left                                      */
+    size_t left;
+    staxi_arena *arena; /* of what is read                                                 */
+    bool wrong, no_memory;
+} staxi_wire;
+
+enum { STAXI_WIRE_DEPTH = 400, STAXI_WIRE_FORMAT = 1, STAXI_WIRE_HEAD = 20 };
+
+static bool staxi_wire_ok(const staxi_wire *w) { return !w->wrong && !w->no_memory; }
+
+/* A number up to `most`. What is read beyond it is wrong, and 0. */
+static uint64_t staxi_wire_word(staxi_wire *w, uint64_t x, uint64_t most) {
+    int shift = 0;
+    if (w->out) {
+        for (; x > 127; x >>= 7) staxi_putc(w->out, (char)((x & 127) | 128));
+        staxi_putc(w->out, (char)x);
+        return 0;
+    }
+    for (x = 0; w->left && shift < 64; shift += 7) {
+        const unsigned char byte = *w->at++;
+        w->left--;
+        x |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) {
+            if (x > most) break;
+            return x;
+        }
+    }
+    w->wrong = true;
+    return 0;
+}
+
+/* `to` keeps its value when it is written. */
+#define STAXI_WIRE(w, type, to, most)                                                       \
+    do {                                                                                    \
+        const uint64_t staxi_word = staxi_wire_word((w), (uint64_t)(to), (uint64_t)(most)); \
+        if (!(w)->out) (to) = (type)staxi_word;                                             \
+    } while (0)
+
+static int64_t staxi_wire_int(staxi_wire *w, int64_t x) {
+    const uint64_t u = (uint64_t)x << 1 ^ (x < 0 ? UINT64_MAX : 0);
+    const uint64_t r = staxi_wire_word(w, u, UINT64_MAX);
+    return w->out ? x : (int64_t)(r >> 1 ^ (0 - (r & 1)));
+}
+
+/* A number of items that take a byte each, at least: what is left bounds it. */
+static size_t staxi_wire_count(staxi_wire *w, size_t n) {
+    STAXI_WIRE(w, size_t, n, w->left);
+    return n;
+}
+
+/* n items with one more behind them: those given, or new ones. */
+static void *staxi_wire_room(staxi_wire *w, const void *items, size_t n, size_t bytes) {
+    if (w->out) return (void *)(uintptr_t)items;
+    void *room = staxi_arena_push(w->arena, (n + 1) * bytes, 16);
+    if (!room) w->no_memory = true;
+    return room;
+}
+
+/* n bytes, where they lie in the file. */
+static const void *staxi_wire_view(staxi_wire *w, const void *p, size_t n) {
+    if (w->out) {
+        staxi_putn(w->out, (const char *)p, n);
+        return p;
+    }
+    if (n > w->left) {
+        w->wrong = true;
+        return NULL;
+    }
+    p = w->at;
+    w->at += n;
+    w->left -= n;
+    return p;
+}
+
+/* The same, aligned as tensors are; NULL when it fails. */
+static const void *staxi_wire_bytes(staxi_wire *w, const void *p, size_t n) {
+    p = staxi_wire_view(w, p, n);
+    if (w->out || !p) return p;
+    void *copy = staxi_arena_push(w->arena, n + 1, STAX_ALIGN);
+    if (!copy) w->no_memory = true;
+    if (copy && n) memcpy(copy, p, n);
+    return copy;
+}
+
+/* NULL, or a text without zero bytes. */
+static const char *staxi_wire_text(staxi_wire *w, const char *s) {
+    size_t n = s ? strlen(s) + 1 : 0;
+    STAXI_WIRE(w, size_t, n, w->left);
+    if (n == 0) return NULL;
+    const char *text = (const char *)staxi_wire_bytes(w, s, n - 1);
+    if (text && !w->out && strlen(text) != n - 1) w->wrong = true;
+    return text;
+}
+
+/* A name that messages need. */
+static const char *staxi_wire_name(staxi_wire *w, const char *s) {
+    s = staxi_wire_text(w, s);
+    if (!s) w->wrong = true;
+    return s;
+}
+
+/* An expression over the first n_sizes numbers of a call, built again in `pool`. */
+static staxi_ix staxi_wire_ix(staxi_wire *w, staxi_ix_pool *pool, staxi_ix ix, uint32_t n_sizes,
+                              int depth) {
+    staxi_ix_kind kind = w->out ? staxi_ix_op(pool, ix) : STAXI_IX_NONE;
+    int64_t number = w->out ? staxi_ix_number(pool, ix) : 0;
+    uint32_t n = w->out ? staxi_ix_arity(pool, ix) : 0;
+    STAXI_WIRE(w, staxi_ix_kind, kind, STAXI_IX_NOT);
+    const bool is_leaf = kind == STAXI_IX_CONST || kind == STAXI_IX_SYM;
+    if (is_leaf || kind == STAXI_IX_SUM) number = staxi_wire_int(w, number);
+    if (!is_leaf) STAXI_WIRE(w, uint32_t, n, STAXI_IX_MAX_SIZE);
+    w->wrong = w->wrong || depth > STAXI_WIRE_DEPTH || kind == STAXI_IX_NONE ||
+               kind == STAXI_IX_VAR || kind == STAXI_IX_VALUE || (!is_leaf && n == 0) ||
+               (kind == STAXI_IX_SYM && (number < 0 || number >= (int64_t)n_sizes));
+    if (w->wrong) return 0;
+    staxi_ix r = 0;
+    if (!w->out && kind != STAXI_IX_SYM) r = staxi_ix_const(pool, number);
+    if (!w->out && kind == STAXI_IX_SYM) r = staxi_ix_sym(pool, (uint32_t)number);
+    for (uint32_t k = 0; k < n && !is_leaf && !w->wrong; k++) {
+        int64_t c = kind == STAXI_IX_SUM && w->out ? staxi_ix_coefficient(pool, ix, k) : 1;
+        if (kind == STAXI_IX_SUM) c = staxi_wire_int(w, c);
+        staxi_ix a =
+            staxi_wire_ix(w, pool, w->out ? staxi_ix_operand(pool, ix, k) : 0, n_sizes, depth + 1);
+        if (w->out) continue;
+        if (kind == STAXI_IX_SUM)
+            r = staxi_ix_add(pool, r, staxi_ix_mul(pool, staxi_ix_const(pool, c), a));
+        else
+            r = k > 0 || n == 1 ? staxi_ix_apply(pool, kind, n == 1 ? a : r, a) : a;
+    }
+    if (pool->no_memory) w->no_memory = true;
+    if (!w->out && r == 0) w->wrong = true;
+    return w->out ? ix : r;
+}
+
+static void staxi_wire_type(staxi_wire *w, stax_graph *root, staxi_type *t) {
+    STAXI_WIRE(w, uint8_t, t->dtype, STAX_DTYPE_COUNT - 1);
+    STAXI_WIRE(w, uint8_t, t->rank, STAX_MAX_RANK);
+    if (!staxi_dtype_ok(t->dtype)) w->wrong = true;
+    for (int d = 0; d < t->rank; d++)
+        t->dims[d] = staxi_wire_ix(w, &root->sizes, t->dims[d], (uint32_t)root->n_symbols, 0);
+}
+
+/* ---- ports: a graph that has nothing between its inputs and its outputs ---- */
+
+static void staxi_wire_symbols(staxi_wire *w, stax_graph *g) {
+    g->n_symbols = staxi_wire_count(w, g->n_symbols);
+    g->symbols = (staxi_symbol *)staxi_wire_room(w, g->symbols, g->n_symbols, sizeof *g->symbols);
+    for (size_t k = 0; k < g->n_symbols && staxi_wire_ok(w); k++) {
+        staxi_symbol *s = &g->symbols[k];
+        s->name = staxi_wire_name(w, s->name);
+        s->lo = staxi_wire_int(w, s->lo);
+        s->hi = staxi_wire_int(w, s->hi);
+        if (s->lo < 0 || s->hi < s->lo) w->wrong = true;
+        if (w->out || w->wrong) continue;
+        s->ix = staxi_ix_sym(&g->sizes, (uint32_t)k);
+        staxi_ix_set_range(&g->sizes, s->ix, staxi_ix_between(s->lo, s->hi));
+        if (!s->ix) w->no_memory = true;
+    }
+}
+
+/* Where calls stand in the user's files, for the messages of a run. */
+static void staxi_wire_files(staxi_wire *w, stax_graph *g) {
+    g->n_files = staxi_wire_count(w, g->n_files);
+    g->files = (staxi_file *)staxi_wire_room(w, g->files, g->n_files, sizeof *g->files);
+    for (size_t k = 0; k < g->n_files && staxi_wire_ok(w); k++) {
+        g->files[k].name = staxi_wire_name(w, g->files[k].name);
+        STAXI_WIRE(w, bool, g->files[k].parsed, 1);
+    }
+    g->n_spots = staxi_wire_count(w, g->n_spots);
+    g->spots = (staxi_spot *)staxi_wire_room(w, g->spots, g->n_spots, sizeof *g->spots);
+    for (size_t k = 0; k < g->n_spots && staxi_wire_ok(w); k++) {
+        STAXI_WIRE(w, int, g->spots[k].line, INT_MAX);
+        STAXI_WIRE(w, int, g->spots[k].column, INT_MAX);
+    }
+}
+
+static void staxi_wire_input(staxi_wire *w, stax_graph *g, staxi_input *in) {
+    bool is_written = in->current != in->value;
+    in->name = staxi_wire_name(w, in->name);
+    STAXI_WIRE(w, uint8_t, in->kind, STAXI_STATE);
+    STAXI_WIRE(w, uint8_t, in->layout, STAXI_LAYOUT_EXACT);
+    STAXI_WIRE(w, bool, is_written, 1);
+    staxi_type *t = &g->values[in->value].type;
+    staxi_wire_type(w, g, t);
+    for (int d = 0; d < t->rank && in->layout == STAXI_LAYOUT_EXACT && !w->wrong; d++) {
+        staxi_ix stride = w->out ? staxi_size_ix(g, in->strides[d]) : 0;
+        stride = staxi_wire_ix(w, &g->sizes, stride, (uint32_t)g->n_symbols, 0);
+        in->strides[d] = staxi_size_handle(g, stride);
+    }
+    if (!w->out) in->current = is_written ? 0 : in->value;
+    if (is_written && in->kind != STAXI_STATE) w->wrong = true;
+}
+
+static void staxi_wire_ports(staxi_wire *w, stax_program *p) {
+    stax_graph *g = p->basis;
+    size_t plain = p->n_outputs;
+    g->name = staxi_wire_text(w, g->name);
+    staxi_wire_symbols(w, g);
+    staxi_wire_files(w, g);
+    g->n_inputs = staxi_wire_count(w, g->n_inputs);
+    g->n_outputs = staxi_wire_count(w, g->n_outputs);
+    STAXI_WIRE(w, size_t, plain, g->n_outputs);
+    p->n_outputs = plain;
+    g->inputs = (staxi_input *)staxi_wire_room(w, g->inputs, g->n_inputs, sizeof *g->inputs);
+    g->outputs = (staxi_output *)staxi_wire_room(w, g->outputs, g->n_outputs, sizeof *g->outputs);
+    if (!w->out) g->n_values = 1 + g->n_inputs + g->n_outputs;
+    g->values = (staxi_value_info *)staxi_wire_room(w, g->values, g->n_values, sizeof *g->values);
+    for (size_t k = 0; k < g->n_inputs && staxi_wire_ok(w); k++) {
+        if (!w->out) g->inputs[k].value = g->inputs[k].current = (uint32_t)(k + 1);
+        staxi_wire_input(w, g, &g->inputs[k]);
+    }
+    size_t state = 0;
+    for (size_t k = 0; k < g->n_outputs && staxi_wire_ok(w); k++) {
+        staxi_output *o = &g->outputs[k];
+        if (!w->out) o->value = (uint32_t)(g->n_inputs + k + 1);
+        o->name = staxi_wire_text(w, o->name);
+        staxi_wire_type(w, g, &g->values[o->value].type);
+        if (k < plain && !o->name) w->wrong = true;
+        if (k < plain || w->out) continue;
+        while (state < g->n_inputs && g->inputs[state].current) state++;
+        if (state < g->n_inputs)
+            g->inputs[state].current = o->value;
+        else
+            w->wrong = true;
+    }
+    for (size_t k = 0; k < g->n_inputs && staxi_wire_ok(w); k++)
+        if (!g->inputs[k].current) w->wrong = true;
+}
+
+/* ---- leaves: a program without steps, or a piece ---- */
+
+/* An empty plan, so that a program that is read in half can be freed. */
+static void staxi_leaf_begin(stax_program *p) {
+    const stax_allocator *a = &p->ctx->allocator;
+    p->stages.ctx = p->ctx;
+    p->stages.a = a;
+    p->stages.graph = p->basis;
+    staxi_ix_pool_init(&p->stages.ix, a);
+    staxi_arena_init(&p->stages.arena, a);
+    staxi_map_init(&p->stages.expr_map, a);
+    staxi_map_init(&p->stages.memo_map, a);
+    p->schedule.p = &p->stages;
+    staxi_text_init(&p->schedule.refusal, a);
+    p->trees.s = &p->schedule;
+    p->planned = p->is_loaded = true;
+}
+
+/* What a check of a run says, and where. */
+static void staxi_wire_checks(staxi_wire *w, stax_program *p) {
+    staxi_stages *st = &p->stages;
+    stax_graph *g = p->basis;
+    st->n_stages = staxi_wire_count(w, st->n_stages);
+    if (!w->out && !staxi_grow(st->a, (void **)&st->stages, &st->cap_stages, st->n_stages + 1,
+                               sizeof *st->stages))
+        w->no_memory = true;
+    if (!w->out && staxi_wire_ok(w)) memset(st->stages, 0, st->cap_stages * sizeof *st->stages);
+    for (size_t k = 1; k < st->n_stages && staxi_wire_ok(w); k++) {
+        STAXI_WIRE(w, uint8_t, st->stages[k].kind, 255);
+        STAXI_WIRE(w, uint32_t, st->stages[k].place, UINT32_MAX);
+        st->stages[k].op_name = staxi_wire_name(w, st->stages[k].op_name);
+    }
+    g->n_nodes = staxi_wire_count(w, g->n_nodes);
+    g->nodes = (staxi_node *)staxi_wire_room(w, g->nodes, g->n_nodes, sizeof *g->nodes);
+    for (size_t k = 0; k < g->n_nodes && staxi_wire_ok(w); k++)
+        STAXI_WIRE(w, uint32_t, g->nodes[k].place, UINT32_MAX);
+}
+
+static void staxi_wire_packing(staxi_wire *w, stax_program *p) {
+    const size_t n = p->trees.n_kernels * p->basis->n_inputs;
+    p->trees.packed_bytes = staxi_wire_int(w, p->trees.packed_bytes);
+    if (p->trees.packed_bytes < 0 || p->trees.packed_bytes > INT64_MAX / 4) w->wrong = true;
+    if (w->wrong || p->trees.packed_bytes == 0) return;
+    for (uint32_t k = 0; k < p->trees.n_kernels && staxi_wire_ok(w); k++)
+        STAXI_WIRE(w, uint8_t, p->trees.kernels[k].bound, 3);
+    p->pack_needs = (uint8_t *)(uintptr_t)staxi_wire_bytes(w, p->pack_needs, n);
+}
+
+static void staxi_wire_leaf(staxi_wire *w, stax_program *p) {
+    staxi_stages *st = &p->stages;
+    const size_t n_kernels = staxi_wire_count(w, p->trees.n_kernels);
+    STAXI_WIRE(w, uint32_t, st->n_sizes, UINT16_MAX);
+    STAXI_WIRE(w, uint32_t, st->n_args, UINT16_MAX);
+    STAXI_WIRE(w, bool, p->by_kernel, 1);
+    if (st->n_sizes < p->basis->root->n_symbols) w->wrong = true;
+    for (uint32_t k = 0; !w->out && k < p->basis->root->n_symbols && staxi_wire_ok(w); k++)
+        (void)staxi_ix_copy(&st->ix, &p->basis->root->sizes, p->basis->root->symbols[k].ix);
+    p->schedule.shared_bytes[1] =
+        staxi_wire_ix(w, &st->ix, p->schedule.shared_bytes[1], st->n_sizes, 0);
+    p->schedule.slot_bytes[1] =
+        staxi_wire_ix(w, &st->ix, p->schedule.slot_bytes[1], st->n_sizes, 0);
+    p->trees.n_kernels = (uint32_t)n_kernels;
+    p->trees.kernels = (staxi_kernel_tree *)staxi_wire_room(w, p->trees.kernels, n_kernels,
+                                                            sizeof *p->trees.kernels);
+    if (!staxi_wire_ok(w)) return;
+    staxi_wire_packing(w, p);
+    staxi_wire_checks(w, p);
+    if (p->piece < 0)
+        p->in_place = (uint8_t *)(uintptr_t)staxi_wire_bytes(
+            w, p->in_place, p->basis->n_inputs * p->basis->n_outputs);
+    if (!w->out && staxi_wire_ok(w)) p->constant_bytes = staxi_constant_workspace(p, true);
+}
+
+/* ---- steps ---- */
+
+static void staxi_wire_cells(staxi_wire *w, stax_program *p) {
+    staxi_steps *s = p->steps;
+    s->n_cells = staxi_wire_count(w, s->n_cells);
+    if (s->n_cells <= p->basis->n_inputs + p->n_outputs) w->wrong = true;
+    if (!w->out && !w->wrong) {
+        if (!staxi_grow(s->a, (void **)&s->cells, &s->cap_cells, s->n_cells, sizeof *s->cells))
+            w->no_memory = true;
+        else
+            memset(s->cells, 0, s->cap_cells * sizeof *s->cells);
+    }
+    for (size_t k = 1; k < s->n_cells && staxi_wire_ok(w); k++) {
+        staxi_cell *c = &s->cells[k];
+        bool is_const = c->data != NULL;
+        int64_t n, bytes;
+        staxi_type *t = (staxi_type *)staxi_wire_room(w, c->type, 1, sizeof *t);
+        if (!t) return;
+        staxi_wire_type(w, p->basis, t);
+        c->type = t;
+        STAXI_WIRE(w, uint32_t, c->next, k - 1); /* so that a list of them ends */
+        STAXI_WIRE(w, bool, is_const, 1);
+        if (!is_const || !staxi_wire_ok(w)) continue;
+        bytes = (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
+        for (int d = 0; d < t->rank; d++)
+            if (!staxi_ix_is_const(&p->basis->sizes, t->dims[d], &n) || n < 0 ||
+                !staxi_checked_mul(bytes, n, &bytes))
+                w->wrong = true;
+        if (!w->wrong) c->data = staxi_wire_bytes(w, c->data, (size_t)bytes);
+    }
+}
+
+/* Numbers of cells. */
+static const uint32_t *staxi_wire_numbers(staxi_wire *w, const uint32_t *at, size_t n,
+                                          size_t n_cells) {
+    uint32_t *room = (uint32_t *)staxi_wire_room(w, at, n, sizeof *room);
+    for (size_t k = 0; k < n && staxi_wire_ok(w); k++) {
+        STAXI_WIRE(w, uint32_t, room[k], n_cells - 1);
+        if (room[k] == 0) w->wrong = true;
+    }
+    return room;
+}
+
+/* A step of list `list`. Lists stand behind the one whose steps name them, so no list runs itself.
+ */
+static void staxi_wire_step(staxi_wire *w, const staxi_steps *s, uint32_t list, staxi_step *step) {
+    static const uint32_t cells_each[] = {1, 0, 0, 3, 3, 3};
+    STAXI_WIRE(w, staxi_step_kind, step->kind, STAXI_STEP_EACH);
+    STAXI_WIRE(w, uint32_t, step->n, w->out ? UINT32_MAX : w->left);
+    if (w->wrong) return;
+    const bool decides = step->kind == STAXI_STEP_COND || step->kind == STAXI_STEP_WHILE ||
+                         step->kind == STAXI_STEP_LOOP;
+    const size_t n = step->kind == STAXI_STEP_COPY ? 2 : (size_t)step->n * cells_each[step->kind];
+    if (step->kind == STAXI_STEP_CALL) STAXI_WIRE(w, uint32_t, step->piece, s->n_pieces);
+    if (step->kind == STAXI_STEP_CALL && step->piece >= s->n_pieces) w->wrong = true;
+    if (decides) STAXI_WIRE(w, uint32_t, step->cell, s->n_cells - 1);
+    if (step->kind == STAXI_STEP_LOOP) STAXI_WIRE(w, uint32_t, step->counter, s->n_cells - 1);
+    if (decides && (!step->cell || (step->kind == STAXI_STEP_LOOP && !step->counter)))
+        w->wrong = true;
+    step->cells = staxi_wire_numbers(w, step->cells, n, s->n_cells);
+    if (step->kind == STAXI_STEP_EACH) {
+        STAXI_WIRE(w, uint32_t, step->n_entries, w->out ? UINT32_MAX : w->left);
+        step->entries =
+            staxi_wire_numbers(w, step->entries, 2 * (size_t)step->n_entries, s->n_cells);
+        for (uint32_t k = 0; k < step->n_entries && staxi_wire_ok(w); k++)
+            if (s->cells[step->entries[2 * k]].type->rank == 0) w->wrong = true;
+        if (step->n_entries == 0) w->wrong = true;
+    }
+    if (step->kind < STAXI_STEP_COND || w->wrong) return;
+    STAXI_WIRE(w, uint32_t, step->lists[0], s->n_lists);
+    STAXI_WIRE(w, uint32_t, step->lists[1], s->n_lists);
+    STAXI_WIRE(w, uint32_t, step->end_list, s->n_lists);
+    if (step->lists[0] <= list || step->lists[1] <= list || step->end_list < step->lists[0] ||
+        step->lists[0] >= s->n_lists || step->lists[1] >= s->n_lists)
+        w->wrong = true;
+}
+
+static void staxi_wire_lists(staxi_wire *w, staxi_steps *s) {
+    s->n_lists = staxi_wire_count(w, s->n_lists);
+    if (s->n_lists == 0) w->wrong = true;
+    if (!w->out && !w->wrong) {
+        if (!staxi_grow(s->a, (void **)&s->lists, &s->cap_lists, s->n_lists, sizeof *s->lists))
+            w->no_memory = true;
+        else
+            memset(s->lists, 0, s->cap_lists * sizeof *s->lists);
+    }
+    for (uint32_t k = 0; k < s->n_lists && staxi_wire_ok(w); k++) {
+        staxi_step_list *l = &s->lists[k];
+        size_t n = 0;
+        for (const staxi_step *step = w->out ? l->first : NULL; step; step = step->next) n++;
+        n = staxi_wire_count(w, n);
+        STAXI_WIRE(w, uint32_t, l->cells, s->n_cells - 1);
+        staxi_step *step = l->first;
+        for (size_t i = 0; i < n && staxi_wire_ok(w); i++) {
+            step = (staxi_step *)staxi_wire_room(w, step, 1, sizeof *step);
+            if (!step) return;
+            staxi_wire_step(w, s, k, step);
+            if (!w->out && l->last) l->last->next = step;
+            if (!w->out && !l->last) l->first = step;
+            if (!w->out) l->last = step;
+            if (step->n + 1 > s->most_buffers && step->kind == STAXI_STEP_CALL)
+                s->most_buffers = step->n + 1;
+            step = w->out ? step->next : NULL;
+        }
+    }
+}
+
+/* A piece that is read into: its graph has the places of its nodes, no more. */
+static stax_program *staxi_piece_new(staxi_wire *w, stax_program *p) {
+    stax_graph *g = (stax_graph *)staxi_wire_room(w, NULL, 1, sizeof *g);
+    stax_program *piece = g ? (stax_program *)staxi_alloc(&p->ctx->allocator, sizeof *piece) : NULL;
+    if (!piece) {
+        w->no_memory = true;
+        return NULL;
+    }
+    memset(piece, 0, sizeof *piece);
+    g->ctx = p->ctx;
+    g->root = p->basis;
+    piece->ctx = p->ctx;
+    piece->basis = g;
+    piece->threads = p->threads;
+    staxi_mutex_init(&piece->mutex);
+    staxi_text_init(&piece->source, &p->ctx->allocator);
+    staxi_leaf_begin(piece);
+    return piece;
+}
+
+static void staxi_wire_steps(staxi_wire *w, stax_program *p) {
+    staxi_steps *s = p->steps;
+    staxi_wire_cells(w, p);
+    if (!staxi_wire_ok(w)) return;
+    const size_t n_pieces = staxi_wire_count(w, s->n_pieces);
+    for (size_t k = 0; k < n_pieces && staxi_wire_ok(w); k++) {
+        stax_program *piece = w->out ? s->pieces[k] : staxi_piece_new(w, p);
+        if (!w->out && piece) {
+            if (!staxi_grow(s->a, (void **)&s->pieces, &s->cap_pieces, k + 1, sizeof *s->pieces)) {
+                stax_program_free(piece);
+                w->no_memory = true;
+                return;
+            }
+            s->pieces[k] = piece;
+            s->n_pieces = k + 1;
+            piece->piece = (int64_t)k;
+        }
+        if (piece) staxi_wire_leaf(w, piece);
+    }
+    staxi_wire_lists(w, s);
+    s->results =
+        (uint32_t *)(uintptr_t)staxi_wire_numbers(w, s->results, p->basis->n_outputs, s->n_cells);
+    s->is_kept = (uint8_t *)(uintptr_t)staxi_wire_bytes(w, s->is_kept, p->basis->n_inputs);
+    STAXI_WIRE(w, bool, p->by_kernel, 1);
+}
+
+/* Params that are bound, with their contents, which stay in the file's memory. */
+static void staxi_wire_bound(staxi_wire *w, const stax_program *p, stax_tensor *bound) {
+    for (size_t k = 0; k < p->basis->n_inputs && staxi_wire_ok(w); k++) {
+        stax_tensor *t = &bound[k];
+        const staxi_type *type = &p->basis->values[p->basis->inputs[k].value].type;
+        bool is_bound = t->data != NULL;
+        int64_t bytes = (int64_t)staxi_dtype_bytes((stax_dtype)type->dtype), stride = 1;
+        if (p->basis->inputs[k].kind != STAXI_PARAM) continue;
+        STAXI_WIRE(w, bool, is_bound, 1);
+        if (!is_bound) continue;
+        t->dtype = (stax_dtype)type->dtype;
+        t->rank = type->rank;
+        for (int d = t->rank - 1; d >= 0; d--) {
+            STAXI_WIRE(w, int64_t, t->shape[d], INT64_MAX);
+            t->strides[d] = stride;
+            if (!staxi_checked_mul(bytes, t->shape[d], &bytes) ||
+                !staxi_checked_mul(stride, t->shape[d], &stride))
+                w->wrong = true;
+        }
+        if (!w->wrong) t->data = (void *)(uintptr_t)staxi_wire_view(w, t->data, (size_t)bytes);
+    }
+}
+
+/* All but the kernels and the params. */
+static void staxi_wire_program(staxi_wire *w, stax_program *p) {
+    bool has_steps = p->steps != NULL;
+    staxi_wire_ports(w, p);
+    STAXI_WIRE(w, bool, has_steps, 1);
+    if (!staxi_wire_ok(w)) return;
+    if (!w->out && has_steps) {
+        p->steps = (staxi_steps *)staxi_alloc(&p->ctx->allocator, sizeof *p->steps);
+        if (!p->steps) {
+            w->no_memory = true;
+            return;
+        }
+        memset(p->steps, 0, sizeof *p->steps);
+        p->steps->a = &p->ctx->allocator;
+    } else if (!w->out) {
+        staxi_leaf_begin(p);
+    }
+    if (has_steps)
+        staxi_wire_steps(w, p);
+    else
+        staxi_wire_leaf(w, p);
+}
+
+static int staxi_n_leaves(const stax_program *p) { return p->steps ? (int)p->steps->n_pieces : 1; }
+
+/* Leaf k of a program. */
+static stax_program *staxi_leaf(const stax_program *p, int k) {
+    return p->steps ? p->steps->pieces[k] : (stax_program *)(uintptr_t)p;
+}
+
+/* ---- saving ---- */
+
+/* Text and object of all kernels of this program and no others. What was compiled together with
+   other programs is printed and compiled again, alone. */
+static stax_status staxi_save_kernels(const stax_program *p, staxi_text *source, staxi_text *bytes,
+                                      staxi_text *why) {
+    staxi_toolchain *tc = &p->ctx->toolchain;
+    const int n = staxi_n_leaves(p);
+    stax_program *first = n ? staxi_leaf(p, 0) : NULL;
+    staxi_object *object = first ? first->object : NULL;
+    stax_status s = STAX_OK;
+    if (n == 0) return STAX_OK;
+    if (p->is_alone) {
+        staxi_putn(source, first->source.data, first->source.n);
+        staxi_object_retain(object);
+    } else {
+        stax_program *alone = (stax_program *)(uintptr_t)p;
+        s = staxi_programs_print(p->steps ? p->steps->pieces : &alone, n, p->by_kernel, source,
+                                 why);
+        if (s == STAX_OK)
+            s = staxi_toolchain_build(tc, source->data, source->n, NULL, &object, why);
+        if (s != STAX_OK) return s;
+    }
+    s = source->failed ? STAX_E_MEMORY : staxi_toolchain_bytes(tc, object, source, bytes, why);
+    staxi_object_release(object);
+    return s;
+}
+
+static stax_status staxi_save_check(const stax_program *p, staxi_text *why) {
+    if (p->for_device) {
+        staxi_put(why, "a program of a device cannot be saved");
+        return STAX_E_NOT_BUILT;
+    }
+    if (p->call || p->steps) return STAX_OK;
+    staxi_putf(why, "the program is interpreted, there is no compiled code to save: %s",
+               stax_status_text(p->status));
+    return STAX_E_NOT_BUILT;
+}
+
+static void staxi_wire_head(staxi_text *t, uint64_t length) {
+    staxi_putn(t, "\211STAXP\r\n", 8);
+    for (int k = 0; k < 4; k++) staxi_putc(t, (char)(STAXI_WIRE_FORMAT >> 8 * k & 255));
+    for (int k = 0; k < 8; k++) staxi_putc(t, (char)(length >> 8 * k & 255));
+}
+
+static int staxi_byte_order(void) {
+    const uint16_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first;
+}
+
+/* Whose file it is: the library, and the machine that its object is for. */
+typedef struct staxi_origin {
+    uint32_t version;
+    const char *machine;
+    uint8_t little, isa;
+} staxi_origin;
+
+static void staxi_wire_origin(staxi_wire *w, staxi_origin *o) {
+    STAXI_WIRE(w, uint32_t, o->version, UINT32_MAX);
+    o->machine = staxi_wire_name(w, o->machine);
+    STAXI_WIRE(w, uint8_t, o->little, 1);
+    STAXI_WIRE(w, uint8_t, o->isa, 255);
+}
+
+static void staxi_wire_part(staxi_wire *w, staxi_text *t, const char **data, size_t *n) {
+    size_t size = t ? t->n : 0;
+    STAXI_WIRE(w, size_t, size, w->left);
+    *data = (const char *)staxi_wire_view(w, t ? t->data : NULL, size);
+    *n = size;
+}
+
+static stax_status staxi_save_text(stax_program *p, staxi_text *out, staxi_text *why) {
+    staxi_text source, object;
+    staxi_origin origin;
+    staxi_wire w;
+    const char *data;
+    size_t n, bytes = (p->basis->n_inputs + 1) * sizeof(stax_tensor);
+    memset(&w, 0, sizeof w);
+    staxi_text_init(&source, &p->ctx->allocator);
+    staxi_text_init(&object, &p->ctx->allocator);
+    stax_tensor *bound = (stax_tensor *)staxi_alloc(&p->ctx->allocator, bytes);
+    stax_status s = bound ? staxi_save_kernels(p, &source, &object, why) : STAX_E_MEMORY;
+    if (s == STAX_OK) {
+        origin.version = STAX_VERSION;
+        origin.machine = STAXI_HOST_MACHINE;
+        origin.little = (uint8_t)staxi_byte_order();
+        origin.isa = (uint8_t)(staxi_n_leaves(p) ? staxi_leaf(p, 0)->isa : STAXI_ISA_SCALAR);
+        for (size_t k = 0; k < p->basis->n_inputs; k++) bound[k] = p->bound[k].tensor;
+        w.out = out;
+        staxi_wire_head(out, 0);
+        staxi_wire_origin(&w, &origin);
+        staxi_wire_program(&w, p);
+        staxi_wire_part(&w, &source, &data, &n);
+        staxi_wire_part(&w, &object, &data, &n);
+        staxi_wire_bound(&w, p, bound);
+        for (int k = 0; k < 8 && !out->failed; k++)
+            out->data[12 + k] = (char)((uint64_t)(out->n + STAXI_SEAL_BYTES) >> 8 * k & 255);
+        staxi_seal(out, "stax program");
+        if (w.wrong) s = STAX_E_INTERNAL;
+    }
+    if (source.failed || object.failed || out->failed) s = STAX_E_MEMORY;
+    staxi_free(&p->ctx->allocator, bound, bytes);
+    staxi_text_free(&source);
+    staxi_text_free(&object);
+    return s;
+}
+
+/* Under another name first: a reader finds the old file, none, or the new one. */
+static stax_status staxi_save_file(const stax_program *p, const char *file, const staxi_text *what,
+                                   staxi_text *why) {
+    char name[STAXI_CACHE_NAME];
+    staxi_text path;
+    stax_status s = STAX_OK;
+    staxi_temporary_name((staxi_toolchain *)(uintptr_t)&p->ctx->toolchain, ".staxp", name);
+    staxi_text_init(&path, &p->ctx->allocator);
+    staxi_putf(&path, "%s.%s", file, name);
+    if (path.failed) {
+        s = STAX_E_MEMORY;
+    } else if (!staxi_file_write(path.data, what->data, what->n, why)) {
+        s = STAX_E_IO;
+    } else {
+        staxi_file_share(path.data);
+        if (!staxi_file_rename(path.data, file)) {
+            staxi_put_io_error(why, "replace", file);
+            (void)staxi_file_remove(path.data);
+            s = STAX_E_IO;
+        }
+    }
+    staxi_text_free(&path);
+    return s;
+}
+
+STAXDEF stax_status stax_program_save(const stax_program *p, const char *file) {
+    stax_program *own = (stax_program *)(uintptr_t)p;
+    staxi_text out, why;
+    if (!p || !file || !*file) return STAX_E_ARGUMENT;
+    staxi_text_init(&out, &p->ctx->allocator);
+    staxi_text_init(&why, &p->ctx->allocator);
+    staxi_putf(&why, "cannot save %s: ", file);
+    stax_status s = staxi_save_check(p, &why);
+    if (s == STAX_OK) {
+        staxi_mutex_lock(&own->mutex);
+        s = staxi_save_text(own, &out, &why);
+        staxi_mutex_unlock(&own->mutex);
+    }
+    if (s == STAX_OK) s = staxi_save_file(p, file, &out, &why);
+    if (s == STAX_E_MEMORY) why.failed = true; /* whatever it says was cut short */
+    if (s != STAX_OK) staxi_context_fail(p->ctx, s, &why);
+    staxi_text_free(&out);
+    staxi_text_free(&why);
+    return s;
+}
+
+/* ---- loading ---- */
+
+static void staxi_put_version(staxi_text *t, uint32_t version) {
+    staxi_putf(t, "%U.%U.%U", (uint64_t)(version / 10000), (uint64_t)(version / 100 % 100),
+               (uint64_t)(version % 100));
+}
+
+/* Is it a whole file of this format? Takes the seal off. */
+static stax_status staxi_load_open(staxi_text *t, staxi_text *why) {
+    const uint8_t *p = (const uint8_t *)t->data;
+    uint64_t format = 0, length = 0;
+    if (t->n < STAXI_WIRE_HEAD || memcmp(p, "\211STAXP\r\n", 8) != 0) {
+        staxi_put(why, "it is not a program that stax_program_save wrote");
+        return STAX_E_IO;
+    }
+    for (int k = 0; k < 4; k++) format |= (uint64_t)p[8 + k] << 8 * k;
+    for (int k = 0; k < 8; k++) length |= (uint64_t)p[12 + k] << 8 * k;
+    if (format != STAXI_WIRE_FORMAT) {
+        staxi_putf(why, "expected format %d, found %U: it was saved by another version of stax",
+                   STAXI_WIRE_FORMAT, format);
+        return STAX_E_IO;
+    }
+    if (length != t->n) {
+        staxi_putf(why, "expected %U bytes, found %U: the file was %s", length, (uint64_t)t->n,
+                   length > t->n ? "cut short" : "altered");
+        return STAX_E_IO;
+    }
+    if (staxi_unseal(t, "stax program")) return STAX_OK;
+    staxi_put(why, "the file was altered: its contents do not have the SHA-256 that it names");
+    return STAX_E_IO;
+}
+
+static stax_status staxi_load_origin(const staxi_origin *o, staxi_text *why) {
+    if (o->version != STAX_VERSION) {
+        staxi_put(why, "expected a program of stax ");
+        staxi_put_version(why, STAX_VERSION);
+        staxi_put(why, ", found one of stax ");
+        staxi_put_version(why, o->version);
+        staxi_put(why, ": save it again with this version");
+        return STAX_E_IO;
+    }
+    if (o->little == staxi_byte_order()) return STAX_OK;
+    staxi_putf(why, "it was saved on %s, whose byte order is not this machine's", o->machine);
+    return STAX_E_IO;
+}
+
+/* The object is for other machines than this one. */
+static stax_status staxi_load_compile(stax_program *p, const staxi_origin *o,
+                                      const staxi_text *source, staxi_object **out,
+                                      staxi_text *why) {
+    staxi_toolchain *tc = &p->ctx->toolchain;
+    staxi_build_options b;
+    memset(&b, 0, sizeof b);
+    b.result = &p->built;
+    stax_status s = staxi_toolchain_build(tc, source->data, source->n, &b, out, why);
+    if (s != STAX_OK)
+        staxi_putf(why,
+                   "\nits object is for %s at ISA level %d, this is %s at level %d, and its C text "
+                   "could not be compiled here",
+                   o->machine, o->isa, STAXI_HOST_MACHINE, tc->isa);
+    return s;
+}
+
+/* The saved object where it is for such a machine, else what its text compiles to. */
+static stax_status staxi_load_kernels(stax_program *p, const staxi_origin *o, staxi_text *object,
+                                      const staxi_text *source, staxi_text *why) {
+    char room[STAXI_ENTRY_NAME];
+    const int n = staxi_n_leaves(p);
+    staxi_object *made = NULL;
+    if (n == 0) return STAX_OK;
+    const bool fits = strcmp(o->machine, STAXI_HOST_MACHINE) == 0 && staxi_isa_runs_here(o->isa) &&
+                      o->isa <= p->ctx->toolchain.isa;
+    stax_status s = fits ? staxi_toolchain_adopt(&p->ctx->toolchain, object, &made, &p->built, why)
+                         : staxi_load_compile(p, o, source, &made, why);
+    if (s != STAX_OK) return s;
+    const int isa = fits ? o->isa : staxi_tiles_isa(p);
+    for (int k = 0; k < n && s == STAX_OK; k++) {
+        stax_program *leaf = staxi_leaf(p, k);
+        staxi_object_retain(made);
+        leaf->object = made;
+        leaf->built = p->built;
+        leaf->isa = isa;
+        s = staxi_program_attach(leaf, staxi_entry_name(room, k, n), why);
+    }
+    staxi_object_release(made);
+    staxi_putn(&staxi_leaf(p, 0)->source, source->data, source->n);
+    p->is_alone = true;
+    return s == STAX_OK && staxi_leaf(p, 0)->source.failed ? STAX_E_MEMORY : s;
+}
+
+/* A program without anything. */
+static stax_program *staxi_load_begin(stax_context *ctx) {
+    const stax_allocator *a = &ctx->allocator;
+    stax_graph *g = staxi_graph_new(ctx);
+    stax_program *p = g ? (stax_program *)staxi_alloc(a, sizeof *p) : NULL;
+    if (!p) {
+        stax_graph_free(g);
+        return NULL;
+    }
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->basis = g;
+    p->piece = -1;
+    p->is_loaded = true;
+    p->threads = ctx->options.n_threads > 1 ? ctx->options.n_threads : 1;
+    staxi_mutex_init(&p->mutex);
+    staxi_text_init(&p->source, a);
+    return p;
+}
+
+static stax_status staxi_load_bind(stax_program *p, const stax_tensor *bound) {
+    stax_status s = STAX_OK;
+    for (size_t k = 0; k < p->basis->n_inputs && s == STAX_OK; k++)
+        if (bound[k].data) s = stax_bind(p, p->basis->inputs[k].name, &bound[k]);
+    return s;
+}
+
+/* Fills in p from the file's contents behind its head. */
+static stax_status staxi_load_program(stax_program *p, const staxi_text *file, staxi_text *why) {
+    staxi_text source, object;
+    staxi_origin origin;
+    staxi_wire w;
+    const char *data;
+    size_t n;
+    memset(&w, 0, sizeof w);
+    memset(&origin, 0, sizeof origin);
+    w.arena = &p->basis->arena;
+    w.at = (const unsigned char *)file->data + STAXI_WIRE_HEAD;
+    w.left = file->n - STAXI_WIRE_HEAD;
+    staxi_wire_origin(&w, &origin);
+    stax_status s = staxi_wire_ok(&w) ? staxi_load_origin(&origin, why) : STAX_OK;
+    if (s != STAX_OK) return s;
+    staxi_text_init(&source, &p->ctx->allocator);
+    staxi_text_init(&object, &p->ctx->allocator);
+    if (staxi_wire_ok(&w)) staxi_wire_program(&w, p);
+    staxi_wire_part(&w, NULL, &data, &n);
+    if (staxi_wire_ok(&w)) staxi_putn(&source, data, n);
+    staxi_wire_part(&w, NULL, &data, &n);
+    if (staxi_wire_ok(&w)) staxi_putn(&object, data, n);
+    const size_t n_in = staxi_wire_ok(&w) ? p->basis->n_inputs : 0;
+    stax_tensor *bound = (stax_tensor *)staxi_wire_room(&w, NULL, n_in, sizeof *bound);
+    p->bound =
+        (staxi_bound *)staxi_alloc(&p->ctx->allocator, (p->basis->n_inputs + 1) * sizeof *p->bound);
+    if (p->bound) memset(p->bound, 0, (p->basis->n_inputs + 1) * sizeof *p->bound);
+    if (staxi_wire_ok(&w)) staxi_wire_bound(&w, p, bound);
+    if (w.left) w.wrong = true;
+    if (!p->bound || w.no_memory || source.failed || object.failed) s = STAX_E_MEMORY;
+    if (s == STAX_OK && w.wrong) {
+        staxi_put(why, "its contents make no sense: it was altered, and then sealed again");
+        s = STAX_E_IO;
+    }
+    if (s == STAX_OK) s = staxi_load_kernels(p, &origin, &object, &source, why);
+    if (s == STAX_OK && !p->steps && !staxi_find_expected(p)) s = STAX_E_MEMORY;
+    if (s == STAX_OK) s = staxi_load_bind(p, bound);
+    p->ports = *p->basis;
+    p->ports.n_outputs = p->n_outputs;
+    staxi_text_free(&source);
+    staxi_text_free(&object);
+    return s;
+}
+
+STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file) {
+    staxi_text contents, why;
+    stax_status s = STAX_OK;
+    stax_program *p = NULL;
+    if (!ctx || !file) return NULL;
+    staxi_text_init(&contents, &ctx->allocator);
+    staxi_text_init(&why, &ctx->allocator);
+    staxi_putf(&why, "cannot load %s: ", file);
+    if (!staxi_file_read(file, &contents)) {
+        staxi_put_io_error(&why, "read", file);
+        s = STAX_E_IO;
+    }
+    if (contents.failed || why.failed) s = STAX_E_MEMORY;
+    if (s == STAX_OK) s = staxi_load_open(&contents, &why);
+    if (s == STAX_OK) {
+        p = staxi_load_begin(ctx);
+        s = p ? staxi_load_program(p, &contents, &why) : STAX_E_MEMORY;
+    }
+    if (s == STAX_E_MEMORY) why.failed = true;
+    if (s != STAX_OK) {
+        staxi_context_fail(ctx, s, &why);
+        stax_program_free(p);
+        p = NULL;
+    }
+    staxi_text_free(&contents);
+    staxi_text_free(&why);
+    return p;
+}
+
+#endif /* STAXI_TOOLCHAIN */
+
+STAXDEF const stax_graph *stax_program_graph(const stax_program *p) { return p ? &p->ports : NULL; }
+
+STAXDEF bool stax_program_is_bound(const stax_program *p, const char *param) {
+    for (size_t k = 0; p && param && k < p->basis->n_inputs; k++)
+        if (p->basis->inputs[k].kind == STAXI_PARAM && strcmp(p->basis->inputs[k].name, param) == 0)
+            return p->bound[k].tensor.data != NULL;
+    return false;
+}
+
 /* ---- declared now, built later ---- */
 
 static stax_status staxi_not_built(stax_context *ctx, const char *what) {
@@ -53048,17 +54120,6 @@ static stax_status staxi_not_built(stax_context *ctx, const char *what) {
 
 static stax_context *staxi_context_of_value(stax_value v) {
     return v.graph ? v.graph->root->ctx : NULL;
-}
-
-STAXDEF stax_status stax_program_save(const stax_program *p, const char *file) {
-    (void)file;
-    return staxi_not_built(p ? p->ctx : NULL, "stax_program_save");
-}
-
-STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file) {
-    (void)file;
-    staxi_not_built(ctx, "stax_program_load");
-    return NULL;
 }
 
 STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user,

@@ -49,12 +49,12 @@ fi
 expect 2 "usage: staxc VERB"
 expect 0 "usage: staxc VERB" --help
 expect 2 "unknown verb frob" frob
-for verb in run print grad explain bench export ops chain version cache probe; do
+for verb in run print grad explain bench export save ops chain version cache probe; do
     expect 0 "^example:  staxc $verb" $verb --help
     expect 2 "unknown option --frob" $verb --frob
     expect 2 "unknown option -x" $verb -x
 done
-for verb in run print explain bench; do expect 2 "expected a FILE" $verb; done
+for verb in run print explain bench save; do expect 2 "expected a FILE" $verb; done
 cat >ex.stax <<'END'
 sizes n: 1..4096
 graph ex(x: f32[n,3], inout s: f16[2]) {
@@ -427,6 +427,28 @@ END
 else
     echo "skip: no shared library was built: the calls of CUDA around kernels are not tested"
 fi
+
+# ---- saved programs -----------------------------------------------------------------------------------
+cat >net.stax <<'END'
+sizes n: 1..64
+graph net(x: f32[n,6], param w: f32[3,6]) { y = linear x, w; z = softmax y; return z }
+END
+expect 0 "" save net.stax -o net.staxp --seed=0
+expect 0 "^z: f32\[16,3\]" run net.stax
+cp out of-graph
+expect 0 "^z: f32\[16,3\]" run net.staxp
+says "$(cat of-graph)"
+STAX_CC=/nonexistent/cc STAX_CACHE_DIR="$work/fresh" expect 0 "^z: f32\[16,3\]" run net.staxp
+says "$(cat of-graph)"
+expect 0 "" save net.stax --to=unbound.staxp
+expect 0 "" run unbound.staxp
+says "$(cat of-graph)"
+expect 2 "expected --to=FILE.staxp" save net.stax
+expect 1 "none/x.staxp" save net.stax -o none/x.staxp
+expect 2 "a saved program has no graph" run net.staxp --check
+STAX_CC=/nonexistent/cc expect 3 "cannot be used" save net.stax -o none.staxp
+head -c 2000 net.staxp >cut.staxp
+expect 1 "cut short" run cut.staxp
 
 # ---- .npy files ---------------------------------------------------------------------------------------
 if ! python3 -c "import numpy" 2>/dev/null; then

@@ -44,24 +44,25 @@ enum {
     CACHE = 256,
     PROBE = 512,
     CHAIN = 1024,
-    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT,    /* verbs that read a graph */
-    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | PROBE, /* verbs that may compile */
-    DEVICE = RUN | EXPLAIN | BENCH | EXPORT                   /* verbs that know of devices */
+    SAVE = 2048,
+    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT | SAVE,    /* verbs that read a graph */
+    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | SAVE | PROBE, /* verbs that may compile */
+    DEVICE = RUN | EXPLAIN | BENCH | EXPORT /* verbs that know of devices */
 };
 
 /* value: NULL for a flag; lower-case words with | between them are all that is allowed. */
 /* clang-format off */
 #define OPTIONS(X)                                                                                                      \
-    X(IN,      "in",      "NAME=FILE.npy",        RUN|BENCH|EXPORT, "tensor of an input, param or state (repeat); NAME:bf16= and NAME:f8e4m3= give raw data a dtype") \
+    X(IN,      "in",      "NAME=FILE.npy",        RUN|BENCH|EXPORT|SAVE, "tensor of an input, param or state (repeat); NAME:bf16= and NAME:f8e4m3= give raw data a dtype") \
     X(OUT,     "out",     "NAME=FILE.npy",        RUN,          "where an output or final state goes (repeat); else it is printed")     \
     X(GRAPH,   "graph",   "NAME",                 FILES,        "which graph of the file; else the first")                              \
     X(BACKEND, "backend", "interpret|compile",    RUN,          "who computes: the reference interpreter, or compiled code (default)")  \
     X(CHECK,   "check",   NULL,                   RUN,          "run both backends and compare all bits")                               \
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
-    X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
+    X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT|SAVE, "inputs without --in are filled from their name and this number (default 0)") \
     X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
-    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
+    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|SAVE|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
     X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
@@ -85,6 +86,7 @@ enum {
     X(NAME,    "name",    "PREFIX",               EXPORT,       "files and functions begin with it (required)")                         \
     X(DIR,     "dir",     "DIR",                  EXPORT,       "folder of PREFIX.c and PREFIX.h (default .)")                          \
     X(WEIGHTS, "weights", "inline|file",          EXPORT,       "params in PREFIX.c (default) or in PREFIX.bin")                        \
+    X(TO,      "to",      "FILE.staxp",           SAVE,         "the file that is written (required); -o is short for it")              \
     X(STATIC,  "static",  NULL,                   EXPORT,       "all functions static, for inclusion in one file")                      \
     X(SCHEDULE, "schedule", "FILE",               COMPILE,      "how it is computed, as print --after=schedule shows it (default: automatic)") \
     X(REALIZE, "realize", "cost|measured|thresholds|keep|redo", COMPILE, "what becomes of values that are read several times: by cost on a nominal machine (default) or on this one, by thresholds, all kept, all computed again") \
@@ -130,6 +132,7 @@ typedef struct tool {
     block *blocks; /* all memory of the tool, freed at its end */
     stax_context *ctx;
     stax_cuda *cuda; /* the device of --device=cuda */
+    stax_program *loaded;        /* of a saved program; its ports are the graph of the job */
     stax_schedule *schedule;     /* of --schedule, */
     const stax_graph *scheduled; /* for this graph */
     int threads, runs, rounds, scale;
@@ -1158,7 +1161,9 @@ static int compile_there(const tool *t, const stax_graph *g, bool interpret, boo
     memset(&o, 0, sizeof o);
     stax_machine machine;
     choose(t, g, &o, &machine);
-    c->cpu = NULL;
+    c->cpu = t->loaded;
+    c->gpu = NULL;
+    if (c->cpu) return DONE;
     c->gpu = t->cuda && !interpret ? stax_cuda_compile(t->cuda, g, &o) : NULL;
     if (!t->cuda || interpret)
         c->cpu = compile(t, g, interpret, strict, &code);
@@ -1167,16 +1172,18 @@ static int compile_there(const tool *t, const stax_graph *g, bool interpret, boo
     return code;
 }
 
-static void compiled_free(compiled *c) {
-    stax_program_free(c->cpu);
+static void compiled_free(const tool *t, compiled *c) {
+    if (c->cpu != t->loaded) stax_program_free(c->cpu);
     stax_cuda_program_free(c->gpu);
 }
 
-static stax_status bind_params(const job *j, const compiled *c) {
+/* All that have a tensor; of a saved program those that it lacks, or that --in names. */
+static stax_status bind_params(const tool *t, const job *j, const compiled *c) {
     stax_status s = STAX_OK;
     for (int k = 0; k < j->n_in && s == STAX_OK; k++) {
         const char *name = j->in_info[k].name;
         if (j->in_info[k].kind != STAX_KIND_PARAM || (!j->in[k].data && !j->source[k])) continue;
+        if (t->loaded && !j->source[k] && stax_program_is_bound(t->loaded, name)) continue;
         s = c->gpu ? stax_cuda_bind(c->gpu, name, &j->in[k]) : stax_bind(c->cpu, name, &j->in[k]);
     }
     return s;
@@ -1190,10 +1197,10 @@ static int run_compiled(const tool *t, const job *j, const execution *e, bool st
     compiled c;
     int code = compile_there(t, j->g, false, strict, &c);
     if (code != DONE) return code;
-    stax_status s = bind_params(j, &c);
+    stax_status s = bind_params(t, j, &c);
     if (s == STAX_OK) s = call(&c, e->slots, e->out);
     if (s != STAX_OK) code = say_error(t, s);
-    compiled_free(&c);
+    compiled_free(t, &c);
     return code;
 }
 
@@ -1297,8 +1304,34 @@ static int run_job(tool *t, job *j) {
     return code;
 }
 
+static bool is_saved(const char *path) {
+    char magic[6] = "";
+    FILE *f = fopen(path, "rb");
+    const bool is = f && fread(magic, 1, 6, f) == 6 && memcmp(magic, "\211STAXP", 6) == 0;
+    if (f) fclose(f);
+    return is;
+}
+
+/* A saved program takes the place of a graph. */
+static int run_saved(tool *t) {
+    static const int needs_graph[] = {OPT_CHECK,    OPT_BACKEND, OPT_GRAPH,
+                                      OPT_SCHEDULE, OPT_REALIZE, OPT_DEVICE};
+    for (size_t k = 0; k < sizeof needs_graph / sizeof needs_graph[0]; k++)
+        if (t->given[needs_graph[k]])
+            return fail(WRONG_USAGE,
+                        "--%s: a saved program has no graph: run the text it was "
+                        "saved from",
+                        option_rows[needs_graph[k]].name);
+    int code = open_context(t);
+    if (code != DONE) return code;
+    t->loaded = stax_program_load(t->ctx, t->file);
+    if (!t->loaded) return say_error(t, stax_error_status(t->ctx));
+    return run_job(t, new_job(t, (stax_graph *)(uintptr_t)stax_program_graph(t->loaded)));
+}
+
 static int verb_run(tool *t) {
     stax_graph *g = NULL;
+    if (is_saved(t->file)) return run_saved(t);
     if (wants_cuda(t) && t->given[OPT_BACKEND] && strcmp(t->given[OPT_BACKEND], "interpret") == 0)
         return fail(WRONG_USAGE, "--backend=interpret: expected --device=cpu, found --device=cuda");
     int code = start(t, &g);
@@ -1636,11 +1669,11 @@ static int export_graph(tool *t, stax_graph *g) {
     memset(&o, 0, sizeof o);
     o.weights_in_file = t->given[OPT_WEIGHTS] && strcmp(t->given[OPT_WEIGHTS], "file") == 0;
     o.is_static = t->given[OPT_STATIC] != NULL;
-    stax_status s = bind_params(j, &c);
+    stax_status s = bind_params(t, j, &c);
     if (s == STAX_OK)
         s = stax_export(c.cpu, t->given[OPT_DIR] ? t->given[OPT_DIR] : ".", t->given[OPT_NAME], &o);
     if (s != STAX_OK) code = say_error(t, s);
-    compiled_free(&c);
+    compiled_free(t, &c);
     return code;
 }
 
@@ -1653,6 +1686,25 @@ static int verb_export(tool *t) {
         return fail(WRONG_USAGE, "--name: expected a name of C, found %s", t->given[OPT_NAME]);
     code = start(t, &g);
     if (code == DONE) code = export_graph(t, g);
+    stax_graph_free(g);
+    return code;
+}
+
+static int verb_save(tool *t) {
+    stax_graph *g = NULL;
+    if (!t->given[OPT_TO])
+        return fail(WRONG_USAGE, "save: expected --to=FILE.staxp or -o FILE.staxp");
+    int code = start(t, &g);
+    job *j = code == DONE ? new_job(t, g) : NULL;
+    if (j) code = give_inputs(t, j, true);
+    if (code == DONE) code = check_ins(t, j);
+    if (code == DONE) {
+        compiled c = {compile(t, g, false, true, &code), NULL};
+        stax_status s = c.cpu ? bind_params(t, j, &c) : STAX_OK;
+        if (c.cpu && s == STAX_OK) s = stax_program_save(c.cpu, t->given[OPT_TO]);
+        if (s != STAX_OK) code = say_error(t, s);
+        compiled_free(t, &c);
+    }
     stax_graph_free(g);
     return code;
 }
@@ -1843,7 +1895,7 @@ static double call_overhead(tool *t, int n_inputs, bool interpret) {
     if (p.gpu) ok = to_device(t, e.slots, n_inputs) == STAX_OK && to_device(t, e.out, 1) == STAX_OK;
     for (int k = 0; ok && k < READINGS; k++)
         if (time_calls(t, &p, &e, CALLS, &ns[k]) != STAX_OK) ns[k] = 0.0;
-    compiled_free(&p);
+    compiled_free(t, &p);
     from_device(t, e.slots, n_inputs);
     from_device(t, e.out, 1);
     stax_graph_free(g);
@@ -1858,7 +1910,7 @@ static int prepare(tool *t, contender *c) {
     code = compile_there(t, c->g, c->interpret, true, &c->p);
     if (code != DONE) return code;
     c->ns = (double *)take_array(t, t->runs * t->rounds, sizeof *c->ns);
-    stax_status s = bind_params(c->j, &c->p);
+    stax_status s = bind_params(t, c->j, &c->p);
     double ns = 0.0;
     if (s == STAX_OK && c->p.gpu) s = to_device(t, c->e.slots, c->e.n_slots);
     if (s == STAX_OK && c->p.gpu) s = to_device(t, c->e.out, c->j->n_out);
@@ -1942,7 +1994,7 @@ static int profile(tool *t, contender *c) {
     double *ns = (double *)take_array(t, n * t->runs, sizeof *ns),
            *sum = (double *)take_array(t, n, sizeof *sum);
     int64_t *calls = (int64_t *)take_array(t, n, sizeof *calls);
-    stax_status s = bind_params(c->j, &p);
+    stax_status s = bind_params(t, c->j, &p);
     for (int r = -2; r < t->runs && s == STAX_OK; r++) { /* two warm-ups */
         for (int k = 0; k < n; k++) sum[k] = 0.0, calls[k] = 0;
         s = stax_program_profile(p.cpu, c->e.slots, c->e.out, clock_ns, sum, calls);
@@ -1963,7 +2015,7 @@ static int profile(tool *t, contender *c) {
     } else {
         code = say_error(t, s);
     }
-    compiled_free(&p);
+    compiled_free(t, &p);
     return code;
 }
 
@@ -2326,7 +2378,7 @@ static int verb_bench(tool *t) {
     if (code == DONE) code = profile(t, &c[0]);
     if (code == DONE) report(t, c, n);
     for (int k = 0; k < 2; k++) {
-        compiled_free(&c[k].p);
+        compiled_free(t, &c[k].p);
         if (c[k].e.slots) from_device(t, c[k].e.slots, c[k].e.n_slots);
         if (c[k].e.out) from_device(t, c[k].e.out, c[k].j->n_out);
     }
@@ -2423,6 +2475,7 @@ static const verb_row verbs[] = {
     {"explain", EXPLAIN, verb_explain, "says what was fused and why, what was not and why, and what it costs", "staxc explain net.stax --json"},
     {"bench",   BENCH,   verb_bench,   "measures a call", "staxc bench net.stax --size n=1024 --vs=op-by-op"},
     {"export",  EXPORT,  verb_export,  "writes PREFIX.c and PREFIX.h that need nothing of stax", "staxc export net.stax --name=net --dir=out --in w=w.npy"},
+    {"save",    SAVE,    verb_save,    "compiles a graph into a file that run takes without compiling", "staxc save net.stax --in w=w.npy -o net.staxp"},
     {"ops",     OPS,     verb_ops,     "lists every op with its attributes, dtypes and meaning", "staxc ops"},
     {"chain",   CHAIN,   verb_chain,   "prints the order in which a chain of steps is reversed with few stored states", "staxc chain --steps=6 --slots=3"},
     {"version", VERSION, verb_version, "prints the version", "staxc version"},
@@ -2434,7 +2487,8 @@ enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
 static void general_help(FILE *to) {
     fputs(
         "usage: staxc VERB [FILE] [options]          FILE: a graph in the text form, - for "
-        "standard input\n",
+        "standard input;\n                                            run takes saved programs "
+        "too\n",
         to);
     for (int k = 0; k < N_VERBS; k++) fprintf(to, "  %-8s %s\n", verbs[k].name, verbs[k].does);
     fputs("staxc VERB --help shows its options and an example.\n", to);
@@ -2546,6 +2600,7 @@ static int read_command_line(tool *t, int argc, char **argv) {
     t->outs = (pair *)take_array(t, argc, sizeof *t->outs);
     for (int k = 2; k < argc; k++) {
         if (strcmp(argv[k], "-h") == 0) argv[k] = (char *)take_text(t, "--help", 6);
+        if (strcmp(argv[k], "-o") == 0) argv[k] = (char *)take_text(t, "--to", 4);
         if (strncmp(argv[k], "--", 2) == 0 && argv[k][2]) {
             int code = read_option(t, argc, argv, &k);
             if (code != DONE) return code;
@@ -2581,6 +2636,7 @@ int main(int argc, char **argv) {
     memset(&t, 0, sizeof t);
     int code = run_tool(&t, argc, argv);
     stax_cuda_close(t.cuda);
+    stax_program_free(t.loaded);
     stax_schedule_free(t.schedule);
     stax_close(t.ctx);
     while (t.blocks) {
