@@ -46520,10 +46520,21 @@ static stax_status staxi_toolchain_bytes(staxi_toolchain *tc, const staxi_object
     return status;
 }
 
+/* The name of a saved object in the cache, from the SHA-256 of its bytes, which the file tells and
+   its seal vouches for. What is built here has names of another kind: no file can put its code in
+   the place of theirs. */
+static void staxi_hash_saved(const char *digest, char key[65]) {
+    char text[96] = "stax saved object 1 ";
+    size_t n = strlen(text), length = strlen(digest);
+    memcpy(text + n, digest, length < 64 ? length : 64);
+    staxi_hash_hex(text, sizeof text, key);
+}
+
 /* Loads an object of this machine that was saved elsewhere, by way of the cache folder: a compiler
    is not needed. Takes the bytes. */
-static stax_status staxi_toolchain_adopt(staxi_toolchain *tc, staxi_text *bytes, staxi_object **out,
-                                         staxi_build_result *result, staxi_text *message) {
+static stax_status staxi_toolchain_adopt(staxi_toolchain *tc, staxi_text *bytes, const char *digest,
+                                         staxi_object **out, staxi_build_result *result,
+                                         staxi_text *message) {
     const int64_t start = staxi_clock_ns();
     const int64_t failed_before = staxi_atomic_load(&tc->n_failed_allocs);
     char key[65];
@@ -46539,7 +46550,7 @@ static stax_status staxi_toolchain_adopt(staxi_toolchain *tc, staxi_text *bytes,
     stax_status status = staxi_folder_ready(tc, message);
     staxi_mutex_unlock(&tc->setup);
     if (status != STAX_OK) return staxi_toolchain_conclude(tc, failed_before, status, message);
-    staxi_hash_hex(bytes->data, bytes->n, key);
+    staxi_hash_saved(digest, key);
     memset(&b, 0, sizeof b);
     b.tc = tc;
     b.key = key;
@@ -53827,6 +53838,7 @@ static stax_status staxi_save_text(stax_program *p, staxi_text *out, staxi_text 
     staxi_text source, object;
     staxi_origin origin;
     staxi_wire w;
+    char digest[65];
     const char *data;
     size_t n, bytes = (p->basis->n_inputs + 1) * sizeof(stax_tensor);
     memset(&w, 0, sizeof w);
@@ -53846,6 +53858,8 @@ static stax_status staxi_save_text(stax_program *p, staxi_text *out, staxi_text 
         staxi_wire_program(&w, p);
         staxi_wire_part(&w, &source, &data, &n);
         staxi_wire_part(&w, &object, &data, &n);
+        staxi_hash_hex(object.data ? object.data : "", object.n, digest);
+        (void)staxi_wire_name(&w, digest);
         staxi_wire_bound(&w, p, bound);
         for (int k = 0; k < 8 && !out->failed; k++)
             out->data[12 + k] = (char)((uint64_t)(out->n + STAXI_SEAL_BYTES) >> 8 * k & 255);
@@ -53970,15 +53984,17 @@ static stax_status staxi_load_compile(stax_program *p, const staxi_origin *o,
 
 /* The saved object where it is for such a machine, else what its text compiles to. */
 static stax_status staxi_load_kernels(stax_program *p, const staxi_origin *o, staxi_text *object,
-                                      const staxi_text *source, staxi_text *why) {
+                                      const char *digest, const staxi_text *source,
+                                      staxi_text *why) {
     char room[STAXI_ENTRY_NAME];
     const int n = staxi_n_leaves(p);
     staxi_object *made = NULL;
     if (n == 0) return STAX_OK;
     const bool fits = strcmp(o->machine, STAXI_HOST_MACHINE) == 0 && staxi_isa_runs_here(o->isa) &&
                       o->isa <= p->ctx->toolchain.isa;
-    stax_status s = fits ? staxi_toolchain_adopt(&p->ctx->toolchain, object, &made, &p->built, why)
-                         : staxi_load_compile(p, o, source, &made, why);
+    stax_status s =
+        fits ? staxi_toolchain_adopt(&p->ctx->toolchain, object, digest, &made, &p->built, why)
+             : staxi_load_compile(p, o, source, &made, why);
     if (s != STAX_OK) return s;
     const int isa = fits ? o->isa : staxi_tiles_isa(p);
     for (int k = 0; k < n && s == STAX_OK; k++) {
@@ -54044,6 +54060,7 @@ static stax_status staxi_load_program(stax_program *p, const staxi_text *file, s
     if (staxi_wire_ok(&w)) staxi_putn(&source, data, n);
     staxi_wire_part(&w, NULL, &data, &n);
     if (staxi_wire_ok(&w)) staxi_putn(&object, data, n);
+    const char *digest = staxi_wire_name(&w, NULL);
     const size_t n_in = staxi_wire_ok(&w) ? p->basis->n_inputs : 0;
     stax_tensor *bound = (stax_tensor *)staxi_wire_room(&w, NULL, n_in, sizeof *bound);
     p->bound =
@@ -54056,7 +54073,7 @@ static stax_status staxi_load_program(stax_program *p, const staxi_text *file, s
         staxi_put(why, "its contents make no sense: it was altered, and then sealed again");
         s = STAX_E_IO;
     }
-    if (s == STAX_OK) s = staxi_load_kernels(p, &origin, &object, &source, why);
+    if (s == STAX_OK) s = staxi_load_kernels(p, &origin, &object, digest, &source, why);
     if (s == STAX_OK && !p->steps && !staxi_find_expected(p)) s = STAX_E_MEMORY;
     if (s == STAX_OK) s = staxi_load_bind(p, bound);
     p->ports = *p->basis;
