@@ -51,13 +51,13 @@
 
    CONTENTS      search for the tag:
        public     >>types >>sizes >>graphs >>ops >>optable >>derivatives >>run >>rules >>cache
-                  >>artifact >>measure >>query
+                  >>artifact >>bisect >>measure >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
                   >>vectorise
                   >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
                   >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>partition
-                  >>machine >>export >>artifact
+                  >>machine >>export >>artifact >>bisect
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1320,6 +1320,8 @@ typedef struct stax_options {
     uint64_t l2_bytes; /* cache of a core that contractions are blocked for;   */
                        /* 0: what the processor says, or 1 MiB. No bit depends */
                        /* on it                                                */
+    const char *fault; /* for tests: what fails or breaks, see >>bisect; NULL: */
+                       /* nothing. Lives as long as the context                */
 } stax_options;
 
 STAXDEF stax_options stax_options_default(void);
@@ -1331,6 +1333,8 @@ STAXDEF const char *stax_error(const stax_context *ctx);
 STAXDEF const char *stax_status_text(stax_status status);
 STAXDEF stax_status stax_error_status(const stax_context *ctx);
 STAXDEF int stax_context_threads(const stax_context *ctx); /* of its programs: 1 or more           */
+/* Programs that interpret because a stage behind the graph failed (and strict was off), so far. */
+STAXDEF int64_t stax_context_fallbacks(const stax_context *ctx);
 
 /* How a graph is computed: calls of primitives, see >>language. One thread at a time. */
 typedef struct stax_schedule stax_schedule;
@@ -1360,6 +1364,15 @@ typedef struct stax_fusion {
 } stax_fusion;
 typedef double (*stax_fusion_score)(void *user, const stax_fusion *candidate);
 
+/* How far a graph goes (11.4): STAX: compiled. AOT_EAGER: interpreted as it is lowered, after
+   differentiation, partition, decomposition and rewriting. EAGER: interpreted as it was captured.
+ */
+typedef enum stax_backend {
+    STAX_BACKEND_STAX,
+    STAX_BACKEND_AOT_EAGER,
+    STAX_BACKEND_EAGER
+} stax_backend;
+
 typedef struct stax_compile_options {
     bool interpret;                        /* do not compile: the reference interpreter runs it    */
     bool strict;                           /* as in stax_options; either one makes it strict       */
@@ -1373,10 +1386,13 @@ typedef struct stax_compile_options {
     stax_fusion_score score;            /* NULL: bytes                                          */
     void *score_user;
     bool no_horizontal; /* stages share a kernel only with what they read       */
+    stax_backend backend; /* interpret: as AOT_EAGER                              */
 } stax_compile_options;
 
-/* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. When the
-   toolchain fails and strict is off, the program interprets: stax_program_status says why. */
+/* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. A graph
+   that is wrong is an error. Where a later stage fails (rewriting, lowering, scheduling, printing,
+   the toolchain) and strict is off, the program interprets: stax_program_status says why,
+   stax_context_fallbacks counts it, and the log gets one line. */
 STAXDEF stax_program *stax_compile(const stax_graph *g, const stax_compile_options *options);
 /* n graphs of one context as one unit for the C compiler: much cheaper for many small graphs. All or
    nothing: on failure every programs[k] is NULL. */
@@ -1565,6 +1581,7 @@ typedef struct stax_rewrite_options {
     const char *own; /* with basis: "softmax, gelu": ops that a backend of   */
                      /* yours has itself; they stay as written (P 4.3). NULL */
     struct { stax_log_fn func; void *user; } trace; /* a line for each firing: rule, place, node   */
+    int64_t most_firings; /* after so many no rule is tried; 0: no limit, negative: none at all */
 } stax_rewrite_options;
 /* A new graph: free it with stax_graph_free. NULL: stax_error(ctx). Equal computations are
    merged and what no output or state needs is left out. Takes time in proportion to the nodes,
@@ -1642,6 +1659,62 @@ STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
 STAXDEF const stax_graph *stax_program_graph(const stax_program *p);
 /* Has the program this param, and a tensor for it? */
 STAXDEF bool stax_program_is_bound(const stax_program *p, const char *param);
+
+/* ====================================================================================== >>bisect
+   BISECTION  where results go wrong, and how far apart two results may lie.
+   For tests, stax_options.fault makes a stage fail, or what it gives wrong. "STAGE": capture,
+   decompose (both are errors), rewrite, lower, schedule, loops, emit, compile, load (these fall
+   back to the interpreter, or are errors if strict). "STAGE=wrong": capture, decompose, a rule of
+   rewriting by its name, partition (of training), and the decisions of the compiler: lower,
+   realize, fuse, vectors, optimise, threads. It is always compiled in, costs nothing where it is
+   NULL, and no environment variable sets it. */
+
+/* Two tensors of one dtype and shape, whatever their strides. */
+typedef struct stax_difference {
+    int64_t different; /* elements whose bits differ                                          */
+    int64_t zeros;     /* of those: zeros of the other sign, where these may differ           */
+    int64_t beyond;    /* of those: farther apart than the bound; without bounds: all others  */
+    int64_t first;     /* row-major number of the first that is beyond; -1: none              */
+    double expected, found; /* this element */
+    double worst; /* the largest distance in units of its bound                          */
+} stax_difference;
+/* True: nothing is beyond. bounds: f64, of the same shape, how far each element may lie off; NULL:
+   the bits decide. False with all counts 0: dtypes or shapes differ. */
+STAXDEF bool stax_compare(const stax_tensor *expected, const stax_tensor *found,
+                          const stax_tensor *bounds, bool zeros_may_differ, stax_difference *out);
+
+/* How far each element of each output may lie off when sums are taken in another order and every op
+   rounds otherwise: for kernels that do not promise bits. bounds: f64 tensors of the outputs'
+   shapes, row-major; inputs as for stax_interpret. The graph is interpreted six times, each op's
+   results moved at random to a neighbouring number; the largest distance that this makes at the
+   end, which grows with the condition of the problem at these very inputs (13.3), times 8 + 2
+   sqrt(n) for the longest sum of n terms inside (6.5, T 13.1), is the bound. Not a proof: elements
+   beyond it are wrong with near certainty, those within it may be. */
+STAXDEF stax_status stax_error_bounds(const stax_graph *g, const stax_tensor *inputs,
+                                      const stax_tensor *bounds);
+
+typedef struct stax_bisect_options {
+    const stax_compile_options *compile; /* how it is compiled when it goes wrong; NULL: default */
+    const stax_tensor *bounds; /* of the outputs, see stax_compare; NULL: the bits decide */
+    int n_forward;             /* above 0: also as stax_compile_training parts it        */
+} stax_bisect_options;
+
+typedef struct stax_bisection {
+    const char *layer; /* the first that is wrong: "eager", "aot_eager", "stax"; NULL: none      */
+    char pass[64];     /* in it: "capture"; "decompose", "SET.RULE", "partition"; a decision of
+                          the compiler, or the stage that failed ("run": the call)               */
+    int64_t firing;    /* of a rule: the first wrong firing, from 1,                             */
+    int64_t firings;   /* of so many                                                             */
+    stax_status failure; /* it does not differ, it fails */
+    char what[400]; /* what differs, or the message                                           */
+    int runs;       /* that were compared                                                     */
+} stax_bisection;
+/* Runs the graph (params count as inputs, in order of declaration; states are not changed) layer by
+   layer against stax_interpret, and names the first layer and pass that give anything else; with k
+   firings in about log2 k runs. The status is that of the search, and STAX_OK also when something
+   was found. Memory: a copy of outputs and states, twice. */
+STAXDEF stax_status stax_bisect(const stax_graph *g, const stax_tensor *inputs,
+                                const stax_bisect_options *options, stax_bisection *out);
 
 /* ======================================================================================= >>measure
    MEASUREMENT  (section 13) statistics of readings, figures of the machine, and what the models
@@ -8907,6 +8980,8 @@ struct stax_graph {
 static int64_t staxi_l2_of(const stax_context *ctx); /* cache of a core */
 static const stax_allocator *staxi_allocator_of(const stax_context *ctx);
 static void staxi_context_note(stax_context *ctx, stax_status s, const char *message);
+/* Do the options of the context ask for this fault, for a test? See >>bisect. */
+static bool staxi_fault(const stax_context *ctx, const char *stage, bool is_wrong);
 
 /* Prose of messages; the codes, ops, types and numbers stay. */
 #ifdef STAX_NO_STRINGS
@@ -25078,6 +25153,7 @@ typedef struct staxi_frame {
     /* 0: nothing needs it                                                                  */
     stax_status status;
     staxi_text *why;
+    uint64_t *noise; /* NULL: none; else the state of the random numbers */
 } staxi_frame;
 
 static bool staxi_frame_fail(staxi_frame *f, stax_status s) {
@@ -26150,6 +26226,40 @@ static bool staxi_eval_input(staxi_frame *f, uint32_t node, const staxi_datum *a
     return staxi_frame_fail(f, STAX_E_INTERNAL);
 }
 
+/* Moves what an op has computed to a neighbour, or not: what becomes of these differences shows how
+   rounding errors grow on the way to the outputs (stax_error_bounds). */
+static void staxi_add_noise(staxi_frame *f, const staxi_node *n, staxi_datum *v) {
+    const staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    const size_t bytes = staxi_dtype_bytes(v->dtype);
+    const uint64_t sign = (uint64_t)1 << (8 * bytes - 1), inf = v->dtype == STAX_F64
+                                                                    ? UINT64_C(0x7ff0000000000000)
+                                                                : v->dtype == STAX_F32 ? 0x7f800000u
+                                                                : v->dtype == STAX_BF16 ? 0x7f80u
+                                                                                        : 0x7c00u;
+    if (!staxi_is_float(v->dtype) || cls == STAXI_CLASS_SOURCE || cls == STAXI_CLASS_MOVEMENT ||
+        cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_SORT)
+        return;
+    for (int64_t k = 0; k < v->n; k++) {
+        char *p = (char *)v->data + k * (int64_t)bytes;
+        uint16_t b2 = 0;
+        uint32_t b4 = 0;
+        uint64_t x = 0;
+        if (bytes == 8) memcpy(&x, p, 8);
+        if (bytes == 4) memcpy(&b4, p, 4);
+        if (bytes == 2) memcpy(&b2, p, 2);
+        x |= b4 | b2;
+        *f->noise = staxi_hash_u64(*f->noise, (uint64_t)k);
+        const uint64_t size = x & (sign - 1), step = *f->noise >> 20 & 3;
+        if (size < 2 || size >= inf - 1 || step > 1) continue;
+        x = step ? x + 1 : x - 1;
+        b4 = (uint32_t)x;
+        b2 = (uint16_t)x;
+        if (bytes == 8) memcpy(p, &x, 8);
+        if (bytes == 4) memcpy(p, &b4, 4);
+        if (bytes == 2) memcpy(p, &b2, 2);
+    }
+}
+
 static bool staxi_eval_node(staxi_frame *f, uint32_t k, const staxi_datum *args) {
     const staxi_node *n = &f->g->nodes[k];
     staxi_datum *r = &f->values[n->first_value];
@@ -26159,7 +26269,9 @@ static bool staxi_eval_node(staxi_frame *f, uint32_t k, const staxi_datum *args)
     if (n->op == STAX_OP_MAP || n->op == STAX_OP_SCAN) return staxi_eval_each(f, n, r);
     for (uint32_t i = 0; i < n->n_results; i++)
         if (!staxi_datum_new(f, n->first_value + i, r + i)) return false;
-    return staxi_eval_basis(f, n, r);
+    if (!staxi_eval_basis(f, n, r)) return false;
+    for (uint32_t i = 0; i < n->n_results && f->noise; i++) staxi_add_noise(f, n, &r[i]);
+    return true;
 }
 
 /* v is read by node k, and by none behind it that was asked before. */
@@ -26295,9 +26407,11 @@ static void staxi_datum_to(const staxi_datum *v, const stax_tensor *t) {
 /* Runs a basis graph on tensors that staxi_check_call has accepted. Params have slots in `inputs`.
    Results go into the outputs at the end, so that they may be the memory of inputs. `why` gets the
    message of a failure. */
-static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph *basis,
-                                             const stax_tensor *inputs, const stax_tensor *outputs,
-                                             const int64_t *sizes_of_symbols, staxi_text *why) {
+static stax_status staxi_interpret_basis_noisy(stax_context *ctx, const stax_graph *basis,
+                                               const stax_tensor *inputs,
+                                               const stax_tensor *outputs,
+                                               const int64_t *sizes_of_symbols, uint64_t *noise,
+                                               staxi_text *why) {
     staxi_frame f;
     staxi_fpenv old;
     size_t n_plain = staxi_plain_outputs(basis), n = basis->n_inputs + basis->n_outputs;
@@ -26309,6 +26423,7 @@ static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph
     f.g = basis;
     f.symbols = sizes_of_symbols;
     f.why = why;
+    f.noise = noise;
     staxi_datum *args = (staxi_datum *)staxi_alloc(f.a, bytes);
     if (!args) return STAX_E_MEMORY;
     staxi_datum *results = args + basis->n_inputs;
@@ -26335,6 +26450,12 @@ static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph
 }
 
 /* The same, with the failure noted on the context. */
+static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph *basis,
+                                             const stax_tensor *inputs, const stax_tensor *outputs,
+                                             const int64_t *sizes_of_symbols, staxi_text *why) {
+    return staxi_interpret_basis_noisy(ctx, basis, inputs, outputs, sizes_of_symbols, NULL, why);
+}
+
 static stax_status staxi_interpret_basis(stax_context *ctx, const stax_graph *basis,
                                          const stax_tensor *inputs, const stax_tensor *outputs,
                                          const int64_t *sizes_of_symbols) {
@@ -26348,8 +26469,9 @@ static stax_status staxi_interpret_basis(stax_context *ctx, const stax_graph *ba
     return status;
 }
 
-STAXDEF stax_status stax_interpret(const stax_graph *graph, const stax_tensor *inputs,
-                                   const stax_tensor *outputs) {
+/* noise NULL: none. */
+static stax_status staxi_interpret_noisy(const stax_graph *graph, const stax_tensor *inputs,
+                                         const stax_tensor *outputs, uint64_t *noise) {
     if (!graph) return STAX_E_ARGUMENT;
     stax_context *ctx = graph->ctx;
     const stax_allocator *a = staxi_allocator_of(ctx);
@@ -26371,12 +26493,20 @@ STAXDEF stax_status stax_interpret(const stax_graph *graph, const stax_tensor *i
     } else {
         basis = staxi_decompose(graph, NULL);
         status = !basis ? STAX_E_MEMORY : stax_graph_status(basis);
-        if (status == STAX_OK) status = staxi_interpret_basis(ctx, basis, inputs, outputs, symbols);
+        if (status == STAX_OK && !noise)
+            status = staxi_interpret_basis(ctx, basis, inputs, outputs, symbols);
+        if (status == STAX_OK && noise)
+            status = staxi_interpret_basis_noisy(ctx, basis, inputs, outputs, symbols, noise, &why);
     }
     if (basis) stax_graph_free(basis);
     staxi_free(a, symbols, bytes);
     staxi_text_free(&why);
     return status;
+}
+
+STAXDEF stax_status stax_interpret(const stax_graph *graph, const stax_tensor *inputs,
+                                   const stax_tensor *outputs) {
+    return staxi_interpret_noisy(graph, inputs, outputs, NULL);
 }
 
 /* How many roundings a sum of n elements can meet, so that |error| <= count * u * sum of |x|: n - 1
@@ -26592,6 +26722,8 @@ typedef struct staxi_rules {
     uint32_t first[STAX_OP_COUNT], last[STAX_OP_COUNT]; /* by outermost op, 0: "*"; +1 */
     uint32_t own[STAX_OP_COUNT], factor[STAX_OP_COUNT];
     int64_t merged;
+    int64_t firings_left; /* INT64_MAX: no limit */
+    bool is_broken;       /* by a fault of the context's options */
     stax_log_fn trace;
     void *trace_user;
     staxi_text why; /* a rule that is wrong */
@@ -28506,6 +28638,17 @@ static bool staxi_rw_no_progress(const stax_match *m, uint32_t now) {
     return false;
 }
 
+/* For tests: another op in the place of this one. False: there is none. */
+static bool staxi_node_break(staxi_node *n) {
+    static const uint16_t swaps[][2] = {
+        {STAX_OP_ADD, STAX_OP_SUB},         {STAX_OP_MUL, STAX_OP_ADD},
+        {STAX_OP_SUB, STAX_OP_ADD},         {STAX_OP_MAXIMUM, STAX_OP_MINIMUM},
+        {STAX_OP_MINIMUM, STAX_OP_MAXIMUM}, {STAX_OP_EXP, STAX_OP_NEG}};
+    for (size_t i = 0; i < sizeof swaps / sizeof swaps[0]; i++)
+        if (n->op == swaps[i][0]) return n->op = swaps[i][1], true;
+    return false;
+}
+
 /* Tries one rule on a value with normal operands. *out: what replaces it, 0: nothing. */
 static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uint32_t *out) {
     stax_match m;
@@ -28515,6 +28658,7 @@ static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uin
     m.rule = rule;
     m.root = v;
     *out = 0;
+    if (r->rules->firings_left <= 0) return true;
     if (rule->pattern && !staxi_term_meets(&m, rule->pattern, NULL, 0)) return true;
     if (rule->row->when && !rule->row->when(&m)) return true;
     if (rule->row->build) {
@@ -28533,6 +28677,10 @@ static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uin
         return true;
     if (!staxi_weight_falls(r, v, now)) return staxi_rw_no_progress(&m, now);
     rule->fired++;
+    r->rules->firings_left--;
+    if (staxi_fault(r->rules->ctx, rule->row->name, true) &&
+        !staxi_node_break(&r->to->nodes[r->to->values[now].node]))
+        r->rules->is_broken = true;
     *out = now;
     return staxi_rw_trace(&m, now);
 }
@@ -28992,6 +29140,7 @@ static bool staxi_rules_begin(staxi_rules *s, stax_context *ctx, const stax_rewr
     s->n_terms = 1;
     for (int op = 0; op < STAX_OP_COUNT; op++)
         s->own[op] = 2 * staxi_op_weight((stax_op)op, &s->factor[op]);
+    s->firings_left = o->most_firings > 0 ? o->most_firings : o->most_firings < 0 ? 0 : INT64_MAX;
     s->trace = o->trace.func;
     s->trace_user = o->trace.user;
     if (!s->trace && debug && strstr(debug, "rewrite")) {
@@ -29020,6 +29169,13 @@ static void staxi_rules_end(staxi_rules *s) {
     staxi_free(s->a, s->terms, s->cap_terms * sizeof *s->terms);
     staxi_free(s->a, s->numbers, s->cap_numbers * sizeof *s->numbers);
     staxi_text_free(&s->why);
+}
+
+/* For tests: another op in the place of one, wherever that can be. */
+static bool staxi_graph_break(stax_graph *g) {
+    for (size_t k = g->n_nodes; k-- > 1;)
+        if (staxi_node_break(&g->nodes[k])) return true;
+    return false;
 }
 
 /* A new graph with the same bits; NULL: the context has the reason. */
@@ -29056,6 +29212,7 @@ static stax_graph *staxi_rewrite(const stax_graph *g, const stax_rewrite_options
         stax_graph_free(to);
         to = NULL;
     }
+    if (to && rules.is_broken) staxi_graph_break(to);
     staxi_rules_end(&rules);
     return to;
 }
@@ -46732,6 +46889,8 @@ struct stax_context {
     size_t message_bytes[STAXI_MESSAGES];
     uint32_t newest;
     stax_status status;
+    volatile int64_t fallbacks;
+    volatile int64_t stage; /* the address of the name of the one that began last */
 };
 
 static const stax_allocator *staxi_allocator_of(const stax_context *ctx) { return &ctx->allocator; }
@@ -46767,6 +46926,21 @@ static stax_status staxi_context_fail(stax_context *ctx, stax_status s, const st
     return s;
 }
 
+static bool staxi_fault(const stax_context *ctx, const char *stage, bool is_wrong) {
+    const char *fault = ctx->options.fault;
+    const size_t n = strlen(stage);
+    return fault && strncmp(fault, stage, n) == 0 &&
+           strcmp(fault + n, is_wrong ? "=wrong" : "") == 0;
+}
+
+/* The status of a stage that is about to run. */
+static stax_status staxi_fault_status(const stax_context *ctx, const char *stage, staxi_text *why) {
+    staxi_atomic_store(&((stax_context *)(uintptr_t)ctx)->stage, (int64_t)(intptr_t)stage);
+    if (!staxi_fault(ctx, stage, false)) return STAX_OK;
+    staxi_putf(why, "the stage \"%s\" failed: stax_options.fault asked for it", stage);
+    return STAX_E_INTERNAL;
+}
+
 /* ---- status and options ---- */
 
 STAXDEF const char *stax_status_text(stax_status status) {
@@ -46791,6 +46965,10 @@ STAXDEF stax_status stax_error_status(const stax_context *ctx) {
     stax_status s = c->status;
     staxi_mutex_unlock(&c->mutex);
     return s;
+}
+
+STAXDEF int64_t stax_context_fallbacks(const stax_context *ctx) {
+    return staxi_atomic_load(&((stax_context *)(uintptr_t)ctx)->fallbacks);
 }
 
 STAXDEF int stax_context_threads(const stax_context *ctx) {
@@ -47249,6 +47427,36 @@ static int staxi_tiles_isa(stax_program *p) {
     return isa;
 }
 
+/* A schedule that puts nothing together: nothing is worth it. */
+static double staxi_no_fusion(void *user, const stax_fusion *candidate) {
+    (void)user;
+    (void)candidate;
+    return 0.0;
+}
+
+/* Is the decision of this name made for a program? They are the passes behind lowering, in the
+   order in which stax_bisect adds them. */
+static bool staxi_pass_is_on(stax_program *p, const char *pass) {
+    const stax_compile_options *o = p->how;
+    if (strcmp(pass, "realize") == 0) return !o || o->realize != STAX_REALIZE_KEEP;
+    if (strcmp(pass, "fuse") == 0) return !o || o->score != staxi_no_fusion;
+    if (strcmp(pass, "vectors") == 0) return staxi_tiles_isa(p) > STAXI_ISA_SCALAR;
+    if (strcmp(pass, "optimise") == 0) return !o || o->opt_level != 1;
+    if (strcmp(pass, "threads") == 0) return p->threads > 1;
+    return true; /* lower */
+}
+
+static const char *const staxi_passes[] = {"lower",   "realize",  "fuse",
+                                           "vectors", "optimise", "threads"};
+enum { STAXI_N_PASSES = sizeof staxi_passes / sizeof staxi_passes[0] };
+
+/* The fault of a pass: the program computes something else, wherever the pass is on. */
+static void staxi_plan_break(stax_program *p) {
+    for (int k = 0; p->ctx->options.fault && k < STAXI_N_PASSES; k++)
+        if (staxi_fault(p->ctx, staxi_passes[k], true) && staxi_pass_is_on(p, staxi_passes[k]))
+            (void)staxi_graph_break(p->basis);
+}
+
 /* Lowers and schedules. */
 static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     stax_status s = STAX_OK;
@@ -47256,6 +47464,8 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     const stax_schedule *given = block < 0 ? NULL : p->given;
     staxi_decisions *d = &p->decisions;
     const stax_schedule *now = NULL; /* a given schedule speaks of the stages that remain    */
+    const size_t before = why->n;
+    staxi_plan_break(p);
     if (!staxi_decisions_init(d, &p->basis->root->arena, p->basis->n_values)) return STAX_E_MEMORY;
     staxi_decisions_take(d, p->how);
     p->planned = true;
@@ -47268,10 +47478,13 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
         }
         s = staxi_stages_build(&p->stages, p->ctx, p->basis, d);
         p->schedule.p = &p->stages;
+        if (s == STAX_OK) s = staxi_fault_status(p->ctx, "lower", why);
+        if (s == STAX_OK) s = staxi_fault_status(p->ctx, "schedule", why);
         if (s == STAX_OK) s = staxi_schedule_build(&p->schedule, &p->stages, now, (uint32_t)block);
         if (s == STAX_OK && !p->schedule.again && now == given) break;
     }
     p->schedule.device = p->for_device;
+    if (s == STAX_OK) s = staxi_fault_status(p->ctx, "loops", why);
     if (s == STAX_OK)
         s = staxi_trees_build(&p->trees, &p->schedule);
     else
@@ -47285,6 +47498,7 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
         return s;
     }
     if (s != STAX_OK) {
+        if (why->n != before) return s;
         staxi_putf(why, "cannot compile this graph: %s",
                    p->stages.why ? p->stages.why : stax_status_text(s));
         return s;
@@ -47439,10 +47653,13 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     b.opt_level = o->opt_level;
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
-    stax_status s = staxi_programs_print(p, n, o->by_kernel, &p[0]->source, why);
+    stax_status s = staxi_fault_status(p[0]->ctx, "emit", why);
+    if (s == STAX_OK) s = staxi_programs_print(p, n, o->by_kernel, &p[0]->source, why);
+    if (s == STAX_OK) s = staxi_fault_status(p[0]->ctx, "compile", why);
     if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
+    if (s == STAX_OK) s = staxi_fault_status(p[0]->ctx, "load", why);
     for (int k = 0; k < n && s == STAX_OK; k++) {
         p[k]->by_kernel = o->by_kernel;
         p[k]->isa = staxi_tiles_isa(p[0]);
@@ -47578,8 +47795,39 @@ static void staxi_eager_formulas(stax_program *p, const stax_graph *g) {
     pool->overflow = overflow; /* no harm: the figures are missing, that is all */
 }
 
+/* The basis graph of a program; NULL: the context has the reason. Where rewriting fails, *status
+   says so, and the graph is as it was captured: it still says what is meant. */
+static stax_graph *staxi_program_basis(const stax_graph *g, stax_backend backend,
+                                       const stax_rewrite_options *o, stax_status *status) {
+    stax_context *ctx = g->root->ctx;
+    stax_graph *basis = NULL;
+    staxi_text why;
+    staxi_text_init(&why, &ctx->allocator);
+    stax_status s = staxi_fault_status(ctx, "capture", &why);
+    if (s == STAX_OK) s = staxi_fault_status(ctx, "decompose", &why);
+    const bool is_captured = s == STAX_OK;
+    if (is_captured && backend != STAX_BACKEND_EAGER) {
+        s = staxi_fault_status(ctx, "rewrite", &why);
+        basis = s == STAX_OK ? stax_rewrite(g, o) : NULL;
+        if (!basis && s == STAX_OK) s = stax_error_status(ctx);
+    }
+    if (why.n) staxi_context_fail(ctx, s, &why);
+    staxi_text_free(&why);
+    *status = s;
+    if (is_captured && !basis && s != STAX_E_MEMORY) basis = staxi_decompose(g, NULL);
+    if (basis && !stax_ok(basis)) {
+        staxi_context_note(ctx, basis->status, stax_graph_error(basis));
+        stax_graph_free(basis);
+        return NULL;
+    }
+    if (basis && (staxi_fault(ctx, "capture", true) ||
+                  (staxi_fault(ctx, "decompose", true) && backend != STAX_BACKEND_EAGER)))
+        (void)staxi_graph_break(basis);
+    return basis;
+}
+
 /* A program that is not planned yet. NULL: the context has the reason. */
-static stax_program *staxi_program_new(const stax_graph *g) {
+static stax_program *staxi_program_new(const stax_graph *g, stax_backend backend) {
     stax_context *ctx = g->root->ctx;
     const stax_allocator *a = &ctx->allocator;
     stax_program *p = (stax_program *)staxi_alloc(a, sizeof *p);
@@ -47587,8 +47835,13 @@ static stax_program *staxi_program_new(const stax_graph *g) {
         staxi_free(a, p, sizeof *p);
         return NULL;
     }
-    stax_graph *basis = g->root->status == STAX_OK && p ? stax_rewritten(g)
-                                                        : NULL; /* it records its own failures */
+    stax_status status = STAX_OK;
+    stax_rewrite_options how;
+    memset(&how, 0, sizeof how);
+    how.basis = true;
+    stax_graph *basis = g->root->status == STAX_OK && p
+                            ? staxi_program_basis(g, backend, &how, &status)
+                            : NULL; /* it records its own failures */
     staxi_bound *bound =
         basis ? (staxi_bound *)staxi_alloc(a, (basis->n_inputs + 1) * sizeof *bound) : NULL;
     if (!bound) {
@@ -47605,6 +47858,7 @@ static stax_program *staxi_program_new(const stax_graph *g) {
     p->ctx = ctx;
     p->basis = basis;
     p->bound = bound;
+    p->status = status;
     p->threads = ctx->options.n_threads > 1 ? ctx->options.n_threads : 1;
     p->piece = -1;
     p->n_outputs = staxi_plain_outputs(basis);
@@ -47647,11 +47901,13 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
     stax_compile_options o;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
+    o.interpret = o.interpret || o.backend != STAX_BACKEND_STAX;
+    bool is_told = false; /* the context has the reason */
     stax_status s = n > 0 ? STAX_OK : STAX_E_ARGUMENT;
     int made = 0;
     for (int k = 0; k < n; k++) programs[k] = NULL;
     for (; made < n && s == STAX_OK; made++) {
-        programs[made] = graphs[made] ? staxi_program_new(graphs[made]) : NULL;
+        programs[made] = graphs[made] ? staxi_program_new(graphs[made], o.backend) : NULL;
         if (programs[made] && programs[made]->ctx != programs[0]->ctx) s = STAX_E_ARGUMENT;
         if (!programs[made])
             s = graphs[made] ? stax_error_status(graphs[made]->root->ctx) : STAX_E_ARGUMENT;
@@ -47665,21 +47921,26 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
         for (int k = 0; k < n && s == STAX_OK; k++) {
             programs[k]->given = o.schedule;
             programs[k]->how = &o;
-            s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
-                                                      : staxi_program_plan(programs[k], &why);
+            s = programs[k]->status;
+            is_told = s != STAX_OK;
+            if (s == STAX_OK)
+                s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
+                                                          : staxi_program_plan(programs[k], &why);
             programs[k]->how = NULL;
         }
         if (s == STAX_OK) s = staxi_schedule_fits(o.schedule, programs, n, &why);
         if (s == STAX_OK) s = staxi_leaves_build(programs, n, &o, &why);
         if (s != STAX_OK) {
             stax_context *ctx = programs[0]->ctx;
-            staxi_context_fail(ctx, s, &why);
+            if (!is_told) staxi_context_fail(ctx, s, &why);
             for (int k = 0; k < n; k++) {
                 programs[k]->status = s;
                 staxi_steps_free(programs[k]);
             }
-            if (s != STAX_E_MEMORY && s != STAX_E_SCHEDULE && !o.strict && !ctx->options.strict)
+            if (s != STAX_E_MEMORY && s != STAX_E_SCHEDULE && !o.strict && !ctx->options.strict) {
                 s = STAX_OK; /* the interpreter stands in */
+                (void)staxi_atomic_add(&ctx->fallbacks, n);
+            }
         }
     }
     staxi_text_free(&why);
@@ -49827,6 +50088,7 @@ STAXDEF stax_training *stax_compile_training(const stax_graph *g, int n_forward,
              staxi_part_back(t, g->n_outputs, live) && staxi_part_front(t, live);
     }
     staxi_text_free(&why);
+    if (ok && staxi_fault(ctx, "partition", true)) (void)staxi_graph_break(t->back);
     if (ok) return t;
     stax_training_free(t);
     return NULL;
@@ -54121,6 +54383,545 @@ STAXDEF bool stax_program_is_bound(const stax_program *p, const char *param) {
         if (p->basis->inputs[k].kind == STAXI_PARAM && strcmp(p->basis->inputs[k].name, param) == 0)
             return p->bound[k].tensor.data != NULL;
     return false;
+}
+
+/* ======================================================================================= >>bisect
+   BISECTION  the first layer that breaks a graph, and inside it the first pass (A 11.1).
+   In:  a graph and inputs.   Out: a layer, a pass, and what differs.
+   Compiling is a chain of steps that keep the meaning, so of its prefixes the shortest one that is
+   wrong ends with the step at fault. Each layer can be run alone, as a backend; inside a layer a
+   prefix is: for rewriting, the first k firings of rules; for the compiler, the first k decisions,
+   the later ones being made in the plainest way there is. Both are searched by halving. The
+   compiler's prefixes run in contexts of their own, on the graph printed and parsed again. */
+
+/* ---- the comparator ---- */
+
+static uint64_t staxi_element_bits(const void *p, size_t bytes) {
+    uint64_t x = 0;
+    memcpy(&x, p, bytes);
+    return x;
+}
+
+/* One element as a number, for messages and distances. */
+static double staxi_element_value(const void *p, stax_dtype dtype) {
+    const int shift = 64 - 8 * (int)staxi_dtype_bytes(dtype);
+    const uint64_t bits = staxi_element_bits(p, staxi_dtype_bytes(dtype));
+    if (dtype == STAX_BOOL || staxi_dtype_class(dtype) == STAXI_UNSIGNED) return (double)bits;
+    if (staxi_dtype_class(dtype) == STAXI_SIGNED) {
+        int64_t v = (int64_t)(bits << shift);
+        return (double)(v / ((int64_t)1 << shift));
+    }
+    return staxi_load_float(p, dtype);
+}
+
+STAXDEF bool stax_compare(const stax_tensor *expected, const stax_tensor *found,
+                          const stax_tensor *bounds, bool zeros_may_differ, stax_difference *out) {
+    int64_t at[STAX_MAX_RANK] = {0}, n;
+    memset(out, 0, sizeof *out);
+    out->first = -1;
+    if (expected->dtype != found->dtype || expected->rank != found->rank) return false;
+    for (int d = 0; d < expected->rank; d++)
+        if (expected->shape[d] != found->shape[d]) return false;
+    const size_t bytes = staxi_dtype_bytes(expected->dtype);
+    n = staxi_tensor_elements(expected);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t a = 0, b = 0, c = 0;
+        for (int d = 0; d < expected->rank; d++) {
+            a += at[d] * expected->strides[d];
+            b += at[d] * found->strides[d];
+            if (bounds) c += at[d] * bounds->strides[d];
+        }
+        for (int d = expected->rank - 1; d >= 0 && ++at[d] == expected->shape[d]; d--) at[d] = 0;
+        const char *p = (const char *)expected->data + a * (int64_t)bytes,
+                   *q = (const char *)found->data + b * (int64_t)bytes;
+        if (memcmp(p, q, bytes) == 0) continue;
+        const double x = staxi_element_value(p, expected->dtype),
+                     y = staxi_element_value(q, expected->dtype);
+        const double bound = bounds ? ((const double *)bounds->data)[c] : 0.0;
+        const double apart = x > y ? x - y : y - x;
+        out->different++;
+        if (zeros_may_differ && x == 0.0 && y == 0.0) {
+            out->zeros++;
+            continue;
+        }
+        if (apart > 0.0 && bound > 0.0 && apart / bound > out->worst) out->worst = apart / bound;
+        if (bounds && (apart <= bound || (x != x && y != y))) continue;
+        if (out->beyond++ == 0) {
+            out->first = k;
+            out->expected = x;
+            out->found = y;
+        }
+    }
+    return out->beyond == 0;
+}
+
+/* ---- one graph, run again and again on the same inputs ---- */
+
+typedef struct staxi_trials {
+    const stax_graph *g;
+    const stax_allocator *a;
+    staxi_arena arena; /* of all that follows */
+    const stax_tensor *inputs;
+    int64_t *symbols;
+    stax_tensor *given, *slots; /* the inputs of a run: states are copies                  */
+    stax_tensor *want, *got;    /* outputs, then states                                    */
+    size_t *state;              /* their inputs                                            */
+    size_t n_out, n_states;
+} staxi_trials;
+
+static bool staxi_trials_tensor(staxi_trials *t, const staxi_type *type, stax_tensor *out) {
+    stax_shape shape = stax_shape0();
+    int64_t bytes = (int64_t)staxi_dtype_bytes((stax_dtype)type->dtype);
+    shape.rank = type->rank;
+    for (int d = 0; d < type->rank; d++)
+        if (!staxi_size_eval(&t->g->sizes, type->dims[d], t->symbols, &shape.dims[d]) ||
+            shape.dims[d] < 0 || !staxi_checked_mul(bytes, shape.dims[d], &bytes))
+            return false;
+    *out = stax_tensor_of((stax_dtype)type->dtype, shape, NULL);
+    out->data = staxi_arena_push(&t->arena, (size_t)bytes + 1, STAX_ALIGN);
+    return out->data != NULL;
+}
+
+/* Memory of its own for a state, whatever its strides. */
+static bool staxi_trials_state(staxi_trials *t, const stax_tensor *from, stax_tensor *out) {
+    uintptr_t lo = 0, hi = 0;
+    *out = *from;
+    if (!staxi_tensor_span(from, &lo, &hi)) return true;
+    char *copy = (char *)staxi_arena_push(&t->arena, (size_t)(hi - lo), STAX_ALIGN);
+    if (!copy) return false;
+    out->data = copy + ((uintptr_t)from->data - lo);
+    return true;
+}
+
+/* The inputs as they were at first, with the states in the memory of `to`; no output is there yet.
+ */
+static void staxi_trials_restore(staxi_trials *t, const stax_tensor *to) {
+    memcpy(t->given, t->inputs, t->g->n_inputs * sizeof *t->given);
+    for (size_t k = 0; k < t->n_out; k++)
+        memset(to[k].data, 0xa5,
+               (size_t)staxi_tensor_elements(&to[k]) * staxi_dtype_bytes(to[k].dtype));
+    for (size_t k = 0; k < t->n_states; k++) {
+        uintptr_t lo = 0, hi = 0, own = 0, end = 0;
+        const stax_tensor *from = &t->inputs[t->state[k]];
+        t->given[t->state[k]] = to[t->n_out + k];
+        if (!staxi_tensor_span(from, &lo, &hi)) continue;
+        (void)staxi_tensor_span(&to[t->n_out + k], &own, &end);
+        memcpy((void *)own, (const void *)lo, (size_t)(hi - lo));
+    }
+}
+
+static void staxi_trials_reset(staxi_trials *t) { staxi_trials_restore(t, t->got); }
+
+static void staxi_trials_end(staxi_trials *t) {
+    if (t->a) staxi_arena_free(&t->arena);
+    memset(t, 0, sizeof *t);
+}
+
+/* Takes the sizes from the inputs, and what the interpreter makes of them as the truth. */
+static stax_status staxi_trials_begin(staxi_trials *t, const stax_graph *g,
+                                      const stax_tensor *inputs) {
+    const size_t n = g->n_inputs + g->n_outputs + 1;
+    memset(t, 0, sizeof *t);
+    if (!stax_ok(g) || (!inputs && g->n_inputs)) return stax_ok(g) ? STAX_E_ARGUMENT : g->status;
+    t->g = g;
+    t->a = staxi_allocator_of(g->ctx);
+    t->inputs = inputs;
+    t->n_out = g->n_outputs;
+    staxi_arena_init(&t->arena, t->a);
+    t->symbols = (int64_t *)staxi_arena_push(&t->arena, (g->n_symbols + 1) * sizeof(int64_t), 8);
+    t->given = (stax_tensor *)staxi_arena_push(&t->arena, 4 * n * sizeof *t->given, 8);
+    t->state = (size_t *)staxi_arena_push(&t->arena, n * sizeof *t->state, 8);
+    if (!t->symbols || !t->given || !t->state) return STAX_E_MEMORY;
+    t->slots = t->given + n;
+    t->want = t->slots + n;
+    t->got = t->want + n;
+    for (size_t k = 0; k < g->n_symbols; k++) t->symbols[k] = -1;
+    for (size_t round = 0; round <= g->n_symbols; round++)
+        for (size_t k = 0; k < g->n_inputs; k++) {
+            const staxi_type *type = &g->values[g->inputs[k].value].type;
+            for (int d = 0; d < type->rank && d < inputs[k].rank; d++)
+                staxi_size_solve(&g->sizes, type->dims[d], inputs[k].shape[d], t->symbols);
+        }
+    for (size_t k = 0; k < g->n_inputs; k++)
+        if (g->inputs[k].kind == STAXI_STATE) t->state[t->n_states++] = k;
+    for (size_t k = 0; k < t->n_out; k++)
+        for (int twice = 0; twice < 2; twice++)
+            if (!staxi_trials_tensor(t, &g->values[g->outputs[k].value].type,
+                                     &(twice ? t->got : t->want)[k]))
+                return STAX_E_MEMORY;
+    for (size_t k = 0; k < t->n_states; k++)
+        if (!staxi_trials_state(t, &inputs[t->state[k]], &t->want[t->n_out + k]) ||
+            !staxi_trials_state(t, &inputs[t->state[k]], &t->got[t->n_out + k]))
+            return STAX_E_MEMORY;
+    staxi_trials_restore(t, t->want);
+    return stax_interpret(g, t->given, t->want);
+}
+
+/* After a reset. */
+static stax_status staxi_trials_run(staxi_trials *t, stax_program *p) {
+    stax_status s = STAX_OK;
+    size_t n = 0;
+    for (size_t k = 0; k < t->g->n_inputs && s == STAX_OK; k++) {
+        if (t->g->inputs[k].kind == STAXI_PARAM)
+            s = stax_bind(p, t->g->inputs[k].name, &t->given[k]);
+        else
+            t->slots[n++] = t->given[k];
+    }
+    return s == STAX_OK ? stax_run(p, t->slots, t->got) : s;
+}
+
+/* ---- the error model ---- */
+
+/* The longest sum or chain of products that an element is made of. */
+static double staxi_longest_sum(const stax_graph *g, const int64_t *symbols) {
+    double most = 1.0;
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        const int cls = staxi_class_of((stax_op)n->op);
+        double in = 1.0, out = 1.0;
+        for (uint32_t r = 0; r < n->n_regions; r++) {
+            const double inner = staxi_longest_sum(n->regions[r], symbols);
+            most = inner > most ? inner : most;
+        }
+        if (cls != STAXI_CLASS_REDUCE && cls != STAXI_CLASS_CONTRACT && cls != STAXI_CLASS_SCAN)
+            continue;
+        for (uint32_t i = 0; i < n->n_sources + 1; i++) {
+            const uint32_t v = i < n->n_sources ? n->sources[i] : n->first_value;
+            const staxi_type *t = &g->values[v].type;
+            for (int d = 0; d < t->rank; d++) {
+                int64_t size = 1;
+                if (!staxi_size_eval(&g->root->sizes, t->dims[d], symbols, &size)) size = 1;
+                if (i < n->n_sources)
+                    in *= size > 0 ? (double)size : 1.0;
+                else
+                    out *= size > 0 ? (double)size : 1.0;
+            }
+        }
+        /* a product of (m, k) and (k, n): staxi_sqrt64(m k k n / m n) = k */
+        const double terms = cls == STAXI_CLASS_CONTRACT ? staxi_sqrt64(in / out)
+                             : cls == STAXI_CLASS_SCAN   ? out
+                                                         : in / out;
+        if (terms > most) most = terms;
+    }
+    return most;
+}
+
+STAXDEF stax_status stax_error_bounds(const stax_graph *g, const stax_tensor *inputs,
+                                      const stax_tensor *bounds) {
+    enum { SAMPLES = 6 };
+    staxi_trials t;
+    if (!g || !bounds) return STAX_E_ARGUMENT;
+    stax_status s = staxi_trials_begin(&t, g, inputs);
+    for (size_t k = 0; k < t.n_out && s == STAX_OK; k++)
+        for (int64_t i = 0; i < staxi_tensor_elements(&t.want[k]); i++)
+            ((double *)bounds[k].data)[i] = 0.0;
+    const double margin =
+        s == STAX_OK ? 8.0 + 2.0 * staxi_sqrt64(staxi_longest_sum(g, t.symbols)) : 0.0;
+    for (uint64_t sample = 1; sample <= SAMPLES && s == STAX_OK; sample++) {
+        staxi_trials_reset(&t);
+        uint64_t noise = sample;
+        s = staxi_interpret_noisy(g, t.given, t.got, &noise);
+        for (size_t k = 0; k < t.n_out && s == STAX_OK; k++) {
+            const stax_tensor *want = &t.want[k];
+            const size_t bytes = staxi_dtype_bytes(want->dtype);
+            double *bound = (double *)bounds[k].data;
+            if (!staxi_is_float(want->dtype)) continue;
+            for (int64_t i = 0; i < staxi_tensor_elements(want); i++) {
+                const double x =
+                    staxi_element_value((char *)want->data + i * (int64_t)bytes, want->dtype);
+                const double y =
+                    staxi_element_value((char *)t.got[k].data + i * (int64_t)bytes, want->dtype);
+                const double apart = x > y ? x - y : y - x, size = x < 0 ? -x : x;
+                const double unit = want->dtype == STAX_F64    ? 1.0 / 9007199254740992.0
+                                    : want->dtype == STAX_F32  ? 1.0 / 16777216.0
+                                    : want->dtype == STAX_BF16 ? 1.0 / 256.0
+                                                               : 1.0 / 2048.0;
+                const double now = margin * (apart > unit * size ? apart : unit * size);
+                if (now > bound[i]) bound[i] = now;
+            }
+        }
+    }
+    staxi_trials_end(&t);
+    return s;
+}
+
+/* ---- the search ---- */
+
+typedef struct staxi_bisect {
+    staxi_trials t;
+    const stax_bisect_options *o;
+    stax_bisection *out;
+    stax_status status; /* why nothing more can be said */
+    bool zeros;
+} staxi_bisect;
+
+static void staxi_bisect_copy(char *to, size_t room, const char *text) {
+    const size_t n = strlen(text) < room - 1 ? strlen(text) : room - 1;
+    memset(to, 0, room);
+    memcpy(to, text, n);
+}
+
+/* Takes the text. */
+static void staxi_bisect_say(staxi_bisect *b, staxi_text *t) {
+    staxi_bisect_copy(b->out->what, sizeof b->out->what, t->data && !t->failed ? t->data : "");
+    staxi_text_free(t);
+}
+
+static void staxi_bisect_name(staxi_bisect *b, const char *pass) {
+    staxi_bisect_copy(b->out->pass, sizeof b->out->pass, pass);
+}
+
+/* Compares what the last run left; the first difference goes into the result. */
+static bool staxi_bisect_differs(staxi_bisect *b) {
+    staxi_trials *t = &b->t;
+    stax_difference d;
+    staxi_text say;
+    b->out->runs++;
+    for (size_t k = 0; k < t->n_out + t->n_states; k++) {
+        const stax_tensor *bounds = b->o->bounds && k < t->n_out ? &b->o->bounds[k] : NULL;
+        if (stax_compare(&t->want[k], &t->got[k], bounds, b->zeros, &d)) continue;
+        staxi_text_init(&say, t->a);
+        staxi_putf(&say,
+                   "%s: %U of %U elements differ, the first is number %U: expected %F, found %F",
+                   k < t->n_out ? t->g->outputs[k].name : t->g->inputs[t->state[k - t->n_out]].name,
+                   (uint64_t)d.beyond, (uint64_t)staxi_tensor_elements(&t->want[k]),
+                   (uint64_t)d.first, d.expected, d.found);
+        staxi_bisect_say(b, &say);
+        return true;
+    }
+    return false;
+}
+
+/* Compiles and runs; true: it is wrong, or fails. */
+static bool staxi_bisect_try(staxi_bisect *b, const stax_graph *g, const stax_compile_options *o) {
+    staxi_text say;
+    staxi_trials_reset(&b->t);
+    stax_context *ctx = g->root->ctx;
+    stax_program *p = stax_compile(g, o);
+    stax_status s = p ? staxi_trials_run(&b->t, p) : stax_error_status(ctx);
+    stax_program_free(p);
+    if (s == STAX_OK) return staxi_bisect_differs(b);
+    staxi_text_init(&say, b->t.a);
+    staxi_put(&say, stax_error(ctx));
+    staxi_bisect_say(b, &say);
+    b->out->runs++;
+    b->out->failure = s;
+    if (s == STAX_E_MEMORY) b->status = s;
+    return true;
+}
+
+static bool staxi_bisect_layer(staxi_bisect *b, stax_backend backend) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.backend = backend;
+    return staxi_bisect_try(b, b->t.g, &o);
+}
+
+/* The graph after the first `firings` firings of rules; 0: all, negative: none. */
+static stax_graph *staxi_bisect_rewritten(staxi_bisect *b, int64_t firings) {
+    stax_status s = STAX_OK;
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = true;
+    o.most_firings = firings;
+    stax_graph *basis = staxi_program_basis(b->t.g, STAX_BACKEND_AOT_EAGER, &o, &s);
+    if (basis && s == STAX_OK) return basis;
+    stax_graph_free(basis);
+    b->status = s == STAX_OK ? STAX_E_MEMORY : s;
+    return NULL;
+}
+
+static bool staxi_bisect_firings(staxi_bisect *b, int64_t firings, int64_t *fired) {
+    stax_graph *basis = staxi_bisect_rewritten(b, firings);
+    bool is_wrong = false;
+    *fired = 0;
+    if (!basis) return false;
+    staxi_trials_reset(&b->t);
+    for (size_t k = 1; k < basis->n_fired; k++) *fired += basis->fired[k].fired;
+    b->status = staxi_interpret_basis(basis->ctx, basis, b->t.given, b->t.got, b->t.symbols);
+    if (b->status == STAX_OK) is_wrong = staxi_bisect_differs(b);
+    stax_graph_free(basis);
+    return is_wrong;
+}
+
+/* The rule of one firing: the one that fired once less before it. */
+static void staxi_bisect_rule(staxi_bisect *b, int64_t firing) {
+    stax_graph *with = staxi_bisect_rewritten(b, firing),
+               *without = staxi_bisect_rewritten(b, firing > 1 ? firing - 1 : -1);
+    staxi_text name;
+    for (size_t k = 1; with && without && k < with->n_fired; k++) {
+        if (with->fired[k].fired == without->fired[k].fired) continue;
+        staxi_text_init(&name, b->t.a);
+        staxi_putf(&name, "%s.%s", with->fired[k].set, with->fired[k].rule);
+        staxi_bisect_name(b, name.failed ? "rewrite" : name.data);
+        staxi_text_free(&name);
+        break;
+    }
+    stax_graph_free(with);
+    stax_graph_free(without);
+}
+
+/* Rewriting is wrong: after which firing? */
+static void staxi_bisect_rewriting(staxi_bisect *b) {
+    int64_t wrong = 0, right = 0, fired;
+    staxi_bisect_name(b, "rewrite");
+    if (b->out->failure != STAX_OK) return; /* it does not come to an end */
+    if (staxi_bisect_firings(b, -1, &fired)) {
+        staxi_bisect_name(b, "decompose");
+        return;
+    }
+    if (!staxi_bisect_firings(b, 0, &wrong)) return;
+    b->out->firings = wrong;
+    while (wrong - right > 1 && b->status == STAX_OK) {
+        const int64_t middle = right + (wrong - right) / 2;
+        if (staxi_bisect_firings(b, middle, &fired))
+            wrong = middle;
+        else
+            right = middle;
+    }
+    if (wrong > 0) (void)staxi_bisect_firings(b, wrong, &fired); /* what differs there */
+    if (wrong > 0) staxi_bisect_rule(b, wrong);
+    b->out->firing = wrong;
+}
+
+/* ---- a forward and a backward program ---- */
+
+/* The tensors that a program of the training takes, in order; of the backward program (`not_of`)
+   those that the forward one does not. */
+static size_t staxi_bisect_slots(staxi_bisect *b, const stax_graph *forward, bool is_forward) {
+    const stax_graph *g = b->t.g;
+    size_t n = 0;
+    for (size_t k = 0; k < g->n_inputs; k++) {
+        bool is_there = false;
+        for (size_t i = 0; i < forward->n_inputs && !is_there; i++)
+            is_there = strcmp(forward->inputs[i].name, g->inputs[k].name) == 0;
+        if (is_there == is_forward && g->inputs[k].kind != STAXI_PARAM)
+            b->t.slots[n++] = b->t.given[k];
+    }
+    return n;
+}
+
+/* Both interpreted: does parting the graph change anything? */
+static bool staxi_bisect_partition(staxi_bisect *b) {
+    stax_compile_options c;
+    stax_training_options o;
+    staxi_text say;
+    memset(&c, 0, sizeof c);
+    memset(&o, 0, sizeof o);
+    c.backend = STAX_BACKEND_AOT_EAGER;
+    o.compile = &c;
+    o.symbols = b->t.symbols;
+    staxi_trials_reset(&b->t);
+    const stax_graph *g = b->t.g;
+    stax_training *t = stax_compile_training(g, b->o->n_forward, &o);
+    stax_saved *saved = t ? stax_saved_new(t) : NULL;
+    const stax_graph *forward = t ? stax_program_graph(stax_training_forward(t)) : NULL;
+    stax_status s = saved && forward ? STAX_OK : stax_error_status(g->ctx);
+    for (size_t k = 0; k < g->n_inputs && s == STAX_OK; k++)
+        if (g->inputs[k].kind == STAXI_PARAM)
+            s = stax_training_bind(t, g->inputs[k].name, &b->t.given[k]);
+    if (s == STAX_OK) (void)staxi_bisect_slots(b, forward, true);
+    if (s == STAX_OK) s = stax_run_forward(t, b->t.slots, b->t.got, saved);
+    if (s == STAX_OK) (void)staxi_bisect_slots(b, forward, false);
+    if (s == STAX_OK) s = stax_run_backward(t, saved, b->t.slots, b->t.got + b->o->n_forward);
+    stax_saved_free(saved);
+    stax_training_free(t);
+    if (s == STAX_OK) return staxi_bisect_differs(b);
+    staxi_text_init(&say, b->t.a);
+    staxi_put(&say, stax_error(g->ctx));
+    staxi_bisect_say(b, &say);
+    b->out->failure = s;
+    b->out->runs++;
+    return true;
+}
+
+/* ---- the compiler ---- */
+
+/* The compiler with its first `last` + 1 decisions, in a context of its own. */
+static bool staxi_bisect_prefix(staxi_bisect *b, int last, const char *text) {
+    stax_options o = b->t.g->ctx->options;
+    stax_compile_options c;
+    bool is_wrong = false;
+    memset(&c, 0, sizeof c);
+    if (b->o->compile) c = *b->o->compile;
+    memset(&o.log, 0, sizeof o.log);
+    c.strict = true;
+    c.interpret = false;
+    c.backend = STAX_BACKEND_STAX;
+    if (last < 1) c.realize = STAX_REALIZE_KEEP;
+    if (last < 2) {
+        c.score = staxi_no_fusion;
+        c.no_horizontal = true;
+        c.schedule = NULL; /* it speaks of the stages that there are with fusion */
+    }
+    if (last < 3) o.isa = STAX_ISA_SCALAR;
+    if (last < 4) c.opt_level = 1;
+    if (last < 5) o.n_threads = 1;
+    stax_context *ctx = stax_open(&o);
+    stax_graph *g = ctx ? stax_parse(ctx, "bisect", text) : NULL;
+    if (g && stax_ok(g))
+        is_wrong = staxi_bisect_try(b, g, &c);
+    else
+        b->status = ctx && g ? stax_graph_status(g) : STAX_E_MEMORY;
+    if (is_wrong && b->out->failure != STAX_OK) {
+        const char *stage = (const char *)(intptr_t)staxi_atomic_load(&ctx->stage);
+        staxi_bisect_name(b, stage ? stage : "run");
+    }
+    stax_graph_free(g);
+    stax_close(ctx);
+    return is_wrong;
+}
+
+static void staxi_bisect_compiler(staxi_bisect *b) {
+    char *text = stax_print(b->t.g);
+    int right = -1, wrong = STAXI_N_PASSES - 1;
+    if (!text) b->status = STAX_E_MEMORY;
+    const bool is_wrong = text && staxi_bisect_prefix(b, wrong, text);
+    const bool fails = b->out->failure != STAX_OK;
+    while (is_wrong && !fails && b->status == STAX_OK && wrong - right > 1) {
+        const int middle = right + (wrong - right) / 2;
+        if (staxi_bisect_prefix(b, middle, text))
+            wrong = middle;
+        else
+            right = middle;
+    }
+    if (is_wrong) b->out->layer = "stax";
+    if (is_wrong && !fails) {
+        (void)staxi_bisect_prefix(b, wrong, text); /* what differs there */
+        staxi_bisect_name(b, staxi_passes[wrong]);
+    }
+    stax_free(b->t.g->ctx, text);
+}
+
+STAXDEF stax_status stax_bisect(const stax_graph *g, const stax_tensor *inputs,
+                                const stax_bisect_options *options, stax_bisection *out) {
+    stax_bisect_options none;
+    staxi_bisect b;
+    if (!g || !out) return STAX_E_ARGUMENT;
+    memset(&none, 0, sizeof none);
+    memset(out, 0, sizeof *out);
+    memset(&b, 0, sizeof b);
+    b.o = options ? options : &none;
+    b.out = out;
+    b.zeros = g->no_signed_zeros;
+    b.status = staxi_trials_begin(&b.t, g, inputs);
+    if (b.status == STAX_OK) {
+        if (staxi_bisect_layer(&b, STAX_BACKEND_EAGER)) {
+            out->layer = "eager";
+            staxi_bisect_name(&b, "capture");
+        } else if (staxi_bisect_layer(&b, STAX_BACKEND_AOT_EAGER)) {
+            out->layer = "aot_eager";
+            staxi_bisect_rewriting(&b);
+        } else if (b.o->n_forward > 0 && staxi_bisect_partition(&b)) {
+            out->layer = "aot_eager";
+            staxi_bisect_name(&b, "partition");
+        } else {
+            staxi_bisect_compiler(&b);
+        }
+        if (!out->layer && b.status == STAX_OK) memset(out->what, 0, sizeof out->what);
+    }
+    staxi_trials_end(&b.t);
+    return b.status;
 }
 
 /* ---- declared now, built later ---- */

@@ -45,24 +45,25 @@ enum {
     PROBE = 512,
     CHAIN = 1024,
     SAVE = 2048,
-    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT | SAVE,    /* verbs that read a graph */
-    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | SAVE | PROBE, /* verbs that may compile */
+    BISECT = 4096,
+    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT | SAVE | BISECT,    /* read a graph */
+    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | SAVE | BISECT | PROBE, /* may compile */
     DEVICE = RUN | EXPLAIN | BENCH | EXPORT /* verbs that know of devices */
 };
 
 /* value: NULL for a flag; lower-case words with | between them are all that is allowed. */
 /* clang-format off */
 #define OPTIONS(X)                                                                                                      \
-    X(IN,      "in",      "NAME=FILE.npy",        RUN|BENCH|EXPORT|SAVE, "tensor of an input, param or state (repeat); NAME:bf16= and NAME:f8e4m3= give raw data a dtype") \
+    X(IN,      "in",      "NAME=FILE.npy",        RUN|BENCH|EXPORT|SAVE|BISECT, "tensor of an input, param or state (repeat); NAME:bf16= and NAME:f8e4m3= give raw data a dtype") \
     X(OUT,     "out",     "NAME=FILE.npy",        RUN,          "where an output or final state goes (repeat); else it is printed")     \
     X(GRAPH,   "graph",   "NAME",                 FILES,        "which graph of the file; else the first")                              \
     X(BACKEND, "backend", "interpret|compile",    RUN,          "who computes: the reference interpreter, or compiled code (default)")  \
     X(CHECK,   "check",   NULL,                   RUN,          "run both backends and compare all bits")                               \
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
-    X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT|SAVE, "inputs without --in are filled from their name and this number (default 0)") \
+    X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT|SAVE|BISECT, "inputs without --in are filled from their name and this number (default 0)") \
     X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
-    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|SAVE|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
+    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|SAVE|BISECT|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
     X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
@@ -70,7 +71,9 @@ enum {
     X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan, c and cuda are of the finished program")        \
     X(OF,      "of",      "VALUE",                GRAD|PRINT|EXPLAIN, "the scalar whose gradient is wanted (explain: as a forward and a backward program)") \
     X(WRT,     "wrt",     "NAME,NAME",            GRAD|PRINT|EXPLAIN, "the inputs it is taken by")                                      \
-    X(FORWARD, "forward", "N",                    EXPLAIN,      "the first N outputs are a forward program's, the others a backward one's: what is saved between them") \
+    X(FORWARD, "forward", "N",                    EXPLAIN|BISECT, "the first N outputs are a forward program's, the others a backward one's: what is saved between them") \
+    X(FAULT,   "fault",   "STAGE",                BISECT,       "for tests: this stage fails, or STAGE=wrong: what it gives is wrong; as stax_options.fault") \
+    X(BOUNDS,  "bounds",  NULL,                   BISECT,       "differences within the error model are none (for kernels that do not promise bits)") \
     X(BUDGET,  "budget",  "BYTES",                EXPLAIN,      "with --of or --forward: what may be saved at most")                    \
     X(SAVE_ALL, "save-all", NULL,                 EXPLAIN,      "with --of or --forward: nothing is computed again")                    \
     X(STEPS,   "steps",   "N",                    CHAIN,        "length of the chain (required)")                                       \
@@ -1034,6 +1037,7 @@ static int open_context(tool *t) {
     stax_options o = stax_options_default();
     o.n_threads = t->threads;
     o.isa = t->isa;
+    o.fault = t->given[OPT_FAULT];
     t->ctx = stax_open(&o);
     return t->ctx ? DONE
                   : fail(TOOLCHAIN_FAILED,
@@ -1206,34 +1210,27 @@ static int run_compiled(const tool *t, const job *j, const execution *e, bool st
 
 /* ---- --check ---- */
 
-static bool is_zero(stax_dtype d, const void *p) { return is_float(d) && load_float(d, p) == 0.0; }
-
-/* Compares two tensors of one shape and the same strides; names the first difference. */
+/* Compares two tensors of one shape; names the first difference. */
 static int compare(const char *name, const stax_tensor *a, const stax_tensor *b,
                    bool zeros_may_differ, int64_t *n_zeros) {
-    size_t width = stax_dtype_bytes(a->dtype);
-    int64_t index[STAX_MAX_RANK] = {0}, at = 0;
+    const size_t width = stax_dtype_bytes(a->dtype);
+    int64_t index[STAX_MAX_RANK] = {0}, at = 0, left;
     char one[64], other[64];
-    if (count_elements(a) == 0) return DONE;
-    do {
-        const char *p = (const char *)a->data + at * (int64_t)width,
-                   *q = (const char *)b->data + at * (int64_t)width;
-        if (memcmp(p, q, width) == 0) continue;
-        if (zeros_may_differ && is_zero(a->dtype, p) && is_zero(a->dtype, q)) {
-            ++*n_zeros;
-            continue;
-        }
-        number_text(one, sizeof one, a->dtype, p);
-        number_text(other, sizeof other, a->dtype, q);
-        fprintf(stderr, "staxc: error: --check: %s[", name);
-        for (int d = 0; d < a->rank; d++)
-            fprintf(stderr, d ? ",%lld" : "%lld", (long long)index[d]);
-        fprintf(stderr, "] differs: interpreted %s (0x%llx), compiled %s (0x%llx)\n", one,
-                (unsigned long long)load_bits(p, width), other,
-                (unsigned long long)load_bits(q, width));
-        return DIFFERENT;
-    } while (step_on(a, index, &at));
-    return DONE;
+    stax_difference d;
+    const bool same = stax_compare(a, b, NULL, zeros_may_differ, &d);
+    *n_zeros += d.zeros;
+    if (same) return DONE;
+    for (left = d.first; left > 0; left--) (void)step_on(a, index, &at);
+    const char *p = (const char *)a->data + at * (int64_t)width,
+               *q = (const char *)b->data + at * (int64_t)width;
+    number_text(one, sizeof one, a->dtype, p);
+    number_text(other, sizeof other, a->dtype, q);
+    fprintf(stderr, "staxc: error: --check: %s[", name);
+    for (int k = 0; k < a->rank; k++) fprintf(stderr, k ? ",%lld" : "%lld", (long long)index[k]);
+    fprintf(stderr, "] differs: interpreted %s (0x%llx), compiled %s (0x%llx)\n", one,
+            (unsigned long long)load_bits(p, width), other,
+            (unsigned long long)load_bits(q, width));
+    return DIFFERENT;
 }
 
 static int compare_all(const job *j, const execution *a, const execution *b) {
@@ -1301,6 +1298,54 @@ static int run_job(tool *t, job *j) {
     for (int k = 0; k < j->n_in && code == DONE; k++)
         if (j->in_info[k].kind == STAX_KIND_STATE)
             code = give_out(t, j->in_info[k].name, &shown->in[k]);
+    return code;
+}
+
+/* How far each output may lie off. */
+static stax_tensor *error_bounds(tool *t, const job *j) {
+    stax_tensor *bounds = (stax_tensor *)take_array(t, j->n_out, sizeof *bounds);
+    for (int k = 0; k < j->n_out; k++)
+        if (!new_tensor(t, j, "bound of", j->out_info[k].name, STAX_F64, j->out_info[k].shape,
+                        &bounds[k]))
+            return NULL;
+    return stax_error_bounds(j->g, j->in, bounds) == STAX_OK ? bounds : NULL;
+}
+
+static int bisect_job(tool *t, job *j) {
+    stax_bisect_options o;
+    stax_bisection b;
+    stax_compile_options c;
+    stax_machine machine;
+    long long n_forward = 0;
+    int code = give_inputs(t, j, false);
+    if (code == DONE) code = check_ins(t, j);
+    if (code != DONE) return code;
+    if (!read_number(t, OPT_FORWARD, 1, j->n_out - 1, &n_forward)) return WRONG_USAGE;
+    memset(&o, 0, sizeof o);
+    memset(&c, 0, sizeof c);
+    choose(t, j->g, &c, &machine);
+    o.compile = &c;
+    o.n_forward = (int)n_forward;
+    if (t->given[OPT_BOUNDS] && !(o.bounds = error_bounds(t, j)))
+        return say_error(t, stax_error_status(t->ctx));
+    const stax_status s = stax_bisect(j->g, j->in, &o, &b);
+    if (s != STAX_OK) return say_error(t, s);
+    if (!b.layer) {
+        printf("every layer gives the same %s (%d runs compared)\n", o.bounds ? "numbers" : "bits",
+               b.runs);
+        return DONE;
+    }
+    printf("layer: %s\npass:  %s", b.layer, b.pass);
+    if (b.firing) printf(", firing %lld of %lld", (long long)b.firing, (long long)b.firings);
+    printf("\n%s%s\n(%d runs compared)\n", b.failure != STAX_OK ? "fails: " : "", b.what, b.runs);
+    return DIFFERENT;
+}
+
+static int verb_bisect(tool *t) {
+    stax_graph *g = NULL;
+    int code = start(t, &g);
+    if (code == DONE) code = bisect_job(t, new_job(t, g));
+    stax_graph_free(g);
     return code;
 }
 
@@ -2476,6 +2521,7 @@ static const verb_row verbs[] = {
     {"bench",   BENCH,   verb_bench,   "measures a call", "staxc bench net.stax --size n=1024 --vs=op-by-op"},
     {"export",  EXPORT,  verb_export,  "writes PREFIX.c and PREFIX.h that need nothing of stax", "staxc export net.stax --name=net --dir=out --in w=w.npy"},
     {"save",    SAVE,    verb_save,    "compiles a graph into a file that run takes without compiling", "staxc save net.stax --in w=w.npy -o net.staxp"},
+    {"bisect",  BISECT,  verb_bisect,  "names the first layer and pass that do not give the interpreter's bits", "staxc bisect net.stax --in x=x.npy"},
     {"ops",     OPS,     verb_ops,     "lists every op with its attributes, dtypes and meaning", "staxc ops"},
     {"chain",   CHAIN,   verb_chain,   "prints the order in which a chain of steps is reversed with few stored states", "staxc chain --steps=6 --slots=3"},
     {"version", VERSION, verb_version, "prints the version", "staxc version"},
