@@ -1373,6 +1373,11 @@ typedef enum stax_backend {
     STAX_BACKEND_EAGER
 } stax_backend;
 
+typedef struct stax_progress {
+    const char *stage; /* "plan", "emit", "compile" */
+    int done, total;   /* programs, units           */
+} stax_progress;
+
 typedef struct stax_compile_options {
     bool interpret;                        /* do not compile: the reference interpreter runs it    */
     bool strict;                           /* as in stax_options; either one makes it strict       */
@@ -1387,6 +1392,16 @@ typedef struct stax_compile_options {
     void *score_user;
     bool no_horizontal; /* stages share a kernel only with what they read       */
     stax_backend backend; /* interpret: as AOT_EAGER                              */
+    /* The kernels in so many translation units, of texts of like length, compiled at the same time
+       by so many processes (on Windows one after the other); 0 and 1: one, -1: one a core, at most
+       64. The bits are the same. It pays where the C compiler takes longer than a second and there
+       are cores to spare: each unit costs the compiler's start and the text before the kernels. */
+    int processes;
+    /* Called on the compiling thread as a stage begins, and 20 times a second while several
+       processes run. False cancels: no program, STAX_E_CANCELLED, and nothing is left behind (the
+       compilers that run are awaited, their files removed). NULL: none. */
+    bool (*progress)(void *user, const struct stax_progress *now);
+    void *progress_user;
 } stax_compile_options;
 
 /* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. A graph
@@ -2907,6 +2922,7 @@ static void staxi_hex(const uint8_t *p, size_t n, char *out) {
 #if defined(STAXI_JIT)
 #include <dirent.h>
 #include <dlfcn.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <utime.h>
 #endif
@@ -2918,6 +2934,7 @@ extern char *realpath(const char *path, char *resolved);
 #if !defined(STAX_NO_STDIO)
 extern FILE *popen(const char *command, const char *mode);
 extern int pclose(FILE *stream);
+extern int fileno(FILE *stream);
 #endif
 #endif
 #endif
@@ -3636,41 +3653,90 @@ static bool staxi_take_status(staxi_text *output, size_t start, int *exit_code) 
 }
 #endif
 
-/* Runs a shell command with empty input; both its output streams are appended to output. The shell
-   itself writes the exit status, for in a host that ignores SIGCHLD, or reaps every child, pclose
-   cannot tell. False if no process could be started or memory ran out. Exit code 127: the shell
-   could not parse the command, or was killed. */
-static bool staxi_command(const char *shell_command, staxi_text *output, int *exit_code) {
+/* A shell command that runs with empty input; both its output streams are appended to output. */
+typedef struct staxi_process {
+    staxi_text *output;
+    size_t start;
+    int exit_code;
+    bool is_running;
+#if !defined(STAX_NO_STDIO)
+    FILE *stream;
+#endif
+} staxi_process;
+
+/* The shell itself writes the exit status, for in a host that ignores SIGCHLD, or reaps every
+   child, pclose cannot tell. False if no process could be started. Exit code 127: the shell could
+   not parse the command, or was killed. */
+static bool staxi_process_start(staxi_process *p, const char *shell_command, staxi_text *output) {
+    memset(p, 0, sizeof *p);
+    p->output = output;
+    p->start = output->n;
+    p->exit_code = 127;
 #if defined(STAX_NO_STDIO)
     (void)shell_command;
-    (void)output;
-    *exit_code = 127;
-    return false;
 #else
-    const size_t start = output->n;
     staxi_text line;
-    char chunk[4096];
-    FILE *stream;
-    *exit_code = 127;
     staxi_text_init(&line, output->a);
     /* The first line catches the shell's own messages too; the newline after the command ends a
        comment; the parentheses keep an `exit` in. */
     staxi_putf(&line, "exec 2>&1 </dev/null\n( %s\n); printf '\\n%%d\\n' $?", shell_command);
-    stream = line.failed ? NULL : popen(line.data, "r");
+    p->stream = line.failed ? NULL : popen(line.data, "r");
     staxi_text_free(&line);
-    if (!stream) return false;
-    for (;;) {
-        size_t got = fread(chunk, 1, sizeof chunk, stream);
-        staxi_putn(output, chunk, got); /* reads on when memory is out: no closed pipe for it */
-        if (got == sizeof chunk) continue;
-        if (!ferror(stream) || errno != EINTR) break;
-        clearerr(stream);
-    }
-    (void)pclose(stream);
-    if (output->failed) return false;
-    (void)staxi_take_status(output, start, exit_code);
-    return true;
+    p->is_running = p->stream != NULL;
 #endif
+    return p->is_running;
+}
+
+/* Waits until one of n processes, those that run, has ended, and gives its number; -1: none has for
+   so long (negative: for ever). */
+static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
+#if !defined(STAX_NO_STDIO)
+    enum { MOST = 64 };
+    struct pollfd ends[MOST];
+    char chunk[4096];
+    int who[MOST], m = 0;
+    for (int k = 0; k < n && m < MOST; k++) {
+        if (!p[k].is_running) continue;
+        ends[m].fd = fileno(p[k].stream);
+        ends[m].events = POLLIN;
+        who[m++] = k;
+    }
+    while (m > 0) {
+        for (int k = 0; k < m; k++) ends[k].revents = 0;
+        const int ready = poll(ends, (nfds_t)m, timeout_ms);
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) break;
+        for (int k = 0; k < m; k++) {
+            staxi_process *one = &p[who[k]];
+            if (!ends[k].revents) continue;
+            const ssize_t got = read(ends[k].fd, chunk, sizeof chunk);
+            if (got < 0 && errno == EINTR) continue;
+            /* reads on when memory is out: no closed pipe for it */
+            if (got > 0) staxi_putn(one->output, chunk, (size_t)got);
+            if (got > 0) continue;
+            (void)pclose(one->stream);
+            one->is_running = false;
+            if (!one->output->failed)
+                (void)staxi_take_status(one->output, one->start, &one->exit_code);
+            return who[k];
+        }
+    }
+#else
+    (void)p;
+    (void)n;
+    (void)timeout_ms;
+#endif
+    return -1;
+}
+
+/* Runs one command to its end. */
+static bool staxi_command(const char *shell_command, staxi_text *output, int *exit_code) {
+    staxi_process p;
+    *exit_code = 127;
+    if (!staxi_process_start(&p, shell_command, output)) return false;
+    (void)staxi_process_wait(&p, 1, -1);
+    *exit_code = p.exit_code;
+    return !output->failed;
 }
 
 static void *staxi_dl_open(const char *path, staxi_text *why) {
@@ -3822,6 +3888,27 @@ static bool staxi_command(const char *shell_command, staxi_text *output, int *ex
     *exit_code = (int)code;
     return done;
 #endif
+}
+
+/* One at a time: the command has ended when it is started. */
+typedef struct staxi_process {
+    int exit_code;
+    bool is_running;
+} staxi_process;
+
+static bool staxi_process_start(staxi_process *p, const char *shell_command, staxi_text *output) {
+    p->is_running = staxi_command(shell_command, output, &p->exit_code);
+    return p->is_running;
+}
+
+static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
+    (void)timeout_ms;
+    for (int k = 0; k < n; k++) {
+        if (!p[k].is_running) continue;
+        p[k].is_running = false;
+        return k;
+    }
+    return -1;
 }
 
 static void *staxi_dl_open(const char *path, staxi_text *why) {
@@ -39177,7 +39264,8 @@ static const char *const staxi_lines_turn[] = {
 /* How a unit is printed. */
 enum {
     STAXI_EMIT_BY_KERNEL = 1, /* the entry can run one kernel alone: see staxi_enter_code         */
-    STAXI_EMIT_BINDS = 2      /* operands that params make are packed when these are bound        */
+    STAXI_EMIT_BINDS = 2,     /* operands that params make are packed when these are bound        */
+    STAXI_EMIT_PARTS = 4      /* the text can be compiled in parts, see staxi_put_link            */
 };
 
 typedef struct staxi_emit {
@@ -44755,6 +44843,49 @@ static stax_status staxi_trees_tile(staxi_trees *trees, int isa) {
     return ok ? STAX_OK : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
 }
 
+/* PARTS: with SX_PART defined the text is a part of the unit: it has the kernels k of program p for
+   which SX_IN_p_k is defined; part 0 has the entries too, and reaches the kernels of other parts
+   through a table that NAME_link(k, sx_link_p_k) fills in. Without SX_PART it is the whole. */
+static void staxi_put_link(const staxi_emit *e, staxi_text *t, uint32_t k) {
+    const staxi_kernel_tree *kt = &e->trees->kernels[k];
+    const uint64_t n = k;
+    staxi_putf(t,
+               "#if defined(SX_PART) && SX_PART > 0\nSX_EXPORT void sx_link_%d_%U(sx_link *to) {\n",
+               e->program, n);
+    if (kt->tiled)
+        staxi_putf(t, "#if %s\n    to->contract = sx_contract_%d_%U;\n", staxi_tiles_guard(e->isa),
+                   e->program, n);
+    if (kt->tiled && kt->bound) staxi_putf(t, "    to->bind = sx_bind_%d_%U;\n", e->program, n);
+    if (kt->tiled) staxi_put(t, "#else\n");
+    staxi_putf(t, "    to->kernel = sx_kernel_%d_%U;\n", e->program, n);
+    if (kt->tiled) staxi_put(t, "#endif\n");
+    staxi_putf(t, "}\n#endif\n#endif /* SX_IN_%d_%U */\n", e->program, n);
+}
+
+/* A pointer is written only where it changes: other threads may be running what was linked before.
+ */
+static void staxi_put_links(const staxi_emit *e, staxi_text *t, const char *name) {
+    const int p = e->program;
+    staxi_putf(t,
+               "#if !defined(SX_PART) || SX_PART == 0\n#if defined(SX_PART)\n"
+               "static sx_link sx_links_%d[%U];\n"
+               "SX_EXPORT void %s_link(int64_t k, void (*fill)(sx_link *)) {\n"
+               "    sx_link *to = &sx_links_%d[k], now = *to;\n    fill(&now);\n"
+               "    if (now.kernel != to->kernel || now.contract != to->contract || now.bind != "
+               "to->bind) *to = now;\n}\n",
+               p, (uint64_t)e->trees->n_kernels + 1, name, p);
+    for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
+        staxi_putf(t, "#if !defined(SX_IN_%d_%U)\n", p, (uint64_t)k);
+        staxi_putf(t, "#define sx_kernel_%d_%U sx_links_%d[%U].kernel\n", p, (uint64_t)k, p,
+                   (uint64_t)k);
+        staxi_putf(t, "#define sx_contract_%d_%U sx_links_%d[%U].contract\n", p, (uint64_t)k, p,
+                   (uint64_t)k);
+        staxi_putf(t, "#define sx_bind_%d_%U sx_links_%d[%U].bind\n#endif\n", p, (uint64_t)k, p,
+                   (uint64_t)k);
+    }
+    staxi_put(t, "#endif\n");
+}
+
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
    int8_t and its kin: our own typedefs, or an include; `isa`: what contractions' tiles are for.
    BY_KERNEL: entries run the kernel whose number, counted from 1, stands behind their sizes; all of
@@ -44770,6 +44901,12 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
     e.how = how;
     staxi_text_init(&body, out->a);
     staxi_text_init(&before, out->a);
+    const bool parts = how & STAXI_EMIT_PARTS;
+    if (parts)
+        staxi_put(&body,
+                  "typedef struct sx_link {\n    void (*kernel)(const sx_args *sx, int64_t lo, "
+                  "int64_t hi);\n    void (*contract)(const sx_exec *x, const sx_args *sx);\n"
+                  "    void (*bind)(const sx_args *sx);\n} sx_link;\n");
     for (int k = 0; k < n && !e.failed; k++) {
         staxi_emit_turn(&e, programs[k], k);
         programs[k]->packed_bytes = 0;
@@ -44779,11 +44916,17 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
             const staxi_schedule *s = programs[k]->s;
             vectors = vectors || programs[k]->kernels[i].lanes || programs[k]->n_caches ||
                       s->p->stages[s->kernels[programs[k]->kernels[i].kernel].first_stage].tiled;
+            if (parts)
+                staxi_putf(&body, "#if !defined(SX_PART) || defined(SX_IN_%d_%U)\n", k,
+                           (uint64_t)i);
             if (!staxi_emit_kernel(&e, i)) e.failed = true;
+            if (parts) staxi_put_link(&e, &body, i);
         }
         staxi_put_customs(&e, &before);
+        if (parts) staxi_put_links(&e, &body, names[k]);
         staxi_put_entry(&e, &body, names[k]);
         if (programs[k]->packed_bytes > 0) staxi_put_pack_entry(&e, &body, names[k]);
+        if (parts) staxi_put(&body, "#endif /* SX_PART */\n");
     }
     staxi_put_prelude(&e, &body, vectors, types, out);
     staxi_putn(out, before.data ? before.data : "", before.n);
@@ -44905,6 +45048,25 @@ static void *staxi_object_symbol(staxi_object *object, const char *name) {
     (void)object;
     (void)name;
     return NULL;
+}
+
+typedef bool staxi_build_hook(void *user, int done, int n);
+enum { STAXI_MOST_UNITS = 64 };
+typedef struct staxi_unit {
+    const char *source;
+    size_t n;
+    staxi_object *object;
+} staxi_unit;
+
+static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *units, int n,
+                                               int processes, staxi_build_hook *hook, void *user,
+                                               const staxi_build_options *o, staxi_text *message) {
+    (void)units;
+    (void)n;
+    (void)processes;
+    (void)hook;
+    (void)user;
+    return staxi_toolchain_build(tc, "", 0, o, &units[0].object, message);
 }
 
 static void staxi_object_retain(staxi_object *object) { (void)object; }
@@ -45947,52 +46109,82 @@ static void staxi_rename_in_text(staxi_text *t, const char *from, const char *to
     }
 }
 
+/* One run of the compiler: its files and its command. */
+typedef struct staxi_compile_run {
+    staxi_toolchain *tc;
+    char source_name[STAXI_CACHE_NAME], object_name[STAXI_CACHE_NAME], kept[STAXI_CACHE_NAME];
+    staxi_text from, to, stay, command, output;
+    size_t enter;
+    bool keep;
+} staxi_compile_run;
+
+/* Writes the source. In any case staxi_compile_end comes after it. */
+static stax_status staxi_compile_begin(staxi_compile_run *r, staxi_toolchain *tc,
+                                       const staxi_compiler *c, int level, const char *source,
+                                       size_t n, const char *kept, bool keep, staxi_text *message) {
+    memset(r, 0, sizeof *r);
+    r->tc = tc;
+    r->keep = keep;
+    memcpy(r->kept, kept, strlen(kept) + 1);
+    staxi_temporary_name(tc, ".c", r->source_name);
+    memcpy(r->object_name, r->source_name, 20);
+    memcpy(r->object_name + 20, STAXI_OBJECT_SUFFIX, sizeof STAXI_OBJECT_SUFFIX);
+    staxi_cache_path(tc, r->source_name, &r->from);
+    staxi_cache_path(tc, r->object_name, &r->to);
+    staxi_cache_path(tc, kept, &r->stay);
+    staxi_text_init(&r->command, &tc->allocator);
+    staxi_text_init(&r->output, &tc->allocator);
+    staxi_put_enter_folder(tc, &r->command);
+    r->enter = r->command.n;
+    staxi_put_command(tc, c, level, r->object_name, r->source_name, &r->command);
+    if (r->from.failed || r->to.failed || r->stay.failed || r->command.failed) return STAX_E_MEMORY;
+    return staxi_file_write(r->from.data, source, n, message) ? STAX_OK : STAX_E_CACHE;
+}
+
+/* The compiler has run: appends the object to `bytes`. */
+static stax_status staxi_compile_read(staxi_compile_run *r, bool started, int exit_code,
+                                      staxi_text *bytes, staxi_text *message) {
+    const bool read = started && exit_code == 0 && staxi_file_read(r->to.data, bytes);
+    if (!started) {
+        staxi_put(message, "no process could be started for the C compiler");
+        return STAX_E_COMPILER;
+    }
+    if (read && staxi_object_is_whole(bytes)) return STAX_OK;
+    staxi_rename_in_text(&r->command, r->source_name, r->kept, 20);
+    staxi_rename_in_text(&r->output, r->source_name, r->kept, 20);
+    r->keep = true;
+    return staxi_compile_failed(r->tc, r->command.data + r->enter, r->kept, exit_code, &r->output,
+                                message);
+}
+
+/* Leaves no file but the source, where that is kept. */
+static void staxi_compile_end(staxi_compile_run *r) {
+    if (!r->to.failed) (void)staxi_file_remove(r->to.data);
+    if (!r->from.failed && !r->stay.failed &&
+        (!r->keep || !staxi_file_rename(r->from.data, r->stay.data)))
+        (void)staxi_file_remove(r->from.data);
+    staxi_text_free(&r->from);
+    staxi_text_free(&r->to);
+    staxi_text_free(&r->stay);
+    staxi_text_free(&r->command);
+    staxi_text_free(&r->output);
+}
+
 /* Compiles `source` and appends the object to `bytes`. When asked, or when something is wrong with
    it, the text is kept under the name `kept`, "src-0123456789abcdef.c". */
 static stax_status staxi_compile(staxi_toolchain *tc, const staxi_compiler *c, int level,
                                  const char *source, size_t n, const char *kept, bool keep,
                                  staxi_text *bytes, staxi_text *message) {
-    char source_name[STAXI_CACHE_NAME], object_name[STAXI_CACHE_NAME];
-    staxi_text from, to, stay, command, output;
-    stax_status status = STAX_OK;
-    size_t enter;
+    staxi_compile_run r;
     int exit_code = 0;
-    staxi_temporary_name(tc, ".c", source_name);
-    memcpy(object_name, source_name, 20);
-    memcpy(object_name + 20, STAXI_OBJECT_SUFFIX, sizeof STAXI_OBJECT_SUFFIX);
-    staxi_cache_path(tc, source_name, &from);
-    staxi_cache_path(tc, object_name, &to);
-    staxi_cache_path(tc, kept, &stay);
-    staxi_text_init(&command, &tc->allocator);
-    staxi_text_init(&output, &tc->allocator);
-    staxi_put_enter_folder(tc, &command);
-    enter = command.n;
-    staxi_put_command(tc, c, level, object_name, source_name, &command);
-    if (from.failed || to.failed || stay.failed || command.failed) {
-        status = STAX_E_MEMORY;
-    } else if (!staxi_file_write(from.data, source, n, message)) {
-        status = STAX_E_CACHE;
+    stax_status status = staxi_compile_begin(&r, tc, c, level, source, n, kept, keep, message);
+    if (status == STAX_OK) {
+        const bool started = staxi_command(r.command.data, &r.output, &exit_code);
+        status = staxi_compile_read(&r, started, exit_code, bytes, message);
     } else {
-        bool started = staxi_command(command.data, &output, &exit_code);
-        bool read = started && exit_code == 0 && staxi_file_read(to.data, bytes);
-        (void)staxi_file_remove(to.data);
-        if (!started) {
-            staxi_put(message, "no process could be started for the C compiler");
-            status = STAX_E_COMPILER;
-        } else if (!read || !staxi_object_is_whole(bytes)) {
-            staxi_rename_in_text(&command, source_name, kept, 20);
-            staxi_rename_in_text(&output, source_name, kept, 20);
-            status =
-                staxi_compile_failed(tc, command.data + enter, kept, exit_code, &output, message);
-            keep = true;
-        }
-        if (!keep || !staxi_file_rename(from.data, stay.data)) (void)staxi_file_remove(from.data);
+        r.keep = false;
     }
-    staxi_text_free(&from);
-    staxi_text_free(&to);
-    staxi_text_free(&stay);
-    staxi_text_free(&command);
-    staxi_text_free(&output);
+    staxi_compile_end(&r);
     return status;
 }
 
@@ -46656,6 +46848,189 @@ static void staxi_build_count(staxi_toolchain *tc, staxi_build_origin origin) {
     if (origin == STAXI_BUILD_COMPILED) (void)staxi_atomic_add(&tc->misses, 1);
 }
 
+/* ---- several units at a time ----------------------------------------------------------------- */
+
+static stax_status staxi_toolchain_check(const staxi_toolchain *tc, staxi_text *message);
+
+/* Told what is going on, and asked: false cancels. */
+typedef bool staxi_build_hook(void *user, int done, int n);
+
+enum { STAXI_MOST_UNITS = 64, STAXI_HOOK_MS = 50 };
+
+/* List scheduling (P 11.2): n commands on at most `processes` processes, in this order, each as
+   soon as a process is free; so the time is at most sum/P + (1 - 1/P) max. Put the longest first.
+   False: cancelled; what was running has ended by then. started[k], exit_code[k]: what became of
+   each. */
+static bool staxi_commands_run(const char *const *commands, staxi_text *const *outputs, int n,
+                               int processes, staxi_build_hook *hook, void *user, bool *started,
+                               int *exit_code) {
+    staxi_process p[STAXI_MOST_UNITS];
+    int next = 0, done = 0, running = 0;
+    bool go_on = n <= STAXI_MOST_UNITS;
+    memset(p, 0, sizeof p);
+    for (int k = 0; k < n; k++) started[k] = false;
+    while (go_on || running > 0) {
+        while (go_on && next < n && running < (processes > 1 ? processes : 1)) {
+            started[next] = staxi_process_start(&p[next], commands[next], outputs[next]);
+            running += started[next];
+            done += !started[next++];
+        }
+        if (running == 0 && (next == n || !go_on)) break;
+        const int ended = staxi_process_wait(p, next, go_on && hook ? STAXI_HOOK_MS : -1);
+        if (ended >= 0) {
+            exit_code[ended] = p[ended].exit_code;
+            running--;
+            done++;
+        }
+        if (go_on && hook && !hook(user, done, n)) go_on = false;
+    }
+    return go_on && done == n;
+}
+
+/* One unit of several. */
+typedef struct staxi_unit {
+    const char *source;
+    size_t n;
+    char key[65];
+    staxi_object *object;
+    int lock;                         /* -1: none */
+    bool is_new, is_missing, is_busy; /* new: it was not loaded                             */
+    staxi_compile_run run;
+} staxi_unit;
+
+typedef struct staxi_units {
+    staxi_toolchain *tc;
+    staxi_compiler *compiler;
+    staxi_unit *at;
+    int n, level, processes;
+    staxi_build_hook *hook;
+    void *user;
+    bool keep;
+} staxi_units;
+
+/* Finds what is there already. Locks are taken in the order of the keys, by everybody. */
+static stax_status staxi_units_claim(staxi_units *u, staxi_text *message) {
+    int order[STAXI_MOST_UNITS];
+    stax_status s = STAX_OK;
+    for (int k = 0; k < u->n; k++) {
+        staxi_unit *unit = &u->at[k];
+        int i = k;
+        if (!staxi_build_key(u->tc, u->compiler, u->level, "stax object 1", unit->source, unit->n,
+                             unit->key))
+            return staxi_no_memory(message);
+        for (; i > 0 && memcmp(u->at[order[i - 1]].key, unit->key, 64) > 0; i--)
+            order[i] = order[i - 1];
+        order[i] = k;
+    }
+    for (int i = 0; i < u->n && s == STAX_OK; i++) {
+        staxi_unit *unit = &u->at[order[i]];
+        unit->object = staxi_object_claim(u->tc, unit->key);
+        if (!unit->object) return staxi_no_memory(message);
+        staxi_mutex_lock(&unit->object->busy);
+        unit->is_busy = true;
+        if (unit->object->library) continue;
+        unit->is_new = true;
+        s = staxi_object_load(u->tc, unit->key, &unit->object->library, message);
+        if (s != STAX_OK || unit->object->library) continue;
+        unit->lock = staxi_cache_lock(u->tc, unit->key, message);
+        if (unit->lock < 0) return STAX_E_CACHE;
+        s = staxi_object_load(u->tc, unit->key, &unit->object->library, message);
+        unit->is_missing = !unit->object->library;
+    }
+    return s;
+}
+
+/* Runs the compiler for what is missing: the longest text first. */
+static stax_status staxi_units_compile(staxi_units *u, staxi_text *message) {
+    const char *commands[STAXI_MOST_UNITS];
+    staxi_text *outputs[STAXI_MOST_UNITS], bytes;
+    bool started[STAXI_MOST_UNITS];
+    int order[STAXI_MOST_UNITS], exit_code[STAXI_MOST_UNITS], n = 0, begun = 0;
+    stax_status s = STAX_OK;
+    for (int k = 0; k < u->n; k++) {
+        int i = n;
+        if (!u->at[k].is_missing) continue;
+        for (; i > 0 && u->at[order[i - 1]].n < u->at[k].n; i--) order[i] = order[i - 1];
+        order[i] = k;
+        n++;
+    }
+    for (; begun < n && s == STAX_OK; begun++) {
+        staxi_unit *unit = &u->at[order[begun]];
+        char kept[STAXI_CACHE_NAME];
+        staxi_kept_name(unit->key, kept);
+        s = staxi_compile_begin(&unit->run, u->tc, u->compiler, u->level, unit->source, unit->n,
+                                kept, u->keep, message);
+        if (s != STAX_OK) unit->run.keep = false;
+        commands[begun] = unit->run.command.data;
+        outputs[begun] = &unit->run.output;
+    }
+    if (s == STAX_OK && !staxi_commands_run(commands, outputs, n, u->processes, u->hook, u->user,
+                                            started, exit_code)) {
+        staxi_put(message, "cancelled while the C compiler was running");
+        s = STAX_E_CANCELLED;
+    }
+    for (int i = 0; i < begun; i++) {
+        staxi_unit *unit = &u->at[order[i]];
+        staxi_build_job job;
+        memset(&job, 0, sizeof job);
+        job.tc = u->tc;
+        job.key = unit->key;
+        staxi_text_init(&bytes, &u->tc->allocator);
+        if (s != STAX_OK) unit->run.keep = false;
+        if (s == STAX_OK)
+            s = staxi_compile_read(&unit->run, started[i], exit_code[i], &bytes, message);
+        if (s == STAX_OK) (void)staxi_atomic_add(&u->tc->compiles, 1);
+        if (s == STAX_OK) s = staxi_build_publish(&job, &bytes, &unit->object->library, message);
+        staxi_text_free(&bytes);
+        staxi_compile_end(&unit->run);
+    }
+    return s;
+}
+
+/* n texts to n loaded objects, all or none, on so many processes; objects[k] are the caller's to
+   release. The first of them that fails gives the message. */
+static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *units, int n,
+                                               int processes, staxi_build_hook *hook, void *user,
+                                               const staxi_build_options *o, staxi_text *message) {
+    const int64_t start = staxi_clock_ns(), failed_before = staxi_atomic_load(&tc->n_failed_allocs);
+    staxi_build_origin origin = STAXI_BUILD_MEMORY;
+    staxi_units u;
+    memset(&u, 0, sizeof u);
+    u.tc = tc;
+    u.at = units;
+    u.n = n;
+    u.level = o->opt_level >= 1 && o->opt_level <= 3 ? o->opt_level : 2;
+    u.processes = processes;
+    u.hook = hook;
+    u.user = user;
+    u.keep = o->keep_source;
+    for (int k = 0; k < n; k++) units[k].lock = -1;
+    stax_status s = staxi_toolchain_check(tc, message);
+    if (s == STAX_OK) s = staxi_toolchain_ready(tc, &u.compiler, message);
+    if (s == STAX_OK) s = staxi_selftest_await(tc, u.compiler, u.level, message);
+    if (s == STAX_OK) s = staxi_units_claim(&u, message);
+    if (s == STAX_OK) s = staxi_units_compile(&u, message);
+    if (s == STAX_OK && !staxi_compiler_is_current(u.compiler)) {
+        staxi_put(message, "the C compiler was replaced while it ran: compile again");
+        s = STAX_E_COMPILER;
+    }
+    for (int k = 0; k < n; k++) {
+        staxi_unit *unit = &units[k];
+        if (unit->lock >= 0) staxi_cache_unlock(tc, unit->key, unit->lock);
+        if (unit->is_busy) staxi_mutex_unlock(&unit->object->busy);
+        if (unit->is_missing) origin = STAXI_BUILD_COMPILED;
+        if (unit->is_new && origin == STAXI_BUILD_MEMORY) origin = STAXI_BUILD_DISK;
+        if (s == STAX_OK) continue;
+        staxi_object_release(unit->object);
+        unit->object = NULL;
+    }
+    if (u.compiler) staxi_toolchain_let_go(tc, u.compiler);
+    if (o->result) o->result->origin = s == STAX_OK ? origin : STAXI_BUILD_FAILED;
+    if (o->result) o->result->spent_ns = staxi_clock_ns() - start;
+    if (s == STAX_OK) staxi_build_count(tc, origin);
+    return staxi_toolchain_conclude(tc, failed_before, s, message);
+}
+
 /* ---- objects as bytes: for saved programs --------------------------------------------------- */
 
 /* Appends the bytes of an object that was made of `source`. One that the cache has lost since is
@@ -47157,6 +47532,8 @@ struct stax_program {
     bool is_loaded;   /* by stax_program_load: basis, stages, schedule and trees hold only what
                          a call needs                                                         */
     int isa;          /* of its object                                                        */
+    staxi_object **parts; /* objects of kernels that were compiled apart from the entry     */
+    int n_parts;
     stax_graph ports; /* the basis graph without the states among its outputs               */
 };
 
@@ -47625,7 +48002,7 @@ static const char *staxi_entry_name(char *room, int k, int n) {
 }
 
 /* Prints all planned programs as one unit. */
-static stax_status staxi_programs_print(stax_program *const *p, int n, bool by_kernel,
+static stax_status staxi_programs_print(stax_program *const *p, int n, unsigned how,
                                         staxi_text *out, staxi_text *why) {
     const stax_allocator *a = &p[0]->ctx->allocator;
     size_t bytes = (size_t)n * (sizeof(staxi_trees *) + sizeof(char *) + STAXI_ENTRY_NAME);
@@ -47638,10 +48015,169 @@ static stax_status staxi_programs_print(stax_program *const *p, int n, bool by_k
         names[k] = staxi_entry_name(room, k, n);
     }
     stax_status s = staxi_emit_unit(trees, names, n, staxi_tiles_isa(p[0]), staxi_jit_types,
-                                    STAXI_EMIT_BINDS | (by_kernel ? STAXI_EMIT_BY_KERNEL : 0), out);
+                                    STAXI_EMIT_BINDS | how, out);
     if (s != STAX_OK) staxi_putf(why, "cannot print this program: %s", stax_status_text(s));
     staxi_free(a, (void *)trees, bytes);
     return s;
+}
+
+/* ---- in parts, at the same time ---- */
+
+/* One kernel, for sharing out: how long its text is, and its part. */
+typedef struct staxi_share {
+    int program, part;
+    uint32_t kernel;
+    size_t bytes;
+} staxi_share;
+
+/* Tells the user; false: cancelled. */
+static bool staxi_tell(const stax_compile_options *o, const char *stage, int done, int n) {
+    stax_progress now;
+    if (!o || !o->progress) return true;
+    now.stage = stage;
+    now.done = done;
+    now.total = n;
+    return o->progress(o->progress_user, &now);
+}
+
+static bool staxi_tell_units(void *user, int done, int n) {
+    return staxi_tell((const stax_compile_options *)user, "compile", done, n);
+}
+
+/* Shares kernels out so that the parts have texts of like length: the longest first, each to the
+   part that has least. */
+static void staxi_share_out(staxi_share *all, size_t n, int parts) {
+    size_t load[STAXI_MOST_UNITS] = {0};
+    for (size_t done = 0; done < n; done++) {
+        size_t longest = n;
+        int least = 0;
+        for (size_t k = 0; k < n; k++)
+            if (all[k].part < 0 && (longest == n || all[k].bytes > all[longest].bytes)) longest = k;
+        for (int k = 1; k < parts; k++)
+            if (load[k] < load[least]) least = k;
+        all[longest].part = least;
+        load[least] += all[longest].bytes + 1;
+    }
+}
+
+/* The kernels in the order of the text, measured there. */
+static void staxi_share_measure(stax_program *const *p, int n, const staxi_text *text,
+                                staxi_share *all) {
+    char mark[64];
+    const char *at = text->data;
+    for (int k = 0; k < n; k++)
+        for (uint32_t i = 0; i < p[k]->trees.n_kernels; i++, all++) {
+            staxi_format(mark, sizeof mark, "SX_IN_%U_", (uint64_t)k);
+            staxi_format(mark + strlen(mark), 24, "%U */", i);
+            const char *end = strstr(at, mark);
+            all->program = k;
+            all->kernel = i;
+            all->part = -1;
+            all->bytes = end ? (size_t)(end - at) : 0;
+            if (end) at = end;
+        }
+}
+
+/* What stands before the text of a part. */
+static void staxi_share_head(staxi_text *t, const staxi_share *all, size_t n, int part) {
+    staxi_putf(t, "#define SX_PART %d\n", part);
+    for (size_t k = 0; k < n; k++)
+        if (all[k].part == part)
+            staxi_putf(t, "#define SX_IN_%d_%U\n", all[k].program, (uint64_t)all[k].kernel);
+}
+
+typedef void staxi_link_fill(void *to);
+typedef void staxi_link_fn(int64_t kernel, staxi_link_fill *fill);
+
+/* Tells the entries where the kernels of the other parts are. */
+static stax_status staxi_share_link(stax_program **p, int n, const staxi_share *all, size_t n_all,
+                                    const staxi_unit *units, staxi_text *why) {
+    char name[64], room[STAXI_ENTRY_NAME];
+    for (size_t k = 0; k < n_all; k++) {
+        const staxi_share *one = &all[k];
+        staxi_link_fn *link;
+        staxi_link_fill *fill;
+        if (one->part == 0) continue;
+        const char *entry = staxi_entry_name(room, one->program, n);
+        const size_t length = strlen(entry);
+        memcpy(name, entry, length);
+        memcpy(name + length, "_link", 6);
+        void *to = staxi_object_symbol(p[0]->object, name);
+        staxi_format(name, sizeof name, "sx_link_%U_", (uint64_t)one->program);
+        staxi_format(name + strlen(name), 24, "%U", one->kernel);
+        void *from = staxi_object_symbol(units[one->part].object, name);
+        if (!to || !from) {
+            staxi_putf(why, "the compiled objects lack a kernel: %s", name);
+            return STAX_E_COMPILER;
+        }
+        memcpy(&link, &to, sizeof to);
+        memcpy(&fill, &from, sizeof from);
+        link(one->kernel, fill);
+    }
+    return STAX_OK;
+}
+
+/* Every program holds all parts. */
+static stax_status staxi_share_keep(stax_program **p, int n, const staxi_unit *units, int parts) {
+    stax_status s = STAX_OK;
+    p[0]->object = units[0].object;
+    for (int k = 0; k < n; k++) {
+        p[k]->parts = (staxi_object **)staxi_alloc(&p[0]->ctx->allocator,
+                                                   (size_t)(parts - 1) * sizeof *p[k]->parts);
+        if (!p[k]->parts) s = STAX_E_MEMORY;
+        if (!p[k]->parts) continue;
+        p[k]->n_parts = parts - 1;
+        for (int i = 1; i < parts; i++) {
+            p[k]->parts[i - 1] = units[i].object;
+            staxi_object_retain(units[i].object);
+        }
+    }
+    for (int i = 1; i < parts; i++) staxi_object_release(units[i].object);
+    return s;
+}
+
+/* The text in `parts` parts, compiled at the same time. */
+static stax_status staxi_parts_build(stax_program **p, int n, int parts, size_t n_kernels,
+                                     const stax_compile_options *o, const staxi_build_options *b,
+                                     staxi_text *why) {
+    const stax_allocator *a = &p[0]->ctx->allocator;
+    const size_t bytes =
+        n_kernels * sizeof(staxi_share) + (size_t)parts * (sizeof(staxi_unit) + sizeof(staxi_text));
+    staxi_share *all = (staxi_share *)staxi_alloc(a, bytes);
+    if (!all) return STAX_E_MEMORY;
+    memset((void *)all, 0, bytes);
+    staxi_unit *units = (staxi_unit *)(void *)(all + n_kernels);
+    staxi_text *texts = (staxi_text *)(void *)(units + parts);
+    stax_status s = STAX_OK;
+    staxi_share_measure(p, n, &p[0]->source, all);
+    staxi_share_out(all, n_kernels, parts);
+    for (int k = 0; k < parts; k++) {
+        staxi_text_init(&texts[k], a);
+        staxi_share_head(&texts[k], all, n_kernels, k);
+        staxi_putn(&texts[k], p[0]->source.data, p[0]->source.n);
+        units[k].source = texts[k].data;
+        units[k].n = texts[k].n;
+        if (texts[k].failed) s = STAX_E_MEMORY;
+    }
+    if (s == STAX_OK)
+        s = staxi_toolchain_build_units(&p[0]->ctx->toolchain, units, parts, parts,
+                                        o->progress ? staxi_tell_units : NULL, (void *)(uintptr_t)o,
+                                        b, why);
+    if (s == STAX_OK) s = staxi_share_keep(p, n, units, parts);
+    if (s == STAX_OK) s = staxi_share_link(p, n, all, n_kernels, units, why);
+    for (int k = 0; k < parts; k++) staxi_text_free(&texts[k]);
+    staxi_free(a, (void *)all, bytes);
+    return s;
+}
+
+/* In how many parts: as many as processes, but none without a kernel. */
+static int staxi_parts_of(stax_program *const *p, int n, const stax_compile_options *o,
+                          size_t *n_kernels) {
+    int parts = o->processes < 0 ? staxi_cpu_count() : o->processes;
+    *n_kernels = 0;
+    for (int k = 0; k < n; k++) *n_kernels += p[k]->trees.n_kernels;
+    if (parts > STAXI_MOST_UNITS) parts = STAXI_MOST_UNITS;
+    return parts < 2 || *n_kernels < 2 ? 1 : (size_t)parts > *n_kernels ? (int)*n_kernels : parts;
 }
 
 /* Prints all planned programs as one unit, compiles it, and gives each its entry. */
@@ -47654,9 +48190,17 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
     stax_status s = staxi_fault_status(p[0]->ctx, "emit", why);
-    if (s == STAX_OK) s = staxi_programs_print(p, n, o->by_kernel, &p[0]->source, why);
+    size_t n_kernels = 0;
+    const int parts = staxi_parts_of(p, n, o, &n_kernels);
+    const unsigned how = (o->by_kernel ? (unsigned)STAXI_EMIT_BY_KERNEL : 0u) |
+                         (parts > 1 ? (unsigned)STAXI_EMIT_PARTS : 0u);
+    if (s == STAX_OK && !staxi_tell(o, "emit", 0, 1)) s = STAX_E_CANCELLED;
+    if (s == STAX_OK) s = staxi_programs_print(p, n, how, &p[0]->source, why);
     if (s == STAX_OK) s = staxi_fault_status(p[0]->ctx, "compile", why);
-    if (s == STAX_OK)
+    if (s == STAX_OK && !staxi_tell(o, "compile", 0, parts)) s = STAX_E_CANCELLED;
+    if (s == STAX_OK && parts > 1)
+        s = staxi_parts_build(p, n, parts, n_kernels, o, &b, why);
+    else if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
     if (s == STAX_OK) s = staxi_fault_status(p[0]->ctx, "load", why);
@@ -47682,6 +48226,8 @@ STAXDEF void stax_program_free(stax_program *p) {
         staxi_schedule_free(&p->schedule);
         staxi_stages_free(&p->stages);
     }
+    for (int k = 0; k < p->n_parts; k++) staxi_object_release(p->parts[k]);
+    staxi_free(a, (void *)p->parts, (size_t)p->n_parts * sizeof *p->parts);
     if (p->object) staxi_object_release(p->object);
     for (size_t k = 0; p->bound && k < p->basis->n_inputs; k++)
         staxi_free(a, p->bound[k].tensor.data, p->bound[k].bytes);
@@ -47923,6 +48469,7 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
             programs[k]->how = &o;
             s = programs[k]->status;
             is_told = s != STAX_OK;
+            if (s == STAX_OK && !staxi_tell(&o, "plan", k, n)) s = STAX_E_CANCELLED;
             if (s == STAX_OK)
                 s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
                                                           : staxi_program_plan(programs[k], &why);
@@ -47937,7 +48484,8 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
                 programs[k]->status = s;
                 staxi_steps_free(programs[k]);
             }
-            if (s != STAX_E_MEMORY && s != STAX_E_SCHEDULE && !o.strict && !ctx->options.strict) {
+            if (s != STAX_E_MEMORY && s != STAX_E_SCHEDULE && s != STAX_E_CANCELLED && !o.strict &&
+                !ctx->options.strict) {
                 s = STAX_OK; /* the interpreter stands in */
                 (void)staxi_atomic_add(&ctx->fallbacks, n);
             }
@@ -48937,7 +49485,7 @@ static stax_status staxi_leaves_build(stax_program **programs, int n, const stax
             programs[k]->built = leaves[0]->built;
             programs[k]->by_kernel = o->by_kernel;
         }
-    programs[0]->is_alone = n == 1;
+    programs[0]->is_alone = n == 1 && (n_leaves == 0 || leaves[0]->n_parts == 0);
     staxi_free(a, (void *)leaves, bytes);
     return status;
 }
@@ -54040,8 +54588,8 @@ static stax_status staxi_save_kernels(const stax_program *p, staxi_text *source,
         staxi_object_retain(object);
     } else {
         stax_program *alone = (stax_program *)(uintptr_t)p;
-        s = staxi_programs_print(p->steps ? p->steps->pieces : &alone, n, p->by_kernel, source,
-                                 why);
+        s = staxi_programs_print(p->steps ? p->steps->pieces : &alone, n,
+                                 p->by_kernel ? (unsigned)STAXI_EMIT_BY_KERNEL : 0u, source, why);
         if (s == STAX_OK)
             s = staxi_toolchain_build(tc, source->data, source->n, NULL, &object, why);
         if (s != STAX_OK) return s;

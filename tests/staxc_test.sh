@@ -450,6 +450,11 @@ STAX_CC=/nonexistent/cc expect 3 "cannot be used" save net.stax -o none.staxp
 head -c 2000 net.staxp >cut.staxp
 expect 1 "cut short" run cut.staxp
 
+# ---- several compilers at a time ------------------------------------------------------------------------
+expect 0 "" run net.stax --processes=3 --check
+says "$(cat of-graph)"
+expect 2 "processes" run net.stax --processes=0
+
 # ---- bisect ---------------------------------------------------------------------------------------------
 cat >wrong.stax <<'END'
 graph wrong(x: f32[4,6], w: f32[3,6]) { a = mul x, 1.0; y = linear a, w; z = add y, 0.5; s = sum z; t = mul s, 2.0; return z, t }

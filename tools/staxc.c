@@ -93,6 +93,7 @@ enum {
     X(STATIC,  "static",  NULL,                   EXPORT,       "all functions static, for inclusion in one file")                      \
     X(SCHEDULE, "schedule", "FILE",               COMPILE,      "how it is computed, as print --after=schedule shows it (default: automatic)") \
     X(REALIZE, "realize", "cost|measured|thresholds|keep|redo", COMPILE, "what becomes of values that are read several times: by cost on a nominal machine (default) or on this one, by thresholds, all kept, all computed again") \
+    X(PROCESSES, "processes", "N",                COMPILE,      "C compilers that run at the same time, each on a share of the kernels (default 1)") \
     X(THREADS, "threads", "N",                    COMPILE,      "threads of a call (default 1)")                                        \
     X(ISA,     "isa",     "scalar|sse2|sse42|avx2|avx512|neon", COMPILE, "instruction set (default: the best of this machine)")         \
     X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
@@ -138,7 +139,7 @@ typedef struct tool {
     stax_program *loaded;        /* of a saved program; its ports are the graph of the job */
     stax_schedule *schedule;     /* of --schedule, */
     const stax_graph *scheduled; /* for this graph */
-    int threads, runs, rounds, scale;
+    int threads, processes, runs, rounds, scale;
     uint64_t seed;
     stax_isa isa;
 } tool;
@@ -1121,6 +1122,7 @@ static int no_cuda(const tool *t, const char *instead) {
 static void choose(const tool *t, const stax_graph *g, stax_compile_options *o,
                    stax_machine *machine) {
     const char *rule = t->given[OPT_REALIZE];
+    o->processes = t->processes;
     if (g == t->scheduled) o->schedule = t->schedule;
     if (!rule) return;
     o->realize = strcmp(rule, "thresholds") == 0 ? STAX_REALIZE_THRESHOLDS
@@ -2625,13 +2627,15 @@ static int read_option(tool *t, int argc, char **argv, int *at) {
 }
 
 static int read_numbers(tool *t) {
-    long long threads = 1, runs = 15, rounds = 2, seed = 0, scale = 0;
+    long long processes = 1, threads = 1, runs = 15, rounds = 2, seed = 0, scale = 0;
     if (!read_number(t, OPT_THREADS, 1, 1024, &threads) ||
+        !read_number(t, OPT_PROCESSES, 1, 64, &processes) ||
         !read_number(t, OPT_RUNS, 1, 1000, &runs) || !read_number(t, OPT_ROUNDS, 1, 100, &rounds) ||
         !read_number(t, OPT_SEED, INT64_MIN, INT64_MAX, &seed) ||
         !read_number(t, OPT_SCALE, 0, 8, &scale))
         return WRONG_USAGE;
     t->threads = (int)threads;
+    t->processes = (int)processes;
     t->runs = (int)runs;
     t->rounds = (int)rounds;
     t->seed = (uint64_t)seed;
