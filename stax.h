@@ -1402,6 +1402,12 @@ typedef struct stax_compile_options {
        compilers that run are awaited, their files removed). NULL: none. */
     bool (*progress)(void *user, const struct stax_progress *now);
     void *progress_user;
+    /* The program is there at once and interprets; a thread compiles it, and the calls after that
+       go to the compiled code: the same bits. What these options point to must live until then, and
+       allocator, log and progress are called on that thread. A failure of it shows in
+       stax_program_status; the program goes on interpreting, strict or not. Ask again for the bytes
+       of a workspace of your own after stax_program_wait. Freeing the program cancels. */
+    bool tiered;
 } stax_compile_options;
 
 /* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. A graph
@@ -1414,8 +1420,11 @@ STAXDEF stax_program *stax_compile(const stax_graph *g, const stax_compile_optio
 STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n, const stax_compile_options *options,
                                       stax_program **programs);
 STAXDEF void stax_program_free(stax_program *p);
-/* STAX_OK: runs compiled code. Else it is interpreted, and this is the reason. */
+/* STAX_OK: runs compiled code. Else it is interpreted, and this is the reason (of a tiered program
+   that is still being compiled: STAX_E_NOT_BUILT). */
 STAXDEF stax_status stax_program_status(const stax_program *p);
+/* Waits until a tiered program is compiled, or has failed; its status. */
+STAXDEF stax_status stax_program_wait(stax_program *p);
 
 /* A row-major view of the caller's memory. */
 STAXDEF stax_tensor stax_tensor_of(stax_dtype dtype, stax_shape shape, void *data);
@@ -39270,6 +39279,7 @@ enum {
 
 typedef struct staxi_emit {
     staxi_text *t;
+    size_t part_from; /* where the text of the present part of the unit begins              */
     staxi_trees *trees;
     staxi_stages *p;
     int lanes, indent;
@@ -43372,13 +43382,13 @@ static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows
         staxi_putf(out, "_windows%d%s", t->segments, staxi_window_is_whole(t) ? "" : "m");
 }
 
-/* Has this unit that function already? */
+/* Has this unit, or what may become a part of it, that function already? */
 static bool staxi_has_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     staxi_text name;
     staxi_text_init(&name, e->p->a);
     staxi_put_micro_name(&name, t, rows, vectors);
     staxi_putc(&name, '(');
-    bool has = e->t->data && name.data && strstr(e->t->data, name.data) != NULL;
+    bool has = e->t->data && name.data && strstr(e->t->data + e->part_from, name.data) != NULL;
     if (name.failed) staxi_emit_no_memory(e);
     staxi_text_free(&name);
     return has;
@@ -43977,6 +43987,17 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
     staxi_put(e->t, "}\n");
 }
 
+/* Kernels that may be compiled apart each bring what they share; one of them is taken. */
+static void staxi_emit_micro_once(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
+    for (int k = 0; k < 2 && e->how & STAXI_EMIT_PARTS; k++) {
+        staxi_put(e->t, k ? "#define has_" : "#if !defined(has_");
+        staxi_put_micro_name(e->t, t, rows, vectors);
+        staxi_put(e->t, k ? "\n" : ")\n");
+    }
+    staxi_emit_micro(e, t, rows, vectors);
+    if (e->how & STAXI_EMIT_PARTS) staxi_put(e->t, "#endif\n");
+}
+
 /* The functions of kernel k in tiles, in front of its plain form. */
 static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t, uint8_t *const *used) {
     staxi_putf(e->t, "\n#if %s\n", staxi_tiles_guard(t->isa));
@@ -43985,7 +44006,7 @@ static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t, uint8_t *const
         for (int v = 0; v < widths; v++)
             if (t->rows - h > 0 &&
                 !staxi_has_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors))
-                staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
+                staxi_emit_micro_once(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
     size_t scope = staxi_emit_scope_open(e);
     if (t->pack[1] == STAXI_PACK_ALONG) staxi_emit_transpose(e, t);
     if (t->bound[0]) staxi_emit_pack_all_rows(e, t, used[0]);
@@ -44919,6 +44940,7 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
             if (parts)
                 staxi_putf(&body, "#if !defined(SX_PART) || defined(SX_IN_%d_%U)\n", k,
                            (uint64_t)i);
+            if (parts) e.part_from = body.n;
             if (!staxi_emit_kernel(&e, i)) e.failed = true;
             if (parts) staxi_put_link(&e, &body, i);
         }
@@ -47534,6 +47556,7 @@ struct stax_program {
     int isa;          /* of its object                                                        */
     staxi_object **parts; /* objects of kernels that were compiled apart from the entry     */
     int n_parts;
+    struct staxi_tier *tier; /* of a tiered program: the one that takes its place; NULL: none  */
     stax_graph ports; /* the basis graph without the states among its outputs               */
 };
 
@@ -47544,6 +47567,8 @@ typedef struct staxi_profile {
     int64_t *calls;
 } staxi_profile;
 
+static void staxi_tier_free(stax_program *p);
+static stax_program *staxi_program_now(const stax_program *p);
 typedef struct staxi_steps staxi_steps;
 static bool staxi_has_regions(const stax_graph *g);
 static stax_status staxi_steps_build(stax_program *p, staxi_text *why);
@@ -48220,6 +48245,7 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
 STAXDEF void stax_program_free(stax_program *p) {
     if (!p) return;
     const stax_allocator *a = &p->ctx->allocator;
+    staxi_tier_free(p);
     staxi_steps_free(p);
     if (p->planned) {
         staxi_trees_free(&p->trees);
@@ -48441,6 +48467,149 @@ static stax_status staxi_schedule_fits(const stax_schedule *s, stax_program *con
     return STAX_OK;
 }
 
+/* Plans and builds programs that have their basis graphs. When that fails, they interpret, unless
+   that is an error. */
+static stax_status staxi_programs_compile(stax_program **programs, int n,
+                                          const stax_compile_options *o) {
+    stax_context *ctx = programs[0]->ctx;
+    bool is_told = false; /* the context has the reason */
+    stax_status s = STAX_OK;
+    staxi_text why;
+    staxi_text_init(&why, &ctx->allocator);
+    for (int k = 0; k < n && s == STAX_OK; k++) {
+        programs[k]->given = o->schedule;
+        programs[k]->how = o;
+        s = programs[k]->status;
+        is_told = s != STAX_OK;
+        if (s == STAX_OK && !staxi_tell(o, "plan", k, n)) s = STAX_E_CANCELLED;
+        if (s == STAX_OK)
+            s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
+                                                      : staxi_program_plan(programs[k], &why);
+        programs[k]->how = NULL;
+    }
+    if (s == STAX_OK) s = staxi_schedule_fits(o->schedule, programs, n, &why);
+    if (s == STAX_OK) s = staxi_leaves_build(programs, n, o, &why);
+    if (s != STAX_OK) {
+        if (!is_told) staxi_context_fail(ctx, s, &why);
+        for (int k = 0; k < n; k++) {
+            programs[k]->status = s;
+            staxi_steps_free(programs[k]);
+        }
+        if (s != STAX_E_MEMORY && s != STAX_E_SCHEDULE && s != STAX_E_CANCELLED && !o->strict &&
+            !ctx->options.strict) {
+            s = STAX_OK; /* the interpreter stands in */
+            (void)staxi_atomic_add(&ctx->fallbacks, n);
+        }
+    }
+    staxi_text_free(&why);
+    return s;
+}
+
+/* ---- tiered: interpreted until the compiled program is there ---- */
+
+typedef enum staxi_tier_state {
+    STAXI_TIER_COMPILING,
+    STAXI_TIER_READY,  /* the thread is done                                               */
+    STAXI_TIER_FAILED, /* and has failed                                                   */
+    STAXI_TIER_USED    /* calls go to the compiled program                                 */
+} staxi_tier_state;
+
+struct staxi_tier {
+    stax_program *next; /* the same graph: the thread compiles it                          */
+    stax_compile_options how;
+    staxi_thread thread;
+    staxi_mutex mutex; /* guards the switch                                                */
+    volatile int64_t state, is_cancelled;
+    bool is_started; /* and not joined                                                     */
+    stax_status status;
+};
+
+static bool staxi_tier_tell(void *user, const stax_progress *now) {
+    struct staxi_tier *t = (struct staxi_tier *)user;
+    if (staxi_atomic_load(&t->is_cancelled)) return false;
+    return !t->how.progress || t->how.progress(t->how.progress_user, now);
+}
+
+static void staxi_tier_compile(void *arg) {
+    struct staxi_tier *t = (struct staxi_tier *)arg;
+    stax_compile_options o = t->how;
+    o.progress = staxi_tier_tell;
+    o.progress_user = t;
+    t->status = staxi_programs_compile(&t->next, 1, &o);
+    if (t->status == STAX_OK) t->status = t->next->status;
+    staxi_atomic_store(&t->state, t->status == STAX_OK ? STAXI_TIER_READY : STAXI_TIER_FAILED);
+}
+
+/* Under the mutex: the thread is done, or is awaited. */
+static void staxi_tier_join(struct staxi_tier *t) {
+    if (t->is_started) staxi_thread_join(&t->thread);
+    t->is_started = false;
+}
+
+/* p interprets meanwhile. Where no thread can be started, it is compiled now. */
+static stax_status staxi_tier_start(stax_program *p, const stax_graph *g,
+                                    const stax_compile_options *o) {
+    struct staxi_tier *t = (struct staxi_tier *)staxi_alloc(&p->ctx->allocator, sizeof *t);
+    if (!t) return STAX_E_MEMORY;
+    memset(t, 0, sizeof *t);
+    t->next = staxi_program_new(g, STAX_BACKEND_STAX);
+    if (!t->next) {
+        staxi_free(&p->ctx->allocator, t, sizeof *t);
+        return stax_error_status(p->ctx);
+    }
+    t->how = *o;
+    staxi_mutex_init(&t->mutex);
+    p->status = STAX_E_NOT_BUILT;
+    p->tier = t;
+    t->is_started = staxi_thread_start(&t->thread, staxi_tier_compile, t);
+    if (!t->is_started) staxi_tier_compile(t);
+    return STAX_OK;
+}
+
+static void staxi_tier_free(stax_program *p) {
+    struct staxi_tier *t = p->tier;
+    if (!t) return;
+    staxi_atomic_store(&t->is_cancelled, 1);
+    staxi_tier_join(t);
+    stax_program_free(t->next);
+    staxi_mutex_free(&t->mutex);
+    staxi_free(&p->ctx->allocator, t, sizeof *t);
+}
+
+/* Gives the compiled program what was bound meanwhile; from then on calls go there. */
+static bool staxi_tier_switch(stax_program *p, struct staxi_tier *t) {
+    stax_status s = STAX_OK;
+    staxi_mutex_lock(&t->mutex);
+    if (staxi_atomic_load(&t->state) == STAXI_TIER_READY) {
+        staxi_tier_join(t);
+        for (size_t k = 0; k < p->basis->n_inputs && s == STAX_OK; k++)
+            if (p->bound[k].tensor.data)
+                s = stax_bind(t->next, p->basis->inputs[k].name, &p->bound[k].tensor);
+        if (s == STAX_OK) staxi_atomic_store(&t->state, STAXI_TIER_USED); /* else later */
+    }
+    staxi_mutex_unlock(&t->mutex);
+    return s == STAX_OK;
+}
+
+/* The program that calls of p go to now. */
+static stax_program *staxi_program_now(const stax_program *p) {
+    struct staxi_tier *t = p ? p->tier : NULL;
+    if (!t) return (stax_program *)(uintptr_t)p;
+    if (staxi_atomic_load(&t->state) == STAXI_TIER_READY)
+        (void)staxi_tier_switch((stax_program *)(uintptr_t)p, t);
+    return staxi_atomic_load(&t->state) == STAXI_TIER_USED ? t->next : (stax_program *)(uintptr_t)p;
+}
+
+STAXDEF stax_status stax_program_wait(stax_program *p) {
+    if (!p) return STAX_E_ARGUMENT;
+    if (p->tier) {
+        staxi_mutex_lock(&p->tier->mutex);
+        staxi_tier_join(p->tier);
+        staxi_mutex_unlock(&p->tier->mutex);
+    }
+    return stax_program_status(p);
+}
+
 STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
                                       const stax_compile_options *options,
                                       stax_program **programs) {
@@ -48448,7 +48617,6 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     o.interpret = o.interpret || o.backend != STAX_BACKEND_STAX;
-    bool is_told = false; /* the context has the reason */
     stax_status s = n > 0 ? STAX_OK : STAX_E_ARGUMENT;
     int made = 0;
     for (int k = 0; k < n; k++) programs[k] = NULL;
@@ -48459,39 +48627,13 @@ STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
             s = graphs[made] ? stax_error_status(graphs[made]->root->ctx) : STAX_E_ARGUMENT;
     }
     if (made > 0 && s != STAX_OK && !programs[made - 1]) made--;
-    staxi_text why;
-    staxi_text_init(&why, made > 0 ? &programs[0]->ctx->allocator : NULL);
-    if (s == STAX_OK && o.interpret) {
+    if (s == STAX_OK && o.interpret)
         for (int k = 0; k < n; k++) programs[k]->status = STAX_E_NOT_BUILT;
-    } else if (s == STAX_OK) {
-        for (int k = 0; k < n && s == STAX_OK; k++) {
-            programs[k]->given = o.schedule;
-            programs[k]->how = &o;
-            s = programs[k]->status;
-            is_told = s != STAX_OK;
-            if (s == STAX_OK && !staxi_tell(&o, "plan", k, n)) s = STAX_E_CANCELLED;
-            if (s == STAX_OK)
-                s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
-                                                          : staxi_program_plan(programs[k], &why);
-            programs[k]->how = NULL;
-        }
-        if (s == STAX_OK) s = staxi_schedule_fits(o.schedule, programs, n, &why);
-        if (s == STAX_OK) s = staxi_leaves_build(programs, n, &o, &why);
-        if (s != STAX_OK) {
-            stax_context *ctx = programs[0]->ctx;
-            if (!is_told) staxi_context_fail(ctx, s, &why);
-            for (int k = 0; k < n; k++) {
-                programs[k]->status = s;
-                staxi_steps_free(programs[k]);
-            }
-            if (s != STAX_E_MEMORY && s != STAX_E_SCHEDULE && s != STAX_E_CANCELLED && !o.strict &&
-                !ctx->options.strict) {
-                s = STAX_OK; /* the interpreter stands in */
-                (void)staxi_atomic_add(&ctx->fallbacks, n);
-            }
-        }
-    }
-    staxi_text_free(&why);
+    else if (s == STAX_OK && o.tiered)
+        for (int k = 0; k < n && s == STAX_OK; k++)
+            s = staxi_tier_start(programs[k], graphs[k], &o);
+    else if (s == STAX_OK)
+        s = staxi_programs_compile(programs, n, &o);
     for (int k = 0; s != STAX_OK && k < made; k++) {
         stax_program_free(programs[k]);
         programs[k] = NULL;
@@ -48505,6 +48647,9 @@ STAXDEF stax_program *stax_compile(const stax_graph *g, const stax_compile_optio
 }
 
 STAXDEF stax_status stax_program_status(const stax_program *p) {
+    p = staxi_program_now(p);
+    if (p && p->tier && staxi_atomic_load(&p->tier->state) == STAXI_TIER_FAILED)
+        return p->tier->status;
     return p ? p->status : STAX_E_ARGUMENT;
 }
 
@@ -48833,6 +48978,7 @@ static bool staxi_quick_arguments(const stax_program *p, const stax_tensor *inpu
 
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs,
                              const stax_tensor *outputs) {
+    p = staxi_program_now(p);
     void *buffers[2 * STAXI_MOST_SPANS], *workspace = NULL;
     if (!p) return STAX_E_ARGUMENT;
     if (p->expect && p->call && !p->pack && p->constant_bytes >= 0 &&
@@ -48856,6 +49002,7 @@ static double staxi_clock_double(void) { return (double)staxi_clock_ns(); }
 STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inputs,
                                          const stax_tensor *outputs, double (*clock_ns)(void),
                                          double *ns, int64_t *calls) {
+    p = staxi_program_now(p);
     staxi_profile profile;
     if (!p || !ns || !calls || !p->by_kernel) return STAX_E_ARGUMENT;
     profile.clock_ns = clock_ns ? clock_ns : staxi_clock_double;
@@ -48866,6 +49013,7 @@ STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inp
 
 STAXDEF stax_status stax_run_with(stax_program *p, const stax_tensor *inputs,
                                   const stax_tensor *outputs, void *workspace, size_t bytes) {
+    p = staxi_program_now(p);
     if (!p) return STAX_E_ARGUMENT;
     return staxi_run_program(p, inputs, outputs, workspace, bytes, false, NULL);
 }
@@ -48895,6 +49043,7 @@ static stax_status staxi_run_interpreted(stax_program *p, const stax_tensor *inp
 }
 
 STAXDEF size_t stax_workspace_bytes(const stax_program *p, const stax_tensor *inputs) {
+    p = staxi_program_now(p);
     if (!p || (!inputs && p->basis->n_inputs)) return 0;
     int64_t need = 0;
     if (!p->planned || !p->call) return 0;
@@ -48922,6 +49071,7 @@ STAXDEF size_t stax_workspace_bytes(const stax_program *p, const stax_tensor *in
 }
 
 STAXDEF stax_status stax_bind(stax_program *p, const char *name, const stax_tensor *tensor) {
+    p = staxi_program_now(p);
     if (!p || !name || !tensor) return STAX_E_ARGUMENT;
     const stax_graph *g = p->basis;
     staxi_text why;
@@ -52003,6 +52153,7 @@ static void staxi_put_kernel_ops(const stax_program *p, staxi_text *t, uint32_t 
 
 STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor *inputs,
                                  stax_kernel_info *out) {
+    p = staxi_program_now(p);
     int64_t few[STAXI_FEW_SIZES];
     staxi_sizer z;
     staxi_text ops;
@@ -52050,6 +52201,7 @@ static const char *staxi_origin_name(staxi_build_origin origin) {
 
 STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs,
                                          stax_figures *out) {
+    p = staxi_program_now(p);
     if (!p) return STAX_E_ARGUMENT;
     memset(out, 0, sizeof *out);
     out->origin = staxi_origin_name(p->call || p->steps ? p->built.origin : STAXI_BUILD_FAILED);
@@ -52966,6 +53118,7 @@ STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
 
 STAXDEF char *stax_program_report_at(const stax_program *p, stax_report what,
                                      const int64_t *symbols) {
+    p = staxi_program_now(p);
     const bool json = what == STAX_REPORT_EXPLAIN_JSON,
                explains = what == STAX_REPORT_EXPLAIN || json;
     int64_t sizes[STAXI_FEW_SIZES];
@@ -53027,6 +53180,7 @@ STAXDEF char *stax_program_report_at(const stax_program *p, stax_report what,
 }
 
 STAXDEF stax_schedule *stax_program_schedule(const stax_program *p) {
+    p = staxi_program_now(p);
     if (!p || (!p->call && !p->steps)) return NULL;
     char *text = stax_program_report(p, STAX_REPORT_SCHEDULE);
     stax_schedule *s = text ? stax_schedule_parse(p->ctx, "schedule", text) : NULL;
@@ -53981,6 +54135,7 @@ static stax_status staxi_export_check(const stax_program *p, const char *prefix,
 
 STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const char *prefix,
                                 const stax_export_options *options) {
+    p = staxi_program_now(p);
     staxi_exporter x;
     staxi_text why;
     memset(&x, 0, sizeof x);
@@ -54709,6 +54864,7 @@ static stax_status staxi_save_file(const stax_program *p, const char *file, cons
 }
 
 STAXDEF stax_status stax_program_save(const stax_program *p, const char *file) {
+    p = staxi_program_now(p);
     stax_program *own = (stax_program *)(uintptr_t)p;
     staxi_text out, why;
     if (!p || !file || !*file) return STAX_E_ARGUMENT;
@@ -54927,6 +55083,7 @@ STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file) {
 STAXDEF const stax_graph *stax_program_graph(const stax_program *p) { return p ? &p->ports : NULL; }
 
 STAXDEF bool stax_program_is_bound(const stax_program *p, const char *param) {
+    p = staxi_program_now(p);
     for (size_t k = 0; p && param && k < p->basis->n_inputs; k++)
         if (p->basis->inputs[k].kind == STAXI_PARAM && strcmp(p->basis->inputs[k].name, param) == 0)
             return p->bound[k].tensor.data != NULL;
