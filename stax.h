@@ -51,13 +51,13 @@
 
    CONTENTS      search for the tag:
        public     >>types >>sizes >>graphs >>ops >>optable >>derivatives >>run >>rules >>cache
-                  >>measure >>query
+                  >>artifact >>bisect >>measure >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
                   >>vectorise
                   >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
                   >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>partition
-                  >>machine >>export
+                  >>machine >>export >>artifact >>bisect
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1320,6 +1320,8 @@ typedef struct stax_options {
     uint64_t l2_bytes; /* cache of a core that contractions are blocked for;   */
                        /* 0: what the processor says, or 1 MiB. No bit depends */
                        /* on it                                                */
+    const char *fault; /* for tests: what fails or breaks, see >>bisect; NULL: */
+                       /* nothing. Lives as long as the context                */
 } stax_options;
 
 STAXDEF stax_options stax_options_default(void);
@@ -1331,6 +1333,8 @@ STAXDEF const char *stax_error(const stax_context *ctx);
 STAXDEF const char *stax_status_text(stax_status status);
 STAXDEF stax_status stax_error_status(const stax_context *ctx);
 STAXDEF int stax_context_threads(const stax_context *ctx); /* of its programs: 1 or more           */
+/* Programs that interpret because a stage behind the graph failed (and strict was off), so far. */
+STAXDEF int64_t stax_context_fallbacks(const stax_context *ctx);
 
 /* How a graph is computed: calls of primitives, see >>language. One thread at a time. */
 typedef struct stax_schedule stax_schedule;
@@ -1360,6 +1364,20 @@ typedef struct stax_fusion {
 } stax_fusion;
 typedef double (*stax_fusion_score)(void *user, const stax_fusion *candidate);
 
+/* How far a graph goes (11.4): STAX: compiled. AOT_EAGER: interpreted as it is lowered, after
+   differentiation, partition, decomposition and rewriting. EAGER: interpreted as it was captured.
+ */
+typedef enum stax_backend {
+    STAX_BACKEND_STAX,
+    STAX_BACKEND_AOT_EAGER,
+    STAX_BACKEND_EAGER
+} stax_backend;
+
+typedef struct stax_progress {
+    const char *stage; /* "plan", "emit", "compile" */
+    int done, total;   /* programs, units           */
+} stax_progress;
+
 typedef struct stax_compile_options {
     bool interpret;                        /* do not compile: the reference interpreter runs it    */
     bool strict;                           /* as in stax_options; either one makes it strict       */
@@ -1377,18 +1395,40 @@ typedef struct stax_compile_options {
     bool tensor_cores; /* stax_cuda.h: contractions of f16 or bf16 operands run on tensor cores   */
                        /* (sm_90; ignored elsewhere): exact products, summed in f32 in the order  */
                        /* of the hardware, so not the interpreter's bits                          */
+    stax_backend backend; /* interpret: as AOT_EAGER                              */
+    /* The kernels in so many translation units, of texts of like length, compiled at the same time
+       by so many processes (on Windows one after the other); 0 and 1: one, -1: one a core, at most
+       64. The bits are the same. It pays where the C compiler takes longer than a second and there
+       are cores to spare: each unit costs the compiler's start and the text before the kernels. */
+    int processes;
+    /* Called on the compiling thread as a stage begins, and 20 times a second while several
+       processes run. False cancels: no program, STAX_E_CANCELLED, and nothing is left behind (the
+       compilers that run are awaited, their files removed). NULL: none. */
+    bool (*progress)(void *user, const struct stax_progress *now);
+    void *progress_user;
+    /* The program is there at once and interprets; a thread compiles it, and the calls after that
+       go to the compiled code: the same bits. What these options point to must live until then, and
+       allocator, log and progress are called on that thread. A failure of it shows in
+       stax_program_status; the program goes on interpreting, strict or not. Ask again for the bytes
+       of a workspace of your own after stax_program_wait. Freeing the program cancels. */
+    bool tiered;
 } stax_compile_options;
 
-/* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. When the
-   toolchain fails and strict is off, the program interprets: stax_program_status says why. */
+/* NULL on failure, see stax_error. The program keeps what it needs: the graph may be freed. A graph
+   that is wrong is an error. Where a later stage fails (rewriting, lowering, scheduling, printing,
+   the toolchain) and strict is off, the program interprets: stax_program_status says why,
+   stax_context_fallbacks counts it, and the log gets one line. */
 STAXDEF stax_program *stax_compile(const stax_graph *g, const stax_compile_options *options);
 /* n graphs of one context as one unit for the C compiler: much cheaper for many small graphs. All or
    nothing: on failure every programs[k] is NULL. */
 STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n, const stax_compile_options *options,
                                       stax_program **programs);
 STAXDEF void stax_program_free(stax_program *p);
-/* STAX_OK: runs compiled code. Else it is interpreted, and this is the reason. */
+/* STAX_OK: runs compiled code. Else it is interpreted, and this is the reason (of a tiered program
+   that is still being compiled: STAX_E_NOT_BUILT). */
 STAXDEF stax_status stax_program_status(const stax_program *p);
+/* Waits until a tiered program is compiled, or has failed; its status. */
+STAXDEF stax_status stax_program_wait(stax_program *p);
 
 /* A row-major view of the caller's memory. */
 STAXDEF stax_tensor stax_tensor_of(stax_dtype dtype, stax_shape shape, void *data);
@@ -1505,8 +1545,6 @@ typedef void (*stax_trace_fn)(stax_trace *trace, const stax_value *in, int n, st
 typedef struct stax_jit_options {
     int limit;
 } stax_jit_options;
-STAXDEF stax_status stax_program_save(const stax_program *p, const char *file);
-STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
 STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user, const stax_jit_options *options);
 STAXDEF stax_status stax_call(stax_jit *jit, const stax_tensor *in, int n_in, const stax_tensor *out, int n_out);
 STAXDEF bool stax_truth(stax_value v);
@@ -1571,6 +1609,7 @@ typedef struct stax_rewrite_options {
     const char *own; /* with basis: "softmax, gelu": ops that a backend of   */
                      /* yours has itself; they stay as written (P 4.3). NULL */
     struct { stax_log_fn func; void *user; } trace; /* a line for each firing: rule, place, node   */
+    int64_t most_firings; /* after so many no rule is tried; 0: no limit, negative: none at all */
 } stax_rewrite_options;
 /* A new graph: free it with stax_graph_free. NULL: stax_error(ctx). Equal computations are
    merged and what no output or state needs is left out. Takes time in proportion to the nodes,
@@ -1624,6 +1663,86 @@ STAXDEF stax_status stax_cache_info(stax_context *ctx, stax_cache_figures *out);
 /* Removes every object, kept source and note of the cache, and no other file. Loaded programs stay
    valid. */
 STAXDEF stax_status stax_cache_clear(stax_context *ctx);
+
+/* ==================================================================================== >>artifact
+   SAVED PROGRAMS  a compiled program as a file that another process loads in about a millisecond:
+   without the graph, a C compiler or a cache. It runs machine code, so load only files you trust.
+ */
+
+/* Writes the program, with the params that are bound, in place of the file if there is one.
+   STAX_E_NOT_BUILT: it has no compiled code (interpreted, or of a device; also with STAX_NO_JIT).
+   STAX_E_IO, STAX_E_MEMORY; STAX_E_COMPILER: a program that was compiled together with others is
+   compiled again, alone. Whatever size symbols it has, it keeps. */
+STAXDEF stax_status stax_program_save(const stax_program *p, const char *file);
+/* NULL: stax_error(ctx). A file that is none of ours, was cut short or altered, or is of another
+   version of stax is STAX_E_IO. The object in the file is used on machines of the same system and
+   processor with at least its ISA level (and the context's `isa`); elsewhere the C text in it is
+   compiled (STAX_E_COMPILER: that failed), for the same bits. The program runs as the one that was
+   saved; threads are those of this context. It has no stages: stax_program_report gives its C,
+   stax_program_figures its kernels, workspace and origin; it cannot be exported. Free it with
+   stax_program_free. */
+STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
+/* The ports of a program, loaded or compiled, for the functions of >>query: inputs, outputs and
+   size symbols, and nothing in between. Lives as long as the program. */
+STAXDEF const stax_graph *stax_program_graph(const stax_program *p);
+/* Has the program this param, and a tensor for it? */
+STAXDEF bool stax_program_is_bound(const stax_program *p, const char *param);
+
+/* ====================================================================================== >>bisect
+   BISECTION  where results go wrong, and how far apart two results may lie.
+   For tests, stax_options.fault makes a stage fail, or what it gives wrong. "STAGE": capture,
+   decompose (both are errors), rewrite, lower, schedule, loops, emit, compile, load (these fall
+   back to the interpreter, or are errors if strict). "STAGE=wrong": capture, decompose, a rule of
+   rewriting by its name, partition (of training), and the decisions of the compiler: lower,
+   realize, fuse, vectors, optimise, threads. It is always compiled in, costs nothing where it is
+   NULL, and no environment variable sets it. */
+
+/* Two tensors of one dtype and shape, whatever their strides. */
+typedef struct stax_difference {
+    int64_t different; /* elements whose bits differ                                          */
+    int64_t zeros;     /* of those: zeros of the other sign, where these may differ           */
+    int64_t beyond;    /* of those: farther apart than the bound; without bounds: all others  */
+    int64_t first;     /* row-major number of the first that is beyond; -1: none              */
+    double expected, found; /* this element */
+    double worst; /* the largest distance in units of its bound                          */
+} stax_difference;
+/* True: nothing is beyond. bounds: f64, of the same shape, how far each element may lie off; NULL:
+   the bits decide. False with all counts 0: dtypes or shapes differ. */
+STAXDEF bool stax_compare(const stax_tensor *expected, const stax_tensor *found,
+                          const stax_tensor *bounds, bool zeros_may_differ, stax_difference *out);
+
+/* How far each element of each output may lie off when sums are taken in another order and every op
+   rounds otherwise: for kernels that do not promise bits. bounds: f64 tensors of the outputs'
+   shapes, row-major; inputs as for stax_interpret. The graph is interpreted six times, each op's
+   results moved at random to a neighbouring number; the largest distance that this makes at the
+   end, which grows with the condition of the problem at these very inputs (13.3), times 8 + 2
+   sqrt(n) for the longest sum of n terms inside (6.5, T 13.1), is the bound. Not a proof: elements
+   beyond it are wrong with near certainty, those within it may be. */
+STAXDEF stax_status stax_error_bounds(const stax_graph *g, const stax_tensor *inputs,
+                                      const stax_tensor *bounds);
+
+typedef struct stax_bisect_options {
+    const stax_compile_options *compile; /* how it is compiled when it goes wrong; NULL: default */
+    const stax_tensor *bounds; /* of the outputs, see stax_compare; NULL: the bits decide */
+    int n_forward;             /* above 0: also as stax_compile_training parts it        */
+} stax_bisect_options;
+
+typedef struct stax_bisection {
+    const char *layer; /* the first that is wrong: "eager", "aot_eager", "stax"; NULL: none      */
+    char pass[64];     /* in it: "capture"; "decompose", "SET.RULE", "partition"; a decision of
+                          the compiler, or the stage that failed ("run": the call)               */
+    int64_t firing;    /* of a rule: the first wrong firing, from 1,                             */
+    int64_t firings;   /* of so many                                                             */
+    stax_status failure; /* it does not differ, it fails */
+    char what[400]; /* what differs, or the message                                           */
+    int runs;       /* that were compared                                                     */
+} stax_bisection;
+/* Runs the graph (params count as inputs, in order of declaration; states are not changed) layer by
+   layer against stax_interpret, and names the first layer and pass that give anything else; with k
+   firings in about log2 k runs. The status is that of the search, and STAX_OK also when something
+   was found. Memory: a copy of outputs and states, twice. */
+STAXDEF stax_status stax_bisect(const stax_graph *g, const stax_tensor *inputs,
+                                const stax_bisect_options *options, stax_bisection *out);
 
 /* ======================================================================================= >>measure
    MEASUREMENT  (section 13) statistics of readings, figures of the machine, and what the models
@@ -2828,6 +2947,7 @@ static void staxi_hex(const uint8_t *p, size_t n, char *out) {
 #if defined(STAXI_JIT)
 #include <dirent.h>
 #include <dlfcn.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <utime.h>
 #endif
@@ -2839,6 +2959,7 @@ extern char *realpath(const char *path, char *resolved);
 #if !defined(STAX_NO_STDIO)
 extern FILE *popen(const char *command, const char *mode);
 extern int pclose(FILE *stream);
+extern int fileno(FILE *stream);
 #endif
 #endif
 #endif
@@ -3557,41 +3678,90 @@ static bool staxi_take_status(staxi_text *output, size_t start, int *exit_code) 
 }
 #endif
 
-/* Runs a shell command with empty input; both its output streams are appended to output. The shell
-   itself writes the exit status, for in a host that ignores SIGCHLD, or reaps every child, pclose
-   cannot tell. False if no process could be started or memory ran out. Exit code 127: the shell
-   could not parse the command, or was killed. */
-static bool staxi_command(const char *shell_command, staxi_text *output, int *exit_code) {
+/* A shell command that runs with empty input; both its output streams are appended to output. */
+typedef struct staxi_process {
+    staxi_text *output;
+    size_t start;
+    int exit_code;
+    bool is_running;
+#if !defined(STAX_NO_STDIO)
+    FILE *stream;
+#endif
+} staxi_process;
+
+/* The shell itself writes the exit status, for in a host that ignores SIGCHLD, or reaps every
+   child, pclose cannot tell. False if no process could be started. Exit code 127: the shell could
+   not parse the command, or was killed. */
+static bool staxi_process_start(staxi_process *p, const char *shell_command, staxi_text *output) {
+    memset(p, 0, sizeof *p);
+    p->output = output;
+    p->start = output->n;
+    p->exit_code = 127;
 #if defined(STAX_NO_STDIO)
     (void)shell_command;
-    (void)output;
-    *exit_code = 127;
-    return false;
 #else
-    const size_t start = output->n;
     staxi_text line;
-    char chunk[4096];
-    FILE *stream;
-    *exit_code = 127;
     staxi_text_init(&line, output->a);
     /* The first line catches the shell's own messages too; the newline after the command ends a
        comment; the parentheses keep an `exit` in. */
     staxi_putf(&line, "exec 2>&1 </dev/null\n( %s\n); printf '\\n%%d\\n' $?", shell_command);
-    stream = line.failed ? NULL : popen(line.data, "r");
+    p->stream = line.failed ? NULL : popen(line.data, "r");
     staxi_text_free(&line);
-    if (!stream) return false;
-    for (;;) {
-        size_t got = fread(chunk, 1, sizeof chunk, stream);
-        staxi_putn(output, chunk, got); /* reads on when memory is out: no closed pipe for it */
-        if (got == sizeof chunk) continue;
-        if (!ferror(stream) || errno != EINTR) break;
-        clearerr(stream);
-    }
-    (void)pclose(stream);
-    if (output->failed) return false;
-    (void)staxi_take_status(output, start, exit_code);
-    return true;
+    p->is_running = p->stream != NULL;
 #endif
+    return p->is_running;
+}
+
+/* Waits until one of n processes, those that run, has ended, and gives its number; -1: none has for
+   so long (negative: for ever). */
+static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
+#if !defined(STAX_NO_STDIO)
+    enum { MOST = 64 };
+    struct pollfd ends[MOST];
+    char chunk[4096];
+    int who[MOST], m = 0;
+    for (int k = 0; k < n && m < MOST; k++) {
+        if (!p[k].is_running) continue;
+        ends[m].fd = fileno(p[k].stream);
+        ends[m].events = POLLIN;
+        who[m++] = k;
+    }
+    while (m > 0) {
+        for (int k = 0; k < m; k++) ends[k].revents = 0;
+        const int ready = poll(ends, (nfds_t)m, timeout_ms);
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) break;
+        for (int k = 0; k < m; k++) {
+            staxi_process *one = &p[who[k]];
+            if (!ends[k].revents) continue;
+            const ssize_t got = read(ends[k].fd, chunk, sizeof chunk);
+            if (got < 0 && errno == EINTR) continue;
+            /* reads on when memory is out: no closed pipe for it */
+            if (got > 0) staxi_putn(one->output, chunk, (size_t)got);
+            if (got > 0) continue;
+            (void)pclose(one->stream);
+            one->is_running = false;
+            if (!one->output->failed)
+                (void)staxi_take_status(one->output, one->start, &one->exit_code);
+            return who[k];
+        }
+    }
+#else
+    (void)p;
+    (void)n;
+    (void)timeout_ms;
+#endif
+    return -1;
+}
+
+/* Runs one command to its end. */
+static bool staxi_command(const char *shell_command, staxi_text *output, int *exit_code) {
+    staxi_process p;
+    *exit_code = 127;
+    if (!staxi_process_start(&p, shell_command, output)) return false;
+    (void)staxi_process_wait(&p, 1, -1);
+    *exit_code = p.exit_code;
+    return !output->failed;
 }
 
 static void *staxi_dl_open(const char *path, staxi_text *why) {
@@ -3743,6 +3913,27 @@ static bool staxi_command(const char *shell_command, staxi_text *output, int *ex
     *exit_code = (int)code;
     return done;
 #endif
+}
+
+/* One at a time: the command has ended when it is started. */
+typedef struct staxi_process {
+    int exit_code;
+    bool is_running;
+} staxi_process;
+
+static bool staxi_process_start(staxi_process *p, const char *shell_command, staxi_text *output) {
+    p->is_running = staxi_command(shell_command, output, &p->exit_code);
+    return p->is_running;
+}
+
+static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
+    (void)timeout_ms;
+    for (int k = 0; k < n; k++) {
+        if (!p[k].is_running) continue;
+        p[k].is_running = false;
+        return k;
+    }
+    return -1;
 }
 
 static void *staxi_dl_open(const char *path, staxi_text *why) {
@@ -8369,6 +8560,32 @@ static staxi_ix staxi_ix_image(const staxi_ix_pool *p, staxi_ix ix) {
     return (staxi_ix)p->marks[ix].value;
 }
 
+/* One operand, or the next one, of an operation that is not a sum; 0: of another kind. */
+static staxi_ix staxi_ix_apply(staxi_ix_pool *p, staxi_ix_kind kind, staxi_ix r, staxi_ix a) {
+    switch (kind) {
+        case STAXI_IX_GE:
+            return staxi_ix_ge0(p, r);
+        case STAXI_IX_EQ:
+            return staxi_ix_eq0(p, r);
+        case STAXI_IX_NOT:
+            return staxi_ix_not(p, r);
+        case STAXI_IX_PRODUCT:
+            return staxi_ix_mul(p, r, a);
+        case STAXI_IX_DIV:
+        case STAXI_IX_MOD:
+            return staxi_ix_divide(p, r, a, kind == STAXI_IX_MOD);
+        case STAXI_IX_MIN:
+            return staxi_ix_min(p, r, a);
+        case STAXI_IX_MAX:
+            return staxi_ix_max(p, r, a);
+        case STAXI_IX_AND:
+        case STAXI_IX_OR:
+            return staxi_ix_logic(p, kind, r, a);
+        default:
+            return 0;
+    }
+}
+
 /* Node ix of `from`, not a leaf, built again in p over the images of its operands. */
 static staxi_ix staxi_ix_rebuild(staxi_ix_pool *p, const staxi_ix_pool *from, staxi_ix ix) {
     staxi_ix_kind kind = staxi_ix_op(from, ix);
@@ -8392,19 +8609,9 @@ static staxi_ix staxi_ix_rebuild(staxi_ix_pool *p, const staxi_ix_pool *from, st
         return staxi_ix_finish(p, &s, ok && staxi_ix_push(p, &s, number, 0));
     }
     r = staxi_ix_image(p, staxi_ix_operand(from, ix, 0));
-    if (kind == STAXI_IX_GE) return staxi_ix_ge0(p, r);
-    if (kind == STAXI_IX_EQ) return staxi_ix_eq0(p, r);
-    if (kind == STAXI_IX_NOT) return staxi_ix_not(p, r);
-    for (uint32_t k = 1; k < n; k++) {
-        a = staxi_ix_image(p, staxi_ix_operand(from, ix, k));
-        if (kind == STAXI_IX_PRODUCT) r = staxi_ix_mul(p, r, a);
-        if (kind == STAXI_IX_DIV || kind == STAXI_IX_MOD) {
-            r = staxi_ix_divide(p, r, a, kind == STAXI_IX_MOD);
-        }
-        if (kind == STAXI_IX_MIN) r = staxi_ix_min(p, r, a);
-        if (kind == STAXI_IX_MAX) r = staxi_ix_max(p, r, a);
-        if (kind == STAXI_IX_AND || kind == STAXI_IX_OR) r = staxi_ix_logic(p, kind, r, a);
-    }
+    if (n == 1) return staxi_ix_apply(p, kind, r, 0);
+    for (uint32_t k = 1; k < n; k++)
+        r = staxi_ix_apply(p, kind, r, staxi_ix_image(p, staxi_ix_operand(from, ix, k)));
     return r;
 }
 
@@ -8885,6 +9092,8 @@ struct stax_graph {
 static int64_t staxi_l2_of(const stax_context *ctx); /* cache of a core */
 static const stax_allocator *staxi_allocator_of(const stax_context *ctx);
 static void staxi_context_note(stax_context *ctx, stax_status s, const char *message);
+/* Do the options of the context ask for this fault, for a test? See >>bisect. */
+static bool staxi_fault(const stax_context *ctx, const char *stage, bool is_wrong);
 
 /* Prose of messages; the codes, ops, types and numbers stay. */
 #ifdef STAX_NO_STRINGS
@@ -25064,6 +25273,7 @@ typedef struct staxi_frame {
     /* 0: nothing needs it                                                                  */
     stax_status status;
     staxi_text *why;
+    uint64_t *noise; /* NULL: none; else the state of the random numbers */
 } staxi_frame;
 
 static bool staxi_frame_fail(staxi_frame *f, stax_status s) {
@@ -26136,6 +26346,40 @@ static bool staxi_eval_input(staxi_frame *f, uint32_t node, const staxi_datum *a
     return staxi_frame_fail(f, STAX_E_INTERNAL);
 }
 
+/* Moves what an op has computed to a neighbour, or not: what becomes of these differences shows how
+   rounding errors grow on the way to the outputs (stax_error_bounds). */
+static void staxi_add_noise(staxi_frame *f, const staxi_node *n, staxi_datum *v) {
+    const staxi_op_class cls = staxi_op_info((stax_op)n->op)->cls;
+    const size_t bytes = staxi_dtype_bytes(v->dtype);
+    const uint64_t sign = (uint64_t)1 << (8 * bytes - 1), inf = v->dtype == STAX_F64
+                                                                    ? UINT64_C(0x7ff0000000000000)
+                                                                : v->dtype == STAX_F32 ? 0x7f800000u
+                                                                : v->dtype == STAX_BF16 ? 0x7f80u
+                                                                                        : 0x7c00u;
+    if (!staxi_is_float(v->dtype) || cls == STAXI_CLASS_SOURCE || cls == STAXI_CLASS_MOVEMENT ||
+        cls == STAXI_CLASS_INDEX || cls == STAXI_CLASS_SORT)
+        return;
+    for (int64_t k = 0; k < v->n; k++) {
+        char *p = (char *)v->data + k * (int64_t)bytes;
+        uint16_t b2 = 0;
+        uint32_t b4 = 0;
+        uint64_t x = 0;
+        if (bytes == 8) memcpy(&x, p, 8);
+        if (bytes == 4) memcpy(&b4, p, 4);
+        if (bytes == 2) memcpy(&b2, p, 2);
+        x |= b4 | b2;
+        *f->noise = staxi_hash_u64(*f->noise, (uint64_t)k);
+        const uint64_t size = x & (sign - 1), step = *f->noise >> 20 & 3;
+        if (size < 2 || size >= inf - 1 || step > 1) continue;
+        x = step ? x + 1 : x - 1;
+        b4 = (uint32_t)x;
+        b2 = (uint16_t)x;
+        if (bytes == 8) memcpy(p, &x, 8);
+        if (bytes == 4) memcpy(p, &b4, 4);
+        if (bytes == 2) memcpy(p, &b2, 2);
+    }
+}
+
 static bool staxi_eval_node(staxi_frame *f, uint32_t k, const staxi_datum *args) {
     const staxi_node *n = &f->g->nodes[k];
     staxi_datum *r = &f->values[n->first_value];
@@ -26145,7 +26389,9 @@ static bool staxi_eval_node(staxi_frame *f, uint32_t k, const staxi_datum *args)
     if (n->op == STAX_OP_MAP || n->op == STAX_OP_SCAN) return staxi_eval_each(f, n, r);
     for (uint32_t i = 0; i < n->n_results; i++)
         if (!staxi_datum_new(f, n->first_value + i, r + i)) return false;
-    return staxi_eval_basis(f, n, r);
+    if (!staxi_eval_basis(f, n, r)) return false;
+    for (uint32_t i = 0; i < n->n_results && f->noise; i++) staxi_add_noise(f, n, &r[i]);
+    return true;
 }
 
 /* v is read by node k, and by none behind it that was asked before. */
@@ -26281,9 +26527,11 @@ static void staxi_datum_to(const staxi_datum *v, const stax_tensor *t) {
 /* Runs a basis graph on tensors that staxi_check_call has accepted. Params have slots in `inputs`.
    Results go into the outputs at the end, so that they may be the memory of inputs. `why` gets the
    message of a failure. */
-static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph *basis,
-                                             const stax_tensor *inputs, const stax_tensor *outputs,
-                                             const int64_t *sizes_of_symbols, staxi_text *why) {
+static stax_status staxi_interpret_basis_noisy(stax_context *ctx, const stax_graph *basis,
+                                               const stax_tensor *inputs,
+                                               const stax_tensor *outputs,
+                                               const int64_t *sizes_of_symbols, uint64_t *noise,
+                                               staxi_text *why) {
     staxi_frame f;
     staxi_fpenv old;
     size_t n_plain = staxi_plain_outputs(basis), n = basis->n_inputs + basis->n_outputs;
@@ -26295,6 +26543,7 @@ static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph
     f.g = basis;
     f.symbols = sizes_of_symbols;
     f.why = why;
+    f.noise = noise;
     staxi_datum *args = (staxi_datum *)staxi_alloc(f.a, bytes);
     if (!args) return STAX_E_MEMORY;
     staxi_datum *results = args + basis->n_inputs;
@@ -26321,6 +26570,12 @@ static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph
 }
 
 /* The same, with the failure noted on the context. */
+static stax_status staxi_interpret_basis_why(stax_context *ctx, const stax_graph *basis,
+                                             const stax_tensor *inputs, const stax_tensor *outputs,
+                                             const int64_t *sizes_of_symbols, staxi_text *why) {
+    return staxi_interpret_basis_noisy(ctx, basis, inputs, outputs, sizes_of_symbols, NULL, why);
+}
+
 static stax_status staxi_interpret_basis(stax_context *ctx, const stax_graph *basis,
                                          const stax_tensor *inputs, const stax_tensor *outputs,
                                          const int64_t *sizes_of_symbols) {
@@ -26334,8 +26589,9 @@ static stax_status staxi_interpret_basis(stax_context *ctx, const stax_graph *ba
     return status;
 }
 
-STAXDEF stax_status stax_interpret(const stax_graph *graph, const stax_tensor *inputs,
-                                   const stax_tensor *outputs) {
+/* noise NULL: none. */
+static stax_status staxi_interpret_noisy(const stax_graph *graph, const stax_tensor *inputs,
+                                         const stax_tensor *outputs, uint64_t *noise) {
     if (!graph) return STAX_E_ARGUMENT;
     stax_context *ctx = graph->ctx;
     const stax_allocator *a = staxi_allocator_of(ctx);
@@ -26357,12 +26613,20 @@ STAXDEF stax_status stax_interpret(const stax_graph *graph, const stax_tensor *i
     } else {
         basis = staxi_decompose(graph, NULL);
         status = !basis ? STAX_E_MEMORY : stax_graph_status(basis);
-        if (status == STAX_OK) status = staxi_interpret_basis(ctx, basis, inputs, outputs, symbols);
+        if (status == STAX_OK && !noise)
+            status = staxi_interpret_basis(ctx, basis, inputs, outputs, symbols);
+        if (status == STAX_OK && noise)
+            status = staxi_interpret_basis_noisy(ctx, basis, inputs, outputs, symbols, noise, &why);
     }
     if (basis) stax_graph_free(basis);
     staxi_free(a, symbols, bytes);
     staxi_text_free(&why);
     return status;
+}
+
+STAXDEF stax_status stax_interpret(const stax_graph *graph, const stax_tensor *inputs,
+                                   const stax_tensor *outputs) {
+    return staxi_interpret_noisy(graph, inputs, outputs, NULL);
 }
 
 /* How many roundings a sum of n elements can meet, so that |error| <= count * u * sum of |x|: n - 1
@@ -26578,6 +26842,8 @@ typedef struct staxi_rules {
     uint32_t first[STAX_OP_COUNT], last[STAX_OP_COUNT]; /* by outermost op, 0: "*"; +1 */
     uint32_t own[STAX_OP_COUNT], factor[STAX_OP_COUNT];
     int64_t merged;
+    int64_t firings_left; /* INT64_MAX: no limit */
+    bool is_broken;       /* by a fault of the context's options */
     stax_log_fn trace;
     void *trace_user;
     staxi_text why; /* a rule that is wrong */
@@ -28492,6 +28758,17 @@ static bool staxi_rw_no_progress(const stax_match *m, uint32_t now) {
     return false;
 }
 
+/* For tests: another op in the place of this one. False: there is none. */
+static bool staxi_node_break(staxi_node *n) {
+    static const uint16_t swaps[][2] = {
+        {STAX_OP_ADD, STAX_OP_SUB},         {STAX_OP_MUL, STAX_OP_ADD},
+        {STAX_OP_SUB, STAX_OP_ADD},         {STAX_OP_MAXIMUM, STAX_OP_MINIMUM},
+        {STAX_OP_MINIMUM, STAX_OP_MAXIMUM}, {STAX_OP_EXP, STAX_OP_NEG}};
+    for (size_t i = 0; i < sizeof swaps / sizeof swaps[0]; i++)
+        if (n->op == swaps[i][0]) return n->op = swaps[i][1], true;
+    return false;
+}
+
 /* Tries one rule on a value with normal operands. *out: what replaces it, 0: nothing. */
 static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uint32_t *out) {
     stax_match m;
@@ -28501,6 +28778,7 @@ static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uin
     m.rule = rule;
     m.root = v;
     *out = 0;
+    if (r->rules->firings_left <= 0) return true;
     if (rule->pattern && !staxi_term_meets(&m, rule->pattern, NULL, 0)) return true;
     if (rule->row->when && !rule->row->when(&m)) return true;
     if (rule->row->build) {
@@ -28519,6 +28797,10 @@ static bool staxi_rule_fire(staxi_rewriter *r, staxi_rule *rule, uint32_t v, uin
         return true;
     if (!staxi_weight_falls(r, v, now)) return staxi_rw_no_progress(&m, now);
     rule->fired++;
+    r->rules->firings_left--;
+    if (staxi_fault(r->rules->ctx, rule->row->name, true) &&
+        !staxi_node_break(&r->to->nodes[r->to->values[now].node]))
+        r->rules->is_broken = true;
     *out = now;
     return staxi_rw_trace(&m, now);
 }
@@ -28978,6 +29260,7 @@ static bool staxi_rules_begin(staxi_rules *s, stax_context *ctx, const stax_rewr
     s->n_terms = 1;
     for (int op = 0; op < STAX_OP_COUNT; op++)
         s->own[op] = 2 * staxi_op_weight((stax_op)op, &s->factor[op]);
+    s->firings_left = o->most_firings > 0 ? o->most_firings : o->most_firings < 0 ? 0 : INT64_MAX;
     s->trace = o->trace.func;
     s->trace_user = o->trace.user;
     if (!s->trace && debug && strstr(debug, "rewrite")) {
@@ -29006,6 +29289,13 @@ static void staxi_rules_end(staxi_rules *s) {
     staxi_free(s->a, s->terms, s->cap_terms * sizeof *s->terms);
     staxi_free(s->a, s->numbers, s->cap_numbers * sizeof *s->numbers);
     staxi_text_free(&s->why);
+}
+
+/* For tests: another op in the place of one, wherever that can be. */
+static bool staxi_graph_break(stax_graph *g) {
+    for (size_t k = g->n_nodes; k-- > 1;)
+        if (staxi_node_break(&g->nodes[k])) return true;
+    return false;
 }
 
 /* A new graph with the same bits; NULL: the context has the reason. */
@@ -29042,6 +29332,7 @@ static stax_graph *staxi_rewrite(const stax_graph *g, const stax_rewrite_options
         stax_graph_free(to);
         to = NULL;
     }
+    if (to && rules.is_broken) staxi_graph_break(to);
     staxi_rules_end(&rules);
     return to;
 }
@@ -39186,11 +39477,13 @@ static const char *const staxi_lines_turn[] = {
 /* How a unit is printed. */
 enum {
     STAXI_EMIT_BY_KERNEL = 1, /* the entry can run one kernel alone: see staxi_enter_code         */
-    STAXI_EMIT_BINDS = 2      /* operands that params make are packed when these are bound        */
+    STAXI_EMIT_BINDS = 2,     /* operands that params make are packed when these are bound        */
+    STAXI_EMIT_PARTS = 4      /* the text can be compiled in parts, see staxi_put_link            */
 };
 
 typedef struct staxi_emit {
     staxi_text *t;
+    size_t part_from; /* where the text of the present part of the unit begins              */
     staxi_trees *trees;
     staxi_stages *p;
     int lanes, indent;
@@ -43418,13 +43711,13 @@ static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows
         staxi_putf(out, "_windows%d%s", t->segments, staxi_window_is_whole(t) ? "" : "m");
 }
 
-/* Has this unit that function already? */
+/* Has this unit, or what may become a part of it, that function already? */
 static bool staxi_has_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     staxi_text name;
     staxi_text_init(&name, e->p->a);
     staxi_put_micro_name(&name, t, rows, vectors);
     staxi_putc(&name, '(');
-    bool has = e->t->data && name.data && strstr(e->t->data, name.data) != NULL;
+    bool has = e->t->data && name.data && strstr(e->t->data + e->part_from, name.data) != NULL;
     if (name.failed) staxi_emit_no_memory(e);
     staxi_text_free(&name);
     return has;
@@ -44023,6 +44316,17 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
     staxi_put(e->t, "}\n");
 }
 
+/* Kernels that may be compiled apart each bring what they share; one of them is taken. */
+static void staxi_emit_micro_once(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
+    for (int k = 0; k < 2 && e->how & STAXI_EMIT_PARTS; k++) {
+        staxi_put(e->t, k ? "#define has_" : "#if !defined(has_");
+        staxi_put_micro_name(e->t, t, rows, vectors);
+        staxi_put(e->t, k ? "\n" : ")\n");
+    }
+    staxi_emit_micro(e, t, rows, vectors);
+    if (e->how & STAXI_EMIT_PARTS) staxi_put(e->t, "#endif\n");
+}
+
 /* The functions of kernel k in tiles, in front of its plain form. */
 static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t, uint8_t *const *used) {
     staxi_putf(e->t, "\n#if %s\n", staxi_tiles_guard(t->isa));
@@ -44031,7 +44335,7 @@ static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t, uint8_t *const
         for (int v = 0; v < widths; v++)
             if (t->rows - h > 0 &&
                 !staxi_has_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors))
-                staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
+                staxi_emit_micro_once(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
     size_t scope = staxi_emit_scope_open(e);
     if (t->pack[1] == STAXI_PACK_ALONG) staxi_emit_transpose(e, t);
     if (t->bound[0]) staxi_emit_pack_all_rows(e, t, used[0]);
@@ -44892,6 +45196,49 @@ static stax_status staxi_trees_tile(staxi_trees *trees, int isa) {
     return ok ? STAX_OK : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
 }
 
+/* PARTS: with SX_PART defined the text is a part of the unit: it has the kernels k of program p for
+   which SX_IN_p_k is defined; part 0 has the entries too, and reaches the kernels of other parts
+   through a table that NAME_link(k, sx_link_p_k) fills in. Without SX_PART it is the whole. */
+static void staxi_put_link(const staxi_emit *e, staxi_text *t, uint32_t k) {
+    const staxi_kernel_tree *kt = &e->trees->kernels[k];
+    const uint64_t n = k;
+    staxi_putf(t,
+               "#if defined(SX_PART) && SX_PART > 0\nSX_EXPORT void sx_link_%d_%U(sx_link *to) {\n",
+               e->program, n);
+    if (kt->tiled)
+        staxi_putf(t, "#if %s\n    to->contract = sx_contract_%d_%U;\n", staxi_tiles_guard(e->isa),
+                   e->program, n);
+    if (kt->tiled && kt->bound) staxi_putf(t, "    to->bind = sx_bind_%d_%U;\n", e->program, n);
+    if (kt->tiled) staxi_put(t, "#else\n");
+    staxi_putf(t, "    to->kernel = sx_kernel_%d_%U;\n", e->program, n);
+    if (kt->tiled) staxi_put(t, "#endif\n");
+    staxi_putf(t, "}\n#endif\n#endif /* SX_IN_%d_%U */\n", e->program, n);
+}
+
+/* A pointer is written only where it changes: other threads may be running what was linked before.
+ */
+static void staxi_put_links(const staxi_emit *e, staxi_text *t, const char *name) {
+    const int p = e->program;
+    staxi_putf(t,
+               "#if !defined(SX_PART) || SX_PART == 0\n#if defined(SX_PART)\n"
+               "static sx_link sx_links_%d[%U];\n"
+               "SX_EXPORT void %s_link(int64_t k, void (*fill)(sx_link *)) {\n"
+               "    sx_link *to = &sx_links_%d[k], now = *to;\n    fill(&now);\n"
+               "    if (now.kernel != to->kernel || now.contract != to->contract || now.bind != "
+               "to->bind) *to = now;\n}\n",
+               p, (uint64_t)e->trees->n_kernels + 1, name, p);
+    for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
+        staxi_putf(t, "#if !defined(SX_IN_%d_%U)\n", p, (uint64_t)k);
+        staxi_putf(t, "#define sx_kernel_%d_%U sx_links_%d[%U].kernel\n", p, (uint64_t)k, p,
+                   (uint64_t)k);
+        staxi_putf(t, "#define sx_contract_%d_%U sx_links_%d[%U].contract\n", p, (uint64_t)k, p,
+                   (uint64_t)k);
+        staxi_putf(t, "#define sx_bind_%d_%U sx_links_%d[%U].bind\n#endif\n", p, (uint64_t)k, p,
+                   (uint64_t)k);
+    }
+    staxi_put(t, "#endif\n");
+}
+
 /* n programs as one translation unit; `names` are their entry functions. `types` is what defines
    int8_t and its kin: our own typedefs, or an include; `isa`: what contractions' tiles are for.
    BY_KERNEL: entries run the kernel whose number, counted from 1, stands behind their sizes; all of
@@ -44907,6 +45254,12 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
     e.how = how;
     staxi_text_init(&body, out->a);
     staxi_text_init(&before, out->a);
+    const bool parts = how & STAXI_EMIT_PARTS;
+    if (parts)
+        staxi_put(&body,
+                  "typedef struct sx_link {\n    void (*kernel)(const sx_args *sx, int64_t lo, "
+                  "int64_t hi);\n    void (*contract)(const sx_exec *x, const sx_args *sx);\n"
+                  "    void (*bind)(const sx_args *sx);\n} sx_link;\n");
     for (int k = 0; k < n && !e.failed; k++) {
         staxi_emit_turn(&e, programs[k], k);
         programs[k]->packed_bytes = 0;
@@ -44916,11 +45269,18 @@ static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *con
             const staxi_schedule *s = programs[k]->s;
             vectors = vectors || programs[k]->kernels[i].lanes || programs[k]->n_caches ||
                       s->p->stages[s->kernels[programs[k]->kernels[i].kernel].first_stage].tiled;
+            if (parts)
+                staxi_putf(&body, "#if !defined(SX_PART) || defined(SX_IN_%d_%U)\n", k,
+                           (uint64_t)i);
+            if (parts) e.part_from = body.n;
             if (!staxi_emit_kernel(&e, i)) e.failed = true;
+            if (parts) staxi_put_link(&e, &body, i);
         }
         staxi_put_customs(&e, &before);
+        if (parts) staxi_put_links(&e, &body, names[k]);
         staxi_put_entry(&e, &body, names[k]);
         if (programs[k]->packed_bytes > 0) staxi_put_pack_entry(&e, &body, names[k]);
+        if (parts) staxi_put(&body, "#endif /* SX_PART */\n");
     }
     staxi_put_prelude(&e, &body, vectors, types, out);
     staxi_putn(out, before.data ? before.data : "", before.n);
@@ -45042,6 +45402,25 @@ static void *staxi_object_symbol(staxi_object *object, const char *name) {
     (void)object;
     (void)name;
     return NULL;
+}
+
+typedef bool staxi_build_hook(void *user, int done, int n);
+enum { STAXI_MOST_UNITS = 64 };
+typedef struct staxi_unit {
+    const char *source;
+    size_t n;
+    staxi_object *object;
+} staxi_unit;
+
+static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *units, int n,
+                                               int processes, staxi_build_hook *hook, void *user,
+                                               const staxi_build_options *o, staxi_text *message) {
+    (void)units;
+    (void)n;
+    (void)processes;
+    (void)hook;
+    (void)user;
+    return staxi_toolchain_build(tc, "", 0, o, &units[0].object, message);
 }
 
 static void staxi_object_retain(staxi_object *object) { (void)object; }
@@ -46084,52 +46463,82 @@ static void staxi_rename_in_text(staxi_text *t, const char *from, const char *to
     }
 }
 
+/* One run of the compiler: its files and its command. */
+typedef struct staxi_compile_run {
+    staxi_toolchain *tc;
+    char source_name[STAXI_CACHE_NAME], object_name[STAXI_CACHE_NAME], kept[STAXI_CACHE_NAME];
+    staxi_text from, to, stay, command, output;
+    size_t enter;
+    bool keep;
+} staxi_compile_run;
+
+/* Writes the source. In any case staxi_compile_end comes after it. */
+static stax_status staxi_compile_begin(staxi_compile_run *r, staxi_toolchain *tc,
+                                       const staxi_compiler *c, int level, const char *source,
+                                       size_t n, const char *kept, bool keep, staxi_text *message) {
+    memset(r, 0, sizeof *r);
+    r->tc = tc;
+    r->keep = keep;
+    memcpy(r->kept, kept, strlen(kept) + 1);
+    staxi_temporary_name(tc, ".c", r->source_name);
+    memcpy(r->object_name, r->source_name, 20);
+    memcpy(r->object_name + 20, STAXI_OBJECT_SUFFIX, sizeof STAXI_OBJECT_SUFFIX);
+    staxi_cache_path(tc, r->source_name, &r->from);
+    staxi_cache_path(tc, r->object_name, &r->to);
+    staxi_cache_path(tc, kept, &r->stay);
+    staxi_text_init(&r->command, &tc->allocator);
+    staxi_text_init(&r->output, &tc->allocator);
+    staxi_put_enter_folder(tc, &r->command);
+    r->enter = r->command.n;
+    staxi_put_command(tc, c, level, r->object_name, r->source_name, &r->command);
+    if (r->from.failed || r->to.failed || r->stay.failed || r->command.failed) return STAX_E_MEMORY;
+    return staxi_file_write(r->from.data, source, n, message) ? STAX_OK : STAX_E_CACHE;
+}
+
+/* The compiler has run: appends the object to `bytes`. */
+static stax_status staxi_compile_read(staxi_compile_run *r, bool started, int exit_code,
+                                      staxi_text *bytes, staxi_text *message) {
+    const bool read = started && exit_code == 0 && staxi_file_read(r->to.data, bytes);
+    if (!started) {
+        staxi_put(message, "no process could be started for the C compiler");
+        return STAX_E_COMPILER;
+    }
+    if (read && staxi_object_is_whole(bytes)) return STAX_OK;
+    staxi_rename_in_text(&r->command, r->source_name, r->kept, 20);
+    staxi_rename_in_text(&r->output, r->source_name, r->kept, 20);
+    r->keep = true;
+    return staxi_compile_failed(r->tc, r->command.data + r->enter, r->kept, exit_code, &r->output,
+                                message);
+}
+
+/* Leaves no file but the source, where that is kept. */
+static void staxi_compile_end(staxi_compile_run *r) {
+    if (!r->to.failed) (void)staxi_file_remove(r->to.data);
+    if (!r->from.failed && !r->stay.failed &&
+        (!r->keep || !staxi_file_rename(r->from.data, r->stay.data)))
+        (void)staxi_file_remove(r->from.data);
+    staxi_text_free(&r->from);
+    staxi_text_free(&r->to);
+    staxi_text_free(&r->stay);
+    staxi_text_free(&r->command);
+    staxi_text_free(&r->output);
+}
+
 /* Compiles `source` and appends the object to `bytes`. When asked, or when something is wrong with
    it, the text is kept under the name `kept`, "src-0123456789abcdef.c". */
 static stax_status staxi_compile(staxi_toolchain *tc, const staxi_compiler *c, int level,
                                  const char *source, size_t n, const char *kept, bool keep,
                                  staxi_text *bytes, staxi_text *message) {
-    char source_name[STAXI_CACHE_NAME], object_name[STAXI_CACHE_NAME];
-    staxi_text from, to, stay, command, output;
-    stax_status status = STAX_OK;
-    size_t enter;
+    staxi_compile_run r;
     int exit_code = 0;
-    staxi_temporary_name(tc, ".c", source_name);
-    memcpy(object_name, source_name, 20);
-    memcpy(object_name + 20, STAXI_OBJECT_SUFFIX, sizeof STAXI_OBJECT_SUFFIX);
-    staxi_cache_path(tc, source_name, &from);
-    staxi_cache_path(tc, object_name, &to);
-    staxi_cache_path(tc, kept, &stay);
-    staxi_text_init(&command, &tc->allocator);
-    staxi_text_init(&output, &tc->allocator);
-    staxi_put_enter_folder(tc, &command);
-    enter = command.n;
-    staxi_put_command(tc, c, level, object_name, source_name, &command);
-    if (from.failed || to.failed || stay.failed || command.failed) {
-        status = STAX_E_MEMORY;
-    } else if (!staxi_file_write(from.data, source, n, message)) {
-        status = STAX_E_CACHE;
+    stax_status status = staxi_compile_begin(&r, tc, c, level, source, n, kept, keep, message);
+    if (status == STAX_OK) {
+        const bool started = staxi_command(r.command.data, &r.output, &exit_code);
+        status = staxi_compile_read(&r, started, exit_code, bytes, message);
     } else {
-        bool started = staxi_command(command.data, &output, &exit_code);
-        bool read = started && exit_code == 0 && staxi_file_read(to.data, bytes);
-        (void)staxi_file_remove(to.data);
-        if (!started) {
-            staxi_put(message, "no process could be started for the C compiler");
-            status = STAX_E_COMPILER;
-        } else if (!read || !staxi_object_is_whole(bytes)) {
-            staxi_rename_in_text(&command, source_name, kept, 20);
-            staxi_rename_in_text(&output, source_name, kept, 20);
-            status =
-                staxi_compile_failed(tc, command.data + enter, kept, exit_code, &output, message);
-            keep = true;
-        }
-        if (!keep || !staxi_file_rename(from.data, stay.data)) (void)staxi_file_remove(from.data);
+        r.keep = false;
     }
-    staxi_text_free(&from);
-    staxi_text_free(&to);
-    staxi_text_free(&stay);
-    staxi_text_free(&command);
-    staxi_text_free(&output);
+    staxi_compile_end(&r);
     return status;
 }
 
@@ -46787,6 +47196,269 @@ static stax_status staxi_build_once(staxi_build_job *b, staxi_object **out,
     return status;
 }
 
+static void staxi_build_count(staxi_toolchain *tc, staxi_build_origin origin) {
+    if (origin == STAXI_BUILD_MEMORY) (void)staxi_atomic_add(&tc->hits_memory, 1);
+    if (origin == STAXI_BUILD_DISK) (void)staxi_atomic_add(&tc->hits_disk, 1);
+    if (origin == STAXI_BUILD_COMPILED) (void)staxi_atomic_add(&tc->misses, 1);
+}
+
+/* ---- several units at a time ----------------------------------------------------------------- */
+
+static stax_status staxi_toolchain_check(const staxi_toolchain *tc, staxi_text *message);
+
+/* Told what is going on, and asked: false cancels. */
+typedef bool staxi_build_hook(void *user, int done, int n);
+
+enum { STAXI_MOST_UNITS = 64, STAXI_HOOK_MS = 50 };
+
+/* List scheduling (P 11.2): n commands on at most `processes` processes, in this order, each as
+   soon as a process is free; so the time is at most sum/P + (1 - 1/P) max. Put the longest first.
+   False: cancelled; what was running has ended by then. started[k], exit_code[k]: what became of
+   each. */
+static bool staxi_commands_run(const char *const *commands, staxi_text *const *outputs, int n,
+                               int processes, staxi_build_hook *hook, void *user, bool *started,
+                               int *exit_code) {
+    staxi_process p[STAXI_MOST_UNITS];
+    int next = 0, done = 0, running = 0;
+    bool go_on = n <= STAXI_MOST_UNITS;
+    memset(p, 0, sizeof p);
+    for (int k = 0; k < n; k++) started[k] = false;
+    while (go_on || running > 0) {
+        while (go_on && next < n && running < (processes > 1 ? processes : 1)) {
+            started[next] = staxi_process_start(&p[next], commands[next], outputs[next]);
+            running += started[next];
+            done += !started[next++];
+        }
+        if (running == 0 && (next == n || !go_on)) break;
+        const int ended = staxi_process_wait(p, next, go_on && hook ? STAXI_HOOK_MS : -1);
+        if (ended >= 0) {
+            exit_code[ended] = p[ended].exit_code;
+            running--;
+            done++;
+        }
+        if (go_on && hook && !hook(user, done, n)) go_on = false;
+    }
+    return go_on && done == n;
+}
+
+/* One unit of several. */
+typedef struct staxi_unit {
+    const char *source;
+    size_t n;
+    char key[65];
+    staxi_object *object;
+    int lock;                         /* -1: none */
+    bool is_new, is_missing, is_busy; /* new: it was not loaded                             */
+    staxi_compile_run run;
+} staxi_unit;
+
+typedef struct staxi_units {
+    staxi_toolchain *tc;
+    staxi_compiler *compiler;
+    staxi_unit *at;
+    int n, level, processes;
+    staxi_build_hook *hook;
+    void *user;
+    bool keep;
+} staxi_units;
+
+/* Finds what is there already. Locks are taken in the order of the keys, by everybody. */
+static stax_status staxi_units_claim(staxi_units *u, staxi_text *message) {
+    int order[STAXI_MOST_UNITS];
+    stax_status s = STAX_OK;
+    for (int k = 0; k < u->n; k++) {
+        staxi_unit *unit = &u->at[k];
+        int i = k;
+        if (!staxi_build_key(u->tc, u->compiler, u->level, "stax object 1", unit->source, unit->n,
+                             unit->key))
+            return staxi_no_memory(message);
+        for (; i > 0 && memcmp(u->at[order[i - 1]].key, unit->key, 64) > 0; i--)
+            order[i] = order[i - 1];
+        order[i] = k;
+    }
+    for (int i = 0; i < u->n && s == STAX_OK; i++) {
+        staxi_unit *unit = &u->at[order[i]];
+        unit->object = staxi_object_claim(u->tc, unit->key);
+        if (!unit->object) return staxi_no_memory(message);
+        staxi_mutex_lock(&unit->object->busy);
+        unit->is_busy = true;
+        if (unit->object->library) continue;
+        unit->is_new = true;
+        s = staxi_object_load(u->tc, unit->key, &unit->object->library, message);
+        if (s != STAX_OK || unit->object->library) continue;
+        unit->lock = staxi_cache_lock(u->tc, unit->key, message);
+        if (unit->lock < 0) return STAX_E_CACHE;
+        s = staxi_object_load(u->tc, unit->key, &unit->object->library, message);
+        unit->is_missing = !unit->object->library;
+    }
+    return s;
+}
+
+/* Runs the compiler for what is missing: the longest text first. */
+static stax_status staxi_units_compile(staxi_units *u, staxi_text *message) {
+    const char *commands[STAXI_MOST_UNITS];
+    staxi_text *outputs[STAXI_MOST_UNITS], bytes;
+    bool started[STAXI_MOST_UNITS];
+    int order[STAXI_MOST_UNITS], exit_code[STAXI_MOST_UNITS], n = 0, begun = 0;
+    stax_status s = STAX_OK;
+    for (int k = 0; k < u->n; k++) {
+        int i = n;
+        if (!u->at[k].is_missing) continue;
+        for (; i > 0 && u->at[order[i - 1]].n < u->at[k].n; i--) order[i] = order[i - 1];
+        order[i] = k;
+        n++;
+    }
+    for (; begun < n && s == STAX_OK; begun++) {
+        staxi_unit *unit = &u->at[order[begun]];
+        char kept[STAXI_CACHE_NAME];
+        staxi_kept_name(unit->key, kept);
+        s = staxi_compile_begin(&unit->run, u->tc, u->compiler, u->level, unit->source, unit->n,
+                                kept, u->keep, message);
+        if (s != STAX_OK) unit->run.keep = false;
+        commands[begun] = unit->run.command.data;
+        outputs[begun] = &unit->run.output;
+    }
+    if (s == STAX_OK && !staxi_commands_run(commands, outputs, n, u->processes, u->hook, u->user,
+                                            started, exit_code)) {
+        staxi_put(message, "cancelled while the C compiler was running");
+        s = STAX_E_CANCELLED;
+    }
+    for (int i = 0; i < begun; i++) {
+        staxi_unit *unit = &u->at[order[i]];
+        staxi_build_job job;
+        memset(&job, 0, sizeof job);
+        job.tc = u->tc;
+        job.key = unit->key;
+        staxi_text_init(&bytes, &u->tc->allocator);
+        if (s != STAX_OK) unit->run.keep = false;
+        if (s == STAX_OK)
+            s = staxi_compile_read(&unit->run, started[i], exit_code[i], &bytes, message);
+        if (s == STAX_OK) (void)staxi_atomic_add(&u->tc->compiles, 1);
+        if (s == STAX_OK) s = staxi_build_publish(&job, &bytes, &unit->object->library, message);
+        staxi_text_free(&bytes);
+        staxi_compile_end(&unit->run);
+    }
+    return s;
+}
+
+/* n texts to n loaded objects, all or none, on so many processes; objects[k] are the caller's to
+   release. The first of them that fails gives the message. */
+static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *units, int n,
+                                               int processes, staxi_build_hook *hook, void *user,
+                                               const staxi_build_options *o, staxi_text *message) {
+    const int64_t start = staxi_clock_ns(), failed_before = staxi_atomic_load(&tc->n_failed_allocs);
+    staxi_build_origin origin = STAXI_BUILD_MEMORY;
+    staxi_units u;
+    memset(&u, 0, sizeof u);
+    u.tc = tc;
+    u.at = units;
+    u.n = n;
+    u.level = o->opt_level >= 1 && o->opt_level <= 3 ? o->opt_level : 2;
+    u.processes = processes;
+    u.hook = hook;
+    u.user = user;
+    u.keep = o->keep_source;
+    for (int k = 0; k < n; k++) units[k].lock = -1;
+    stax_status s = staxi_toolchain_check(tc, message);
+    if (s == STAX_OK) s = staxi_toolchain_ready(tc, &u.compiler, message);
+    if (s == STAX_OK) s = staxi_selftest_await(tc, u.compiler, u.level, message);
+    if (s == STAX_OK) s = staxi_units_claim(&u, message);
+    if (s == STAX_OK) s = staxi_units_compile(&u, message);
+    if (s == STAX_OK && !staxi_compiler_is_current(u.compiler)) {
+        staxi_put(message, "the C compiler was replaced while it ran: compile again");
+        s = STAX_E_COMPILER;
+    }
+    for (int k = 0; k < n; k++) {
+        staxi_unit *unit = &units[k];
+        if (unit->lock >= 0) staxi_cache_unlock(tc, unit->key, unit->lock);
+        if (unit->is_busy) staxi_mutex_unlock(&unit->object->busy);
+        if (unit->is_missing) origin = STAXI_BUILD_COMPILED;
+        if (unit->is_new && origin == STAXI_BUILD_MEMORY) origin = STAXI_BUILD_DISK;
+        if (s == STAX_OK) continue;
+        staxi_object_release(unit->object);
+        unit->object = NULL;
+    }
+    if (u.compiler) staxi_toolchain_let_go(tc, u.compiler);
+    if (o->result) o->result->origin = s == STAX_OK ? origin : STAXI_BUILD_FAILED;
+    if (o->result) o->result->spent_ns = staxi_clock_ns() - start;
+    if (s == STAX_OK) staxi_build_count(tc, origin);
+    return staxi_toolchain_conclude(tc, failed_before, s, message);
+}
+
+/* ---- objects as bytes: for saved programs --------------------------------------------------- */
+
+/* Appends the bytes of an object that was made of `source`. One that the cache has lost since is
+   compiled again. */
+static stax_status staxi_toolchain_bytes(staxi_toolchain *tc, const staxi_object *object,
+                                         const staxi_text *source, staxi_text *bytes,
+                                         staxi_text *message) {
+    char name[STAXI_CACHE_NAME], kept[STAXI_CACHE_NAME];
+    staxi_compiler *compiler;
+    const size_t before = bytes->n;
+    staxi_cache_name(object->key, STAXI_OBJECT_SUFFIX, name);
+    if (tc->has_folder && staxi_cache_read(tc, name, bytes)) return STAX_OK;
+    bytes->n = before;
+    stax_status status = staxi_toolchain_ready(tc, &compiler, message);
+    if (status != STAX_OK) return status;
+    staxi_kept_name(object->key, kept);
+    status = staxi_compile(tc, compiler, 2, source->data, source->n, kept, false, bytes, message);
+    staxi_toolchain_let_go(tc, compiler);
+    return status;
+}
+
+/* The name of a saved object in the cache, from the SHA-256 of its bytes, which the file tells and
+   its seal vouches for. What is built here has names of another kind: no file can put its code in
+   the place of theirs. */
+static void staxi_hash_saved(const char *digest, char key[65]) {
+    char text[96] = "stax saved object 1 ";
+    size_t n = strlen(text), length = strlen(digest);
+    memcpy(text + n, digest, length < 64 ? length : 64);
+    staxi_hash_hex(text, sizeof text, key);
+}
+
+/* Loads an object of this machine that was saved elsewhere, by way of the cache folder: a compiler
+   is not needed. Takes the bytes. */
+static stax_status staxi_toolchain_adopt(staxi_toolchain *tc, staxi_text *bytes, const char *digest,
+                                         staxi_object **out, staxi_build_result *result,
+                                         staxi_text *message) {
+    const int64_t start = staxi_clock_ns();
+    const int64_t failed_before = staxi_atomic_load(&tc->n_failed_allocs);
+    char key[65];
+    staxi_build_job b;
+    staxi_object *object;
+    *out = NULL;
+    result->origin = STAXI_BUILD_MEMORY;
+    if (!staxi_object_is_whole(bytes)) {
+        staxi_put(message, "the saved object is not whole");
+        return STAX_E_IO;
+    }
+    staxi_mutex_lock(&tc->setup);
+    stax_status status = staxi_folder_ready(tc, message);
+    staxi_mutex_unlock(&tc->setup);
+    if (status != STAX_OK) return staxi_toolchain_conclude(tc, failed_before, status, message);
+    staxi_hash_saved(digest, key);
+    memset(&b, 0, sizeof b);
+    b.tc = tc;
+    b.key = key;
+    object = staxi_object_claim(tc, key);
+    if (!object) return staxi_no_memory(message);
+    staxi_mutex_lock(&object->busy);
+    if (!object->library) {
+        result->origin = STAXI_BUILD_DISK;
+        status = staxi_object_load(tc, key, &object->library, message);
+        if (status == STAX_OK && !object->library)
+            status = staxi_build_publish(&b, bytes, &object->library, message);
+    }
+    staxi_mutex_unlock(&object->busy);
+    result->spent_ns = staxi_clock_ns() - start;
+    if (status == STAX_OK && object->library)
+        *out = object;
+    else
+        staxi_object_release(object);
+    if (status == STAX_OK) staxi_build_count(tc, result->origin);
+    return staxi_toolchain_conclude(tc, failed_before, status, message);
+}
+
 /* ---- what the other chapters call ----------------------------------------------------------- */
 
 static void staxi_toolchain_free(staxi_toolchain *tc) {
@@ -46869,12 +47541,6 @@ static stax_status staxi_toolchain_target(staxi_toolchain *tc, int *isa, staxi_t
     return status;
 }
 
-static void staxi_build_count(staxi_toolchain *tc, staxi_build_origin origin) {
-    if (origin == STAXI_BUILD_MEMORY) (void)staxi_atomic_add(&tc->hits_memory, 1);
-    if (origin == STAXI_BUILD_DISK) (void)staxi_atomic_add(&tc->hits_disk, 1);
-    if (origin == STAXI_BUILD_COMPILED) (void)staxi_atomic_add(&tc->misses, 1);
-}
-
 /* C text to a loaded object, which the caller releases. May be called by many threads at once. On
    failure *out is NULL and `message` (may be NULL) says what, why, and what to do. */
 static stax_status staxi_toolchain_build(staxi_toolchain *tc, const char *source, size_t n,
@@ -46954,6 +47620,8 @@ struct stax_context {
     size_t message_bytes[STAXI_MESSAGES];
     uint32_t newest;
     stax_status status;
+    volatile int64_t fallbacks;
+    volatile int64_t stage; /* the address of the name of the one that began last */
 };
 
 static const stax_allocator *staxi_allocator_of(const stax_context *ctx) { return &ctx->allocator; }
@@ -46989,6 +47657,21 @@ static stax_status staxi_context_fail(stax_context *ctx, stax_status s, const st
     return s;
 }
 
+static bool staxi_fault(const stax_context *ctx, const char *stage, bool is_wrong) {
+    const char *fault = ctx->options.fault;
+    const size_t n = strlen(stage);
+    return fault && strncmp(fault, stage, n) == 0 &&
+           strcmp(fault + n, is_wrong ? "=wrong" : "") == 0;
+}
+
+/* The status of a stage that is about to run. */
+static stax_status staxi_fault_status(const stax_context *ctx, const char *stage, staxi_text *why) {
+    staxi_atomic_store(&((stax_context *)(uintptr_t)ctx)->stage, (int64_t)(intptr_t)stage);
+    if (!staxi_fault(ctx, stage, false)) return STAX_OK;
+    staxi_putf(why, "the stage \"%s\" failed: stax_options.fault asked for it", stage);
+    return STAX_E_INTERNAL;
+}
+
 /* ---- status and options ---- */
 
 STAXDEF const char *stax_status_text(stax_status status) {
@@ -47013,6 +47696,10 @@ STAXDEF stax_status stax_error_status(const stax_context *ctx) {
     stax_status s = c->status;
     staxi_mutex_unlock(&c->mutex);
     return s;
+}
+
+STAXDEF int64_t stax_context_fallbacks(const stax_context *ctx) {
+    return staxi_atomic_load(&((stax_context *)(uintptr_t)ctx)->fallbacks);
 }
 
 STAXDEF int stax_context_threads(const stax_context *ctx) {
@@ -47185,8 +47872,8 @@ struct stax_program {
     staxi_bound *bound; /* by input                                                    */
     staxi_pack_fn pack; /* NULL: there is nothing to pack once                         */
     staxi_workspace *packed; /* what it packed                                         */
-    void **pack_args;        /* its arguments; the mutex guards them and the marks     */
-    staxi_marks pack_marks;
+    void **pack_args;        /* its arguments; the mutex guards them                   */
+    uint8_t *pack_needs;     /* [kernel][input]: packing for it needs that param        */
     int64_t threads;
     staxi_mutex mutex; /* guards the free list                                        */
     staxi_workspace *spare;
@@ -47197,6 +47884,14 @@ struct stax_program {
     struct staxi_steps *steps; /* a graph with regions: what the host does, see >>steps       */
     staxi_ix eager, eager_writes; /* bytes op by op, in the pool of the basis graph; 0: not known */
     bool by_kernel;
+    bool is_alone;    /* its source and object hold nothing else                              */
+    bool is_loaded;   /* by stax_program_load: basis, stages, schedule and trees hold only what
+                         a call needs                                                         */
+    int isa;          /* of its object                                                        */
+    staxi_object **parts; /* objects of kernels that were compiled apart from the entry     */
+    int n_parts;
+    struct staxi_tier *tier; /* of a tiered program: the one that takes its place; NULL: none  */
+    stax_graph ports; /* the basis graph without the states among its outputs               */
 };
 
 /* Where the times of a call go, kernel by kernel. */
@@ -47206,6 +47901,8 @@ typedef struct staxi_profile {
     int64_t *calls;
 } staxi_profile;
 
+static void staxi_tier_free(stax_program *p);
+static stax_program *staxi_program_now(const stax_program *p);
 typedef struct staxi_steps staxi_steps;
 static bool staxi_has_regions(const stax_graph *g);
 static stax_status staxi_steps_build(stax_program *p, staxi_text *why);
@@ -47466,6 +48163,36 @@ static int staxi_tiles_isa(stax_program *p) {
     return isa;
 }
 
+/* A schedule that puts nothing together: nothing is worth it. */
+static double staxi_no_fusion(void *user, const stax_fusion *candidate) {
+    (void)user;
+    (void)candidate;
+    return 0.0;
+}
+
+/* Is the decision of this name made for a program? They are the passes behind lowering, in the
+   order in which stax_bisect adds them. */
+static bool staxi_pass_is_on(stax_program *p, const char *pass) {
+    const stax_compile_options *o = p->how;
+    if (strcmp(pass, "realize") == 0) return !o || o->realize != STAX_REALIZE_KEEP;
+    if (strcmp(pass, "fuse") == 0) return !o || o->score != staxi_no_fusion;
+    if (strcmp(pass, "vectors") == 0) return staxi_tiles_isa(p) > STAXI_ISA_SCALAR;
+    if (strcmp(pass, "optimise") == 0) return !o || o->opt_level != 1;
+    if (strcmp(pass, "threads") == 0) return p->threads > 1;
+    return true; /* lower */
+}
+
+static const char *const staxi_passes[] = {"lower",   "realize",  "fuse",
+                                           "vectors", "optimise", "threads"};
+enum { STAXI_N_PASSES = sizeof staxi_passes / sizeof staxi_passes[0] };
+
+/* The fault of a pass: the program computes something else, wherever the pass is on. */
+static void staxi_plan_break(stax_program *p) {
+    for (int k = 0; p->ctx->options.fault && k < STAXI_N_PASSES; k++)
+        if (staxi_fault(p->ctx, staxi_passes[k], true) && staxi_pass_is_on(p, staxi_passes[k]))
+            (void)staxi_graph_break(p->basis);
+}
+
 /* Lowers and schedules. */
 static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     stax_status s = STAX_OK;
@@ -47473,6 +48200,8 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     const stax_schedule *given = block < 0 ? NULL : p->given;
     staxi_decisions *d = &p->decisions;
     const stax_schedule *now = NULL; /* a given schedule speaks of the stages that remain    */
+    const size_t before = why->n;
+    staxi_plan_break(p);
     if (!staxi_decisions_init(d, &p->basis->root->arena, p->basis->n_values)) return STAX_E_MEMORY;
     staxi_decisions_take(d, p->how);
     p->planned = true;
@@ -47485,10 +48214,13 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
         }
         s = staxi_stages_build(&p->stages, p->ctx, p->basis, d);
         p->schedule.p = &p->stages;
+        if (s == STAX_OK) s = staxi_fault_status(p->ctx, "lower", why);
+        if (s == STAX_OK) s = staxi_fault_status(p->ctx, "schedule", why);
         if (s == STAX_OK) s = staxi_schedule_build(&p->schedule, &p->stages, now, (uint32_t)block);
         if (s == STAX_OK && !p->schedule.again && now == given) break;
     }
     p->schedule.device = p->for_device;
+    if (s == STAX_OK) s = staxi_fault_status(p->ctx, "loops", why);
     if (s == STAX_OK)
         s = staxi_trees_build(&p->trees, &p->schedule);
     else
@@ -47502,6 +48234,7 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
         return s;
     }
     if (s != STAX_OK) {
+        if (why->n != before) return s;
         staxi_putf(why, "cannot compile this graph: %s",
                    p->stages.why ? p->stages.why : stax_status_text(s));
         return s;
@@ -47534,20 +48267,34 @@ static void staxi_workspace_drop(const stax_allocator *a, staxi_workspace *w) {
 
 /* ---- operands of contractions that only params and constants make: packed once ---- */
 
-/* Is every param bound that makes x? *has: is the one of input `input` among them? */
-static bool staxi_params_are_bound(stax_program *p, staxi_expr x, size_t input, bool *has,
-                                   staxi_marks *marks) {
-    if (!x || !staxi_mark_first(&p->stages, marks, x)) return true;
+/* Marks the params that make x. */
+static void staxi_find_params(stax_program *p, staxi_expr x, uint8_t *needs, staxi_marks *marks) {
+    if (!x || !staxi_mark_first(&p->stages, marks, x)) return;
     const staxi_expr_node *n = &p->stages.exprs[x];
     if (n->kind == STAXI_EX_LOAD) {
         const staxi_buffer *b = &p->stages.buffers[n->ref];
-        if (!staxi_buffer_is_param(&p->stages, b)) return true;
-        *has = *has || b->slot == input;
-        return p->bound[b->slot].tensor.data != NULL;
+        if (staxi_buffer_is_param(&p->stages, b)) needs[b->slot] = 1;
+        return;
     }
-    for (int k = 0; k < n->n_args; k++)
-        if (!staxi_params_are_bound(p, n->args[k], input, has, marks)) return false;
-    return true;
+    for (int k = 0; k < n->n_args; k++) staxi_find_params(p, n->args[k], needs, marks);
+}
+
+/* For each kernel the params that must be bound before its operands are packed. */
+static bool staxi_find_pack_needs(stax_program *p) {
+    staxi_marks marks;
+    const size_t n = p->basis->n_inputs;
+    p->pack_needs = (uint8_t *)staxi_arena_push(&p->stages.arena, p->trees.n_kernels * n + 1, 1);
+    if (!p->pack_needs) return false;
+    memset(&marks, 0, sizeof marks);
+    for (uint32_t k = 0; k < p->trees.n_kernels; k++) {
+        const staxi_kernel_tree *kt = &p->trees.kernels[k];
+        marks.now++;
+        for (int side = 0; side < 2; side++)
+            if (kt->bound >> side & 1)
+                staxi_find_params(p, kt->operand[side], &p->pack_needs[k * n], &marks);
+    }
+    staxi_free(p->stages.a, marks.at, marks.cap * sizeof *marks.at);
+    return !staxi_marks_failed(&p->stages);
 }
 
 /* Packs what can be packed now that this param is bound; input SIZE_MAX: what needs none. */
@@ -47558,13 +48305,10 @@ static void staxi_pack_bound(stax_program *p, size_t input) {
     for (size_t k = 0; p->bound && k < p->basis->n_inputs; k++)
         p->pack_args[k] = p->bound[k].tensor.data;
     for (uint32_t k = 0; k < p->trees.n_kernels; k++) {
-        const staxi_kernel_tree *kt = &p->trees.kernels[k];
-        bool has = input == SIZE_MAX, ready = kt->bound != 0;
-        p->pack_marks.now++;
-        for (int side = 0; side < 2; side++)
-            if (kt->bound >> side & 1)
-                ready = staxi_params_are_bound(p, kt->operand[side], input, &has, &p->pack_marks) &&
-                        ready;
+        const uint8_t *needs = &p->pack_needs[k * p->basis->n_inputs];
+        bool has = input == SIZE_MAX || needs[input], ready = p->trees.kernels[k].bound != 0;
+        for (size_t i = 0; p->bound && i < p->basis->n_inputs; i++)
+            ready = ready && (!needs[i] || p->bound[i].tensor.data);
         if (ready && has) p->pack(p->pack_args, (int64_t)k);
     }
     staxi_mutex_unlock(&p->mutex);
@@ -47589,73 +48333,261 @@ static stax_status staxi_packing_begin(stax_program *p, const char *entry, staxi
     p->pack_args = (void **)(void *)(memory + bytes);
     memset((void *)p->pack_args, 0, n * sizeof(void *));
     p->pack_args[n] = memory;
-    p->pack_marks.now = 1; /* room for all expressions: packing must not fail          */
-    (void)staxi_mark_first(&p->stages, &p->pack_marks, (staxi_expr)p->stages.n_exprs - 1);
-    if (staxi_marks_failed(&p->stages)) return STAX_E_MEMORY;
+    if (!p->pack_needs && !staxi_find_pack_needs(p)) return STAX_E_MEMORY;
     memcpy(&p->pack, &fn, sizeof fn);
     staxi_pack_bound(p, SIZE_MAX);
     return STAX_OK;
 }
 
-/* Prints all planned programs as one unit, compiles it, and gives each its entry. */
-static stax_status staxi_programs_build(stax_program **p, int n, const stax_compile_options *o,
-                                        staxi_text *why) {
+/* Gives a program its entry in its object. */
+static stax_status staxi_program_attach(stax_program *p, const char *entry, staxi_text *why) {
+    void *symbol = staxi_object_symbol(p->object, entry);
+    if (!symbol) {
+        staxi_putf(why, "the compiled object has no function %s", entry);
+        return STAX_E_COMPILER;
+    }
+    /* POSIX: an object pointer holds a function's address */
+    memcpy(&p->call, &symbol, sizeof symbol);
+    return staxi_packing_begin(p, entry, why);
+}
+
+enum { STAXI_ENTRY_NAME = 24 };
+
+/* The name of entry k of a unit with n of them; `room` has STAXI_ENTRY_NAME bytes. */
+static const char *staxi_entry_name(char *room, int k, int n) {
+    if (n == 1) return "stax_call";
+    staxi_format(room, STAXI_ENTRY_NAME, "stax_call_%U", (uint64_t)k);
+    return room;
+}
+
+/* Prints all planned programs as one unit. */
+static stax_status staxi_programs_print(stax_program *const *p, int n, unsigned how,
+                                        staxi_text *out, staxi_text *why) {
     const stax_allocator *a = &p[0]->ctx->allocator;
-    size_t bytes = (size_t)n * (sizeof(staxi_trees *) + sizeof(char *) + 24);
+    size_t bytes = (size_t)n * (sizeof(staxi_trees *) + sizeof(char *) + STAXI_ENTRY_NAME);
     staxi_trees **trees = (staxi_trees **)staxi_alloc(a, bytes);
     if (!trees) return STAX_E_MEMORY;
     const char **names = (const char **)(void *)(trees + n);
     char *room = (char *)(names + n);
-    for (int k = 0; k < n; k++, room += 24) {
+    for (int k = 0; k < n; k++, room += STAXI_ENTRY_NAME) {
         trees[k] = &p[k]->trees;
-        names[k] = n == 1 ? "stax_call" : room;
-        staxi_format(room, 24, "stax_call_%U", (uint64_t)k);
+        names[k] = staxi_entry_name(room, k, n);
     }
+    stax_status s = staxi_emit_unit(trees, names, n, staxi_tiles_isa(p[0]), staxi_jit_types,
+                                    STAXI_EMIT_BINDS | how, out);
+    if (s != STAX_OK) staxi_putf(why, "cannot print this program: %s", stax_status_text(s));
+    staxi_free(a, (void *)trees, bytes);
+    return s;
+}
+
+/* ---- in parts, at the same time ---- */
+
+/* One kernel, for sharing out: how long its text is, and its part. */
+typedef struct staxi_share {
+    int program, part;
+    uint32_t kernel;
+    size_t bytes;
+} staxi_share;
+
+/* Tells the user; false: cancelled. */
+static bool staxi_tell(const stax_compile_options *o, const char *stage, int done, int n) {
+    stax_progress now;
+    if (!o || !o->progress) return true;
+    now.stage = stage;
+    now.done = done;
+    now.total = n;
+    return o->progress(o->progress_user, &now);
+}
+
+static bool staxi_tell_units(void *user, int done, int n) {
+    return staxi_tell((const stax_compile_options *)user, "compile", done, n);
+}
+
+/* Shares kernels out so that the parts have texts of like length: the longest first, each to the
+   part that has least. */
+static void staxi_share_out(staxi_share *all, size_t n, int parts) {
+    size_t load[STAXI_MOST_UNITS] = {0};
+    for (size_t done = 0; done < n; done++) {
+        size_t longest = n;
+        int least = 0;
+        for (size_t k = 0; k < n; k++)
+            if (all[k].part < 0 && (longest == n || all[k].bytes > all[longest].bytes)) longest = k;
+        for (int k = 1; k < parts; k++)
+            if (load[k] < load[least]) least = k;
+        all[longest].part = least;
+        load[least] += all[longest].bytes + 1;
+    }
+}
+
+/* The kernels in the order of the text, measured there. */
+static void staxi_share_measure(stax_program *const *p, int n, const staxi_text *text,
+                                staxi_share *all) {
+    char mark[64];
+    const char *at = text->data;
+    for (int k = 0; k < n; k++)
+        for (uint32_t i = 0; i < p[k]->trees.n_kernels; i++, all++) {
+            staxi_format(mark, sizeof mark, "SX_IN_%U_", (uint64_t)k);
+            staxi_format(mark + strlen(mark), 24, "%U */", i);
+            const char *end = strstr(at, mark);
+            all->program = k;
+            all->kernel = i;
+            all->part = -1;
+            all->bytes = end ? (size_t)(end - at) : 0;
+            if (end) at = end;
+        }
+}
+
+/* What stands before the text of a part. */
+static void staxi_share_head(staxi_text *t, const staxi_share *all, size_t n, int part) {
+    staxi_putf(t, "#define SX_PART %d\n", part);
+    for (size_t k = 0; k < n; k++)
+        if (all[k].part == part)
+            staxi_putf(t, "#define SX_IN_%d_%U\n", all[k].program, (uint64_t)all[k].kernel);
+}
+
+typedef void staxi_link_fill(void *to);
+typedef void staxi_link_fn(int64_t kernel, staxi_link_fill *fill);
+
+/* Tells the entries where the kernels of the other parts are. */
+static stax_status staxi_share_link(stax_program **p, int n, const staxi_share *all, size_t n_all,
+                                    const staxi_unit *units, staxi_text *why) {
+    char name[64], room[STAXI_ENTRY_NAME];
+    for (size_t k = 0; k < n_all; k++) {
+        const staxi_share *one = &all[k];
+        staxi_link_fn *link;
+        staxi_link_fill *fill;
+        if (one->part == 0) continue;
+        const char *entry = staxi_entry_name(room, one->program, n);
+        const size_t length = strlen(entry);
+        memcpy(name, entry, length);
+        memcpy(name + length, "_link", 6);
+        void *to = staxi_object_symbol(p[0]->object, name);
+        staxi_format(name, sizeof name, "sx_link_%U_", (uint64_t)one->program);
+        staxi_format(name + strlen(name), 24, "%U", one->kernel);
+        void *from = staxi_object_symbol(units[one->part].object, name);
+        if (!to || !from) {
+            staxi_putf(why, "the compiled objects lack a kernel: %s", name);
+            return STAX_E_COMPILER;
+        }
+        memcpy(&link, &to, sizeof to);
+        memcpy(&fill, &from, sizeof from);
+        link(one->kernel, fill);
+    }
+    return STAX_OK;
+}
+
+/* Every program holds all parts. */
+static stax_status staxi_share_keep(stax_program **p, int n, const staxi_unit *units, int parts) {
+    stax_status s = STAX_OK;
+    p[0]->object = units[0].object;
+    for (int k = 0; k < n; k++) {
+        p[k]->parts = (staxi_object **)staxi_alloc(&p[0]->ctx->allocator,
+                                                   (size_t)(parts - 1) * sizeof *p[k]->parts);
+        if (!p[k]->parts) s = STAX_E_MEMORY;
+        if (!p[k]->parts) continue;
+        p[k]->n_parts = parts - 1;
+        for (int i = 1; i < parts; i++) {
+            p[k]->parts[i - 1] = units[i].object;
+            staxi_object_retain(units[i].object);
+        }
+    }
+    for (int i = 1; i < parts; i++) staxi_object_release(units[i].object);
+    return s;
+}
+
+/* The text in `parts` parts, compiled at the same time. */
+static stax_status staxi_parts_build(stax_program **p, int n, int parts, size_t n_kernels,
+                                     const stax_compile_options *o, const staxi_build_options *b,
+                                     staxi_text *why) {
+    const stax_allocator *a = &p[0]->ctx->allocator;
+    const size_t bytes =
+        n_kernels * sizeof(staxi_share) + (size_t)parts * (sizeof(staxi_unit) + sizeof(staxi_text));
+    staxi_share *all = (staxi_share *)staxi_alloc(a, bytes);
+    if (!all) return STAX_E_MEMORY;
+    memset((void *)all, 0, bytes);
+    staxi_unit *units = (staxi_unit *)(void *)(all + n_kernels);
+    staxi_text *texts = (staxi_text *)(void *)(units + parts);
+    stax_status s = STAX_OK;
+    staxi_share_measure(p, n, &p[0]->source, all);
+    staxi_share_out(all, n_kernels, parts);
+    for (int k = 0; k < parts; k++) {
+        staxi_text_init(&texts[k], a);
+        staxi_share_head(&texts[k], all, n_kernels, k);
+        staxi_putn(&texts[k], p[0]->source.data, p[0]->source.n);
+        units[k].source = texts[k].data;
+        units[k].n = texts[k].n;
+        if (texts[k].failed) s = STAX_E_MEMORY;
+    }
+    if (s == STAX_OK)
+        s = staxi_toolchain_build_units(&p[0]->ctx->toolchain, units, parts, parts,
+                                        o->progress ? staxi_tell_units : NULL, (void *)(uintptr_t)o,
+                                        b, why);
+    if (s == STAX_OK) s = staxi_share_keep(p, n, units, parts);
+    if (s == STAX_OK) s = staxi_share_link(p, n, all, n_kernels, units, why);
+    for (int k = 0; k < parts; k++) staxi_text_free(&texts[k]);
+    staxi_free(a, (void *)all, bytes);
+    return s;
+}
+
+/* In how many parts: as many as processes, but none without a kernel. */
+static int staxi_parts_of(stax_program *const *p, int n, const stax_compile_options *o,
+                          size_t *n_kernels) {
+    int parts = o->processes < 0 ? staxi_cpu_count() : o->processes;
+    *n_kernels = 0;
+    for (int k = 0; k < n; k++) *n_kernels += p[k]->trees.n_kernels;
+    if (parts > STAXI_MOST_UNITS) parts = STAXI_MOST_UNITS;
+    return parts < 2 || *n_kernels < 2 ? 1 : (size_t)parts > *n_kernels ? (int)*n_kernels : parts;
+}
+
+/* Prints all planned programs as one unit, compiles it, and gives each its entry. */
+static stax_status staxi_programs_build(stax_program **p, int n, const stax_compile_options *o,
+                                        staxi_text *why) {
+    char room[STAXI_ENTRY_NAME];
     staxi_build_options b;
     memset(&b, 0, sizeof b);
     b.opt_level = o->opt_level;
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
-    int isa = staxi_tiles_isa(p[0]);
-    stax_status s = staxi_emit_unit(trees, names, n, isa, staxi_jit_types,
-                                    STAXI_EMIT_BINDS | (o->by_kernel ? STAXI_EMIT_BY_KERNEL : 0),
-                                    &p[0]->source);
-    if (s == STAX_OK)
+    stax_status s = staxi_fault_status(p[0]->ctx, "emit", why);
+    size_t n_kernels = 0;
+    const int parts = staxi_parts_of(p, n, o, &n_kernels);
+    const unsigned how = (o->by_kernel ? (unsigned)STAXI_EMIT_BY_KERNEL : 0u) |
+                         (parts > 1 ? (unsigned)STAXI_EMIT_PARTS : 0u);
+    if (s == STAX_OK && !staxi_tell(o, "emit", 0, 1)) s = STAX_E_CANCELLED;
+    if (s == STAX_OK) s = staxi_programs_print(p, n, how, &p[0]->source, why);
+    if (s == STAX_OK) s = staxi_fault_status(p[0]->ctx, "compile", why);
+    if (s == STAX_OK && !staxi_tell(o, "compile", 0, parts)) s = STAX_E_CANCELLED;
+    if (s == STAX_OK && parts > 1)
+        s = staxi_parts_build(p, n, parts, n_kernels, o, &b, why);
+    else if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
-    else
-        staxi_putf(why, "cannot print this program: %s", stax_status_text(s));
+    if (s == STAX_OK) s = staxi_fault_status(p[0]->ctx, "load", why);
     for (int k = 0; k < n && s == STAX_OK; k++) {
         p[k]->by_kernel = o->by_kernel;
-        void *symbol = staxi_object_symbol(p[0]->object, names[k]);
-        if (!symbol) {
-            staxi_putf(why, "the compiled object has no function %s", names[k]);
-            s = STAX_E_COMPILER;
-            break;
-        }
-        memcpy(&p[k]->call, &symbol,
-               sizeof symbol); /* POSIX: an object pointer holds a function's address */
+        p[k]->isa = staxi_tiles_isa(p[0]);
         if (k > 0) {
             p[k]->object = p[0]->object;
             p[k]->built = p[0]->built;
             staxi_object_retain(p[k]->object);
         }
-        s = staxi_packing_begin(p[k], names[k], why);
+        s = staxi_program_attach(p[k], staxi_entry_name(room, k, n), why);
     }
-    staxi_free(a, (void *)trees, bytes);
     return s;
 }
 
 STAXDEF void stax_program_free(stax_program *p) {
     if (!p) return;
     const stax_allocator *a = &p->ctx->allocator;
+    staxi_tier_free(p);
     staxi_steps_free(p);
     if (p->planned) {
-        staxi_free(p->stages.a, p->pack_marks.at, p->pack_marks.cap * sizeof *p->pack_marks.at);
         staxi_trees_free(&p->trees);
         staxi_schedule_free(&p->schedule);
         staxi_stages_free(&p->stages);
     }
+    for (int k = 0; k < p->n_parts; k++) staxi_object_release(p->parts[k]);
+    staxi_free(a, (void *)p->parts, (size_t)p->n_parts * sizeof *p->parts);
     if (p->object) staxi_object_release(p->object);
     for (size_t k = 0; p->bound && k < p->basis->n_inputs; k++)
         staxi_free(a, p->bound[k].tensor.data, p->bound[k].bytes);
@@ -47769,8 +48701,39 @@ static void staxi_eager_formulas(stax_program *p, const stax_graph *g) {
     pool->overflow = overflow; /* no harm: the figures are missing, that is all */
 }
 
+/* The basis graph of a program; NULL: the context has the reason. Where rewriting fails, *status
+   says so, and the graph is as it was captured: it still says what is meant. */
+static stax_graph *staxi_program_basis(const stax_graph *g, stax_backend backend,
+                                       const stax_rewrite_options *o, stax_status *status) {
+    stax_context *ctx = g->root->ctx;
+    stax_graph *basis = NULL;
+    staxi_text why;
+    staxi_text_init(&why, &ctx->allocator);
+    stax_status s = staxi_fault_status(ctx, "capture", &why);
+    if (s == STAX_OK) s = staxi_fault_status(ctx, "decompose", &why);
+    const bool is_captured = s == STAX_OK;
+    if (is_captured && backend != STAX_BACKEND_EAGER) {
+        s = staxi_fault_status(ctx, "rewrite", &why);
+        basis = s == STAX_OK ? stax_rewrite(g, o) : NULL;
+        if (!basis && s == STAX_OK) s = stax_error_status(ctx);
+    }
+    if (why.n) staxi_context_fail(ctx, s, &why);
+    staxi_text_free(&why);
+    *status = s;
+    if (is_captured && !basis && s != STAX_E_MEMORY) basis = staxi_decompose(g, NULL);
+    if (basis && !stax_ok(basis)) {
+        staxi_context_note(ctx, basis->status, stax_graph_error(basis));
+        stax_graph_free(basis);
+        return NULL;
+    }
+    if (basis && (staxi_fault(ctx, "capture", true) ||
+                  (staxi_fault(ctx, "decompose", true) && backend != STAX_BACKEND_EAGER)))
+        (void)staxi_graph_break(basis);
+    return basis;
+}
+
 /* A program that is not planned yet. NULL: the context has the reason. */
-static stax_program *staxi_program_new(const stax_graph *g) {
+static stax_program *staxi_program_new(const stax_graph *g, stax_backend backend) {
     stax_context *ctx = g->root->ctx;
     const stax_allocator *a = &ctx->allocator;
     stax_program *p = (stax_program *)staxi_alloc(a, sizeof *p);
@@ -47778,8 +48741,13 @@ static stax_program *staxi_program_new(const stax_graph *g) {
         staxi_free(a, p, sizeof *p);
         return NULL;
     }
-    stax_graph *basis = g->root->status == STAX_OK && p ? stax_rewritten(g)
-                                                        : NULL; /* it records its own failures */
+    stax_status status = STAX_OK;
+    stax_rewrite_options how;
+    memset(&how, 0, sizeof how);
+    how.basis = true;
+    stax_graph *basis = g->root->status == STAX_OK && p
+                            ? staxi_program_basis(g, backend, &how, &status)
+                            : NULL; /* it records its own failures */
     staxi_bound *bound =
         basis ? (staxi_bound *)staxi_alloc(a, (basis->n_inputs + 1) * sizeof *bound) : NULL;
     if (!bound) {
@@ -47796,10 +48764,13 @@ static stax_program *staxi_program_new(const stax_graph *g) {
     p->ctx = ctx;
     p->basis = basis;
     p->bound = bound;
+    p->status = status;
     p->threads = ctx->options.n_threads > 1 ? ctx->options.n_threads : 1;
     p->piece = -1;
     p->n_outputs = staxi_plain_outputs(basis);
     staxi_eager_formulas(p, g);
+    p->ports = *basis;
+    p->ports.n_outputs = p->n_outputs;
     staxi_mutex_init(&p->mutex);
     staxi_text_init(&p->source, a);
     return p;
@@ -47830,48 +48801,173 @@ static stax_status staxi_schedule_fits(const stax_schedule *s, stax_program *con
     return STAX_OK;
 }
 
+/* Plans and builds programs that have their basis graphs. When that fails, they interpret, unless
+   that is an error. */
+static stax_status staxi_programs_compile(stax_program **programs, int n,
+                                          const stax_compile_options *o) {
+    stax_context *ctx = programs[0]->ctx;
+    bool is_told = false; /* the context has the reason */
+    stax_status s = STAX_OK;
+    staxi_text why;
+    staxi_text_init(&why, &ctx->allocator);
+    for (int k = 0; k < n && s == STAX_OK; k++) {
+        programs[k]->given = o->schedule;
+        programs[k]->how = o;
+        s = programs[k]->status;
+        is_told = s != STAX_OK;
+        if (s == STAX_OK && !staxi_tell(o, "plan", k, n)) s = STAX_E_CANCELLED;
+        if (s == STAX_OK)
+            s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
+                                                      : staxi_program_plan(programs[k], &why);
+        programs[k]->how = NULL;
+    }
+    if (s == STAX_OK) s = staxi_schedule_fits(o->schedule, programs, n, &why);
+    if (s == STAX_OK) s = staxi_leaves_build(programs, n, o, &why);
+    if (s != STAX_OK) {
+        if (!is_told) staxi_context_fail(ctx, s, &why);
+        for (int k = 0; k < n; k++) {
+            programs[k]->status = s;
+            staxi_steps_free(programs[k]);
+        }
+        if (s != STAX_E_MEMORY && s != STAX_E_SCHEDULE && s != STAX_E_CANCELLED && !o->strict &&
+            !ctx->options.strict) {
+            s = STAX_OK; /* the interpreter stands in */
+            (void)staxi_atomic_add(&ctx->fallbacks, n);
+        }
+    }
+    staxi_text_free(&why);
+    return s;
+}
+
+/* ---- tiered: interpreted until the compiled program is there ---- */
+
+typedef enum staxi_tier_state {
+    STAXI_TIER_COMPILING,
+    STAXI_TIER_READY,  /* the thread is done                                               */
+    STAXI_TIER_FAILED, /* and has failed                                                   */
+    STAXI_TIER_USED    /* calls go to the compiled program                                 */
+} staxi_tier_state;
+
+struct staxi_tier {
+    stax_program *next; /* the same graph: the thread compiles it                          */
+    stax_compile_options how;
+    staxi_thread thread;
+    staxi_mutex mutex; /* guards the switch                                                */
+    volatile int64_t state, is_cancelled;
+    bool is_started; /* and not joined                                                     */
+    stax_status status;
+};
+
+static bool staxi_tier_tell(void *user, const stax_progress *now) {
+    struct staxi_tier *t = (struct staxi_tier *)user;
+    if (staxi_atomic_load(&t->is_cancelled)) return false;
+    return !t->how.progress || t->how.progress(t->how.progress_user, now);
+}
+
+static void staxi_tier_compile(void *arg) {
+    struct staxi_tier *t = (struct staxi_tier *)arg;
+    stax_compile_options o = t->how;
+    o.progress = staxi_tier_tell;
+    o.progress_user = t;
+    t->status = staxi_programs_compile(&t->next, 1, &o);
+    if (t->status == STAX_OK) t->status = t->next->status;
+    staxi_atomic_store(&t->state, t->status == STAX_OK ? STAXI_TIER_READY : STAXI_TIER_FAILED);
+}
+
+/* Under the mutex: the thread is done, or is awaited. */
+static void staxi_tier_join(struct staxi_tier *t) {
+    if (t->is_started) staxi_thread_join(&t->thread);
+    t->is_started = false;
+}
+
+/* p interprets meanwhile. Where no thread can be started, it is compiled now. */
+static stax_status staxi_tier_start(stax_program *p, const stax_graph *g,
+                                    const stax_compile_options *o) {
+    struct staxi_tier *t = (struct staxi_tier *)staxi_alloc(&p->ctx->allocator, sizeof *t);
+    if (!t) return STAX_E_MEMORY;
+    memset(t, 0, sizeof *t);
+    t->next = staxi_program_new(g, STAX_BACKEND_STAX);
+    if (!t->next) {
+        staxi_free(&p->ctx->allocator, t, sizeof *t);
+        return stax_error_status(p->ctx);
+    }
+    t->how = *o;
+    staxi_mutex_init(&t->mutex);
+    p->status = STAX_E_NOT_BUILT;
+    p->tier = t;
+    t->is_started = staxi_thread_start(&t->thread, staxi_tier_compile, t);
+    if (!t->is_started) staxi_tier_compile(t);
+    return STAX_OK;
+}
+
+static void staxi_tier_free(stax_program *p) {
+    struct staxi_tier *t = p->tier;
+    if (!t) return;
+    staxi_atomic_store(&t->is_cancelled, 1);
+    staxi_tier_join(t);
+    stax_program_free(t->next);
+    staxi_mutex_free(&t->mutex);
+    staxi_free(&p->ctx->allocator, t, sizeof *t);
+}
+
+/* Gives the compiled program what was bound meanwhile; from then on calls go there. */
+static bool staxi_tier_switch(stax_program *p, struct staxi_tier *t) {
+    stax_status s = STAX_OK;
+    staxi_mutex_lock(&t->mutex);
+    if (staxi_atomic_load(&t->state) == STAXI_TIER_READY) {
+        staxi_tier_join(t);
+        for (size_t k = 0; k < p->basis->n_inputs && s == STAX_OK; k++)
+            if (p->bound[k].tensor.data)
+                s = stax_bind(t->next, p->basis->inputs[k].name, &p->bound[k].tensor);
+        if (s == STAX_OK) staxi_atomic_store(&t->state, STAXI_TIER_USED); /* else later */
+    }
+    staxi_mutex_unlock(&t->mutex);
+    return s == STAX_OK;
+}
+
+/* The program that calls of p go to now. */
+static stax_program *staxi_program_now(const stax_program *p) {
+    struct staxi_tier *t = p ? p->tier : NULL;
+    if (!t) return (stax_program *)(uintptr_t)p;
+    if (staxi_atomic_load(&t->state) == STAXI_TIER_READY)
+        (void)staxi_tier_switch((stax_program *)(uintptr_t)p, t);
+    return staxi_atomic_load(&t->state) == STAXI_TIER_USED ? t->next : (stax_program *)(uintptr_t)p;
+}
+
+STAXDEF stax_status stax_program_wait(stax_program *p) {
+    if (!p) return STAX_E_ARGUMENT;
+    if (p->tier) {
+        staxi_mutex_lock(&p->tier->mutex);
+        staxi_tier_join(p->tier);
+        staxi_mutex_unlock(&p->tier->mutex);
+    }
+    return stax_program_status(p);
+}
+
 STAXDEF stax_status stax_compile_many(const stax_graph *const *graphs, int n,
                                       const stax_compile_options *options,
                                       stax_program **programs) {
     stax_compile_options o;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
+    o.interpret = o.interpret || o.backend != STAX_BACKEND_STAX;
     stax_status s = n > 0 ? STAX_OK : STAX_E_ARGUMENT;
     int made = 0;
     for (int k = 0; k < n; k++) programs[k] = NULL;
     for (; made < n && s == STAX_OK; made++) {
-        programs[made] = graphs[made] ? staxi_program_new(graphs[made]) : NULL;
+        programs[made] = graphs[made] ? staxi_program_new(graphs[made], o.backend) : NULL;
         if (programs[made] && programs[made]->ctx != programs[0]->ctx) s = STAX_E_ARGUMENT;
         if (!programs[made])
             s = graphs[made] ? stax_error_status(graphs[made]->root->ctx) : STAX_E_ARGUMENT;
     }
     if (made > 0 && s != STAX_OK && !programs[made - 1]) made--;
-    staxi_text why;
-    staxi_text_init(&why, made > 0 ? &programs[0]->ctx->allocator : NULL);
-    if (s == STAX_OK && o.interpret) {
+    if (s == STAX_OK && o.interpret)
         for (int k = 0; k < n; k++) programs[k]->status = STAX_E_NOT_BUILT;
-    } else if (s == STAX_OK) {
-        for (int k = 0; k < n && s == STAX_OK; k++) {
-            programs[k]->given = o.schedule;
-            programs[k]->how = &o;
-            s = staxi_has_regions(programs[k]->basis) ? staxi_steps_build(programs[k], &why)
-                                                      : staxi_program_plan(programs[k], &why);
-            programs[k]->how = NULL;
-        }
-        if (s == STAX_OK) s = staxi_schedule_fits(o.schedule, programs, n, &why);
-        if (s == STAX_OK) s = staxi_leaves_build(programs, n, &o, &why);
-        if (s != STAX_OK) {
-            stax_context *ctx = programs[0]->ctx;
-            staxi_context_fail(ctx, s, &why);
-            for (int k = 0; k < n; k++) {
-                programs[k]->status = s;
-                staxi_steps_free(programs[k]);
-            }
-            if (s != STAX_E_MEMORY && s != STAX_E_SCHEDULE && !o.strict && !ctx->options.strict)
-                s = STAX_OK; /* the interpreter stands in */
-        }
-    }
-    staxi_text_free(&why);
+    else if (s == STAX_OK && o.tiered)
+        for (int k = 0; k < n && s == STAX_OK; k++)
+            s = staxi_tier_start(programs[k], graphs[k], &o);
+    else if (s == STAX_OK)
+        s = staxi_programs_compile(programs, n, &o);
     for (int k = 0; s != STAX_OK && k < made; k++) {
         stax_program_free(programs[k]);
         programs[k] = NULL;
@@ -47885,6 +48981,9 @@ STAXDEF stax_program *stax_compile(const stax_graph *g, const stax_compile_optio
 }
 
 STAXDEF stax_status stax_program_status(const stax_program *p) {
+    p = staxi_program_now(p);
+    if (p && p->tier && staxi_atomic_load(&p->tier->state) == STAXI_TIER_FAILED)
+        return p->tier->status;
     return p ? p->status : STAX_E_ARGUMENT;
 }
 
@@ -48213,6 +49312,7 @@ static bool staxi_quick_arguments(const stax_program *p, const stax_tensor *inpu
 
 STAXDEF stax_status stax_run(stax_program *p, const stax_tensor *inputs,
                              const stax_tensor *outputs) {
+    p = staxi_program_now(p);
     void *buffers[2 * STAXI_MOST_SPANS], *workspace = NULL;
     if (!p) return STAX_E_ARGUMENT;
     if (p->expect && p->call && !p->pack && p->constant_bytes >= 0 &&
@@ -48236,6 +49336,7 @@ static double staxi_clock_double(void) { return (double)staxi_clock_ns(); }
 STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inputs,
                                          const stax_tensor *outputs, double (*clock_ns)(void),
                                          double *ns, int64_t *calls) {
+    p = staxi_program_now(p);
     staxi_profile profile;
     if (!p || !ns || !calls || !p->by_kernel) return STAX_E_ARGUMENT;
     profile.clock_ns = clock_ns ? clock_ns : staxi_clock_double;
@@ -48246,6 +49347,7 @@ STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inp
 
 STAXDEF stax_status stax_run_with(stax_program *p, const stax_tensor *inputs,
                                   const stax_tensor *outputs, void *workspace, size_t bytes) {
+    p = staxi_program_now(p);
     if (!p) return STAX_E_ARGUMENT;
     return staxi_run_program(p, inputs, outputs, workspace, bytes, false, NULL);
 }
@@ -48275,6 +49377,7 @@ static stax_status staxi_run_interpreted(stax_program *p, const stax_tensor *inp
 }
 
 STAXDEF size_t stax_workspace_bytes(const stax_program *p, const stax_tensor *inputs) {
+    p = staxi_program_now(p);
     if (!p || (!inputs && p->basis->n_inputs)) return 0;
     int64_t need = 0;
     if (!p->planned || !p->call) return 0;
@@ -48302,6 +49405,7 @@ STAXDEF size_t stax_workspace_bytes(const stax_program *p, const stax_tensor *in
 }
 
 STAXDEF stax_status stax_bind(stax_program *p, const char *name, const stax_tensor *tensor) {
+    p = staxi_program_now(p);
     if (!p || !name || !tensor) return STAX_E_ARGUMENT;
     const stax_graph *g = p->basis;
     staxi_text why;
@@ -48865,6 +49969,7 @@ static stax_status staxi_leaves_build(stax_program **programs, int n, const stax
             programs[k]->built = leaves[0]->built;
             programs[k]->by_kernel = o->by_kernel;
         }
+    programs[0]->is_alone = n == 1 && (n_leaves == 0 || leaves[0]->n_parts == 0);
     staxi_free(a, (void *)leaves, bytes);
     return status;
 }
@@ -50017,6 +51122,7 @@ STAXDEF stax_training *stax_compile_training(const stax_graph *g, int n_forward,
              staxi_part_back(t, g->n_outputs, live) && staxi_part_front(t, live);
     }
     staxi_text_free(&why);
+    if (ok && staxi_fault(ctx, "partition", true)) (void)staxi_graph_break(t->back);
     if (ok) return t;
     stax_training_free(t);
     return NULL;
@@ -51383,11 +52489,12 @@ static void staxi_put_kernel_ops(const stax_program *p, staxi_text *t, uint32_t 
 
 STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor *inputs,
                                  stax_kernel_info *out) {
+    p = staxi_program_now(p);
     int64_t few[STAXI_FEW_SIZES];
     staxi_sizer z;
     staxi_text ops;
     memset(out, 0, sizeof *out);
-    if (!p || k < 0 || (!p->call && !p->steps)) return false;
+    if (!p || k < 0 || (!p->call && !p->steps) || p->is_loaded) return false;
     z.sizes = staxi_figure_sizes(p, inputs, few);
     z.p = p->steps ? NULL : p;
     for (size_t i = 0; p->steps && i < p->steps->n_pieces && !z.p; i++) {
@@ -51411,6 +52518,18 @@ STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor
     return staxi_formulas_end(z.p, saved) && ok;
 }
 
+/* A saved program keeps no formulas of its kernels' bytes and operations. */
+static stax_status staxi_loaded_figures(const stax_program *p, const stax_tensor *inputs,
+                                        stax_figures *out) {
+    if (!p->steps) out->kernels = (int)p->trees.n_kernels;
+    for (size_t k = 0; p->steps && k < p->steps->n_pieces; k++)
+        out->kernels += (int)p->steps->pieces[k]->trees.n_kernels;
+    out->workspace_bytes = p->planned && p->constant_bytes >= 0 ? (size_t)p->constant_bytes
+                           : inputs                             ? stax_workspace_bytes(p, inputs)
+                                                                : 0;
+    return STAX_OK;
+}
+
 static const char *staxi_origin_name(staxi_build_origin origin) {
     static const char *const origins[] = {"interpreted", "memory", "disk", "compiled"};
     return origins[origin];
@@ -51418,14 +52537,18 @@ static const char *staxi_origin_name(staxi_build_origin origin) {
 
 STAXDEF stax_status stax_program_figures(const stax_program *p, const stax_tensor *inputs,
                                          stax_figures *out) {
+    p = staxi_program_now(p);
     if (!p) return STAX_E_ARGUMENT;
     memset(out, 0, sizeof *out);
     out->origin = staxi_origin_name(p->call || p->steps ? p->built.origin : STAXI_BUILD_FAILED);
     out->compile_ns = p->built.spent_ns;
     out->threads = (int)p->threads;
-    int isa = 0;
-    if ((p->call || p->steps) && staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
+    int isa = p->steps && p->steps->n_pieces ? p->steps->pieces[0]->isa : p->isa;
+    if (p->is_loaded) out->isa = (stax_isa)(isa + 1);
+    if (!p->is_loaded && (p->call || p->steps) &&
+        staxi_toolchain_target(&p->ctx->toolchain, &isa, NULL) == STAX_OK)
         out->isa = (stax_isa)(isa + 1);
+    if (p->is_loaded) return staxi_loaded_figures(p, inputs, out);
     if (p->steps) return staxi_steps_figures(p, inputs, out);
     return p->call ? staxi_plan_figures(p, inputs, out) : STAX_OK;
 }
@@ -52340,6 +53463,7 @@ STAXDEF char *stax_program_report(const stax_program *p, stax_report what) {
 
 STAXDEF char *stax_program_report_at(const stax_program *p, stax_report what,
                                      const int64_t *symbols) {
+    p = staxi_program_now(p);
     const bool json = what == STAX_REPORT_EXPLAIN_JSON,
                explains = what == STAX_REPORT_EXPLAIN || json;
     int64_t sizes[STAXI_FEW_SIZES];
@@ -52349,6 +53473,14 @@ STAXDEF char *stax_program_report_at(const stax_program *p, stax_report what,
     if (!p->call && !p->steps) {
         staxi_putf(&t, "interpreted: %s\n", stax_status_text(p->status));
         return staxi_text_give(p->ctx, &t);
+    }
+    if (p->is_loaded && what != STAX_REPORT_C) {
+        staxi_put(&t,
+                  "the program was loaded from a file, which keeps its C and no other report:"
+                  " compile its graph to see it");
+        staxi_context_fail(p->ctx, STAX_E_NOT_BUILT, &t);
+        staxi_text_free(&t);
+        return NULL;
     }
     if (p->basis->n_symbols > STAXI_FEW_SIZES) symbols = NULL;
     for (size_t k = 0; symbols && k < STAXI_FEW_SIZES; k++)
@@ -52393,6 +53525,7 @@ STAXDEF char *stax_program_report_at(const stax_program *p, stax_report what,
 }
 
 STAXDEF stax_schedule *stax_program_schedule(const stax_program *p) {
+    p = staxi_program_now(p);
     if (!p || (!p->call && !p->steps)) return NULL;
     char *text = stax_program_report(p, STAX_REPORT_SCHEDULE);
     stax_schedule *s = text ? stax_schedule_parse(p->ctx, "schedule", text) : NULL;
@@ -53326,6 +54459,11 @@ static stax_status staxi_export_check(const stax_program *p, const char *prefix,
     for (size_t k = 0; p->steps && k < p->steps->n_pieces; k++)
         planned = planned && p->steps->pieces[k]->planned &&
                   p->steps->pieces[k]->stages.status == STAX_OK;
+    if (p->is_loaded) {
+        staxi_put(why,
+                  "export: the program was loaded from a file: export it where it is compiled");
+        return STAX_E_NOT_BUILT;
+    }
     if (!planned) {
         staxi_put(why, "export: the program is interpreted, there is no C to write");
         return STAX_E_NOT_BUILT;
@@ -53342,6 +54480,7 @@ static stax_status staxi_export_check(const stax_program *p, const char *prefix,
 
 STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const char *prefix,
                                 const stax_export_options *options) {
+    p = staxi_program_now(p);
     staxi_exporter x;
     staxi_text why;
     memset(&x, 0, sizeof x);
@@ -53379,6 +54518,1462 @@ STAXDEF stax_status stax_export(const stax_program *p, const char *dir, const ch
     return s;
 }
 
+/* ===================================================================================== >>artifact
+   ARTIFACT  a compiled program as a file, and back.
+   In:  a compiled program.   Out: a file that another process turns into that program, without the
+   graph, and without planning or compiling again.
+   A file holds what a call needs, and no more: the ports (names, types, size symbols, layouts), the
+   workspace as formulas, what the checks of a run say and where, which memory may be shared, which
+   params each packed operand waits for, the steps of regions with their constants, params that are
+   bound, and the kernels twice: as the object, which a machine of the same kind and at least its
+   ISA level loads in a millisecond, and as the C text, which any other machine compiles (its bits
+   are the same by contract).
+   One description of each structure serves both directions, so that they cannot drift apart:
+   staxi_wire_... writes what it is given and gives it back, or reads and gives that.
+   Layout: magic, format, length; then numbers of 7 bits a byte, texts and bytes; at the end the
+   seal of the cache's files, a SHA-256 of all before it. Read in this order, so that each kind of
+   wrong file has its own message. */
+
+#if !defined(STAXI_TOOLCHAIN)
+
+STAXDEF stax_status stax_program_save(const stax_program *p, const char *file) {
+    staxi_text t;
+    if (!p || !file) return STAX_E_ARGUMENT;
+    staxi_text_init(&t, &p->ctx->allocator);
+    staxi_putf(&t, "%s: ", file);
+    stax_status s = staxi_toolchain_not_built(&t);
+    staxi_context_fail(p->ctx, s, &t);
+    staxi_text_free(&t);
+    return s;
+}
+
+STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file) {
+    staxi_text t;
+    if (!ctx || !file) return NULL;
+    staxi_text_init(&t, &ctx->allocator);
+    staxi_putf(&t, "%s: ", file);
+    staxi_context_fail(ctx, staxi_toolchain_not_built(&t), &t);
+    staxi_text_free(&t);
+    return NULL;
+}
+
+#else
+
+/* ---- the wire ---- */
+
+typedef struct staxi_wire {
+    staxi_text *out;         /* NULL: reading                                              */
+    const unsigned char *at; /* reading: what is left                                      */
+    size_t left;
+    staxi_arena *arena; /* of what is read                                                 */
+    bool wrong, no_memory;
+} staxi_wire;
+
+enum { STAXI_WIRE_DEPTH = 400, STAXI_WIRE_FORMAT = 1, STAXI_WIRE_HEAD = 20 };
+
+static bool staxi_wire_ok(const staxi_wire *w) { return !w->wrong && !w->no_memory; }
+
+/* A number up to `most`. What is read beyond it is wrong, and 0. */
+static uint64_t staxi_wire_word(staxi_wire *w, uint64_t x, uint64_t most) {
+    int shift = 0;
+    if (w->out) {
+        for (; x > 127; x >>= 7) staxi_putc(w->out, (char)((x & 127) | 128));
+        staxi_putc(w->out, (char)x);
+        return 0;
+    }
+    for (x = 0; w->left && shift < 64; shift += 7) {
+        const unsigned char byte = *w->at++;
+        w->left--;
+        x |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) {
+            if (x > most) break;
+            return x;
+        }
+    }
+    w->wrong = true;
+    return 0;
+}
+
+/* `to` keeps its value when it is written. */
+#define STAXI_WIRE(w, type, to, most)                                                       \
+    do {                                                                                    \
+        const uint64_t staxi_word = staxi_wire_word((w), (uint64_t)(to), (uint64_t)(most)); \
+        if (!(w)->out) (to) = (type)staxi_word;                                             \
+    } while (0)
+
+static int64_t staxi_wire_int(staxi_wire *w, int64_t x) {
+    const uint64_t u = (uint64_t)x << 1 ^ (x < 0 ? UINT64_MAX : 0);
+    const uint64_t r = staxi_wire_word(w, u, UINT64_MAX);
+    return w->out ? x : (int64_t)(r >> 1 ^ (0 - (r & 1)));
+}
+
+/* A number of items that take a byte each, at least: what is left bounds it. */
+static size_t staxi_wire_count(staxi_wire *w, size_t n) {
+    STAXI_WIRE(w, size_t, n, w->left);
+    return n;
+}
+
+/* n items with one more behind them: those given, or new ones. */
+static void *staxi_wire_room(staxi_wire *w, const void *items, size_t n, size_t bytes) {
+    if (w->out) return (void *)(uintptr_t)items;
+    void *room = staxi_arena_push(w->arena, (n + 1) * bytes, 16);
+    if (!room) w->no_memory = true;
+    return room;
+}
+
+/* n bytes, where they lie in the file. */
+static const void *staxi_wire_view(staxi_wire *w, const void *p, size_t n) {
+    if (w->out) {
+        staxi_putn(w->out, (const char *)p, n);
+        return p;
+    }
+    if (n > w->left) {
+        w->wrong = true;
+        return NULL;
+    }
+    p = w->at;
+    w->at += n;
+    w->left -= n;
+    return p;
+}
+
+/* The same, aligned as tensors are; NULL when it fails. */
+static const void *staxi_wire_bytes(staxi_wire *w, const void *p, size_t n) {
+    p = staxi_wire_view(w, p, n);
+    if (w->out || !p) return p;
+    void *copy = staxi_arena_push(w->arena, n + 1, STAX_ALIGN);
+    if (!copy) w->no_memory = true;
+    if (copy && n) memcpy(copy, p, n);
+    return copy;
+}
+
+/* NULL, or a text without zero bytes. */
+static const char *staxi_wire_text(staxi_wire *w, const char *s) {
+    size_t n = s ? strlen(s) + 1 : 0;
+    STAXI_WIRE(w, size_t, n, w->left);
+    if (n == 0) return NULL;
+    const char *text = (const char *)staxi_wire_bytes(w, s, n - 1);
+    if (text && !w->out && strlen(text) != n - 1) w->wrong = true;
+    return text;
+}
+
+/* A name that messages need. */
+static const char *staxi_wire_name(staxi_wire *w, const char *s) {
+    s = staxi_wire_text(w, s);
+    if (!s) w->wrong = true;
+    return s;
+}
+
+/* An expression over the first n_sizes numbers of a call, built again in `pool`. */
+static staxi_ix staxi_wire_ix(staxi_wire *w, staxi_ix_pool *pool, staxi_ix ix, uint32_t n_sizes,
+                              int depth) {
+    staxi_ix_kind kind = w->out ? staxi_ix_op(pool, ix) : STAXI_IX_NONE;
+    int64_t number = w->out ? staxi_ix_number(pool, ix) : 0;
+    uint32_t n = w->out ? staxi_ix_arity(pool, ix) : 0;
+    STAXI_WIRE(w, staxi_ix_kind, kind, STAXI_IX_NOT);
+    const bool is_leaf = kind == STAXI_IX_CONST || kind == STAXI_IX_SYM;
+    if (is_leaf || kind == STAXI_IX_SUM) number = staxi_wire_int(w, number);
+    if (!is_leaf) STAXI_WIRE(w, uint32_t, n, STAXI_IX_MAX_SIZE);
+    w->wrong = w->wrong || depth > STAXI_WIRE_DEPTH || kind == STAXI_IX_NONE ||
+               kind == STAXI_IX_VAR || kind == STAXI_IX_VALUE || (!is_leaf && n == 0) ||
+               (kind == STAXI_IX_SYM && (number < 0 || number >= (int64_t)n_sizes));
+    if (w->wrong) return 0;
+    staxi_ix r = 0;
+    if (!w->out && kind != STAXI_IX_SYM) r = staxi_ix_const(pool, number);
+    if (!w->out && kind == STAXI_IX_SYM) r = staxi_ix_sym(pool, (uint32_t)number);
+    for (uint32_t k = 0; k < n && !is_leaf && !w->wrong; k++) {
+        int64_t c = kind == STAXI_IX_SUM && w->out ? staxi_ix_coefficient(pool, ix, k) : 1;
+        if (kind == STAXI_IX_SUM) c = staxi_wire_int(w, c);
+        staxi_ix a =
+            staxi_wire_ix(w, pool, w->out ? staxi_ix_operand(pool, ix, k) : 0, n_sizes, depth + 1);
+        if (w->out) continue;
+        if (kind == STAXI_IX_SUM)
+            r = staxi_ix_add(pool, r, staxi_ix_mul(pool, staxi_ix_const(pool, c), a));
+        else
+            r = k > 0 || n == 1 ? staxi_ix_apply(pool, kind, n == 1 ? a : r, a) : a;
+    }
+    if (pool->no_memory) w->no_memory = true;
+    if (!w->out && r == 0) w->wrong = true;
+    return w->out ? ix : r;
+}
+
+static void staxi_wire_type(staxi_wire *w, stax_graph *root, staxi_type *t) {
+    STAXI_WIRE(w, uint8_t, t->dtype, STAX_DTYPE_COUNT - 1);
+    STAXI_WIRE(w, uint8_t, t->rank, STAX_MAX_RANK);
+    if (!staxi_dtype_ok(t->dtype)) w->wrong = true;
+    for (int d = 0; d < t->rank; d++)
+        t->dims[d] = staxi_wire_ix(w, &root->sizes, t->dims[d], (uint32_t)root->n_symbols, 0);
+}
+
+/* ---- ports: a graph that has nothing between its inputs and its outputs ---- */
+
+static void staxi_wire_symbols(staxi_wire *w, stax_graph *g) {
+    g->n_symbols = staxi_wire_count(w, g->n_symbols);
+    g->symbols = (staxi_symbol *)staxi_wire_room(w, g->symbols, g->n_symbols, sizeof *g->symbols);
+    for (size_t k = 0; k < g->n_symbols && staxi_wire_ok(w); k++) {
+        staxi_symbol *s = &g->symbols[k];
+        s->name = staxi_wire_name(w, s->name);
+        s->lo = staxi_wire_int(w, s->lo);
+        s->hi = staxi_wire_int(w, s->hi);
+        if (s->lo < 0 || s->hi < s->lo) w->wrong = true;
+        if (w->out || w->wrong) continue;
+        s->ix = staxi_ix_sym(&g->sizes, (uint32_t)k);
+        staxi_ix_set_range(&g->sizes, s->ix, staxi_ix_between(s->lo, s->hi));
+        if (!s->ix) w->no_memory = true;
+    }
+}
+
+/* Where calls stand in the user's files, for the messages of a run. */
+static void staxi_wire_files(staxi_wire *w, stax_graph *g) {
+    g->n_files = staxi_wire_count(w, g->n_files);
+    g->files = (staxi_file *)staxi_wire_room(w, g->files, g->n_files, sizeof *g->files);
+    for (size_t k = 0; k < g->n_files && staxi_wire_ok(w); k++) {
+        g->files[k].name = staxi_wire_name(w, g->files[k].name);
+        STAXI_WIRE(w, bool, g->files[k].parsed, 1);
+    }
+    g->n_spots = staxi_wire_count(w, g->n_spots);
+    g->spots = (staxi_spot *)staxi_wire_room(w, g->spots, g->n_spots, sizeof *g->spots);
+    for (size_t k = 0; k < g->n_spots && staxi_wire_ok(w); k++) {
+        STAXI_WIRE(w, int, g->spots[k].line, INT_MAX);
+        STAXI_WIRE(w, int, g->spots[k].column, INT_MAX);
+    }
+}
+
+static void staxi_wire_input(staxi_wire *w, stax_graph *g, staxi_input *in) {
+    bool is_written = in->current != in->value;
+    in->name = staxi_wire_name(w, in->name);
+    STAXI_WIRE(w, uint8_t, in->kind, STAXI_STATE);
+    STAXI_WIRE(w, uint8_t, in->layout, STAXI_LAYOUT_EXACT);
+    STAXI_WIRE(w, bool, is_written, 1);
+    staxi_type *t = &g->values[in->value].type;
+    staxi_wire_type(w, g, t);
+    for (int d = 0; d < t->rank && in->layout == STAXI_LAYOUT_EXACT && !w->wrong; d++) {
+        staxi_ix stride = w->out ? staxi_size_ix(g, in->strides[d]) : 0;
+        stride = staxi_wire_ix(w, &g->sizes, stride, (uint32_t)g->n_symbols, 0);
+        in->strides[d] = staxi_size_handle(g, stride);
+    }
+    if (!w->out) in->current = is_written ? 0 : in->value;
+    if (is_written && in->kind != STAXI_STATE) w->wrong = true;
+}
+
+static void staxi_wire_ports(staxi_wire *w, stax_program *p) {
+    stax_graph *g = p->basis;
+    size_t plain = p->n_outputs;
+    g->name = staxi_wire_text(w, g->name);
+    staxi_wire_symbols(w, g);
+    staxi_wire_files(w, g);
+    g->n_inputs = staxi_wire_count(w, g->n_inputs);
+    g->n_outputs = staxi_wire_count(w, g->n_outputs);
+    STAXI_WIRE(w, size_t, plain, g->n_outputs);
+    p->n_outputs = plain;
+    g->inputs = (staxi_input *)staxi_wire_room(w, g->inputs, g->n_inputs, sizeof *g->inputs);
+    g->outputs = (staxi_output *)staxi_wire_room(w, g->outputs, g->n_outputs, sizeof *g->outputs);
+    if (!w->out) g->n_values = 1 + g->n_inputs + g->n_outputs;
+    g->values = (staxi_value_info *)staxi_wire_room(w, g->values, g->n_values, sizeof *g->values);
+    for (size_t k = 0; k < g->n_inputs && staxi_wire_ok(w); k++) {
+        if (!w->out) g->inputs[k].value = g->inputs[k].current = (uint32_t)(k + 1);
+        staxi_wire_input(w, g, &g->inputs[k]);
+    }
+    size_t state = 0;
+    for (size_t k = 0; k < g->n_outputs && staxi_wire_ok(w); k++) {
+        staxi_output *o = &g->outputs[k];
+        if (!w->out) o->value = (uint32_t)(g->n_inputs + k + 1);
+        o->name = staxi_wire_text(w, o->name);
+        staxi_wire_type(w, g, &g->values[o->value].type);
+        if (k < plain && !o->name) w->wrong = true;
+        if (k < plain || w->out) continue;
+        while (state < g->n_inputs && g->inputs[state].current) state++;
+        if (state < g->n_inputs)
+            g->inputs[state].current = o->value;
+        else
+            w->wrong = true;
+    }
+    for (size_t k = 0; k < g->n_inputs && staxi_wire_ok(w); k++)
+        if (!g->inputs[k].current) w->wrong = true;
+}
+
+/* ---- leaves: a program without steps, or a piece ---- */
+
+/* An empty plan, so that a program that is read in half can be freed. */
+static void staxi_leaf_begin(stax_program *p) {
+    const stax_allocator *a = &p->ctx->allocator;
+    p->stages.ctx = p->ctx;
+    p->stages.a = a;
+    p->stages.graph = p->basis;
+    staxi_ix_pool_init(&p->stages.ix, a);
+    staxi_arena_init(&p->stages.arena, a);
+    staxi_map_init(&p->stages.expr_map, a);
+    staxi_map_init(&p->stages.memo_map, a);
+    p->schedule.p = &p->stages;
+    staxi_text_init(&p->schedule.refusal, a);
+    p->trees.s = &p->schedule;
+    p->planned = p->is_loaded = true;
+}
+
+/* What a check of a run says, and where. */
+static void staxi_wire_checks(staxi_wire *w, stax_program *p) {
+    staxi_stages *st = &p->stages;
+    stax_graph *g = p->basis;
+    st->n_stages = staxi_wire_count(w, st->n_stages);
+    if (!w->out && !staxi_grow(st->a, (void **)&st->stages, &st->cap_stages, st->n_stages + 1,
+                               sizeof *st->stages))
+        w->no_memory = true;
+    if (!w->out && staxi_wire_ok(w)) memset(st->stages, 0, st->cap_stages * sizeof *st->stages);
+    for (size_t k = 1; k < st->n_stages && staxi_wire_ok(w); k++) {
+        STAXI_WIRE(w, uint8_t, st->stages[k].kind, 255);
+        STAXI_WIRE(w, uint32_t, st->stages[k].place, UINT32_MAX);
+        st->stages[k].op_name = staxi_wire_name(w, st->stages[k].op_name);
+    }
+    g->n_nodes = staxi_wire_count(w, g->n_nodes);
+    g->nodes = (staxi_node *)staxi_wire_room(w, g->nodes, g->n_nodes, sizeof *g->nodes);
+    for (size_t k = 0; k < g->n_nodes && staxi_wire_ok(w); k++)
+        STAXI_WIRE(w, uint32_t, g->nodes[k].place, UINT32_MAX);
+}
+
+static void staxi_wire_packing(staxi_wire *w, stax_program *p) {
+    const size_t n = p->trees.n_kernels * p->basis->n_inputs;
+    p->trees.packed_bytes = staxi_wire_int(w, p->trees.packed_bytes);
+    if (p->trees.packed_bytes < 0 || p->trees.packed_bytes > INT64_MAX / 4) w->wrong = true;
+    if (w->wrong || p->trees.packed_bytes == 0) return;
+    for (uint32_t k = 0; k < p->trees.n_kernels && staxi_wire_ok(w); k++)
+        STAXI_WIRE(w, uint8_t, p->trees.kernels[k].bound, 3);
+    p->pack_needs = (uint8_t *)(uintptr_t)staxi_wire_bytes(w, p->pack_needs, n);
+}
+
+static void staxi_wire_leaf(staxi_wire *w, stax_program *p) {
+    staxi_stages *st = &p->stages;
+    const size_t n_kernels = staxi_wire_count(w, p->trees.n_kernels);
+    STAXI_WIRE(w, uint32_t, st->n_sizes, UINT16_MAX);
+    STAXI_WIRE(w, uint32_t, st->n_args, UINT16_MAX);
+    STAXI_WIRE(w, bool, p->by_kernel, 1);
+    if (st->n_sizes < p->basis->root->n_symbols) w->wrong = true;
+    for (uint32_t k = 0; !w->out && k < p->basis->root->n_symbols && staxi_wire_ok(w); k++)
+        (void)staxi_ix_copy(&st->ix, &p->basis->root->sizes, p->basis->root->symbols[k].ix);
+    p->schedule.shared_bytes[1] =
+        staxi_wire_ix(w, &st->ix, p->schedule.shared_bytes[1], st->n_sizes, 0);
+    p->schedule.slot_bytes[1] =
+        staxi_wire_ix(w, &st->ix, p->schedule.slot_bytes[1], st->n_sizes, 0);
+    p->trees.n_kernels = (uint32_t)n_kernels;
+    p->trees.kernels = (staxi_kernel_tree *)staxi_wire_room(w, p->trees.kernels, n_kernels,
+                                                            sizeof *p->trees.kernels);
+    if (!staxi_wire_ok(w)) return;
+    staxi_wire_packing(w, p);
+    staxi_wire_checks(w, p);
+    if (p->piece < 0)
+        p->in_place = (uint8_t *)(uintptr_t)staxi_wire_bytes(
+            w, p->in_place, p->basis->n_inputs * p->basis->n_outputs);
+    if (!w->out && staxi_wire_ok(w)) p->constant_bytes = staxi_constant_workspace(p, true);
+}
+
+/* ---- steps ---- */
+
+static void staxi_wire_cells(staxi_wire *w, stax_program *p) {
+    staxi_steps *s = p->steps;
+    s->n_cells = staxi_wire_count(w, s->n_cells);
+    if (s->n_cells <= p->basis->n_inputs + p->n_outputs) w->wrong = true;
+    if (!w->out && !w->wrong) {
+        if (!staxi_grow(s->a, (void **)&s->cells, &s->cap_cells, s->n_cells, sizeof *s->cells))
+            w->no_memory = true;
+        else
+            memset(s->cells, 0, s->cap_cells * sizeof *s->cells);
+    }
+    for (size_t k = 1; k < s->n_cells && staxi_wire_ok(w); k++) {
+        staxi_cell *c = &s->cells[k];
+        bool is_const = c->data != NULL;
+        int64_t n, bytes;
+        staxi_type *t = (staxi_type *)staxi_wire_room(w, c->type, 1, sizeof *t);
+        if (!t) return;
+        staxi_wire_type(w, p->basis, t);
+        c->type = t;
+        STAXI_WIRE(w, uint32_t, c->next, k - 1); /* so that a list of them ends */
+        STAXI_WIRE(w, bool, is_const, 1);
+        if (!is_const || !staxi_wire_ok(w)) continue;
+        bytes = (int64_t)staxi_dtype_bytes((stax_dtype)t->dtype);
+        for (int d = 0; d < t->rank; d++)
+            if (!staxi_ix_is_const(&p->basis->sizes, t->dims[d], &n) || n < 0 ||
+                !staxi_checked_mul(bytes, n, &bytes))
+                w->wrong = true;
+        if (!w->wrong) c->data = staxi_wire_bytes(w, c->data, (size_t)bytes);
+    }
+}
+
+/* Numbers of cells. */
+static const uint32_t *staxi_wire_numbers(staxi_wire *w, const uint32_t *at, size_t n,
+                                          size_t n_cells) {
+    uint32_t *room = (uint32_t *)staxi_wire_room(w, at, n, sizeof *room);
+    for (size_t k = 0; k < n && staxi_wire_ok(w); k++) {
+        STAXI_WIRE(w, uint32_t, room[k], n_cells - 1);
+        if (room[k] == 0) w->wrong = true;
+    }
+    return room;
+}
+
+/* A step of list `list`. Lists stand behind the one whose steps name them, so no list runs itself.
+ */
+static void staxi_wire_step(staxi_wire *w, const staxi_steps *s, uint32_t list, staxi_step *step) {
+    static const uint32_t cells_each[] = {1, 0, 0, 3, 3, 3};
+    STAXI_WIRE(w, staxi_step_kind, step->kind, STAXI_STEP_EACH);
+    STAXI_WIRE(w, uint32_t, step->n, w->out ? UINT32_MAX : w->left);
+    if (w->wrong) return;
+    const bool decides = step->kind == STAXI_STEP_COND || step->kind == STAXI_STEP_WHILE ||
+                         step->kind == STAXI_STEP_LOOP;
+    const size_t n = step->kind == STAXI_STEP_COPY ? 2 : (size_t)step->n * cells_each[step->kind];
+    if (step->kind == STAXI_STEP_CALL) STAXI_WIRE(w, uint32_t, step->piece, s->n_pieces);
+    if (step->kind == STAXI_STEP_CALL && step->piece >= s->n_pieces) w->wrong = true;
+    if (decides) STAXI_WIRE(w, uint32_t, step->cell, s->n_cells - 1);
+    if (step->kind == STAXI_STEP_LOOP) STAXI_WIRE(w, uint32_t, step->counter, s->n_cells - 1);
+    if (decides && (!step->cell || (step->kind == STAXI_STEP_LOOP && !step->counter)))
+        w->wrong = true;
+    step->cells = staxi_wire_numbers(w, step->cells, n, s->n_cells);
+    if (step->kind == STAXI_STEP_EACH) {
+        STAXI_WIRE(w, uint32_t, step->n_entries, w->out ? UINT32_MAX : w->left);
+        step->entries =
+            staxi_wire_numbers(w, step->entries, 2 * (size_t)step->n_entries, s->n_cells);
+        for (uint32_t k = 0; k < step->n_entries && staxi_wire_ok(w); k++)
+            if (s->cells[step->entries[2 * k]].type->rank == 0) w->wrong = true;
+        if (step->n_entries == 0) w->wrong = true;
+    }
+    if (step->kind < STAXI_STEP_COND || w->wrong) return;
+    STAXI_WIRE(w, uint32_t, step->lists[0], s->n_lists);
+    STAXI_WIRE(w, uint32_t, step->lists[1], s->n_lists);
+    STAXI_WIRE(w, uint32_t, step->end_list, s->n_lists);
+    if (step->lists[0] <= list || step->lists[1] <= list || step->end_list < step->lists[0] ||
+        step->lists[0] >= s->n_lists || step->lists[1] >= s->n_lists)
+        w->wrong = true;
+}
+
+static void staxi_wire_lists(staxi_wire *w, staxi_steps *s) {
+    s->n_lists = staxi_wire_count(w, s->n_lists);
+    if (s->n_lists == 0) w->wrong = true;
+    if (!w->out && !w->wrong) {
+        if (!staxi_grow(s->a, (void **)&s->lists, &s->cap_lists, s->n_lists, sizeof *s->lists))
+            w->no_memory = true;
+        else
+            memset(s->lists, 0, s->cap_lists * sizeof *s->lists);
+    }
+    for (uint32_t k = 0; k < s->n_lists && staxi_wire_ok(w); k++) {
+        staxi_step_list *l = &s->lists[k];
+        size_t n = 0;
+        for (const staxi_step *step = w->out ? l->first : NULL; step; step = step->next) n++;
+        n = staxi_wire_count(w, n);
+        STAXI_WIRE(w, uint32_t, l->cells, s->n_cells - 1);
+        staxi_step *step = l->first;
+        for (size_t i = 0; i < n && staxi_wire_ok(w); i++) {
+            step = (staxi_step *)staxi_wire_room(w, step, 1, sizeof *step);
+            if (!step) return;
+            staxi_wire_step(w, s, k, step);
+            if (!w->out && l->last) l->last->next = step;
+            if (!w->out && !l->last) l->first = step;
+            if (!w->out) l->last = step;
+            if (step->n + 1 > s->most_buffers && step->kind == STAXI_STEP_CALL)
+                s->most_buffers = step->n + 1;
+            step = w->out ? step->next : NULL;
+        }
+    }
+}
+
+/* A piece that is read into: its graph has the places of its nodes, no more. */
+static stax_program *staxi_piece_new(staxi_wire *w, stax_program *p) {
+    stax_graph *g = (stax_graph *)staxi_wire_room(w, NULL, 1, sizeof *g);
+    stax_program *piece = g ? (stax_program *)staxi_alloc(&p->ctx->allocator, sizeof *piece) : NULL;
+    if (!piece) {
+        w->no_memory = true;
+        return NULL;
+    }
+    memset(piece, 0, sizeof *piece);
+    g->ctx = p->ctx;
+    g->root = p->basis;
+    piece->ctx = p->ctx;
+    piece->basis = g;
+    piece->threads = p->threads;
+    staxi_mutex_init(&piece->mutex);
+    staxi_text_init(&piece->source, &p->ctx->allocator);
+    staxi_leaf_begin(piece);
+    return piece;
+}
+
+static void staxi_wire_steps(staxi_wire *w, stax_program *p) {
+    staxi_steps *s = p->steps;
+    staxi_wire_cells(w, p);
+    if (!staxi_wire_ok(w)) return;
+    const size_t n_pieces = staxi_wire_count(w, s->n_pieces);
+    for (size_t k = 0; k < n_pieces && staxi_wire_ok(w); k++) {
+        stax_program *piece = w->out ? s->pieces[k] : staxi_piece_new(w, p);
+        if (!w->out && piece) {
+            if (!staxi_grow(s->a, (void **)&s->pieces, &s->cap_pieces, k + 1, sizeof *s->pieces)) {
+                stax_program_free(piece);
+                w->no_memory = true;
+                return;
+            }
+            s->pieces[k] = piece;
+            s->n_pieces = k + 1;
+            piece->piece = (int64_t)k;
+        }
+        if (piece) staxi_wire_leaf(w, piece);
+    }
+    staxi_wire_lists(w, s);
+    s->results =
+        (uint32_t *)(uintptr_t)staxi_wire_numbers(w, s->results, p->basis->n_outputs, s->n_cells);
+    s->is_kept = (uint8_t *)(uintptr_t)staxi_wire_bytes(w, s->is_kept, p->basis->n_inputs);
+    STAXI_WIRE(w, bool, p->by_kernel, 1);
+}
+
+/* Params that are bound, with their contents, which stay in the file's memory. */
+static void staxi_wire_bound(staxi_wire *w, const stax_program *p, stax_tensor *bound) {
+    for (size_t k = 0; k < p->basis->n_inputs && staxi_wire_ok(w); k++) {
+        stax_tensor *t = &bound[k];
+        const staxi_type *type = &p->basis->values[p->basis->inputs[k].value].type;
+        bool is_bound = t->data != NULL;
+        int64_t bytes = (int64_t)staxi_dtype_bytes((stax_dtype)type->dtype), stride = 1;
+        if (p->basis->inputs[k].kind != STAXI_PARAM) continue;
+        STAXI_WIRE(w, bool, is_bound, 1);
+        if (!is_bound) continue;
+        t->dtype = (stax_dtype)type->dtype;
+        t->rank = type->rank;
+        for (int d = t->rank - 1; d >= 0; d--) {
+            STAXI_WIRE(w, int64_t, t->shape[d], INT64_MAX);
+            t->strides[d] = stride;
+            if (!staxi_checked_mul(bytes, t->shape[d], &bytes) ||
+                !staxi_checked_mul(stride, t->shape[d], &stride))
+                w->wrong = true;
+        }
+        if (!w->wrong) t->data = (void *)(uintptr_t)staxi_wire_view(w, t->data, (size_t)bytes);
+    }
+}
+
+/* All but the kernels and the params. */
+static void staxi_wire_program(staxi_wire *w, stax_program *p) {
+    bool has_steps = p->steps != NULL;
+    staxi_wire_ports(w, p);
+    STAXI_WIRE(w, bool, has_steps, 1);
+    if (!staxi_wire_ok(w)) return;
+    if (!w->out && has_steps) {
+        p->steps = (staxi_steps *)staxi_alloc(&p->ctx->allocator, sizeof *p->steps);
+        if (!p->steps) {
+            w->no_memory = true;
+            return;
+        }
+        memset(p->steps, 0, sizeof *p->steps);
+        p->steps->a = &p->ctx->allocator;
+    } else if (!w->out) {
+        staxi_leaf_begin(p);
+    }
+    if (has_steps)
+        staxi_wire_steps(w, p);
+    else
+        staxi_wire_leaf(w, p);
+}
+
+static int staxi_n_leaves(const stax_program *p) { return p->steps ? (int)p->steps->n_pieces : 1; }
+
+/* Leaf k of a program. */
+static stax_program *staxi_leaf(const stax_program *p, int k) {
+    return p->steps ? p->steps->pieces[k] : (stax_program *)(uintptr_t)p;
+}
+
+/* ---- saving ---- */
+
+/* Text and object of all kernels of this program and no others. What was compiled together with
+   other programs is printed and compiled again, alone. */
+static stax_status staxi_save_kernels(const stax_program *p, staxi_text *source, staxi_text *bytes,
+                                      staxi_text *why) {
+    staxi_toolchain *tc = &p->ctx->toolchain;
+    const int n = staxi_n_leaves(p);
+    stax_program *first = n ? staxi_leaf(p, 0) : NULL;
+    staxi_object *object = first ? first->object : NULL;
+    stax_status s = STAX_OK;
+    if (n == 0) return STAX_OK;
+    if (p->is_alone) {
+        staxi_putn(source, first->source.data, first->source.n);
+        staxi_object_retain(object);
+    } else {
+        stax_program *alone = (stax_program *)(uintptr_t)p;
+        s = staxi_programs_print(p->steps ? p->steps->pieces : &alone, n,
+                                 p->by_kernel ? (unsigned)STAXI_EMIT_BY_KERNEL : 0u, source, why);
+        if (s == STAX_OK)
+            s = staxi_toolchain_build(tc, source->data, source->n, NULL, &object, why);
+        if (s != STAX_OK) return s;
+    }
+    s = source->failed ? STAX_E_MEMORY : staxi_toolchain_bytes(tc, object, source, bytes, why);
+    staxi_object_release(object);
+    return s;
+}
+
+static stax_status staxi_save_check(const stax_program *p, staxi_text *why) {
+    if (p->for_device) {
+        staxi_put(why, "a program of a device cannot be saved");
+        return STAX_E_NOT_BUILT;
+    }
+    if (p->call || p->steps) return STAX_OK;
+    staxi_putf(why, "the program is interpreted, there is no compiled code to save: %s",
+               stax_status_text(p->status));
+    return STAX_E_NOT_BUILT;
+}
+
+static void staxi_wire_head(staxi_text *t, uint64_t length) {
+    staxi_putn(t, "\211STAXP\r\n", 8);
+    for (int k = 0; k < 4; k++) staxi_putc(t, (char)(STAXI_WIRE_FORMAT >> 8 * k & 255));
+    for (int k = 0; k < 8; k++) staxi_putc(t, (char)(length >> 8 * k & 255));
+}
+
+static int staxi_byte_order(void) {
+    const uint16_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first;
+}
+
+/* Whose file it is: the library, and the machine that its object is for. */
+typedef struct staxi_origin {
+    uint32_t version;
+    const char *machine;
+    uint8_t little, isa;
+} staxi_origin;
+
+static void staxi_wire_origin(staxi_wire *w, staxi_origin *o) {
+    STAXI_WIRE(w, uint32_t, o->version, UINT32_MAX);
+    o->machine = staxi_wire_name(w, o->machine);
+    STAXI_WIRE(w, uint8_t, o->little, 1);
+    STAXI_WIRE(w, uint8_t, o->isa, 255);
+}
+
+static void staxi_wire_part(staxi_wire *w, staxi_text *t, const char **data, size_t *n) {
+    size_t size = t ? t->n : 0;
+    STAXI_WIRE(w, size_t, size, w->left);
+    *data = (const char *)staxi_wire_view(w, t ? t->data : NULL, size);
+    *n = size;
+}
+
+static stax_status staxi_save_text(stax_program *p, staxi_text *out, staxi_text *why) {
+    staxi_text source, object;
+    staxi_origin origin;
+    staxi_wire w;
+    char digest[65];
+    const char *data;
+    size_t n, bytes = (p->basis->n_inputs + 1) * sizeof(stax_tensor);
+    memset(&w, 0, sizeof w);
+    staxi_text_init(&source, &p->ctx->allocator);
+    staxi_text_init(&object, &p->ctx->allocator);
+    stax_tensor *bound = (stax_tensor *)staxi_alloc(&p->ctx->allocator, bytes);
+    stax_status s = bound ? staxi_save_kernels(p, &source, &object, why) : STAX_E_MEMORY;
+    if (s == STAX_OK) {
+        origin.version = STAX_VERSION;
+        origin.machine = STAXI_HOST_MACHINE;
+        origin.little = (uint8_t)staxi_byte_order();
+        origin.isa = (uint8_t)(staxi_n_leaves(p) ? staxi_leaf(p, 0)->isa : STAXI_ISA_SCALAR);
+        for (size_t k = 0; k < p->basis->n_inputs; k++) bound[k] = p->bound[k].tensor;
+        w.out = out;
+        staxi_wire_head(out, 0);
+        staxi_wire_origin(&w, &origin);
+        staxi_wire_program(&w, p);
+        staxi_wire_part(&w, &source, &data, &n);
+        staxi_wire_part(&w, &object, &data, &n);
+        staxi_hash_hex(object.data ? object.data : "", object.n, digest);
+        (void)staxi_wire_name(&w, digest);
+        staxi_wire_bound(&w, p, bound);
+        for (int k = 0; k < 8 && !out->failed; k++)
+            out->data[12 + k] = (char)((uint64_t)(out->n + STAXI_SEAL_BYTES) >> 8 * k & 255);
+        staxi_seal(out, "stax program");
+        if (w.wrong) s = STAX_E_INTERNAL;
+    }
+    if (source.failed || object.failed || out->failed) s = STAX_E_MEMORY;
+    staxi_free(&p->ctx->allocator, bound, bytes);
+    staxi_text_free(&source);
+    staxi_text_free(&object);
+    return s;
+}
+
+/* Under another name first: a reader finds the old file, none, or the new one. */
+static stax_status staxi_save_file(const stax_program *p, const char *file, const staxi_text *what,
+                                   staxi_text *why) {
+    char name[STAXI_CACHE_NAME];
+    staxi_text path;
+    stax_status s = STAX_OK;
+    staxi_temporary_name((staxi_toolchain *)(uintptr_t)&p->ctx->toolchain, ".staxp", name);
+    staxi_text_init(&path, &p->ctx->allocator);
+    staxi_putf(&path, "%s.%s", file, name);
+    if (path.failed) {
+        s = STAX_E_MEMORY;
+    } else if (!staxi_file_write(path.data, what->data, what->n, why)) {
+        s = STAX_E_IO;
+    } else {
+        staxi_file_share(path.data);
+        if (!staxi_file_rename(path.data, file)) {
+            staxi_put_io_error(why, "replace", file);
+            (void)staxi_file_remove(path.data);
+            s = STAX_E_IO;
+        }
+    }
+    staxi_text_free(&path);
+    return s;
+}
+
+STAXDEF stax_status stax_program_save(const stax_program *p, const char *file) {
+    p = staxi_program_now(p);
+    stax_program *own = (stax_program *)(uintptr_t)p;
+    staxi_text out, why;
+    if (!p || !file || !*file) return STAX_E_ARGUMENT;
+    staxi_text_init(&out, &p->ctx->allocator);
+    staxi_text_init(&why, &p->ctx->allocator);
+    staxi_putf(&why, "cannot save %s: ", file);
+    stax_status s = staxi_save_check(p, &why);
+    if (s == STAX_OK) {
+        staxi_mutex_lock(&own->mutex);
+        s = staxi_save_text(own, &out, &why);
+        staxi_mutex_unlock(&own->mutex);
+    }
+    if (s == STAX_OK) s = staxi_save_file(p, file, &out, &why);
+    if (s == STAX_E_MEMORY) why.failed = true; /* whatever it says was cut short */
+    if (s != STAX_OK) staxi_context_fail(p->ctx, s, &why);
+    staxi_text_free(&out);
+    staxi_text_free(&why);
+    return s;
+}
+
+/* ---- loading ---- */
+
+static void staxi_put_version(staxi_text *t, uint32_t version) {
+    staxi_putf(t, "%U.%U.%U", (uint64_t)(version / 10000), (uint64_t)(version / 100 % 100),
+               (uint64_t)(version % 100));
+}
+
+/* Is it a whole file of this format? Takes the seal off. */
+static stax_status staxi_load_open(staxi_text *t, staxi_text *why) {
+    const uint8_t *p = (const uint8_t *)t->data;
+    uint64_t format = 0, length = 0;
+    if (t->n < STAXI_WIRE_HEAD || memcmp(p, "\211STAXP\r\n", 8) != 0) {
+        staxi_put(why, "it is not a program that stax_program_save wrote");
+        return STAX_E_IO;
+    }
+    for (int k = 0; k < 4; k++) format |= (uint64_t)p[8 + k] << 8 * k;
+    for (int k = 0; k < 8; k++) length |= (uint64_t)p[12 + k] << 8 * k;
+    if (format != STAXI_WIRE_FORMAT) {
+        staxi_putf(why, "expected format %d, found %U: it was saved by another version of stax",
+                   STAXI_WIRE_FORMAT, format);
+        return STAX_E_IO;
+    }
+    if (length != t->n) {
+        staxi_putf(why, "expected %U bytes, found %U: the file was %s", length, (uint64_t)t->n,
+                   length > t->n ? "cut short" : "altered");
+        return STAX_E_IO;
+    }
+    if (staxi_unseal(t, "stax program")) return STAX_OK;
+    staxi_put(why, "the file was altered: its contents do not have the SHA-256 that it names");
+    return STAX_E_IO;
+}
+
+static stax_status staxi_load_origin(const staxi_origin *o, staxi_text *why) {
+    if (o->version != STAX_VERSION) {
+        staxi_put(why, "expected a program of stax ");
+        staxi_put_version(why, STAX_VERSION);
+        staxi_put(why, ", found one of stax ");
+        staxi_put_version(why, o->version);
+        staxi_put(why, ": save it again with this version");
+        return STAX_E_IO;
+    }
+    if (o->little == staxi_byte_order()) return STAX_OK;
+    staxi_putf(why, "it was saved on %s, whose byte order is not this machine's", o->machine);
+    return STAX_E_IO;
+}
+
+/* The object is for other machines than this one. */
+static stax_status staxi_load_compile(stax_program *p, const staxi_origin *o,
+                                      const staxi_text *source, staxi_object **out,
+                                      staxi_text *why) {
+    staxi_toolchain *tc = &p->ctx->toolchain;
+    staxi_build_options b;
+    memset(&b, 0, sizeof b);
+    b.result = &p->built;
+    stax_status s = staxi_toolchain_build(tc, source->data, source->n, &b, out, why);
+    if (s != STAX_OK)
+        staxi_putf(why,
+                   "\nits object is for %s at ISA level %d, this is %s at level %d, and its C text "
+                   "could not be compiled here",
+                   o->machine, o->isa, STAXI_HOST_MACHINE, tc->isa);
+    return s;
+}
+
+/* The saved object where it is for such a machine, else what its text compiles to. */
+static stax_status staxi_load_kernels(stax_program *p, const staxi_origin *o, staxi_text *object,
+                                      const char *digest, const staxi_text *source,
+                                      staxi_text *why) {
+    char room[STAXI_ENTRY_NAME];
+    const int n = staxi_n_leaves(p);
+    staxi_object *made = NULL;
+    if (n == 0) return STAX_OK;
+    const bool fits = strcmp(o->machine, STAXI_HOST_MACHINE) == 0 && staxi_isa_runs_here(o->isa) &&
+                      o->isa <= p->ctx->toolchain.isa;
+    stax_status s =
+        fits ? staxi_toolchain_adopt(&p->ctx->toolchain, object, digest, &made, &p->built, why)
+             : staxi_load_compile(p, o, source, &made, why);
+    if (s != STAX_OK) return s;
+    const int isa = fits ? o->isa : staxi_tiles_isa(p);
+    for (int k = 0; k < n && s == STAX_OK; k++) {
+        stax_program *leaf = staxi_leaf(p, k);
+        staxi_object_retain(made);
+        leaf->object = made;
+        leaf->built = p->built;
+        leaf->isa = isa;
+        s = staxi_program_attach(leaf, staxi_entry_name(room, k, n), why);
+    }
+    staxi_object_release(made);
+    staxi_putn(&staxi_leaf(p, 0)->source, source->data, source->n);
+    p->is_alone = true;
+    return s == STAX_OK && staxi_leaf(p, 0)->source.failed ? STAX_E_MEMORY : s;
+}
+
+/* A program without anything. */
+static stax_program *staxi_load_begin(stax_context *ctx) {
+    const stax_allocator *a = &ctx->allocator;
+    stax_graph *g = staxi_graph_new(ctx);
+    stax_program *p = g ? (stax_program *)staxi_alloc(a, sizeof *p) : NULL;
+    if (!p) {
+        stax_graph_free(g);
+        return NULL;
+    }
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->basis = g;
+    p->piece = -1;
+    p->is_loaded = true;
+    p->threads = ctx->options.n_threads > 1 ? ctx->options.n_threads : 1;
+    staxi_mutex_init(&p->mutex);
+    staxi_text_init(&p->source, a);
+    return p;
+}
+
+static stax_status staxi_load_bind(stax_program *p, const stax_tensor *bound) {
+    stax_status s = STAX_OK;
+    for (size_t k = 0; k < p->basis->n_inputs && s == STAX_OK; k++)
+        if (bound[k].data) s = stax_bind(p, p->basis->inputs[k].name, &bound[k]);
+    return s;
+}
+
+/* Fills in p from the file's contents behind its head. */
+static stax_status staxi_load_program(stax_program *p, const staxi_text *file, staxi_text *why) {
+    staxi_text source, object;
+    staxi_origin origin;
+    staxi_wire w;
+    const char *data;
+    size_t n;
+    memset(&w, 0, sizeof w);
+    memset(&origin, 0, sizeof origin);
+    w.arena = &p->basis->arena;
+    w.at = (const unsigned char *)file->data + STAXI_WIRE_HEAD;
+    w.left = file->n - STAXI_WIRE_HEAD;
+    staxi_wire_origin(&w, &origin);
+    stax_status s = staxi_wire_ok(&w) ? staxi_load_origin(&origin, why) : STAX_OK;
+    if (s != STAX_OK) return s;
+    staxi_text_init(&source, &p->ctx->allocator);
+    staxi_text_init(&object, &p->ctx->allocator);
+    if (staxi_wire_ok(&w)) staxi_wire_program(&w, p);
+    staxi_wire_part(&w, NULL, &data, &n);
+    if (staxi_wire_ok(&w)) staxi_putn(&source, data, n);
+    staxi_wire_part(&w, NULL, &data, &n);
+    if (staxi_wire_ok(&w)) staxi_putn(&object, data, n);
+    const char *digest = staxi_wire_name(&w, NULL);
+    const size_t n_in = staxi_wire_ok(&w) ? p->basis->n_inputs : 0;
+    stax_tensor *bound = (stax_tensor *)staxi_wire_room(&w, NULL, n_in, sizeof *bound);
+    p->bound =
+        (staxi_bound *)staxi_alloc(&p->ctx->allocator, (p->basis->n_inputs + 1) * sizeof *p->bound);
+    if (p->bound) memset(p->bound, 0, (p->basis->n_inputs + 1) * sizeof *p->bound);
+    if (staxi_wire_ok(&w)) staxi_wire_bound(&w, p, bound);
+    if (w.left) w.wrong = true;
+    if (!p->bound || w.no_memory || source.failed || object.failed) s = STAX_E_MEMORY;
+    if (s == STAX_OK && w.wrong) {
+        staxi_put(why, "its contents make no sense: it was altered, and then sealed again");
+        s = STAX_E_IO;
+    }
+    if (s == STAX_OK) s = staxi_load_kernels(p, &origin, &object, digest, &source, why);
+    if (s == STAX_OK && !p->steps && !staxi_find_expected(p)) s = STAX_E_MEMORY;
+    if (s == STAX_OK) s = staxi_load_bind(p, bound);
+    p->ports = *p->basis;
+    p->ports.n_outputs = p->n_outputs;
+    staxi_text_free(&source);
+    staxi_text_free(&object);
+    return s;
+}
+
+STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file) {
+    staxi_text contents, why;
+    stax_status s = STAX_OK;
+    stax_program *p = NULL;
+    if (!ctx || !file) return NULL;
+    staxi_text_init(&contents, &ctx->allocator);
+    staxi_text_init(&why, &ctx->allocator);
+    staxi_putf(&why, "cannot load %s: ", file);
+    if (!staxi_file_read(file, &contents)) {
+        staxi_put_io_error(&why, "read", file);
+        s = STAX_E_IO;
+    }
+    if (contents.failed || why.failed) s = STAX_E_MEMORY;
+    if (s == STAX_OK) s = staxi_load_open(&contents, &why);
+    if (s == STAX_OK) {
+        p = staxi_load_begin(ctx);
+        s = p ? staxi_load_program(p, &contents, &why) : STAX_E_MEMORY;
+    }
+    if (s == STAX_E_MEMORY) why.failed = true;
+    if (s != STAX_OK) {
+        staxi_context_fail(ctx, s, &why);
+        stax_program_free(p);
+        p = NULL;
+    }
+    staxi_text_free(&contents);
+    staxi_text_free(&why);
+    return p;
+}
+
+#endif /* STAXI_TOOLCHAIN */
+
+STAXDEF const stax_graph *stax_program_graph(const stax_program *p) { return p ? &p->ports : NULL; }
+
+STAXDEF bool stax_program_is_bound(const stax_program *p, const char *param) {
+    p = staxi_program_now(p);
+    for (size_t k = 0; p && param && k < p->basis->n_inputs; k++)
+        if (p->basis->inputs[k].kind == STAXI_PARAM && strcmp(p->basis->inputs[k].name, param) == 0)
+            return p->bound[k].tensor.data != NULL;
+    return false;
+}
+
+/* ======================================================================================= >>bisect
+   BISECTION  the first layer that breaks a graph, and inside it the first pass (A 11.1).
+   In:  a graph and inputs.   Out: a layer, a pass, and what differs.
+   Compiling is a chain of steps that keep the meaning, so of its prefixes the shortest one that is
+   wrong ends with the step at fault. Each layer can be run alone, as a backend; inside a layer a
+   prefix is: for rewriting, the first k firings of rules; for the compiler, the first k decisions,
+   the later ones being made in the plainest way there is. Both are searched by halving. The
+   compiler's prefixes run in contexts of their own, on the graph printed and parsed again. */
+
+/* ---- the comparator ---- */
+
+static uint64_t staxi_element_bits(const void *p, size_t bytes) {
+    uint64_t x = 0;
+    memcpy(&x, p, bytes);
+    return x;
+}
+
+/* One element as a number, for messages and distances. */
+static double staxi_element_value(const void *p, stax_dtype dtype) {
+    const int shift = 64 - 8 * (int)staxi_dtype_bytes(dtype);
+    const uint64_t bits = staxi_element_bits(p, staxi_dtype_bytes(dtype));
+    if (dtype == STAX_BOOL || staxi_dtype_class(dtype) == STAXI_UNSIGNED) return (double)bits;
+    if (staxi_dtype_class(dtype) == STAXI_SIGNED) {
+        int64_t v = (int64_t)(bits << shift);
+        return (double)(v / ((int64_t)1 << shift));
+    }
+    return staxi_load_float(p, dtype);
+}
+
+STAXDEF bool stax_compare(const stax_tensor *expected, const stax_tensor *found,
+                          const stax_tensor *bounds, bool zeros_may_differ, stax_difference *out) {
+    int64_t at[STAX_MAX_RANK] = {0}, n;
+    memset(out, 0, sizeof *out);
+    out->first = -1;
+    if (expected->dtype != found->dtype || expected->rank != found->rank) return false;
+    for (int d = 0; d < expected->rank; d++)
+        if (expected->shape[d] != found->shape[d]) return false;
+    const size_t bytes = staxi_dtype_bytes(expected->dtype);
+    n = staxi_tensor_elements(expected);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t a = 0, b = 0, c = 0;
+        for (int d = 0; d < expected->rank; d++) {
+            a += at[d] * expected->strides[d];
+            b += at[d] * found->strides[d];
+            if (bounds) c += at[d] * bounds->strides[d];
+        }
+        for (int d = expected->rank - 1; d >= 0 && ++at[d] == expected->shape[d]; d--) at[d] = 0;
+        const char *p = (const char *)expected->data + a * (int64_t)bytes,
+                   *q = (const char *)found->data + b * (int64_t)bytes;
+        if (memcmp(p, q, bytes) == 0) continue;
+        const double x = staxi_element_value(p, expected->dtype),
+                     y = staxi_element_value(q, expected->dtype);
+        const double bound = bounds ? ((const double *)bounds->data)[c] : 0.0;
+        const double apart = x > y ? x - y : y - x;
+        out->different++;
+        if (zeros_may_differ && x == 0.0 && y == 0.0) {
+            out->zeros++;
+            continue;
+        }
+        if (apart > 0.0 && bound > 0.0 && apart / bound > out->worst) out->worst = apart / bound;
+        if (bounds && (apart <= bound || (x != x && y != y))) continue;
+        if (out->beyond++ == 0) {
+            out->first = k;
+            out->expected = x;
+            out->found = y;
+        }
+    }
+    return out->beyond == 0;
+}
+
+/* ---- one graph, run again and again on the same inputs ---- */
+
+typedef struct staxi_trials {
+    const stax_graph *g;
+    const stax_allocator *a;
+    staxi_arena arena; /* of all that follows */
+    const stax_tensor *inputs;
+    int64_t *symbols;
+    stax_tensor *given, *slots; /* the inputs of a run: states are copies                  */
+    stax_tensor *want, *got;    /* outputs, then states                                    */
+    size_t *state;              /* their inputs                                            */
+    size_t n_out, n_states;
+} staxi_trials;
+
+static bool staxi_trials_tensor(staxi_trials *t, const staxi_type *type, stax_tensor *out) {
+    stax_shape shape = stax_shape0();
+    int64_t bytes = (int64_t)staxi_dtype_bytes((stax_dtype)type->dtype);
+    shape.rank = type->rank;
+    for (int d = 0; d < type->rank; d++)
+        if (!staxi_size_eval(&t->g->sizes, type->dims[d], t->symbols, &shape.dims[d]) ||
+            shape.dims[d] < 0 || !staxi_checked_mul(bytes, shape.dims[d], &bytes))
+            return false;
+    *out = stax_tensor_of((stax_dtype)type->dtype, shape, NULL);
+    out->data = staxi_arena_push(&t->arena, (size_t)bytes + 1, STAX_ALIGN);
+    return out->data != NULL;
+}
+
+/* Memory of its own for a state, whatever its strides. */
+static bool staxi_trials_state(staxi_trials *t, const stax_tensor *from, stax_tensor *out) {
+    uintptr_t lo = 0, hi = 0;
+    *out = *from;
+    if (!staxi_tensor_span(from, &lo, &hi)) return true;
+    char *copy = (char *)staxi_arena_push(&t->arena, (size_t)(hi - lo), STAX_ALIGN);
+    if (!copy) return false;
+    out->data = copy + ((uintptr_t)from->data - lo);
+    return true;
+}
+
+/* The inputs as they were at first, with the states in the memory of `to`; no output is there yet.
+ */
+static void staxi_trials_restore(staxi_trials *t, const stax_tensor *to) {
+    memcpy(t->given, t->inputs, t->g->n_inputs * sizeof *t->given);
+    for (size_t k = 0; k < t->n_out; k++)
+        memset(to[k].data, 0xa5,
+               (size_t)staxi_tensor_elements(&to[k]) * staxi_dtype_bytes(to[k].dtype));
+    for (size_t k = 0; k < t->n_states; k++) {
+        uintptr_t lo = 0, hi = 0, own = 0, end = 0;
+        const stax_tensor *from = &t->inputs[t->state[k]];
+        t->given[t->state[k]] = to[t->n_out + k];
+        if (!staxi_tensor_span(from, &lo, &hi)) continue;
+        (void)staxi_tensor_span(&to[t->n_out + k], &own, &end);
+        memcpy((void *)own, (const void *)lo, (size_t)(hi - lo));
+    }
+}
+
+static void staxi_trials_reset(staxi_trials *t) { staxi_trials_restore(t, t->got); }
+
+static void staxi_trials_end(staxi_trials *t) {
+    if (t->a) staxi_arena_free(&t->arena);
+    memset(t, 0, sizeof *t);
+}
+
+/* Takes the sizes from the inputs, and what the interpreter makes of them as the truth. */
+static stax_status staxi_trials_begin(staxi_trials *t, const stax_graph *g,
+                                      const stax_tensor *inputs) {
+    const size_t n = g->n_inputs + g->n_outputs + 1;
+    memset(t, 0, sizeof *t);
+    if (!stax_ok(g) || (!inputs && g->n_inputs)) return stax_ok(g) ? STAX_E_ARGUMENT : g->status;
+    t->g = g;
+    t->a = staxi_allocator_of(g->ctx);
+    t->inputs = inputs;
+    t->n_out = g->n_outputs;
+    staxi_arena_init(&t->arena, t->a);
+    t->symbols = (int64_t *)staxi_arena_push(&t->arena, (g->n_symbols + 1) * sizeof(int64_t), 8);
+    t->given = (stax_tensor *)staxi_arena_push(&t->arena, 4 * n * sizeof *t->given, 8);
+    t->state = (size_t *)staxi_arena_push(&t->arena, n * sizeof *t->state, 8);
+    if (!t->symbols || !t->given || !t->state) return STAX_E_MEMORY;
+    t->slots = t->given + n;
+    t->want = t->slots + n;
+    t->got = t->want + n;
+    for (size_t k = 0; k < g->n_symbols; k++) t->symbols[k] = -1;
+    for (size_t round = 0; round <= g->n_symbols; round++)
+        for (size_t k = 0; k < g->n_inputs; k++) {
+            const staxi_type *type = &g->values[g->inputs[k].value].type;
+            for (int d = 0; d < type->rank && d < inputs[k].rank; d++)
+                staxi_size_solve(&g->sizes, type->dims[d], inputs[k].shape[d], t->symbols);
+        }
+    for (size_t k = 0; k < g->n_inputs; k++)
+        if (g->inputs[k].kind == STAXI_STATE) t->state[t->n_states++] = k;
+    for (size_t k = 0; k < t->n_out; k++)
+        for (int twice = 0; twice < 2; twice++)
+            if (!staxi_trials_tensor(t, &g->values[g->outputs[k].value].type,
+                                     &(twice ? t->got : t->want)[k]))
+                return STAX_E_MEMORY;
+    for (size_t k = 0; k < t->n_states; k++)
+        if (!staxi_trials_state(t, &inputs[t->state[k]], &t->want[t->n_out + k]) ||
+            !staxi_trials_state(t, &inputs[t->state[k]], &t->got[t->n_out + k]))
+            return STAX_E_MEMORY;
+    staxi_trials_restore(t, t->want);
+    return stax_interpret(g, t->given, t->want);
+}
+
+/* After a reset. */
+static stax_status staxi_trials_run(staxi_trials *t, stax_program *p) {
+    stax_status s = STAX_OK;
+    size_t n = 0;
+    for (size_t k = 0; k < t->g->n_inputs && s == STAX_OK; k++) {
+        if (t->g->inputs[k].kind == STAXI_PARAM)
+            s = stax_bind(p, t->g->inputs[k].name, &t->given[k]);
+        else
+            t->slots[n++] = t->given[k];
+    }
+    return s == STAX_OK ? stax_run(p, t->slots, t->got) : s;
+}
+
+/* ---- the error model ---- */
+
+/* The longest sum or chain of products that an element is made of. */
+static double staxi_longest_sum(const stax_graph *g, const int64_t *symbols) {
+    double most = 1.0;
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        const staxi_node *n = &g->nodes[k];
+        const int cls = staxi_class_of((stax_op)n->op);
+        double in = 1.0, out = 1.0;
+        for (uint32_t r = 0; r < n->n_regions; r++) {
+            const double inner = staxi_longest_sum(n->regions[r], symbols);
+            most = inner > most ? inner : most;
+        }
+        if (cls != STAXI_CLASS_REDUCE && cls != STAXI_CLASS_CONTRACT && cls != STAXI_CLASS_SCAN)
+            continue;
+        for (uint32_t i = 0; i < n->n_sources + 1; i++) {
+            const uint32_t v = i < n->n_sources ? n->sources[i] : n->first_value;
+            const staxi_type *t = &g->values[v].type;
+            for (int d = 0; d < t->rank; d++) {
+                int64_t size = 1;
+                if (!staxi_size_eval(&g->root->sizes, t->dims[d], symbols, &size)) size = 1;
+                if (i < n->n_sources)
+                    in *= size > 0 ? (double)size : 1.0;
+                else
+                    out *= size > 0 ? (double)size : 1.0;
+            }
+        }
+        /* a product of (m, k) and (k, n): staxi_sqrt64(m k k n / m n) = k */
+        const double terms = cls == STAXI_CLASS_CONTRACT ? staxi_sqrt64(in / out)
+                             : cls == STAXI_CLASS_SCAN   ? out
+                                                         : in / out;
+        if (terms > most) most = terms;
+    }
+    return most;
+}
+
+STAXDEF stax_status stax_error_bounds(const stax_graph *g, const stax_tensor *inputs,
+                                      const stax_tensor *bounds) {
+    enum { SAMPLES = 6 };
+    staxi_trials t;
+    if (!g || !bounds) return STAX_E_ARGUMENT;
+    stax_status s = staxi_trials_begin(&t, g, inputs);
+    for (size_t k = 0; k < t.n_out && s == STAX_OK; k++)
+        for (int64_t i = 0; i < staxi_tensor_elements(&t.want[k]); i++)
+            ((double *)bounds[k].data)[i] = 0.0;
+    const double margin =
+        s == STAX_OK ? 8.0 + 2.0 * staxi_sqrt64(staxi_longest_sum(g, t.symbols)) : 0.0;
+    for (uint64_t sample = 1; sample <= SAMPLES && s == STAX_OK; sample++) {
+        staxi_trials_reset(&t);
+        uint64_t noise = sample;
+        s = staxi_interpret_noisy(g, t.given, t.got, &noise);
+        for (size_t k = 0; k < t.n_out && s == STAX_OK; k++) {
+            const stax_tensor *want = &t.want[k];
+            const size_t bytes = staxi_dtype_bytes(want->dtype);
+            double *bound = (double *)bounds[k].data;
+            if (!staxi_is_float(want->dtype)) continue;
+            for (int64_t i = 0; i < staxi_tensor_elements(want); i++) {
+                const double x =
+                    staxi_element_value((char *)want->data + i * (int64_t)bytes, want->dtype);
+                const double y =
+                    staxi_element_value((char *)t.got[k].data + i * (int64_t)bytes, want->dtype);
+                const double apart = x > y ? x - y : y - x, size = x < 0 ? -x : x;
+                const double unit = want->dtype == STAX_F64    ? 1.0 / 9007199254740992.0
+                                    : want->dtype == STAX_F32  ? 1.0 / 16777216.0
+                                    : want->dtype == STAX_BF16 ? 1.0 / 256.0
+                                                               : 1.0 / 2048.0;
+                const double now = margin * (apart > unit * size ? apart : unit * size);
+                if (now > bound[i]) bound[i] = now;
+            }
+        }
+    }
+    staxi_trials_end(&t);
+    return s;
+}
+
+/* ---- the search ---- */
+
+typedef struct staxi_bisect {
+    staxi_trials t;
+    const stax_bisect_options *o;
+    stax_bisection *out;
+    stax_status status; /* why nothing more can be said */
+    bool zeros;
+} staxi_bisect;
+
+static void staxi_bisect_copy(char *to, size_t room, const char *text) {
+    const size_t n = strlen(text) < room - 1 ? strlen(text) : room - 1;
+    memset(to, 0, room);
+    memcpy(to, text, n);
+}
+
+/* Takes the text. */
+static void staxi_bisect_say(staxi_bisect *b, staxi_text *t) {
+    staxi_bisect_copy(b->out->what, sizeof b->out->what, t->data && !t->failed ? t->data : "");
+    staxi_text_free(t);
+}
+
+static void staxi_bisect_name(staxi_bisect *b, const char *pass) {
+    staxi_bisect_copy(b->out->pass, sizeof b->out->pass, pass);
+}
+
+/* Compares what the last run left; the first difference goes into the result. */
+static bool staxi_bisect_differs(staxi_bisect *b) {
+    staxi_trials *t = &b->t;
+    stax_difference d;
+    staxi_text say;
+    b->out->runs++;
+    for (size_t k = 0; k < t->n_out + t->n_states; k++) {
+        const stax_tensor *bounds = b->o->bounds && k < t->n_out ? &b->o->bounds[k] : NULL;
+        if (stax_compare(&t->want[k], &t->got[k], bounds, b->zeros, &d)) continue;
+        staxi_text_init(&say, t->a);
+        staxi_putf(&say,
+                   "%s: %U of %U elements differ, the first is number %U: expected %F, found %F",
+                   k < t->n_out ? t->g->outputs[k].name : t->g->inputs[t->state[k - t->n_out]].name,
+                   (uint64_t)d.beyond, (uint64_t)staxi_tensor_elements(&t->want[k]),
+                   (uint64_t)d.first, d.expected, d.found);
+        staxi_bisect_say(b, &say);
+        return true;
+    }
+    return false;
+}
+
+/* Compiles and runs; true: it is wrong, or fails. */
+static bool staxi_bisect_try(staxi_bisect *b, const stax_graph *g, const stax_compile_options *o) {
+    staxi_text say;
+    staxi_trials_reset(&b->t);
+    stax_context *ctx = g->root->ctx;
+    stax_program *p = stax_compile(g, o);
+    stax_status s = p ? staxi_trials_run(&b->t, p) : stax_error_status(ctx);
+    stax_program_free(p);
+    if (s == STAX_OK) return staxi_bisect_differs(b);
+    staxi_text_init(&say, b->t.a);
+    staxi_put(&say, stax_error(ctx));
+    staxi_bisect_say(b, &say);
+    b->out->runs++;
+    b->out->failure = s;
+    if (s == STAX_E_MEMORY) b->status = s;
+    return true;
+}
+
+static bool staxi_bisect_layer(staxi_bisect *b, stax_backend backend) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.backend = backend;
+    return staxi_bisect_try(b, b->t.g, &o);
+}
+
+/* The graph after the first `firings` firings of rules; 0: all, negative: none. */
+static stax_graph *staxi_bisect_rewritten(staxi_bisect *b, int64_t firings) {
+    stax_status s = STAX_OK;
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = true;
+    o.most_firings = firings;
+    stax_graph *basis = staxi_program_basis(b->t.g, STAX_BACKEND_AOT_EAGER, &o, &s);
+    if (basis && s == STAX_OK) return basis;
+    stax_graph_free(basis);
+    b->status = s == STAX_OK ? STAX_E_MEMORY : s;
+    return NULL;
+}
+
+static bool staxi_bisect_firings(staxi_bisect *b, int64_t firings, int64_t *fired) {
+    stax_graph *basis = staxi_bisect_rewritten(b, firings);
+    bool is_wrong = false;
+    *fired = 0;
+    if (!basis) return false;
+    staxi_trials_reset(&b->t);
+    for (size_t k = 1; k < basis->n_fired; k++) *fired += basis->fired[k].fired;
+    b->status = staxi_interpret_basis(basis->ctx, basis, b->t.given, b->t.got, b->t.symbols);
+    if (b->status == STAX_OK) is_wrong = staxi_bisect_differs(b);
+    stax_graph_free(basis);
+    return is_wrong;
+}
+
+/* The rule of one firing: the one that fired once less before it. */
+static void staxi_bisect_rule(staxi_bisect *b, int64_t firing) {
+    stax_graph *with = staxi_bisect_rewritten(b, firing),
+               *without = staxi_bisect_rewritten(b, firing > 1 ? firing - 1 : -1);
+    staxi_text name;
+    for (size_t k = 1; with && without && k < with->n_fired; k++) {
+        if (with->fired[k].fired == without->fired[k].fired) continue;
+        staxi_text_init(&name, b->t.a);
+        staxi_putf(&name, "%s.%s", with->fired[k].set, with->fired[k].rule);
+        staxi_bisect_name(b, name.failed ? "rewrite" : name.data);
+        staxi_text_free(&name);
+        break;
+    }
+    stax_graph_free(with);
+    stax_graph_free(without);
+}
+
+/* Rewriting is wrong: after which firing? */
+static void staxi_bisect_rewriting(staxi_bisect *b) {
+    int64_t wrong = 0, right = 0, fired;
+    staxi_bisect_name(b, "rewrite");
+    if (b->out->failure != STAX_OK) return; /* it does not come to an end */
+    if (staxi_bisect_firings(b, -1, &fired)) {
+        staxi_bisect_name(b, "decompose");
+        return;
+    }
+    if (!staxi_bisect_firings(b, 0, &wrong)) return;
+    b->out->firings = wrong;
+    while (wrong - right > 1 && b->status == STAX_OK) {
+        const int64_t middle = right + (wrong - right) / 2;
+        if (staxi_bisect_firings(b, middle, &fired))
+            wrong = middle;
+        else
+            right = middle;
+    }
+    if (wrong > 0) (void)staxi_bisect_firings(b, wrong, &fired); /* what differs there */
+    if (wrong > 0) staxi_bisect_rule(b, wrong);
+    b->out->firing = wrong;
+}
+
+/* ---- a forward and a backward program ---- */
+
+/* The tensors that a program of the training takes, in order; of the backward program (`not_of`)
+   those that the forward one does not. */
+static size_t staxi_bisect_slots(staxi_bisect *b, const stax_graph *forward, bool is_forward) {
+    const stax_graph *g = b->t.g;
+    size_t n = 0;
+    for (size_t k = 0; k < g->n_inputs; k++) {
+        bool is_there = false;
+        for (size_t i = 0; i < forward->n_inputs && !is_there; i++)
+            is_there = strcmp(forward->inputs[i].name, g->inputs[k].name) == 0;
+        if (is_there == is_forward && g->inputs[k].kind != STAXI_PARAM)
+            b->t.slots[n++] = b->t.given[k];
+    }
+    return n;
+}
+
+/* Both interpreted: does parting the graph change anything? */
+static bool staxi_bisect_partition(staxi_bisect *b) {
+    stax_compile_options c;
+    stax_training_options o;
+    staxi_text say;
+    memset(&c, 0, sizeof c);
+    memset(&o, 0, sizeof o);
+    c.backend = STAX_BACKEND_AOT_EAGER;
+    o.compile = &c;
+    o.symbols = b->t.symbols;
+    staxi_trials_reset(&b->t);
+    const stax_graph *g = b->t.g;
+    stax_training *t = stax_compile_training(g, b->o->n_forward, &o);
+    stax_saved *saved = t ? stax_saved_new(t) : NULL;
+    const stax_graph *forward = t ? stax_program_graph(stax_training_forward(t)) : NULL;
+    stax_status s = saved && forward ? STAX_OK : stax_error_status(g->ctx);
+    for (size_t k = 0; k < g->n_inputs && s == STAX_OK; k++)
+        if (g->inputs[k].kind == STAXI_PARAM)
+            s = stax_training_bind(t, g->inputs[k].name, &b->t.given[k]);
+    if (s == STAX_OK) (void)staxi_bisect_slots(b, forward, true);
+    if (s == STAX_OK) s = stax_run_forward(t, b->t.slots, b->t.got, saved);
+    if (s == STAX_OK) (void)staxi_bisect_slots(b, forward, false);
+    if (s == STAX_OK) s = stax_run_backward(t, saved, b->t.slots, b->t.got + b->o->n_forward);
+    stax_saved_free(saved);
+    stax_training_free(t);
+    if (s == STAX_OK) return staxi_bisect_differs(b);
+    staxi_text_init(&say, b->t.a);
+    staxi_put(&say, stax_error(g->ctx));
+    staxi_bisect_say(b, &say);
+    b->out->failure = s;
+    b->out->runs++;
+    return true;
+}
+
+/* ---- the compiler ---- */
+
+/* The compiler with its first `last` + 1 decisions, in a context of its own. */
+static bool staxi_bisect_prefix(staxi_bisect *b, int last, const char *text) {
+    stax_options o = b->t.g->ctx->options;
+    stax_compile_options c;
+    bool is_wrong = false;
+    memset(&c, 0, sizeof c);
+    if (b->o->compile) c = *b->o->compile;
+    memset(&o.log, 0, sizeof o.log);
+    c.strict = true;
+    c.interpret = false;
+    c.backend = STAX_BACKEND_STAX;
+    if (last < 1) c.realize = STAX_REALIZE_KEEP;
+    if (last < 2) {
+        c.score = staxi_no_fusion;
+        c.no_horizontal = true;
+        c.schedule = NULL; /* it speaks of the stages that there are with fusion */
+    }
+    if (last < 3) o.isa = STAX_ISA_SCALAR;
+    if (last < 4) c.opt_level = 1;
+    if (last < 5) o.n_threads = 1;
+    stax_context *ctx = stax_open(&o);
+    stax_graph *g = ctx ? stax_parse(ctx, "bisect", text) : NULL;
+    if (g && stax_ok(g))
+        is_wrong = staxi_bisect_try(b, g, &c);
+    else
+        b->status = ctx && g ? stax_graph_status(g) : STAX_E_MEMORY;
+    if (is_wrong && b->out->failure != STAX_OK) {
+        const char *stage = (const char *)(intptr_t)staxi_atomic_load(&ctx->stage);
+        staxi_bisect_name(b, stage ? stage : "run");
+    }
+    stax_graph_free(g);
+    stax_close(ctx);
+    return is_wrong;
+}
+
+static void staxi_bisect_compiler(staxi_bisect *b) {
+    char *text = stax_print(b->t.g);
+    int right = -1, wrong = STAXI_N_PASSES - 1;
+    if (!text) b->status = STAX_E_MEMORY;
+    const bool is_wrong = text && staxi_bisect_prefix(b, wrong, text);
+    const bool fails = b->out->failure != STAX_OK;
+    while (is_wrong && !fails && b->status == STAX_OK && wrong - right > 1) {
+        const int middle = right + (wrong - right) / 2;
+        if (staxi_bisect_prefix(b, middle, text))
+            wrong = middle;
+        else
+            right = middle;
+    }
+    if (is_wrong) b->out->layer = "stax";
+    if (is_wrong && !fails) {
+        (void)staxi_bisect_prefix(b, wrong, text); /* what differs there */
+        staxi_bisect_name(b, staxi_passes[wrong]);
+    }
+    stax_free(b->t.g->ctx, text);
+}
+
+STAXDEF stax_status stax_bisect(const stax_graph *g, const stax_tensor *inputs,
+                                const stax_bisect_options *options, stax_bisection *out) {
+    stax_bisect_options none;
+    staxi_bisect b;
+    if (!g || !out) return STAX_E_ARGUMENT;
+    memset(&none, 0, sizeof none);
+    memset(out, 0, sizeof *out);
+    memset(&b, 0, sizeof b);
+    b.o = options ? options : &none;
+    b.out = out;
+    b.zeros = g->no_signed_zeros;
+    b.status = staxi_trials_begin(&b.t, g, inputs);
+    if (b.status == STAX_OK) {
+        if (staxi_bisect_layer(&b, STAX_BACKEND_EAGER)) {
+            out->layer = "eager";
+            staxi_bisect_name(&b, "capture");
+        } else if (staxi_bisect_layer(&b, STAX_BACKEND_AOT_EAGER)) {
+            out->layer = "aot_eager";
+            staxi_bisect_rewriting(&b);
+        } else if (b.o->n_forward > 0 && staxi_bisect_partition(&b)) {
+            out->layer = "aot_eager";
+            staxi_bisect_name(&b, "partition");
+        } else {
+            staxi_bisect_compiler(&b);
+        }
+        if (!out->layer && b.status == STAX_OK) memset(out->what, 0, sizeof out->what);
+    }
+    staxi_trials_end(&b.t);
+    return b.status;
+}
+
 /* ---- declared now, built later ---- */
 
 static stax_status staxi_not_built(stax_context *ctx, const char *what) {
@@ -53393,17 +55988,6 @@ static stax_status staxi_not_built(stax_context *ctx, const char *what) {
 
 static stax_context *staxi_context_of_value(stax_value v) {
     return v.graph ? v.graph->root->ctx : NULL;
-}
-
-STAXDEF stax_status stax_program_save(const stax_program *p, const char *file) {
-    (void)file;
-    return staxi_not_built(p ? p->ctx : NULL, "stax_program_save");
-}
-
-STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file) {
-    (void)file;
-    staxi_not_built(ctx, "stax_program_load");
-    return NULL;
 }
 
 STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user,

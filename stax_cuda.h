@@ -3908,7 +3908,7 @@ static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) 
 
 /* Lowered, scheduled and printed; no library is needed for it. */
 static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, bool tensor_cores) {
-    stax_program *host = g ? staxi_program_new(g) : NULL;
+    stax_program *host = g ? staxi_program_new(g, STAX_BACKEND_STAX) : NULL;
     if (!host) return NULL;
     const stax_allocator *a = &host->ctx->allocator;
     stax_cuda_program *p = (stax_cuda_program *)staxi_alloc(a, sizeof *p);

@@ -49,12 +49,12 @@ fi
 expect 2 "usage: staxc VERB"
 expect 0 "usage: staxc VERB" --help
 expect 2 "unknown verb frob" frob
-for verb in run print grad explain bench export ops chain version cache probe; do
+for verb in run print grad explain bench export save bisect ops chain version cache probe; do
     expect 0 "^example:  staxc $verb" $verb --help
     expect 2 "unknown option --frob" $verb --frob
     expect 2 "unknown option -x" $verb -x
 done
-for verb in run print explain bench; do expect 2 "expected a FILE" $verb; done
+for verb in run print explain bench save bisect; do expect 2 "expected a FILE" $verb; done
 cat >ex.stax <<'END'
 sizes n: 1..4096
 graph ex(x: f32[n,3], inout s: f16[2]) {
@@ -463,6 +463,49 @@ END
 else
     echo "skip: no shared library was built: the calls of CUDA around kernels are not tested"
 fi
+
+# ---- saved programs -----------------------------------------------------------------------------------
+cat >net.stax <<'END'
+sizes n: 1..64
+graph net(x: f32[n,6], param w: f32[3,6]) { y = linear x, w; z = softmax y; return z }
+END
+expect 0 "" save net.stax -o net.staxp --seed=0
+expect 0 "^z: f32\[16,3\]" run net.stax
+cp out of-graph
+expect 0 "^z: f32\[16,3\]" run net.staxp
+says "$(cat of-graph)"
+STAX_CC=/nonexistent/cc STAX_CACHE_DIR="$work/fresh" expect 0 "^z: f32\[16,3\]" run net.staxp
+says "$(cat of-graph)"
+expect 0 "" save net.stax --to=unbound.staxp
+expect 0 "" run unbound.staxp
+says "$(cat of-graph)"
+expect 2 "expected --to=FILE.staxp" save net.stax
+expect 1 "none/x.staxp" save net.stax -o none/x.staxp
+expect 2 "a saved program has no graph" run net.staxp --check
+STAX_CC=/nonexistent/cc expect 3 "cannot be used" save net.stax -o none.staxp
+head -c 2000 net.staxp >cut.staxp
+expect 1 "cut short" run cut.staxp
+
+# ---- several compilers at a time ------------------------------------------------------------------------
+expect 0 "" run net.stax --processes=3 --check
+says "$(cat of-graph)"
+expect 2 "processes" run net.stax --processes=0
+
+# ---- bisect ---------------------------------------------------------------------------------------------
+cat >wrong.stax <<'END'
+graph wrong(x: f32[4,6], w: f32[3,6]) { a = mul x, 1.0; y = linear a, w; z = add y, 0.5; s = sum z; t = mul s, 2.0; return z, t }
+END
+expect 0 "^every layer gives the same bits" bisect wrong.stax
+expect 0 "^every layer gives the same numbers" bisect wrong.stax --bounds --threads=2
+expect 0 "^every layer gives the same bits" bisect wrong.stax --forward=1
+expect 4 "^layer: eager" bisect wrong.stax --fault=capture=wrong
+expect 4 "^pass:  decompose" bisect wrong.stax --fault=decompose=wrong
+expect 4 "^pass:  algebra.mul_one, firing 1 of " bisect wrong.stax --fault=mul_one=wrong
+expect 4 "^pass:  partition" bisect wrong.stax --fault=partition=wrong --forward=1
+expect 4 "^pass:  lower" bisect wrong.stax --fault=lower=wrong
+expect 4 "^pass:  threads" bisect wrong.stax --fault=threads=wrong --threads=2
+expect 4 "^fails: .*schedule" bisect wrong.stax --fault=schedule
+expect 2 "forward" bisect wrong.stax --forward=7
 
 # ---- .npy files ---------------------------------------------------------------------------------------
 if ! python3 -c "import numpy" 2>/dev/null; then

@@ -44,15 +44,17 @@ enum {
     CACHE = 256,
     PROBE = 512,
     CHAIN = 1024,
-    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT,    /* verbs that read a graph */
-    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | PROBE, /* verbs that may compile */
-    DEVICE = RUN | EXPLAIN | BENCH | EXPORT                   /* verbs that know of devices */
+    SAVE = 2048,
+    BISECT = 4096,
+    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT | SAVE | BISECT,    /* read a graph */
+    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | SAVE | BISECT | PROBE, /* may compile */
+    DEVICE = RUN | EXPLAIN | BENCH | EXPORT /* verbs that know of devices */
 };
 
 /* value: NULL for a flag; lower-case words with | between them are all that is allowed. */
 /* clang-format off */
 #define OPTIONS(X)                                                                                                      \
-    X(IN,      "in",      "NAME=FILE.npy",        RUN|BENCH|EXPORT, "tensor of an input, param or state (repeat); NAME:bf16= and NAME:f8e4m3= give raw data a dtype") \
+    X(IN,      "in",      "NAME=FILE.npy",        RUN|BENCH|EXPORT|SAVE|BISECT, "tensor of an input, param or state (repeat); NAME:bf16= and NAME:f8e4m3= give raw data a dtype") \
     X(OUT,     "out",     "NAME=FILE.npy",        RUN,          "where an output or final state goes (repeat); else it is printed")     \
     X(GRAPH,   "graph",   "NAME",                 FILES,        "which graph of the file; else the first")                              \
     X(BACKEND, "backend", "interpret|compile",    RUN,          "who computes: the reference interpreter, or compiled code (default)")  \
@@ -61,9 +63,9 @@ enum {
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
     X(REDUCE_OVERHEAD, "reduce-overhead", NULL,   RUN|BENCH,    "with --device=cuda: a call is replayed as one graph of CUDA's") \
     X(TENSOR_CORES, "tensor-cores", NULL,         RUN|BENCH|PRINT, "with --device=cuda and --emit=cuda: f16 and bf16 contractions on tensor cores (sm_90), not the interpreter's bits") \
-    X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT, "inputs without --in are filled from their name and this number (default 0)") \
+    X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT|SAVE|BISECT, "inputs without --in are filled from their name and this number (default 0)") \
     X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
-    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
+    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|SAVE|BISECT|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
     X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
@@ -71,7 +73,9 @@ enum {
     X(EMIT,    "emit",    "text|dot|loops|plan|c|cuda", PRINT,  "the form; loops, plan, c and cuda are of the finished program")        \
     X(OF,      "of",      "VALUE",                GRAD|PRINT|EXPLAIN, "the scalar whose gradient is wanted (explain: as a forward and a backward program)") \
     X(WRT,     "wrt",     "NAME,NAME",            GRAD|PRINT|EXPLAIN, "the inputs it is taken by")                                      \
-    X(FORWARD, "forward", "N",                    EXPLAIN,      "the first N outputs are a forward program's, the others a backward one's: what is saved between them") \
+    X(FORWARD, "forward", "N",                    EXPLAIN|BISECT, "the first N outputs are a forward program's, the others a backward one's: what is saved between them") \
+    X(FAULT,   "fault",   "STAGE",                BISECT,       "for tests: this stage fails, or STAGE=wrong: what it gives is wrong; as stax_options.fault") \
+    X(BOUNDS,  "bounds",  NULL,                   BISECT,       "differences within the error model are none (for kernels that do not promise bits)") \
     X(BUDGET,  "budget",  "BYTES",                EXPLAIN,      "with --of or --forward: what may be saved at most")                    \
     X(SAVE_ALL, "save-all", NULL,                 EXPLAIN,      "with --of or --forward: nothing is computed again")                    \
     X(STEPS,   "steps",   "N",                    CHAIN,        "length of the chain (required)")                                       \
@@ -87,9 +91,11 @@ enum {
     X(NAME,    "name",    "PREFIX",               EXPORT,       "files and functions begin with it (required)")                         \
     X(DIR,     "dir",     "DIR",                  EXPORT,       "folder of PREFIX.c and PREFIX.h (default .)")                          \
     X(WEIGHTS, "weights", "inline|file",          EXPORT,       "params in PREFIX.c (default) or in PREFIX.bin")                        \
+    X(TO,      "to",      "FILE.staxp",           SAVE,         "the file that is written (required); -o is short for it")              \
     X(STATIC,  "static",  NULL,                   EXPORT,       "all functions static, for inclusion in one file")                      \
     X(SCHEDULE, "schedule", "FILE",               COMPILE,      "how it is computed, as print --after=schedule shows it (default: automatic)") \
     X(REALIZE, "realize", "cost|measured|thresholds|keep|redo", COMPILE, "what becomes of values that are read several times: by cost on a nominal machine (default) or on this one, by thresholds, all kept, all computed again") \
+    X(PROCESSES, "processes", "N",                COMPILE,      "C compilers that run at the same time, each on a share of the kernels (default 1)") \
     X(THREADS, "threads", "N",                    COMPILE,      "threads of a call (default 1)")                                        \
     X(ISA,     "isa",     "scalar|sse2|sse42|avx2|avx512|neon", COMPILE, "instruction set (default: the best of this machine)")         \
     X(CLEAR,   "clear",   NULL,                   CACHE,        "remove every compiled kernel")                                         \
@@ -132,9 +138,10 @@ typedef struct tool {
     block *blocks; /* all memory of the tool, freed at its end */
     stax_context *ctx;
     stax_cuda *cuda; /* the device of --device=cuda */
+    stax_program *loaded;        /* of a saved program; its ports are the graph of the job */
     stax_schedule *schedule;     /* of --schedule, */
     const stax_graph *scheduled; /* for this graph */
-    int threads, runs, rounds, scale;
+    int threads, processes, runs, rounds, scale;
     uint64_t seed;
     stax_isa isa;
 } tool;
@@ -1033,6 +1040,7 @@ static int open_context(tool *t) {
     stax_options o = stax_options_default();
     o.n_threads = t->threads;
     o.isa = t->isa;
+    o.fault = t->given[OPT_FAULT];
     t->ctx = stax_open(&o);
     return t->ctx ? DONE
                   : fail(TOOLCHAIN_FAILED,
@@ -1116,6 +1124,7 @@ static int no_cuda(const tool *t, const char *instead) {
 static void choose(const tool *t, const stax_graph *g, stax_compile_options *o,
                    stax_machine *machine) {
     const char *rule = t->given[OPT_REALIZE];
+    o->processes = t->processes;
     if (g == t->scheduled) o->schedule = t->schedule;
     o->tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
     o->reduce_overhead = t->given[OPT_REDUCE_OVERHEAD] != NULL;
@@ -1162,7 +1171,9 @@ static int compile_there(const tool *t, const stax_graph *g, bool interpret, boo
     memset(&o, 0, sizeof o);
     stax_machine machine;
     choose(t, g, &o, &machine);
-    c->cpu = NULL;
+    c->cpu = t->loaded;
+    c->gpu = NULL;
+    if (c->cpu) return DONE;
     c->gpu = t->cuda && !interpret ? stax_cuda_compile(t->cuda, g, &o) : NULL;
     if (!t->cuda || interpret)
         c->cpu = compile(t, g, interpret, strict, &code);
@@ -1171,16 +1182,18 @@ static int compile_there(const tool *t, const stax_graph *g, bool interpret, boo
     return code;
 }
 
-static void compiled_free(compiled *c) {
-    stax_program_free(c->cpu);
+static void compiled_free(const tool *t, compiled *c) {
+    if (c->cpu != t->loaded) stax_program_free(c->cpu);
     stax_cuda_program_free(c->gpu);
 }
 
-static stax_status bind_params(const job *j, const compiled *c) {
+/* All that have a tensor; of a saved program those that it lacks, or that --in names. */
+static stax_status bind_params(const tool *t, const job *j, const compiled *c) {
     stax_status s = STAX_OK;
     for (int k = 0; k < j->n_in && s == STAX_OK; k++) {
         const char *name = j->in_info[k].name;
         if (j->in_info[k].kind != STAX_KIND_PARAM || (!j->in[k].data && !j->source[k])) continue;
+        if (t->loaded && !j->source[k] && stax_program_is_bound(t->loaded, name)) continue;
         s = c->gpu ? stax_cuda_bind(c->gpu, name, &j->in[k]) : stax_bind(c->cpu, name, &j->in[k]);
     }
     return s;
@@ -1194,43 +1207,36 @@ static int run_compiled(const tool *t, const job *j, const execution *e, bool st
     compiled c;
     int code = compile_there(t, j->g, false, strict, &c);
     if (code != DONE) return code;
-    stax_status s = bind_params(j, &c);
+    stax_status s = bind_params(t, j, &c);
     if (s == STAX_OK) s = call(&c, e->slots, e->out);
     if (s != STAX_OK) code = say_error(t, s);
-    compiled_free(&c);
+    compiled_free(t, &c);
     return code;
 }
 
 /* ---- --check ---- */
 
-static bool is_zero(stax_dtype d, const void *p) { return is_float(d) && load_float(d, p) == 0.0; }
-
-/* Compares two tensors of one shape and the same strides; names the first difference. */
+/* Compares two tensors of one shape; names the first difference. */
 static int compare(const char *name, const stax_tensor *a, const stax_tensor *b,
                    bool zeros_may_differ, int64_t *n_zeros) {
-    size_t width = stax_dtype_bytes(a->dtype);
-    int64_t index[STAX_MAX_RANK] = {0}, at = 0;
+    const size_t width = stax_dtype_bytes(a->dtype);
+    int64_t index[STAX_MAX_RANK] = {0}, at = 0, left;
     char one[64], other[64];
-    if (count_elements(a) == 0) return DONE;
-    do {
-        const char *p = (const char *)a->data + at * (int64_t)width,
-                   *q = (const char *)b->data + at * (int64_t)width;
-        if (memcmp(p, q, width) == 0) continue;
-        if (zeros_may_differ && is_zero(a->dtype, p) && is_zero(a->dtype, q)) {
-            ++*n_zeros;
-            continue;
-        }
-        number_text(one, sizeof one, a->dtype, p);
-        number_text(other, sizeof other, a->dtype, q);
-        fprintf(stderr, "staxc: error: --check: %s[", name);
-        for (int d = 0; d < a->rank; d++)
-            fprintf(stderr, d ? ",%lld" : "%lld", (long long)index[d]);
-        fprintf(stderr, "] differs: interpreted %s (0x%llx), compiled %s (0x%llx)\n", one,
-                (unsigned long long)load_bits(p, width), other,
-                (unsigned long long)load_bits(q, width));
-        return DIFFERENT;
-    } while (step_on(a, index, &at));
-    return DONE;
+    stax_difference d;
+    const bool same = stax_compare(a, b, NULL, zeros_may_differ, &d);
+    *n_zeros += d.zeros;
+    if (same) return DONE;
+    for (left = d.first; left > 0; left--) (void)step_on(a, index, &at);
+    const char *p = (const char *)a->data + at * (int64_t)width,
+               *q = (const char *)b->data + at * (int64_t)width;
+    number_text(one, sizeof one, a->dtype, p);
+    number_text(other, sizeof other, a->dtype, q);
+    fprintf(stderr, "staxc: error: --check: %s[", name);
+    for (int k = 0; k < a->rank; k++) fprintf(stderr, k ? ",%lld" : "%lld", (long long)index[k]);
+    fprintf(stderr, "] differs: interpreted %s (0x%llx), compiled %s (0x%llx)\n", one,
+            (unsigned long long)load_bits(p, width), other,
+            (unsigned long long)load_bits(q, width));
+    return DIFFERENT;
 }
 
 static int compare_all(const job *j, const execution *a, const execution *b) {
@@ -1301,8 +1307,82 @@ static int run_job(tool *t, job *j) {
     return code;
 }
 
+/* How far each output may lie off. */
+static stax_tensor *error_bounds(tool *t, const job *j) {
+    stax_tensor *bounds = (stax_tensor *)take_array(t, j->n_out, sizeof *bounds);
+    for (int k = 0; k < j->n_out; k++)
+        if (!new_tensor(t, j, "bound of", j->out_info[k].name, STAX_F64, j->out_info[k].shape,
+                        &bounds[k]))
+            return NULL;
+    return stax_error_bounds(j->g, j->in, bounds) == STAX_OK ? bounds : NULL;
+}
+
+static int bisect_job(tool *t, job *j) {
+    stax_bisect_options o;
+    stax_bisection b;
+    stax_compile_options c;
+    stax_machine machine;
+    long long n_forward = 0;
+    int code = give_inputs(t, j, false);
+    if (code == DONE) code = check_ins(t, j);
+    if (code != DONE) return code;
+    if (!read_number(t, OPT_FORWARD, 1, j->n_out - 1, &n_forward)) return WRONG_USAGE;
+    memset(&o, 0, sizeof o);
+    memset(&c, 0, sizeof c);
+    choose(t, j->g, &c, &machine);
+    o.compile = &c;
+    o.n_forward = (int)n_forward;
+    if (t->given[OPT_BOUNDS] && !(o.bounds = error_bounds(t, j)))
+        return say_error(t, stax_error_status(t->ctx));
+    const stax_status s = stax_bisect(j->g, j->in, &o, &b);
+    if (s != STAX_OK) return say_error(t, s);
+    if (!b.layer) {
+        printf("every layer gives the same %s (%d runs compared)\n", o.bounds ? "numbers" : "bits",
+               b.runs);
+        return DONE;
+    }
+    printf("layer: %s\npass:  %s", b.layer, b.pass);
+    if (b.firing) printf(", firing %lld of %lld", (long long)b.firing, (long long)b.firings);
+    printf("\n%s%s\n(%d runs compared)\n", b.failure != STAX_OK ? "fails: " : "", b.what, b.runs);
+    return DIFFERENT;
+}
+
+static int verb_bisect(tool *t) {
+    stax_graph *g = NULL;
+    int code = start(t, &g);
+    if (code == DONE) code = bisect_job(t, new_job(t, g));
+    stax_graph_free(g);
+    return code;
+}
+
+static bool is_saved(const char *path) {
+    char magic[6] = "";
+    FILE *f = fopen(path, "rb");
+    const bool is = f && fread(magic, 1, 6, f) == 6 && memcmp(magic, "\211STAXP", 6) == 0;
+    if (f) fclose(f);
+    return is;
+}
+
+/* A saved program takes the place of a graph. */
+static int run_saved(tool *t) {
+    static const int needs_graph[] = {OPT_CHECK,    OPT_BACKEND, OPT_GRAPH,
+                                      OPT_SCHEDULE, OPT_REALIZE, OPT_DEVICE};
+    for (size_t k = 0; k < sizeof needs_graph / sizeof needs_graph[0]; k++)
+        if (t->given[needs_graph[k]])
+            return fail(WRONG_USAGE,
+                        "--%s: a saved program has no graph: run the text it was "
+                        "saved from",
+                        option_rows[needs_graph[k]].name);
+    int code = open_context(t);
+    if (code != DONE) return code;
+    t->loaded = stax_program_load(t->ctx, t->file);
+    if (!t->loaded) return say_error(t, stax_error_status(t->ctx));
+    return run_job(t, new_job(t, (stax_graph *)(uintptr_t)stax_program_graph(t->loaded)));
+}
+
 static int verb_run(tool *t) {
     stax_graph *g = NULL;
+    if (is_saved(t->file)) return run_saved(t);
     if (wants_cuda(t) && t->given[OPT_BACKEND] && strcmp(t->given[OPT_BACKEND], "interpret") == 0)
         return fail(WRONG_USAGE, "--backend=interpret: expected --device=cpu, found --device=cuda");
     int code = start(t, &g);
@@ -1647,11 +1727,11 @@ static int export_graph(tool *t, stax_graph *g) {
     memset(&o, 0, sizeof o);
     o.weights_in_file = t->given[OPT_WEIGHTS] && strcmp(t->given[OPT_WEIGHTS], "file") == 0;
     o.is_static = t->given[OPT_STATIC] != NULL;
-    stax_status s = bind_params(j, &c);
+    stax_status s = bind_params(t, j, &c);
     if (s == STAX_OK)
         s = stax_export(c.cpu, t->given[OPT_DIR] ? t->given[OPT_DIR] : ".", t->given[OPT_NAME], &o);
     if (s != STAX_OK) code = say_error(t, s);
-    compiled_free(&c);
+    compiled_free(t, &c);
     return code;
 }
 
@@ -1664,6 +1744,25 @@ static int verb_export(tool *t) {
         return fail(WRONG_USAGE, "--name: expected a name of C, found %s", t->given[OPT_NAME]);
     code = start(t, &g);
     if (code == DONE) code = export_graph(t, g);
+    stax_graph_free(g);
+    return code;
+}
+
+static int verb_save(tool *t) {
+    stax_graph *g = NULL;
+    if (!t->given[OPT_TO])
+        return fail(WRONG_USAGE, "save: expected --to=FILE.staxp or -o FILE.staxp");
+    int code = start(t, &g);
+    job *j = code == DONE ? new_job(t, g) : NULL;
+    if (j) code = give_inputs(t, j, true);
+    if (code == DONE) code = check_ins(t, j);
+    if (code == DONE) {
+        compiled c = {compile(t, g, false, true, &code), NULL};
+        stax_status s = c.cpu ? bind_params(t, j, &c) : STAX_OK;
+        if (c.cpu && s == STAX_OK) s = stax_program_save(c.cpu, t->given[OPT_TO]);
+        if (s != STAX_OK) code = say_error(t, s);
+        compiled_free(t, &c);
+    }
     stax_graph_free(g);
     return code;
 }
@@ -1854,7 +1953,7 @@ static double call_overhead(tool *t, int n_inputs, bool interpret) {
     if (p.gpu) ok = to_device(t, e.slots, n_inputs) == STAX_OK && to_device(t, e.out, 1) == STAX_OK;
     for (int k = 0; ok && k < READINGS; k++)
         if (time_calls(t, &p, &e, CALLS, &ns[k]) != STAX_OK) ns[k] = 0.0;
-    compiled_free(&p);
+    compiled_free(t, &p);
     from_device(t, e.slots, n_inputs);
     from_device(t, e.out, 1);
     stax_graph_free(g);
@@ -1869,7 +1968,7 @@ static int prepare(tool *t, contender *c) {
     code = compile_there(t, c->g, c->interpret, true, &c->p);
     if (code != DONE) return code;
     c->ns = (double *)take_array(t, t->runs * t->rounds, sizeof *c->ns);
-    stax_status s = bind_params(c->j, &c->p);
+    stax_status s = bind_params(t, c->j, &c->p);
     double ns = 0.0;
     if (s == STAX_OK && c->p.gpu) s = to_device(t, c->e.slots, c->e.n_slots);
     if (s == STAX_OK && c->p.gpu) s = to_device(t, c->e.out, c->j->n_out);
@@ -1953,7 +2052,7 @@ static int profile(tool *t, contender *c) {
     double *ns = (double *)take_array(t, n * t->runs, sizeof *ns),
            *sum = (double *)take_array(t, n, sizeof *sum);
     int64_t *calls = (int64_t *)take_array(t, n, sizeof *calls);
-    stax_status s = bind_params(c->j, &p);
+    stax_status s = bind_params(t, c->j, &p);
     for (int r = -2; r < t->runs && s == STAX_OK; r++) { /* two warm-ups */
         for (int k = 0; k < n; k++) sum[k] = 0.0, calls[k] = 0;
         s = stax_program_profile(p.cpu, c->e.slots, c->e.out, clock_ns, sum, calls);
@@ -1974,7 +2073,7 @@ static int profile(tool *t, contender *c) {
     } else {
         code = say_error(t, s);
     }
-    compiled_free(&p);
+    compiled_free(t, &p);
     return code;
 }
 
@@ -2337,7 +2436,7 @@ static int verb_bench(tool *t) {
     if (code == DONE) code = profile(t, &c[0]);
     if (code == DONE) report(t, c, n);
     for (int k = 0; k < 2; k++) {
-        compiled_free(&c[k].p);
+        compiled_free(t, &c[k].p);
         if (c[k].e.slots) from_device(t, c[k].e.slots, c[k].e.n_slots);
         if (c[k].e.out) from_device(t, c[k].e.out, c[k].j->n_out);
     }
@@ -2434,6 +2533,8 @@ static const verb_row verbs[] = {
     {"explain", EXPLAIN, verb_explain, "says what was fused and why, what was not and why, and what it costs", "staxc explain net.stax --json"},
     {"bench",   BENCH,   verb_bench,   "measures a call", "staxc bench net.stax --size n=1024 --vs=op-by-op"},
     {"export",  EXPORT,  verb_export,  "writes PREFIX.c and PREFIX.h that need nothing of stax", "staxc export net.stax --name=net --dir=out --in w=w.npy"},
+    {"save",    SAVE,    verb_save,    "compiles a graph into a file that run takes without compiling", "staxc save net.stax --in w=w.npy -o net.staxp"},
+    {"bisect",  BISECT,  verb_bisect,  "names the first layer and pass that do not give the interpreter's bits", "staxc bisect net.stax --in x=x.npy"},
     {"ops",     OPS,     verb_ops,     "lists every op with its attributes, dtypes and meaning", "staxc ops"},
     {"chain",   CHAIN,   verb_chain,   "prints the order in which a chain of steps is reversed with few stored states", "staxc chain --steps=6 --slots=3"},
     {"version", VERSION, verb_version, "prints the version", "staxc version"},
@@ -2445,7 +2546,8 @@ enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
 static void general_help(FILE *to) {
     fputs(
         "usage: staxc VERB [FILE] [options]          FILE: a graph in the text form, - for "
-        "standard input\n",
+        "standard input;\n                                            run takes saved programs "
+        "too\n",
         to);
     for (int k = 0; k < N_VERBS; k++) fprintf(to, "  %-8s %s\n", verbs[k].name, verbs[k].does);
     fputs("staxc VERB --help shows its options and an example.\n", to);
@@ -2536,13 +2638,15 @@ static int read_option(tool *t, int argc, char **argv, int *at) {
 }
 
 static int read_numbers(tool *t) {
-    long long threads = 1, runs = 15, rounds = 2, seed = 0, scale = 0;
+    long long processes = 1, threads = 1, runs = 15, rounds = 2, seed = 0, scale = 0;
     if (!read_number(t, OPT_THREADS, 1, 1024, &threads) ||
+        !read_number(t, OPT_PROCESSES, 1, 64, &processes) ||
         !read_number(t, OPT_RUNS, 1, 1000, &runs) || !read_number(t, OPT_ROUNDS, 1, 100, &rounds) ||
         !read_number(t, OPT_SEED, INT64_MIN, INT64_MAX, &seed) ||
         !read_number(t, OPT_SCALE, 0, 8, &scale))
         return WRONG_USAGE;
     t->threads = (int)threads;
+    t->processes = (int)processes;
     t->runs = (int)runs;
     t->rounds = (int)rounds;
     t->seed = (uint64_t)seed;
@@ -2557,6 +2661,7 @@ static int read_command_line(tool *t, int argc, char **argv) {
     t->outs = (pair *)take_array(t, argc, sizeof *t->outs);
     for (int k = 2; k < argc; k++) {
         if (strcmp(argv[k], "-h") == 0) argv[k] = (char *)take_text(t, "--help", 6);
+        if (strcmp(argv[k], "-o") == 0) argv[k] = (char *)take_text(t, "--to", 4);
         if (strncmp(argv[k], "--", 2) == 0 && argv[k][2]) {
             int code = read_option(t, argc, argv, &k);
             if (code != DONE) return code;
@@ -2592,6 +2697,7 @@ int main(int argc, char **argv) {
     memset(&t, 0, sizeof t);
     int code = run_tool(&t, argc, argv);
     stax_cuda_close(t.cuda);
+    stax_program_free(t.loaded);
     stax_schedule_free(t.schedule);
     stax_close(t.ctx);
     while (t.blocks) {
