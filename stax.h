@@ -1546,7 +1546,9 @@ STAXDEF stax_scalar stax_scalar_bool(bool x);
 /* ---- how sizes enter the key (section 10) ----
    STATIC   the size is part of the key.
    DYNAMIC  one program for all sizes from 2 on; 0 and 1 have their own. Two sizes that are equal in
-            the sample are not taken to be equal.
+            the sample are not taken to be equal; where the function needs it, as in x + y, the
+            trace starts again, and whether they are equal is part of the key from then on. Where it
+            needs more than can be proved of sizes (x.reshape(-1, 2)), these axes become STATIC.
    RANGE    a named size lo..hi, one program for all of them, 0 and 1 too (a size of 1 does not
             broadcast then). Axes of one name have one size. What the function decides about it must
             follow from the range, else it is an error that says what to declare.
@@ -1657,7 +1659,8 @@ typedef struct stax_jit_figures {
     int64_t fallbacks;   /* of the programs, those that are interpreted because the C compiler failed */
     int64_t interpreted; /* calls interpreted at the limit                                  */
     int64_t evicted;     /* programs                                                        */
-    int64_t promoted;    /* axes                                                            */
+    int64_t promoted;    /* axes that became DYNAMIC                                        */
+    int64_t demoted;     /* axes that became STATIC                                         */
     int programs, keys;  /* that live now; a key is one way through the decisions           */
 } stax_jit_figures;
 STAXDEF void stax_jit_figures_of(stax_jit *jit, stax_jit_figures *out);
@@ -9046,6 +9049,8 @@ struct stax_graph {
     bool unfused;                          /* option contraction="unfused"                         */
     bool no_signed_zeros;                  /* option signed_zeros=false                            */
     struct stax_trace *trace;              /* root only: while a function makes it, else NULL      */
+    staxi_ix unproved[2]; /* root only: what could not be proved of these sizes was the offence:   */
+                          /* that they are equal; [1] is 0: something else                         */
     stax_rule_figures *fired; size_t n_fired;                  /* root only: of the rules that made it */
     stax_status status;                    /* root only: the first offence, sticky                 */
     char *message;
@@ -10108,6 +10113,14 @@ static bool staxi_is_symbolic(const staxi_infer *c, staxi_ix ix) {
     return !staxi_ix_is_const(staxi_pool(c), ix, &size);
 }
 
+/* For a trace, which may begin again with more known of these sizes. */
+static void staxi_unproved(const staxi_infer *c, staxi_ix a, staxi_ix b) {
+    stax_graph *root = c->g->root;
+    if (root->status != STAX_OK) return;
+    root->unproved[0] = a;
+    root->unproved[1] = b;
+}
+
 /* `what` has the size `found` and must have `expected`. */
 static bool staxi_same_size(const staxi_infer *c, const char *what, staxi_ix expected,
                             staxi_ix found, const char *hint) {
@@ -10115,10 +10128,12 @@ static bool staxi_same_size(const staxi_infer *c, const char *what, staxi_ix exp
     staxi_ix_interval e = staxi_ix_range(staxi_pool(c), expected),
                       f = staxi_ix_range(staxi_pool(c), found);
     if (expected == found || (e.lo == e.hi && f.lo == f.hi && e.lo == f.lo)) return true;
-    if (staxi_is_symbolic(c, expected) || staxi_is_symbolic(c, found))
+    if (staxi_is_symbolic(c, expected) || staxi_is_symbolic(c, found)) {
+        staxi_unproved(c, expected, found);
         return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("use one symbol for sizes that are equal"),
                              STAXI_SAY("%s: cannot prove equal: expected %I, found %I"), what,
                              expected, found);
+    }
     return staxi_op_fail(c, STAX_E_SHAPE, hint, STAXI_SAY("%s: expected %I, found %I"), what,
                          expected, found);
 }
@@ -10133,10 +10148,12 @@ static bool staxi_broadcast_with(const staxi_infer *c, staxi_type *shape, const 
         staxi_ix a = i < 0 ? 0 : shape->dims[i], b = j < 0 ? 0 : with->dims[j];
         bool fits =
             a == 0 || b == 0 || a == b || staxi_is_one_size(c, a) || staxi_is_one_size(c, b);
-        if (!fits && (staxi_is_symbolic(c, a) || staxi_is_symbolic(c, b)))
+        if (!fits && (staxi_is_symbolic(c, a) || staxi_is_symbolic(c, b))) {
+            staxi_unproved(c, a, b);
             return staxi_op_fail(
                 c, STAX_E_SHAPE, STAXI_SAY("use one symbol for sizes that are equal"),
                 STAXI_SAY("axis %d of the result: cannot prove equal: sizes %I and %I"), d, a, b);
+        }
         if (!fits)
             return staxi_op_fail(
                 c, STAX_E_SHAPE, NULL,
@@ -10538,10 +10555,12 @@ static bool staxi_reshape_rest(staxi_infer *c, staxi_type *out, int at, staxi_ix
     known = staxi_count_elements(c, out->dims, out->rank);
     if (!staxi_ix_ok(c, total) || !staxi_ix_ok(c, known)) return false;
     rest = staxi_ix_equals(c->g, known, 0) ? 0 : staxi_ix_floordiv(pool, total, known);
-    if (rest == 0 || staxi_ix_mul(pool, rest, known) != total)
+    if (rest == 0 || staxi_ix_mul(pool, rest, known) != total) {
+        staxi_unproved(c, total, 0);
         return staxi_op_fail(c, STAX_E_SHAPE, NULL,
                              STAXI_SAY("%I elements cannot be divided by the other sizes, %I"),
                              total, known);
+    }
     out->dims[at] = rest;
     return true;
 }
@@ -10882,10 +10901,12 @@ static bool staxi_infer_select(staxi_infer *c) {
     if (!staxi_ix_ok(c, room)) return false;
     bool inside =
         staxi_ix_range(pool, room).lo >= 0 && (from_end || staxi_ix_range(pool, index).lo >= 0);
-    if (!inside && (staxi_is_symbolic(c, size) || staxi_is_symbolic(c, index)))
+    if (!inside && (staxi_is_symbolic(c, size) || staxi_is_symbolic(c, index))) {
+        staxi_unproved(c, size, 0);
         return staxi_op_fail(c, STAX_E_INDEX, STAXI_SAY("give the symbol a range, or use gather"),
                              STAXI_SAY("cannot prove that index %A lies within axis %d of size %I"),
                              c->attrs[1].i, axis, size);
+    }
     if (!inside)
         return staxi_op_fail(c, STAX_E_INDEX, NULL,
                              STAXI_SAY("index %A is out of range for axis %d of size %I"),
@@ -11693,6 +11714,7 @@ static bool staxi_groups_ok(const staxi_infer *c, int slot, staxi_ix channels) {
         staxi_ix_equals(
             c->g, staxi_ix_mod(staxi_pool(c), channels, staxi_ix_const(staxi_pool(c), groups)), 0))
         return true;
+    staxi_unproved(c, channels, 0);
     return staxi_op_fail(c, STAX_E_SHAPE, NULL,
                          STAXI_SAY("%I channels cannot be divided into %D groups"), channels,
                          groups);
@@ -50533,11 +50555,18 @@ typedef struct staxi_entry {
     volatile int64_t used;
 } staxi_entry;
 
+/* Two axes, arg * STAX_MAX_RANK + axis, that a trace needed to be equal, and that were: whether they
+   are is part of every key from then on. first < second */
+typedef struct staxi_equal_axes {
+    int first, second;
+} staxi_equal_axes;
+
 /* How the axes of the call's tensors enter the key. Replaced as a whole. */
 typedef struct staxi_axes_kinds {
     staxi_kept kept;
-    int n_args;
+    int n_args, n_equal;
     uint8_t others, *kinds; /* [n_args][STAX_MAX_RANK] */
+    staxi_equal_axes *equal;
 } staxi_axes_kinds;
 
 typedef struct staxi_request {
@@ -50884,14 +50913,23 @@ static bool staxi_jit_copy_options(stax_jit *j) {
     return ok;
 }
 
-static staxi_axes_kinds *staxi_kinds_new(stax_jit *j, int n_args) {
-    size_t bytes = sizeof(staxi_axes_kinds) + (size_t)n_args * STAX_MAX_RANK;
+/* A copy of `old`, or the first one, for at least n_args tensors and one more pair. */
+static staxi_axes_kinds *staxi_kinds_new(stax_jit *j, const staxi_axes_kinds *old, int n_args) {
+    const int n_equal = old ? old->n_equal : 0;
+    if (old && old->n_args > n_args) n_args = old->n_args;
+    size_t bytes = sizeof(staxi_axes_kinds) + (size_t)n_args * STAX_MAX_RANK +
+                   (size_t)(n_equal + 1) * sizeof(staxi_equal_axes);
     staxi_axes_kinds *k = (staxi_axes_kinds *)staxi_kept_new(j, STAXI_KEPT_PLAIN, bytes);
     if (!k) return NULL;
     k->n_args = n_args;
+    k->n_equal = n_equal;
     k->others = (uint8_t)j->options.other_dims;
-    k->kinds = (uint8_t *)(k + 1);
+    k->equal = (staxi_equal_axes *)(void *)(k + 1);
+    k->kinds = (uint8_t *)(k->equal + n_equal + 1);
     memset(k->kinds, k->others, (size_t)n_args * STAX_MAX_RANK);
+    if (!old) return k;
+    memcpy(k->kinds, old->kinds, (size_t)old->n_args * STAX_MAX_RANK);
+    memcpy(k->equal, old->equal, (size_t)n_equal * sizeof *k->equal);
     return k;
 }
 
@@ -50931,7 +50969,7 @@ static stax_status staxi_jit_init(stax_jit *j, staxi_text *why) {
     staxi_text_free(&t);
     for (int k = 0; k < o->n_dims; k++)
         if (o->dims[k].arg >= n_args) n_args = o->dims[k].arg + 1;
-    staxi_axes_kinds *kinds = staxi_kinds_new(j, n_args);
+    staxi_axes_kinds *kinds = staxi_kinds_new(j, NULL, n_args);
     if (!kinds || !j->settings) {
         staxi_free(j->a, kinds, kinds ? kinds->kept.bytes : 0);
         return STAX_E_MEMORY;
@@ -50995,7 +51033,7 @@ STAXDEF stax_scalar stax_scalar_bool(bool x) {
 
 /* ---- keys ----
    counts; for each tensor: a head, and where it is there its axes and, unless it is row-major, its
-   strides; for each scalar: dtype and bits. */
+   strides; for each scalar: dtype and bits; for each pair of axes: are they equal? */
 
 enum { STAXI_KEY_ROW, STAXI_KEY_EXACT, STAXI_KEY_CLASSES }; /* how strides are given */
 enum { STAXI_ANY_SIZE = -1 };                               /* of a DYNAMIC, RANGE or DERIVED axis */
@@ -51017,8 +51055,16 @@ static int64_t staxi_key_alias(const staxi_request *c, int k) {
     return 0;
 }
 
-static size_t staxi_key_most(const staxi_request *c) {
-    return 1 + (size_t)c->n_in * (1 + 2 * STAX_MAX_RANK) + 2 * (size_t)c->n_scalars;
+static size_t staxi_key_most(const staxi_axes_kinds *kinds, const staxi_request *c) {
+    return 1 + (size_t)c->n_in * (1 + 2 * STAX_MAX_RANK) + 2 * (size_t)c->n_scalars +
+           (size_t)kinds->n_equal;
+}
+
+/* The size of an axis by its number; -1: it is not there. */
+static int64_t staxi_axis_of_call(const staxi_request *c, int number) {
+    const int arg = number / STAX_MAX_RANK, axis = number % STAX_MAX_RANK;
+    if (arg >= c->n_in || c->in[arg].dtype == STAX_DTYPE_NONE || axis >= c->in[arg].rank) return -1;
+    return c->in[arg].shape[axis];
 }
 
 /* The words of a call. What is wrong with a tensor is found here only as far as the key needs it:
@@ -51059,6 +51105,10 @@ static size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request
         if (c->scalars[k].dtype == STAX_F64) memcpy(&w[n], &c->scalars[k].f, sizeof w[n]);
         n++;
     }
+    for (int k = 0; k < kinds->n_equal; k++) {
+        int64_t size = staxi_axis_of_call(c, kinds->equal[k].first);
+        w[n++] = size >= 0 && size == staxi_axis_of_call(c, kinds->equal[k].second);
+    }
     return n;
 }
 
@@ -51069,6 +51119,30 @@ static uint64_t staxi_key_hash(const int64_t *w, size_t n) {
         h ^= h >> 29;
     }
     return h ^ h >> 32;
+}
+
+/* A key being looked for. */
+typedef struct staxi_words {
+    int64_t *words; /* few, or allocated: `bytes` of them */
+    size_t n, bytes;
+    uint64_t hash;
+    int64_t few[STAXI_JIT_WORDS];
+} staxi_words;
+
+/* words->n is 0 where a tensor is no tensor. False: no memory. */
+static bool staxi_words_write(stax_jit *j, const staxi_axes_kinds *kinds, const staxi_request *c,
+                              staxi_words *w) {
+    const size_t most = staxi_key_most(kinds, c), bytes = most * sizeof *w->words;
+    w->n = 0;
+    if (most > STAXI_JIT_WORDS && w->bytes < bytes) {
+        if (w->bytes) staxi_free(j->a, w->words, w->bytes);
+        w->words = (int64_t *)staxi_alloc(j->a, bytes);
+        w->bytes = w->words ? bytes : 0;
+        if (!w->words) return false;
+    }
+    w->n = staxi_key_write(kinds, c, w->words);
+    w->hash = staxi_key_hash(w->words, w->n);
+    return true;
 }
 
 /* ---- guards: the words of a key, one condition each ---- */
@@ -51085,7 +51159,8 @@ typedef enum staxi_condition_kind {
     STAXI_HAS_ALIGNMENT,
     STAXI_HAS_ALIAS,
     STAXI_HAS_SCALAR_DTYPE,
-    STAXI_HAS_SCALAR
+    STAXI_HAS_SCALAR,
+    STAXI_HAS_EQUAL
 } staxi_condition_kind;
 typedef struct staxi_condition {
     staxi_condition_kind kind;
@@ -51102,7 +51177,7 @@ static void staxi_condition_add(staxi_condition *c, size_t *n, staxi_condition_k
 }
 
 /* At most 6 for each word. */
-static size_t staxi_key_conditions(const int64_t *w, staxi_condition *c) {
+static size_t staxi_key_conditions(const int64_t *w, size_t n_words, staxi_condition *c) {
     size_t n = 0, at = 1;
     const int n_in = (int)(w[0] & 0xfffff), n_scalars = (int)(w[0] >> 20 & 0xfffff);
     staxi_condition_add(c, &n, STAXI_HAS_TENSORS, 0, 0, n_in);
@@ -51127,6 +51202,8 @@ static size_t staxi_key_conditions(const int64_t *w, staxi_condition *c) {
         staxi_condition_add(c, &n, STAXI_HAS_SCALAR_DTYPE, k, 0, dtype);
         staxi_condition_add(c, &n, STAXI_HAS_SCALAR, k, (int)dtype, w[at++]);
     }
+    for (int k = 0; at < n_words; k++)
+        staxi_condition_add(c, &n, STAXI_HAS_EQUAL, k, 0, w[at++]);
     return n;
 }
 
@@ -51137,12 +51214,27 @@ static void staxi_put_argument(staxi_text *t, const stax_jit *j, int k) {
         staxi_putf(t, "in[%d]", k);
 }
 
+/* "in[0].shape[1]" of an axis by its number */
+static void staxi_put_axis_name(staxi_text *t, const stax_jit *j, int number) {
+    staxi_put_argument(t, j, number / STAX_MAX_RANK);
+    staxi_putf(t, ".shape[%d]", number % STAX_MAX_RANK);
+}
+
 static void staxi_put_condition_name(staxi_text *t, const stax_jit *j, const staxi_condition *c) {
     static const char *const what[] = {"tensors", "scalars", "outputs", "dtype",     "rank",
                                        "shape",   "layout",  "strides", "alignment", "memory",
-                                       "dtype",   ""};
+                                       "dtype",   "",        ""};
     if (c->kind < STAXI_HAS_DTYPE) {
         staxi_put(t, what[c->kind]);
+        return;
+    }
+    if (c->kind == STAXI_HAS_EQUAL) {
+        const staxi_axes_kinds *kinds = (const staxi_axes_kinds *)staxi_seen(&((stax_jit *)(uintptr_t)j)->kinds);
+        staxi_put(t, "(");
+        staxi_put_axis_name(t, j, kinds->equal[c->arg].first);
+        staxi_put(t, " == ");
+        staxi_put_axis_name(t, j, kinds->equal[c->arg].second);
+        staxi_put(t, ")");
         return;
     }
     if (c->kind >= STAXI_HAS_SCALAR_DTYPE)
@@ -51166,6 +51258,8 @@ static void staxi_put_condition_value(staxi_text *t, const stax_jit *j, const st
         staxi_put(t, "any");
     else if (c->kind == STAXI_HAS_SIZE && c->value < 0)
         staxi_putf(t, "%D..%D", -c->value / 2 + 1, -c->value);
+    else if (c->kind == STAXI_HAS_EQUAL)
+        staxi_put(t, c->value ? "true" : "false");
     else if (c->kind == STAXI_HAS_LAYOUT)
         staxi_put(t, layouts[c->value]);
     else if (c->kind == STAXI_HAS_STRIDE && c->axis / 16 == STAXI_KEY_CLASSES)
@@ -51227,6 +51321,7 @@ struct stax_trace {
     const staxi_request *call;
     bool has_samples, turn;
     int64_t symbols[STAXI_JIT_SYMBOLS];
+    int axes[STAXI_JIT_SYMBOLS]; /* by symbol: its axis, arg * STAX_MAX_RANK + axis; -1: a RANGE */
     staxi_decision *decisions;
     size_t n_decisions, cap_decisions;
 };
@@ -51631,6 +51726,15 @@ static void staxi_put_input_name(staxi_text *s, const stax_jit *j, const stax_gr
     staxi_putf(s, "in%d", arg);
 }
 
+/* A size of its own, or that of a RANGE; remembers whose it is. */
+static int64_t staxi_trace_symbol(stax_trace *t, const char *name, int64_t lo, int64_t hi,
+                                  int axis) {
+    int64_t size = stax_symbol(t->graph, name, lo, hi);
+    for (size_t k = 0; k < t->graph->n_symbols && k < STAXI_JIT_SYMBOLS; k++)
+        if (strcmp(t->graph->symbols[k].name, name) == 0) t->axes[k] = axis;
+    return size;
+}
+
 /* The size of an axis as the key has it. */
 static int64_t staxi_trace_axis(stax_trace *t, const char *name, int kind, int arg, int d,
                                 int64_t word) {
@@ -51638,7 +51742,7 @@ static int64_t staxi_trace_axis(stax_trace *t, const char *name, int kind, int a
     if (kind == STAX_DIM_RANGE || kind == STAX_DIM_DERIVED) {
         int64_t times, plus;
         const stax_dim *base = staxi_dim_base(t->jit, staxi_dim_at(t->jit, arg, d), &times, &plus);
-        int64_t n = stax_symbol(g, base->name, base->lo, base->hi);
+        int64_t n = staxi_trace_symbol(t, base->name, base->lo, base->hi, -1);
         return stax_size_add(g, stax_size_mul(g, n, times), plus);
     }
     if (word >= 0) return word;
@@ -51646,17 +51750,27 @@ static int64_t staxi_trace_axis(stax_trace *t, const char *name, int kind, int a
     staxi_text_init(&s, t->jit->a);
     staxi_putf(&s, "%s_%d", name, d);
     int64_t n = s.failed ? (int64_t)staxi_no_graph_memory(g, 0)
-                         : stax_symbol(g, s.data, word == STAXI_ANY_SIZE ? 2 : -word / 2 + 1,
-                                       word == STAXI_ANY_SIZE ? INT64_MAX : -word);
+                         : staxi_trace_symbol(t, s.data, word == STAXI_ANY_SIZE ? 2 : -word / 2 + 1,
+                                              word == STAXI_ANY_SIZE ? INT64_MAX : -word,
+                                              arg * STAX_MAX_RANK + d);
     staxi_text_free(&s);
     return n;
 }
 
+/* The size of an earlier axis: of a tensor before, or of this one. */
+static int64_t staxi_trace_equal(stax_trace *t, int number, const stax_value *in,
+                                 const int64_t *dims) {
+    const stax_value v = in[number / STAX_MAX_RANK];
+    if (!v.graph || v.id == 0) return dims[number % STAX_MAX_RANK];
+    return staxi_size_handle(t->graph, t->graph->values[v.id].type.dims[number % STAX_MAX_RANK]);
+}
+
 /* Declares the inputs from the words of the key: the graph can know no more than they say. */
 static void staxi_trace_inputs(stax_trace *t, const staxi_axes_kinds *kinds, const int64_t *w,
-                               stax_value *in) {
+                               size_t n_words, stax_value *in) {
     stax_jit *j = t->jit;
     size_t at = 1;
+    const int64_t *equal = w + n_words - kinds->n_equal;
     for (int k = 0; k < t->call->n_in; k++) {
         const int64_t head = w[at++];
         const int layout = (int)(head >> 12 & 15);
@@ -51667,11 +51781,18 @@ static void staxi_trace_inputs(stax_trace *t, const staxi_axes_kinds *kinds, con
         staxi_text_init(&name, j->a);
         staxi_put_input_name(&name, j, t->graph, k);
         const char *text = name.failed ? "" : name.data;
+        if (name.failed) staxi_no_graph_memory(t->graph, 0);
         shape.rank = (int)(head >> 8 & 15);
         strides = shape;
         for (int d = 0; d < shape.rank; d++) {
             int kind = k < kinds->n_args ? kinds->kinds[k * STAX_MAX_RANK + d] : kinds->others;
-            shape.dims[d] = staxi_trace_axis(t, text, kind, k, d, w[at++]);
+            int i = 0, number = k * STAX_MAX_RANK + d;
+            int64_t word = w[at++];
+            while (i < kinds->n_equal && !(equal[i] && kinds->equal[i].second == number)) i++;
+            if (i == kinds->n_equal || word >= 0)
+                shape.dims[d] = staxi_trace_axis(t, text, kind, k, d, word);
+            else /* the guard says that it is that of an axis before it */
+                shape.dims[d] = staxi_trace_equal(t, kinds->equal[i].first, in, shape.dims);
         }
         in[k] = staxi_declare(t->graph, staxi_is_state(j, k) ? STAXI_STATE : STAXI_INPUT, text,
                               (stax_dtype)(head & 255), shape);
@@ -51716,7 +51837,8 @@ static void staxi_trace_outputs(stax_trace *t, const stax_value *out) {
 
 /* Runs the function. The graph's status says how it went. */
 static stax_status staxi_trace_run(stax_trace *t, stax_jit *j, const staxi_axes_kinds *kinds,
-                                   const staxi_request *call, const int64_t *words) {
+                                   const staxi_request *call, const int64_t *words,
+                                   size_t n_words) {
     memset(t, 0, offsetof(struct stax_trace, symbols));
     t->decisions = NULL;
     t->n_decisions = t->cap_decisions = 0;
@@ -51739,7 +51861,7 @@ static stax_status staxi_trace_run(stax_trace *t, stax_jit *j, const staxi_axes_
     for (int k = 0; k < call->n_out; k++) out[k] = stax_none();
     g->trace = t;
     stax_graph_name(g, j->options.name);
-    staxi_trace_inputs(t, kinds, words, in);
+    staxi_trace_inputs(t, kinds, words, n_words, in);
     if (staxi_trace_sizes(t)) {
         size_t n = g->n_inputs;
         j->figures.traces++;
@@ -51753,6 +51875,41 @@ static stax_status staxi_trace_run(stax_trace *t, stax_jit *j, const staxi_axes_
     }
     staxi_free(j->a, in, bytes);
     return g->status;
+}
+
+/* What to know of sizes in the key so that a trace that could not prove something about them can:
+   whether two are equal, or the sizes themselves. NULL: nothing helps. */
+static staxi_axes_kinds *staxi_trace_learn(stax_trace *t, const staxi_axes_kinds *kinds,
+                                           int *demoted) {
+    stax_graph *g = t->graph;
+    staxi_ix a = g->unproved[0], b = g->unproved[1];
+    int64_t x = 0, y = 0;
+    bool any = false;
+    if (!a) return NULL;
+    if (b && (!staxi_size_eval(&g->sizes, a, t->symbols, &x) ||
+              !staxi_size_eval(&g->sizes, b, t->symbols, &y) || x != y))
+        return NULL; /* it is wrong for this call */
+    staxi_axes_kinds *now = staxi_kinds_new(t->jit, kinds, t->call->n_in);
+    if (!now) return NULL;
+    if (b && staxi_ix_op(&g->sizes, a) == STAXI_IX_SYM &&
+        staxi_ix_op(&g->sizes, b) == STAXI_IX_SYM) {
+        int p = t->axes[staxi_ix_number(&g->sizes, a)], q = t->axes[staxi_ix_number(&g->sizes, b)];
+        any = p >= 0 && q >= 0;
+        now->equal[now->n_equal].first = p < q ? p : q;
+        now->equal[now->n_equal].second = p < q ? q : p;
+        now->n_equal += any;
+    }
+    for (size_t k = 0; k < g->n_symbols && now->n_equal == kinds->n_equal; k++) {
+        if (t->axes[k] < 0 || !(staxi_ix_depends_on(&g->sizes, a, g->symbols[k].ix) ||
+                                (b && staxi_ix_depends_on(&g->sizes, b, g->symbols[k].ix))))
+            continue;
+        now->kinds[t->axes[k]] = STAX_DIM_STATIC;
+        ++*demoted;
+        any = true;
+    }
+    if (any) return now;
+    staxi_kept_free(t->jit, &now->kept);
+    return NULL;
 }
 
 /* ---- the tree of decisions ---- */
@@ -51824,9 +51981,10 @@ static staxi_made *staxi_walk_down(stax_jit *j, staxi_point *p, const staxi_requ
     return p ? p->made : NULL;
 }
 
-static staxi_entry *staxi_entry_find(stax_jit *j, uint64_t hash, const int64_t *w, size_t n) {
-    staxi_entry *e = (staxi_entry *)staxi_seen(&j->chains[hash % STAXI_JIT_CHAINS]);
-    while (e && (e->hash != hash || e->n_words != n || memcmp(e->words, w, n * sizeof *w) != 0))
+static staxi_entry *staxi_entry_find(stax_jit *j, const staxi_words *w) {
+    staxi_entry *e = (staxi_entry *)staxi_seen(&j->chains[w->hash % STAXI_JIT_CHAINS]);
+    while (e && (e->hash != w->hash || e->n_words != w->n ||
+                 memcmp(e->words, w->words, w->n * sizeof *w->words) != 0))
         e = (staxi_entry *)staxi_seen(&e->next);
     return e;
 }
@@ -52059,8 +52217,8 @@ static void staxi_note_miss(stax_jit *j, const staxi_miss *miss, const int64_t *
         const size_t most = 6 * (n > near_one->n_words ? n : near_one->n_words) + 6;
         staxi_condition *c = (staxi_condition *)staxi_alloc(j->a, 2 * most * sizeof *c);
         if (c) {
-            size_t n_old = staxi_key_conditions(near_one->words, c);
-            size_t n_now = staxi_key_conditions(w, c + most);
+            size_t n_old = staxi_key_conditions(near_one->words, near_one->n_words, c);
+            size_t n_now = staxi_key_conditions(w, n, c + most);
             staxi_put_failed(&t, j, c, n_old, c + most, n_now);
             staxi_free(j->a, c, 2 * most * sizeof *c);
         }
@@ -52093,9 +52251,8 @@ static bool staxi_promote_axes(stax_jit *j, const staxi_request *c) {
         j->last = last;
         j->n_last = c->n_in;
     }
-    staxi_axes_kinds *now = staxi_kinds_new(j, kinds->n_args > c->n_in ? kinds->n_args : c->n_in);
+    staxi_axes_kinds *now = staxi_kinds_new(j, kinds, c->n_in);
     if (!now) return false;
-    memcpy(now->kinds, kinds->kinds, (size_t)kinds->n_args * STAX_MAX_RANK);
     for (int k = 0; k < c->n_in; k++) {
         const stax_tensor *t = &c->in[k];
         staxi_last_sizes *last = &j->last[k];
@@ -52275,14 +52432,15 @@ static bool staxi_branch_points(stax_trace *t, size_t first, stax_program **gate
     return ok;
 }
 
-static staxi_entry *staxi_entry_new(stax_jit *j, const int64_t *w, size_t n, uint64_t hash) {
-    size_t bytes = sizeof(staxi_entry) + n * sizeof *w;
-    staxi_entry *e = (staxi_entry *)staxi_kept_new(j, STAXI_KEPT_PLAIN, bytes);
+static staxi_entry *staxi_entry_new(stax_jit *j, const staxi_words *w) {
+    const size_t words = w->n * sizeof *w->words;
+    staxi_entry *e =
+        (staxi_entry *)staxi_kept_new(j, STAXI_KEPT_PLAIN, sizeof(staxi_entry) + words);
     if (!e) return NULL;
-    e->hash = hash;
-    e->n_words = n;
+    e->hash = w->hash;
+    e->n_words = w->n;
     e->words = (int64_t *)(void *)(e + 1);
-    memcpy(e->words, w, n * sizeof *w);
+    memcpy(e->words, w->words, words);
     return e;
 }
 
@@ -52324,10 +52482,10 @@ static stax_status staxi_make_room(stax_jit *j, bool keep, bool *temporary) {
 }
 
 /* Under the mutex: compiles what a trace needs and hangs it into the tree. */
-static stax_status staxi_jit_add(stax_trace *t, const int64_t *w, size_t n, uint64_t hash,
-                                 bool keep, staxi_found *found) {
+static stax_status staxi_jit_add(stax_trace *t, const staxi_words *w, bool keep,
+                                 staxi_found *found) {
     stax_jit *j = t->jit;
-    staxi_entry *e = staxi_entry_find(j, hash, w, n);
+    staxi_entry *e = staxi_entry_find(j, w);
     staxi_point *at;
     size_t first;
     staxi_branch b;
@@ -52358,7 +52516,7 @@ static stax_status staxi_jit_add(stax_trace *t, const int64_t *w, size_t n, uint
         return stax_error_status(j->ctx);
     }
     /* Making room may have taken out the signature. */
-    e = staxi_entry_find(j, hash, w, n);
+    e = staxi_entry_find(j, w);
     (void)staxi_trace_follow(t, e ? (staxi_point *)staxi_seen(&e->root) : NULL, &at, &first);
     const size_t bytes = (t->n_decisions - first + 1) * sizeof(stax_program *);
     stax_program **gates = (stax_program **)staxi_alloc(j->a, bytes);
@@ -52370,7 +52528,7 @@ static stax_status staxi_jit_add(stax_trace *t, const int64_t *w, size_t n, uint
     s = staxi_jit_compile(t, first, gates, b.made);
     if (s == STAX_OK && !staxi_branch_points(t, first, gates, made, &b)) s = STAX_E_MEMORY;
     if (s == STAX_OK && at) b.way = staxi_way_new(j, t->decisions[first - 1].outcome, b.top);
-    if (s == STAX_OK && !at) b.entry = staxi_entry_new(j, w, n, hash);
+    if (s == STAX_OK && !at) b.entry = staxi_entry_new(j, w);
     if (s == STAX_OK && !b.way && !b.entry) s = STAX_E_MEMORY;
     for (size_t k = 0; k + first < t->n_decisions; k++) stax_program_free(gates[k]);
     staxi_free(j->a, (void *)gates, bytes);
@@ -52395,8 +52553,8 @@ static stax_status staxi_jit_add(stax_trace *t, const int64_t *w, size_t n, uint
         e = b.entry;
         staxi_use_now(j, &e->used);
         staxi_publish(&e->root, b.top);
-        staxi_publish(&e->next, staxi_seen(&j->chains[hash % STAXI_JIT_CHAINS]));
-        staxi_publish(&j->chains[hash % STAXI_JIT_CHAINS], e);
+        staxi_publish(&e->next, staxi_seen(&j->chains[w->hash % STAXI_JIT_CHAINS]));
+        staxi_publish(&j->chains[w->hash % STAXI_JIT_CHAINS], e);
     }
     found->made = made;
     found->decided = t->n_decisions == 0;
@@ -52405,17 +52563,48 @@ static stax_status staxi_jit_add(stax_trace *t, const int64_t *w, size_t n, uint
     return STAX_OK;
 }
 
+/* Runs the function until it can prove what it needs about sizes; what had to be learnt for that is
+   part of the keys from then on. */
+static stax_status staxi_trace_prove(stax_jit *j, stax_trace *t, const staxi_request *c,
+                                     staxi_words *w) {
+    staxi_axes_kinds *learnt = NULL;
+    const staxi_axes_kinds *old = (const staxi_axes_kinds *)staxi_seen(&j->kinds), *kinds = old;
+    int demoted = 0;
+    stax_status s;
+    for (;;) {
+        s = staxi_words_write(j, kinds, c, w)
+                ? staxi_trace_run(t, j, kinds, c, w->words, w->n)
+                : STAX_E_MEMORY;
+        staxi_axes_kinds *more =
+            s != STAX_OK && t->graph ? staxi_trace_learn(t, kinds, &demoted) : NULL;
+        if (!more) break;
+        if (learnt) staxi_kept_free(j, &learnt->kept);
+        kinds = learnt = more;
+        staxi_trace_free(t);
+        t->graph = NULL;
+    }
+    if (!learnt) return s;
+    if (s != STAX_OK) {
+        staxi_kept_free(j, &learnt->kept);
+        return s;
+    }
+    staxi_publish(&j->kinds, learnt);
+    staxi_forget_all(j);
+    staxi_retire(j, (void *)(uintptr_t)old);
+    j->figures.demoted += demoted;
+    return s;
+}
+
 /* The call is not known, as far as its thread saw. */
-static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, int64_t *w, bool keep,
+static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_words *w, bool keep,
                                   staxi_found *found) {
     staxi_miss miss;
     memset(&miss, 0, sizeof miss);
     staxi_atomic_add(&j->slow, 1);
     staxi_mutex_lock(&j->mutex);
-    const staxi_axes_kinds *kinds = (const staxi_axes_kinds *)staxi_seen(&j->kinds);
-    size_t n = staxi_key_write(kinds, c, w);
-    uint64_t hash = staxi_key_hash(w, n);
-    staxi_entry *e = staxi_entry_find(j, hash, w, n); /* another thread may have been first */
+    bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, w);
+    staxi_entry *e = ok ? staxi_entry_find(j, w) : NULL; /* another thread may have been first */
+    if (!ok) miss.status = STAX_E_MEMORY;
     found->made = e ? staxi_walk_down(j, (staxi_point *)staxi_seen(&e->root), c, &miss) : NULL;
     if (found->made) {
         found->decided = ((staxi_point *)staxi_seen(&e->root))->kind == STAXI_DECIDED;
@@ -52425,20 +52614,17 @@ static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, int64_t *
         j->figures.misses++;
         staxi_atomic_add(&j->time, 1);
         staxi_atomic_add(&j->other_calls, 1);
-        staxi_note_miss(j, &miss, w, n);
+        staxi_note_miss(j, &miss, w->words, w->n);
         if (!staxi_promote_axes(j, c)) miss.status = STAX_E_MEMORY;
-        kinds = (const staxi_axes_kinds *)staxi_seen(&j->kinds);
-        n = staxi_key_write(kinds, c, w);
-        hash = staxi_key_hash(w, n);
-        e = staxi_entry_find(j, hash, w, n);
         stax_trace *t = (stax_trace *)staxi_alloc(j->a, sizeof *t);
         if (!t) miss.status = STAX_E_MEMORY;
-        if (miss.status == STAX_OK) miss.status = staxi_trace_run(t, j, kinds, c, w);
-        if (miss.status == STAX_OK) miss.status = staxi_jit_add(t, w, n, hash, keep, found);
+        if (t) memset(t, 0, sizeof *t);
+        if (miss.status == STAX_OK) miss.status = staxi_trace_prove(j, t, c, w);
+        if (miss.status == STAX_OK) miss.status = staxi_jit_add(t, w, keep, found);
         if (miss.status == STAX_E_MEMORY)
             staxi_context_note(j->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
         if (t && t->graph != NULL) t->graph->trace = NULL;
-        if (t) staxi_trace_free(t);
+        if (t && t->jit) staxi_trace_free(t);
         staxi_free(j->a, t, t ? sizeof *t : 0);
         staxi_reclaim(j, false);
     } else {
@@ -52473,21 +52659,20 @@ static stax_status staxi_bad_call(stax_jit *j, const staxi_request *c) {
 
 /* The program of a call: known, or made now. Whatever is returned, an epoch has been entered. */
 static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, staxi_found *found) {
-    int64_t few[STAXI_JIT_WORDS], *w = few;
-    const size_t most = staxi_key_most(c), bytes = most * sizeof *w;
+    staxi_words w;
     staxi_miss miss;
     staxi_point *root = NULL;
     memset(found, 0, sizeof *found);
     memset(&miss, 0, sizeof miss);
     found->epoch = staxi_reader_in(j);
-    if (most > STAXI_JIT_WORDS) w = (int64_t *)staxi_alloc(j->a, bytes);
-    size_t n = w ? staxi_key_write((const staxi_axes_kinds *)staxi_seen(&j->kinds), c, w) : 0;
-    uint64_t hash = staxi_key_hash(w, n);
-    staxi_entry *e = n ? staxi_entry_find(j, hash, w, n) : NULL;
-    if (!w) {
+    w.words = w.few;
+    w.bytes = 0;
+    const bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, &w);
+    staxi_entry *e = ok && w.n ? staxi_entry_find(j, &w) : NULL;
+    if (!ok) {
         miss.status = STAX_E_MEMORY;
         staxi_context_note(j->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
-    } else if (n == 0) {
+    } else if (w.n == 0) {
         miss.status = staxi_bad_call(j, c);
     } else if (e) {
         root = (staxi_point *)staxi_seen(&e->root);
@@ -52503,9 +52688,9 @@ static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, st
     } else {
         staxi_reader_out(j, found->epoch);
         found->made = NULL;
-        miss.status = staxi_jit_miss(j, c, w, keep, found);
+        miss.status = staxi_jit_miss(j, c, &w, keep, found);
     }
-    if (w != few) staxi_free(j->a, w, w ? bytes : 0);
+    if (w.bytes) staxi_free(j->a, w.words, w.bytes);
     return miss.status;
 }
 
@@ -52847,7 +53032,7 @@ static void staxi_put_guards(staxi_text *t, const stax_jit *j, const staxi_entry
         t->failed = true;
         return;
     }
-    size_t n = staxi_key_conditions(e->words, c);
+    size_t n = staxi_key_conditions(e->words, e->n_words, c);
     for (size_t k = 0; k < n; k++) {
         staxi_put(t, k ? ", " : "");
         staxi_put_condition_name(t, j, &c[k]);
@@ -52905,9 +53090,9 @@ STAXDEF char *stax_jit_explain(stax_jit *jit) {
     staxi_putf(&t,
                "%D calls: %D direct, %D by key, %D misses, %D interpreted at the limit\n"
                "%D traces, %D programs made (%D fall back to the interpreter), %D gates, %D "
-               "evicted, %D axes promoted\n",
+               "evicted, %D axes made DYNAMIC, %D made STATIC\n",
                f.calls, f.direct_hits, f.key_hits, f.misses, f.interpreted, f.traces, f.compiles,
-               f.fallbacks, f.gates, f.evicted, f.promoted);
+               f.fallbacks, f.gates, f.evicted, f.promoted, f.demoted);
     for (staxi_made *m = jit->made; m; m = m->next) {
         stax_status s = m->program ? stax_program_status(m->program) : STAX_OK;
         staxi_putf(&t, "program %d: %s, %d keys\n", m->number,

@@ -850,7 +850,7 @@ static void later_names(void) {
     CHECK(stax_program_load(ctx, "x") == NULL);
     CHECK_INT(stax_error_status(ctx), STAX_E_NOT_BUILT);
     CHECK(stax_jit_new(ctx, NULL, NULL, NULL) == NULL);
-    CHECK_INT(stax_call(NULL, NULL, 0, NULL, 0), STAX_E_NOT_BUILT);
+    CHECK_INT(stax_call(NULL, NULL, 0, NULL, 0), STAX_E_ARGUMENT);
 }
 
 /* stax_error stays valid until 16 more failures. */

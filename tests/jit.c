@@ -654,7 +654,7 @@ static void not_equal(void) {
         in[1] = f32(w, stax_shape1(sizes[k][1]));
         check_ok(stax_call(jit, in, 2, &out, 1), "x + y");
     }
-    CHECK_INT(figures(jit).compiles, 2);
+    CHECK_INT(figures(jit).programs, 2);
     stax_tensor in[2], out = f32(y, stax_shape1(3)); /* and no size is wrong in silence */
     in[0] = f32(x, stax_shape1(3));
     in[1] = f32(w, stax_shape1(5));
@@ -795,7 +795,7 @@ static void declared(void) {
     static const struct {
         stax_dim second;
         const char *message;
-    } wrong[] = {{{0, 0, STAX_DIM_STATIC, NULL, 0, 0, NULL, 0, 0}, "dims[0]: this axis is declared twice"},
+    } wrong[] = {{{0, 0, STAX_DIM_STATIC, NULL, 0, 0, NULL, 0, 0}, "dims[1]: this axis is declared twice"},
                  {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "m", 1, 0}, "dims[1]: a DERIVED axis needs `of`"},
                  {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 0, 0}, "dims[1]: a DERIVED axis needs `of`"},
                  {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 2, -3}, "dims[1]: its least size is negative"},
@@ -822,7 +822,9 @@ static void odd_total(void) {
     check_ok(stax_call(jit, &in, 1, &out, 1), "even");
     in = f32(x, stax_shape2(3, 7));
     out = f32(y, stax_shape1(10));
-    CHECK(stax_call(jit, &in, 1, &out, 1) != STAX_OK);
+    CHECK_INT(stax_call(jit, &in, 1, &out, 1), STAX_E_SHAPE);
+    CHECK_HAS(stax_error(ctx), "21 elements cannot be divided by the other sizes, 2");
+    CHECK_INT(figures(jit).demoted, 2); /* by the call that was right */
     stax_jit_free(jit);
 }
 
@@ -1042,7 +1044,10 @@ static void limits(void) {
     stax_close(own);
 }
 
-/* What the data gates key is evicted way by way. */
+/* What the data gates key is evicted way by way. tests/long/jit_keys.c: 10^5 keys. */
+#ifndef MANY_KEYS
+#define MANY_KEYS 4000
+#endif
 static void baked(stax_trace *t, const stax_value *in, int n, stax_value *out) {
     int64_t k = stax_item_int(stax_sum(in[0], stax_axes_all(), false));
     (void)n;
@@ -1061,7 +1066,7 @@ static void bounded_memory(void) {
         o.at_limit = mode == 1 ? STAX_LIMIT_INTERPRETS : STAX_LIMIT_EVICTS;
         stax_jit *jit = stax_jit_new(own, mode == 2 ? baked : scale, NULL, &o);
         int64_t early = 0, most = 0;
-        const int n = mode == 0 ? 100000 : 3000;
+        const int n = mode == 0 ? MANY_KEYS : MANY_KEYS / 2;
         for (int k = 1; k <= n; k++) {
             if (mode < 2) {
                 CHECK_FLOAT(with_scalar(jit, own, k, STAX_OK), 2 * (float)k);
@@ -1075,7 +1080,7 @@ static void bounded_memory(void) {
             if (k == 600) early = most;
         }
         CHECK(most <= early + early / 8);
-        CHECK_INT(figures(jit).programs, 4);
+        CHECK(figures(jit).programs <= 4);
         stax_jit_free(jit);
     }
     stax_close(own);
