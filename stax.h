@@ -50593,6 +50593,15 @@ typedef struct staxi_last_sizes { /* of an argument, to see which axes change */
     int changes[STAX_MAX_RANK];
 } staxi_last_sizes;
 
+/* How a reader left: what it found makes the figures, at no cost. AGAIN: it comes back. */
+typedef enum staxi_out {
+    STAXI_OUT_DIRECT,
+    STAXI_OUT_KEY,
+    STAXI_OUT_OTHER,
+    STAXI_OUT_AGAIN,
+    STAXI_OUTS
+} staxi_out;
+
 struct stax_jit {
     stax_context *ctx;
     const stax_allocator *a;
@@ -50608,8 +50617,7 @@ struct stax_jit {
     staxi_published kinds;       /* staxi_axes_kinds */
     staxi_published chains[STAXI_JIT_CHAINS], direct[STAXI_JIT_DIRECT];
     volatile int64_t last_seen[STAXI_JIT_DIRECT]; /* of calls that missed the first level */
-    volatile int64_t epoch, entered[2], left[2], time;
-    volatile int64_t key_hits, other_calls, slow, interpreted;
+    volatile int64_t epoch, entered[2], left[2][STAXI_OUTS], time, interpreted;
     staxi_kept *waiting[2]; /* not yet begun to wait; waiting */
     int phase;              /* of the waiting ones           */
     staxi_made *made;
@@ -50625,18 +50633,21 @@ struct stax_jit {
 
 /* ---- readers, and what waits for them ---- */
 
-static int staxi_reader_in(stax_jit *j) {
-    int e = (int)(staxi_atomic_load(&j->epoch) & 1);
-    staxi_atomic_add(&j->entered[e], 1);
-    return e;
+/* The number of this reader, and the epoch as its lowest bit. */
+static int64_t staxi_reader_in(stax_jit *j) {
+    int64_t e = staxi_atomic_load(&j->epoch) & 1;
+    return staxi_atomic_add(&j->entered[e], 1) * 2 + e;
 }
 
-static void staxi_reader_out(stax_jit *j, int e) { staxi_atomic_add(&j->left[e], 1); }
+static void staxi_reader_out(stax_jit *j, int64_t reader, staxi_out how) {
+    staxi_atomic_add(&j->left[reader & 1][how], 1);
+}
 
-/* `left` is read first: were the two equal although a reader is inside, `left` had to grow between
+/* Who left is read first: were the sums equal although a reader is inside, somebody left between
    the readings, and `entered` was read after that. */
 static bool staxi_epoch_is_empty(stax_jit *j, int e) {
-    int64_t left = staxi_atomic_load(&j->left[e]);
+    int64_t left = 0;
+    for (int k = 0; k < STAXI_OUTS; k++) left += staxi_atomic_load(&j->left[e][k]);
     return staxi_atomic_load(&j->entered[e]) == left;
 }
 
@@ -51095,7 +51106,7 @@ static size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request
             int64_t s = t->shape[d] == 1 ? 0 : t->strides[d];
             w[n++] = layout == STAXI_KEY_EXACT ? s : s < 0 ? -1 : s < 2 ? s : 2;
         }
-        bool off = (uintptr_t)t->data % staxi_dtype_bytes(t->dtype) != 0;
+        bool off = ((uintptr_t)t->data & (staxi_dtype_bytes(t->dtype) - 1)) != 0;
         w[head] = (int64_t)t->dtype | t->rank << 8 | layout << 12 | (int64_t)off << 16 |
                   staxi_key_alias(c, k) << 20;
     }
@@ -51113,12 +51124,13 @@ static size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request
 }
 
 static uint64_t staxi_key_hash(const int64_t *w, size_t n) {
-    uint64_t h = n;
-    for (size_t k = 0; k < n; k++) {
-        h = (h ^ (uint64_t)w[k]) * 0x9e3779b97f4a7c15u;
-        h ^= h >> 29;
+    uint64_t h[2];
+    h[0] = h[1] = n;
+    for (size_t k = 0; k < n; k++) { /* two chains, so that one need not wait for the other */
+        uint64_t x = (h[k & 1] ^ (uint64_t)w[k]) * 0x9e3779b97f4a7c15u;
+        h[k & 1] = x ^ x >> 29;
     }
-    return h ^ h >> 32;
+    return staxi_hash_u64(h[0], h[1]);
 }
 
 /* A key being looked for. */
@@ -52447,7 +52459,8 @@ static staxi_entry *staxi_entry_new(stax_jit *j, const staxi_words *w) {
 /* A call's program, and how it is held. */
 typedef struct staxi_found {
     staxi_made *made;
-    int epoch;      /* that the finder has entered: leave it after use */
+    int64_t reader; /* the finder is inside: it leaves after use       */
+    staxi_out how;
     bool temporary; /* interpreted at the limit: free it after use     */
     bool decided;   /* by the signature alone                          */
 } staxi_found;
@@ -52600,7 +52613,7 @@ static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_wor
                                   staxi_found *found) {
     staxi_miss miss;
     memset(&miss, 0, sizeof miss);
-    staxi_atomic_add(&j->slow, 1);
+    found->how = STAXI_OUT_OTHER;
     staxi_mutex_lock(&j->mutex);
     bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, w);
     staxi_entry *e = ok ? staxi_entry_find(j, w) : NULL; /* another thread may have been first */
@@ -52609,11 +52622,10 @@ static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_wor
     if (found->made) {
         found->decided = ((staxi_point *)staxi_seen(&e->root))->kind == STAXI_DECIDED;
         if (keep) found->made->held = true;
-        staxi_atomic_add(&j->key_hits, 1);
+        found->how = STAXI_OUT_KEY;
     } else if (miss.status == STAX_OK) {
         j->figures.misses++;
         staxi_atomic_add(&j->time, 1);
-        staxi_atomic_add(&j->other_calls, 1);
         staxi_note_miss(j, &miss, w->words, w->n);
         if (!staxi_promote_axes(j, c)) miss.status = STAX_E_MEMORY;
         stax_trace *t = (stax_trace *)staxi_alloc(j->a, sizeof *t);
@@ -52627,10 +52639,8 @@ static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_wor
         if (t && t->jit) staxi_trace_free(t);
         staxi_free(j->a, t, t ? sizeof *t : 0);
         staxi_reclaim(j, false);
-    } else {
-        staxi_atomic_add(&j->other_calls, 1);
     }
-    found->epoch = staxi_reader_in(j);
+    found->reader = staxi_reader_in(j);
     staxi_mutex_unlock(&j->mutex);
     return miss.status;
 }
@@ -52657,14 +52667,15 @@ static stax_status staxi_bad_call(stax_jit *j, const staxi_request *c) {
     return s;
 }
 
-/* The program of a call: known, or made now. Whatever is returned, an epoch has been entered. */
+/* The program of a call: known, or made now. Whatever is returned, a reader has come in. */
 static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, staxi_found *found) {
     staxi_words w;
     staxi_miss miss;
     staxi_point *root = NULL;
     memset(found, 0, sizeof *found);
     memset(&miss, 0, sizeof miss);
-    found->epoch = staxi_reader_in(j);
+    found->reader = staxi_reader_in(j);
+    found->how = STAXI_OUT_OTHER;
     w.words = w.few;
     w.bytes = 0;
     const bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, &w);
@@ -52682,11 +52693,9 @@ static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, st
         found->decided = root->kind == STAXI_DECIDED;
         staxi_use_now(j, &e->used);
         staxi_use_now(j, &found->made->used);
-        staxi_atomic_add(&j->key_hits, 1);
-    } else if (miss.status != STAX_OK) {
-        staxi_atomic_add(&j->other_calls, 1);
-    } else {
-        staxi_reader_out(j, found->epoch);
+        found->how = STAXI_OUT_KEY;
+    } else if (miss.status == STAX_OK) {
+        staxi_reader_out(j, found->reader, STAXI_OUT_AGAIN);
         found->made = NULL;
         miss.status = staxi_jit_miss(j, c, &w, keep, found);
     }
@@ -52695,7 +52704,7 @@ static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, st
 }
 
 static void staxi_found_done(stax_jit *j, staxi_found *f) {
-    staxi_reader_out(j, f->epoch);
+    staxi_reader_out(j, f->reader, f->how);
     if (f->temporary && f->made) staxi_kept_free(j, &f->made->kept);
 }
 
@@ -52832,6 +52841,7 @@ static bool staxi_record_is(const stax_record *r, const staxi_request *c) {
     return true;
 }
 
+/* Where the record of a call on these tensors is. */
 static uint64_t staxi_request_mark(const staxi_request *c) {
     uint64_t h = (uint64_t)(unsigned)c->n_in;
     if (c->n_in) h += (uint64_t)(uintptr_t)c->in[0].data;
@@ -52839,10 +52849,15 @@ static uint64_t staxi_request_mark(const staxi_request *c) {
     return h * 0x9e3779b97f4a7c15u >> 3;
 }
 
-/* Inside an epoch. The second call in a row on these tensors makes the record. */
-static void staxi_record_publish(stax_jit *j, staxi_made *made, const staxi_request *c) {
+static int staxi_request_slot(uint64_t mark) { return (int)(mark >> 58) % STAXI_JIT_DIRECT; }
+
+/* Inside. The second call in a row on these tensors makes the record; of many readers every 16th
+   looks, so that calls on ever new tensors do not pay for it. */
+static void staxi_record_publish(stax_jit *j, const staxi_found *f, const staxi_request *c) {
     const uint64_t mark = staxi_request_mark(c);
-    const int slot = (int)(mark >> 58) % STAXI_JIT_DIRECT;
+    const int slot = staxi_request_slot(mark);
+    staxi_made *made = f->made;
+    if (f->reader > 256 && (f->reader & 30)) return;
     if (staxi_atomic_load(&j->last_seen[slot]) != (int64_t)mark) {
         staxi_atomic_store(&j->last_seen[slot], (int64_t)mark);
         return;
@@ -52872,7 +52887,7 @@ static stax_status staxi_found_run(stax_jit *j, staxi_found *f, const staxi_requ
                               "it has a backward program: use stax_jit_training");
     if (f->temporary) staxi_atomic_add(&j->interpreted, 1);
     stax_status s = stax_run(f->made->program, c->present, c->out);
-    if (s == STAX_OK && f->decided && !f->temporary) staxi_record_publish(j, f->made, c);
+    if (s == STAX_OK && f->decided && !f->temporary) staxi_record_publish(j, f, c);
     return s;
 }
 
@@ -52889,18 +52904,17 @@ STAXDEF stax_status stax_call_with(stax_jit *jit, const stax_tensor *in, int n_i
     c.n_out = n_out;
     c.n_scalars = n_scalars;
     if (in && out && n_in > 0 && n_out > 0) {
-        const int slot = (int)(staxi_request_mark(&c) >> 58) % STAXI_JIT_DIRECT;
-        if (staxi_atomic_load(&jit->direct[slot])) {
-            int epoch = staxi_reader_in(jit);
-            const stax_record *r = (const stax_record *)staxi_seen(&jit->direct[slot]);
+        staxi_published *slot = &jit->direct[staxi_request_slot(staxi_request_mark(&c))];
+        if (staxi_atomic_load(slot)) {
+            int64_t reader = staxi_reader_in(jit);
+            const stax_record *r = (const stax_record *)staxi_seen(slot);
             if (r && staxi_record_is(r, &c)) {
                 staxi_use_now(jit, &r->made->used);
                 stax_status s = staxi_record_enter(r);
-                staxi_reader_out(jit, epoch);
+                staxi_reader_out(jit, reader, STAXI_OUT_DIRECT);
                 return s;
             }
-            staxi_reader_out(jit, epoch);
-            staxi_atomic_add(&jit->slow, 1); /* it was counted, and will be again */
+            staxi_reader_out(jit, reader, STAXI_OUT_AGAIN);
         }
     }
     stax_tensor few[STAXI_JIT_TENSORS];
@@ -53015,11 +53029,13 @@ STAXDEF void stax_jit_figures_of(stax_jit *jit, stax_jit_figures *out) {
     if (!jit) return;
     staxi_mutex_lock(&jit->mutex);
     *out = jit->figures;
-    out->key_hits = staxi_atomic_load(&jit->key_hits);
     out->interpreted = staxi_atomic_load(&jit->interpreted);
-    out->calls = staxi_atomic_load(&jit->entered[0]) + staxi_atomic_load(&jit->entered[1]) -
-                 staxi_atomic_load(&jit->slow);
-    out->direct_hits = out->calls - out->key_hits - staxi_atomic_load(&jit->other_calls);
+    for (int e = 0; e < 2; e++) {
+        out->direct_hits += staxi_atomic_load(&jit->left[e][STAXI_OUT_DIRECT]);
+        out->key_hits += staxi_atomic_load(&jit->left[e][STAXI_OUT_KEY]);
+        out->calls += staxi_atomic_load(&jit->left[e][STAXI_OUT_OTHER]);
+    }
+    out->calls += out->direct_hits + out->key_hits;
     out->programs = (int)jit->programs;
     out->keys = (int)jit->keys;
     staxi_mutex_unlock(&jit->mutex);

@@ -1066,7 +1066,7 @@ static void bounded_memory(void) {
         o.at_limit = mode == 1 ? STAX_LIMIT_INTERPRETS : STAX_LIMIT_EVICTS;
         stax_jit *jit = stax_jit_new(own, mode == 2 ? baked : scale, NULL, &o);
         int64_t early = 0, most = 0;
-        const int n = mode == 0 ? MANY_KEYS : MANY_KEYS / 2;
+        const int n = mode == 0 ? MANY_KEYS : MANY_KEYS / 4;
         for (int k = 1; k <= n; k++) {
             if (mode < 2) {
                 CHECK_FLOAT(with_scalar(jit, own, k, STAX_OK), 2 * (float)k);
@@ -1304,7 +1304,9 @@ static void threads(void) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    ctx = stax_open(NULL);
+    stax_options co = stax_options_default();
+    co.compiler_flags = getenv("STAX_TEST_FLAGS"); /* of tests/long/sanitize.sh */
+    ctx = stax_open(&co);
     RUN(levels);
     RUN(layouts);
     RUN(scalars);

@@ -2,8 +2,10 @@
    one call of a compiled program.
        make bench-start
    Example 1.1 in processes of their own, started by this one, with each compiler that is installed: medians of 15,
-   ranks 4 and 12. Then one call on 8 elements, and one of 20 ops on 64 elements, in ns, with the allocations that
-   10^6 calls make. */
+   ranks 4 and 12; "traced": as a C function by stax_call, with a cache. Then one call on 8 elements, and one of 20
+   ops on 64 elements, in ns, with the allocations that 10^6 calls make. Then what finding the program of a call
+   costs, on 3 tensors: a loop of 10^6 calls of stax_call less one of stax_run, by turns (`start dispatch`: only
+   this). */
 #define _POSIX_C_SOURCE 200809L
 #define STAX_IMPLEMENTATION
 #include "stax.h"
@@ -73,12 +75,32 @@ static int first_result(void) {
     return 0;
 }
 
+static void example(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)n;
+    out[0] = stax_sum(stax_mul(stax_relu(stax_add(in[0], in[1])), stax_trace_const(t, 2)), stax_axes1(-1), false);
+}
+
+/* The same, traced. */
+static int first_traced(void) {
+    static float x[8 * 128], w[8 * 128], y[8];
+    stax_context *ctx = open_counted();
+    stax_jit *jit = ctx ? stax_jit_new(ctx, example, NULL, NULL) : NULL;
+    stax_tensor in[2], out = stax_tensor_of(STAX_F32, stax_shape1(8), y);
+    in[0] = stax_tensor_of(STAX_F32, stax_shape2(8, 128), x);
+    in[1] = stax_tensor_of(STAX_F32, stax_shape2(8, 128), w);
+    for (int i = 0; i < 8 * 128; i++) x[i] = w[i] = 0.5f;
+    if (!jit || stax_call(jit, in, 2, &out, 1) != STAX_OK || y[7] != 256) return fail(ctx);
+    stax_jit_free(jit);
+    stax_close(ctx);
+    return 0;
+}
+
 /* Seconds from before the start of a process to its end, or a negative number where it failed. */
-static double process(const char *self) {
+static double process(const char *self, const char *what) {
     double t = seconds();
     pid_t child = fork();
     if (child == 0) {
-        execl(self, self, "first", (char *)NULL);
+        execl(self, self, what, (char *)NULL);
         _exit(127);
     }
     int status = 1;
@@ -92,7 +114,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* One row: the cache folder is emptied before each reading, or once before all. */
-static int starts(const char *self, const char *compiler, bool cached) {
+static int starts(const char *self, const char *compiler, bool cached, const char *what) {
     char command[1200];
     const char *folder = getenv("STAX_CACHE_DIR");
     double t[READINGS];
@@ -101,12 +123,12 @@ static int starts(const char *self, const char *compiler, bool cached) {
     for (int i = cached ? -1 : 0; i < READINGS; i++) {
         if (i < 0 || !cached)
             if (system(command) != 0) return 1;
-        double s = process(self);
+        double s = process(self, what);
         if (s < 0) return 1;
         if (i >= 0) t[i] = s;
     }
     qsort(t, READINGS, sizeof *t, by_value);
-    printf("%-6s %-7s %8.1f ms (%.1f .. %.1f)\n", compiler, cached ? "cached" : "empty", t[7] * 1e3, t[3] * 1e3,
+    printf("%-6s %-7s %8.1f ms (%.1f .. %.1f)\n", compiler, strcmp(what, "traced") == 0 ? what : cached ? "cached" : "empty", t[7] * 1e3, t[3] * 1e3,
            t[11] * 1e3);
     return 0;
 }
@@ -134,8 +156,58 @@ static int calls(const char *name, const char *text, int64_t n) {
     return 0;
 }
 
+static void fused(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)t, (void)n;
+    out[0] = stax_add(stax_mul(in[0], in[1]), in[2]);
+}
+
+/* The second level: another tensor in each call. */
+static int dispatch(void) {
+    enum { STEPS = 4096 };
+    static const char *const names[3] = {"the same tensors", "new tensors", "pinned tensors"};
+    static float x[STEPS + 8], w[8], b[8], y[8];
+    stax_context *ctx = open_counted();
+    stax_jit *jit = ctx ? stax_jit_new(ctx, fused, NULL, NULL) : NULL;
+    stax_tensor in[3], out = stax_tensor_of(STAX_F32, stax_shape1(8), y);
+    in[0] = stax_tensor_of(STAX_F32, stax_shape1(8), x);
+    in[1] = stax_tensor_of(STAX_F32, stax_shape1(8), w);
+    in[2] = stax_tensor_of(STAX_F32, stax_shape1(8), b);
+    stax_program *p = jit ? stax_jit_program(jit, in, 3, NULL, 0, 1) : NULL;
+    stax_record *r = p ? stax_record_new(jit, in, 3, NULL, 0, &out, 1) : NULL;
+    if (!r) return fail(ctx);
+    for (int what = 0; what < 3; what++) {
+        double t[READINGS], plain[READINGS];
+        long before = 0;
+        for (int k = -1; k < READINGS; k++) {
+            double start = seconds(), middle;
+            if (k == 0) before = allocations;
+            for (int c = 0; c < CALLS; c++) {
+                in[0].data = x + (what == 1 ? c * 8 % STEPS : 0);
+                stax_run(p, in, &out);
+            }
+            middle = seconds();
+            for (int c = 0; c < CALLS; c++) {
+                in[0].data = x + (what == 1 ? c * 8 % STEPS : 0);
+                if ((what == 2 ? stax_record_run(r) : stax_call(jit, in, 3, &out, 1)) != STAX_OK) return fail(ctx);
+            }
+            if (k < 0) continue;
+            plain[k] = (middle - start) / CALLS;
+            t[k] = (seconds() - middle) / CALLS - plain[k];
+        }
+        qsort(t, READINGS, sizeof *t, by_value);
+        qsort(plain, READINGS, sizeof *plain, by_value);
+        printf("%-22s %6.1f ns to find the program (%.1f .. %.1f), stax_run %.1f ns, %ld allocations in %d calls\n",
+               names[what], t[7] * 1e9, t[3] * 1e9, t[11] * 1e9, plain[7] * 1e9, allocations - before, READINGS * CALLS);
+    }
+    stax_record_free(r);
+    stax_jit_free(jit);
+    stax_close(ctx);
+    return 0;
+}
+
 int main(int argc, char **argv) {
-    if (argc > 1) return first_result();
+    if (argc > 1 && strcmp(argv[1], "dispatch") == 0) return dispatch();
+    if (argc > 1) return strcmp(argv[1], "traced") == 0 ? first_traced() : first_result();
     static const char *const compilers[] = {"gcc", "clang", "tcc"};
     static char twenty[1200] = "graph g(x: f32[64]) {\n  v0 = mul x, 0.5\n";
     if (!getenv("STAX_CACHE_DIR")) {
@@ -150,7 +222,8 @@ int main(int argc, char **argv) {
             printf("%-6s is not installed: skipped\n", compilers[i]);
             continue;
         }
-        wrong += starts(argv[0], compilers[i], false) + starts(argv[0], compilers[i], true);
+        wrong += starts(argv[0], compilers[i], false, "first") + starts(argv[0], compilers[i], true, "first") +
+                 starts(argv[0], compilers[i], true, "traced");
     }
     unsetenv("STAX_CC");
     for (int i = 1; i < 20; i++) {
@@ -159,6 +232,6 @@ int main(int argc, char **argv) {
     }
     strcat(twenty, "  return v19\n}\n");
     wrong += calls("8 elements, one op", "graph g(x: f32[8]) { y = add x, 1; return y }", 8);
-    wrong += calls("64 elements, 20 ops", twenty, 64);
+    wrong += calls("64 elements, 20 ops", twenty, 64) + dispatch();
     return wrong != 0;
 }
