@@ -3153,7 +3153,7 @@ static void staxi_mutex_unlock(staxi_mutex *m) {
 
 /* Sequentially consistent. The compare-and-swap is the one primitive; true if *p was `expect` and
    is now `want`. */
-static bool staxi_atomic_cas(volatile int64_t *p, int64_t expect, int64_t want) {
+static inline bool staxi_atomic_cas(volatile int64_t *p, int64_t expect, int64_t want) {
 #if !defined(STAXI_THREADS)
     if (*p != expect) return false;
     *p = want;
@@ -3174,7 +3174,7 @@ static bool staxi_atomic_cas(volatile int64_t *p, int64_t expect, int64_t want) 
 #endif
 }
 
-static int64_t staxi_atomic_load(volatile int64_t *p) {
+static inline int64_t staxi_atomic_load(volatile int64_t *p) {
 #if defined(STAXI_THREADS) && defined(__GNUC__) && !defined(__TINYC__)
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 #else
@@ -3194,8 +3194,17 @@ static void staxi_atomic_store(volatile int64_t *p, int64_t x) {
 #endif
 }
 
+/* Only in order with what was written before, which is seen by who reads x. */
+static inline void staxi_atomic_release(volatile int64_t *p, int64_t x) {
+#if defined(STAXI_THREADS) && defined(__GNUC__) && !defined(__TINYC__)
+    __atomic_store_n(p, x, __ATOMIC_RELEASE);
+#else
+    staxi_atomic_store(p, x);
+#endif
+}
+
 /* The new value. */
-static int64_t staxi_atomic_add(volatile int64_t *p, int64_t d) {
+static inline int64_t staxi_atomic_add(volatile int64_t *p, int64_t d) {
 #if defined(STAXI_THREADS) && defined(__GNUC__) && !defined(__TINYC__)
     return __atomic_add_fetch(p, d, __ATOMIC_SEQ_CST);
 #else
@@ -9129,7 +9138,7 @@ static const char *staxi_dtype_name(stax_dtype dtype) {
     return staxi_dtype_rows[staxi_dtype_ok(dtype) ? dtype : 0].name;
 }
 
-static size_t staxi_dtype_bytes(stax_dtype dtype) {
+static inline size_t staxi_dtype_bytes(stax_dtype dtype) {
     return staxi_dtype_rows[staxi_dtype_ok(dtype) ? dtype : 0].bytes;
 }
 
@@ -24306,7 +24315,7 @@ static bool staxi_tensor_span(const stax_tensor *t, uintptr_t *lo, uintptr_t *hi
     return true;
 }
 
-static bool staxi_tensor_is_row(const stax_tensor *t) {
+static inline bool staxi_tensor_is_row(const stax_tensor *t) {
     int64_t stride = 1;
     for (int d = t->rank - 1; d >= 0; d--) {
         if (t->shape[d] == 0) return true;
@@ -47987,7 +47996,7 @@ static stax_status staxi_check_workspace(const stax_program *p, const stax_tenso
     return STAX_OK;
 }
 
-static void staxi_exec_init(const stax_program *p, staxi_exec *x, staxi_record *record) {
+static inline void staxi_exec_init(const stax_program *p, staxi_exec *x, staxi_record *record) {
     const stax_options *o = &p->ctx->options;
     x->parallel_for = p->threads <= 1   ? NULL
                       : o->parallel_for ? o->parallel_for
@@ -50444,10 +50453,11 @@ STAXDEF stax_status stax_chain_reverse(stax_context *ctx, stax_chain_kind kind, 
    In:  a C function and the tensors of a call.   Out: the program of that call.
    A key is a row of words (the signature), and the outcomes along a path of the tree of decisions
    that hangs on it. Guards are printed from the words, so they are a projection of the key (C 2.1).
-   Readers take no lock: they count themselves in and out of one of two epochs, and follow pointers
-   that are published by atomic stores. One mutex orders those who trace, compile and take out. What
-   is taken out waits until both epochs have been empty once (a reader that came before it was
-   unlinked is in one of them), so nothing is freed under a reader, and nobody waits for one. */
+   Readers take no lock: each takes a seat for the time of its call, by one locked instruction, and
+   follows pointers that are published by atomic stores. One mutex orders those who trace, compile
+   and take out. What is taken out waits until every seat has been seen free once since (a reader
+   that came before it was unlinked has one), so nothing is freed under a reader, and nobody waits
+   for one. */
 
 static bool staxi_is_identifier(const char *s);
 
@@ -50455,6 +50465,7 @@ enum {
     STAXI_JIT_LIMIT = 8,       /* programs, unless an option says otherwise                  */
     STAXI_JIT_CHAINS = 256,    /* of the hash table of signatures                            */
     STAXI_JIT_DIRECT = 8,      /* records of the first level                                 */
+    STAXI_JIT_SEATS = 64,      /* of readers; more at a time stand                           */
     STAXI_JIT_WORDS = 256,     /* of a key, and                                              */
     STAXI_JIT_TENSORS = 24,    /* tensors of a call, before memory is allocated              */
     STAXI_JIT_SYMBOLS = 256,   /* of a trace                                                 */
@@ -50497,7 +50508,7 @@ typedef struct staxi_kept {
 
 /* Published pointers. */
 typedef volatile int64_t staxi_published;
-static void *staxi_seen(staxi_published *p) {
+static inline void *staxi_seen(staxi_published *p) {
     return (void *)(uintptr_t)(uint64_t)staxi_atomic_load(p);
 }
 static void staxi_publish(staxi_published *p, const void *x) {
@@ -50602,6 +50613,14 @@ typedef enum staxi_out {
     STAXI_OUTS
 } staxi_out;
 
+/* A cache line, so that threads do not share one. The last seat is for all who stand: `taken` and
+   `left` count them. */
+typedef struct staxi_seat {
+    volatile int64_t taken, left[STAXI_OUTS]; /* left: written by who sits here */
+    bool awaited;                             /* of the mutex's owner: not yet seen free */
+    char rest[64 - 5 * sizeof(int64_t) - sizeof(bool)];
+} staxi_seat;
+
 struct stax_jit {
     stax_context *ctx;
     const stax_allocator *a;
@@ -50615,11 +50634,12 @@ struct stax_jit {
     size_t n_names, cap_names;
     staxi_mutex mutex, retiring; /* of all that changes; of the lists of what waits */
     staxi_published kinds;       /* staxi_axes_kinds */
-    staxi_published chains[STAXI_JIT_CHAINS], direct[STAXI_JIT_DIRECT];
-    volatile int64_t last_seen[STAXI_JIT_DIRECT]; /* of calls that missed the first level */
-    volatile int64_t epoch, entered[2], left[2][STAXI_OUTS], time, interpreted;
+    staxi_published chains[STAXI_JIT_CHAINS];
+    staxi_published direct[STAXI_JIT_DIRECT];     /* stax_record            */
+    volatile int64_t last_seen[STAXI_JIT_DIRECT]; /* marks of calls that missed the first level */
+    staxi_seat seats[STAXI_JIT_SEATS + 1];
+    volatile int64_t time, interpreted;
     staxi_kept *waiting[2]; /* not yet begun to wait; waiting */
-    int phase;              /* of the waiting ones           */
     staxi_made *made;
     staxi_last_sizes *last;
     int n_last;
@@ -50633,22 +50653,26 @@ struct stax_jit {
 
 /* ---- readers, and what waits for them ---- */
 
-/* The number of this reader, and the epoch as its lowest bit. */
-static int64_t staxi_reader_in(stax_jit *j) {
-    int64_t e = staxi_atomic_load(&j->epoch) & 1;
-    return staxi_atomic_add(&j->entered[e], 1) * 2 + e;
+/* A seat: the same one for a thread, as a rule. */
+static inline staxi_seat *staxi_reader_in(stax_jit *j) {
+    char here;
+    size_t k = (size_t)((uint64_t)(uintptr_t)&here / 4096 * 0x9e3779b97f4a7c15u >> 40);
+    for (int turn = 0; turn < 4; turn++, k++) {
+        staxi_seat *s = &j->seats[k % STAXI_JIT_SEATS];
+        if (staxi_atomic_cas(&s->taken, 0, 1)) return s;
+    }
+    staxi_atomic_add(&j->seats[STAXI_JIT_SEATS].taken, 1);
+    return &j->seats[STAXI_JIT_SEATS];
 }
 
-static void staxi_reader_out(stax_jit *j, int64_t reader, staxi_out how) {
-    staxi_atomic_add(&j->left[reader & 1][how], 1);
-}
-
-/* Who left is read first: were the sums equal although a reader is inside, somebody left between
-   the readings, and `entered` was read after that. */
-static bool staxi_epoch_is_empty(stax_jit *j, int e) {
-    int64_t left = 0;
-    for (int k = 0; k < STAXI_OUTS; k++) left += staxi_atomic_load(&j->left[e][k]);
-    return staxi_atomic_load(&j->entered[e]) == left;
+static inline void staxi_reader_out(stax_jit *j, staxi_seat *s, staxi_out how) {
+    if (s == &j->seats[STAXI_JIT_SEATS]) {
+        staxi_atomic_add(&s->left[how], 1);
+        staxi_atomic_add(&s->taken, -1);
+        return;
+    }
+    staxi_atomic_release(&s->left[how], s->left[how] + 1);
+    staxi_atomic_release(&s->taken, 0);
 }
 
 static void staxi_kept_free(stax_jit *j, staxi_kept *k) {
@@ -50684,32 +50708,25 @@ static void staxi_retire(stax_jit *j, void *kept) {
     staxi_mutex_unlock(&j->retiring);
 }
 
-/* Under the mutex. Moves what waits on by what the epochs allow; never waits itself. */
+/* Under the mutex. Frees what no reader can have any more; never waits itself. */
 static void staxi_reclaim(stax_jit *j, bool nobody_reads) {
-    for (int turn = 0; turn < 4; turn++) {
-        staxi_kept *free_now = NULL;
-        if (j->phase > 0) {
-            if (!nobody_reads && !staxi_epoch_is_empty(j, (int)(j->epoch + 1) & 1)) return;
-            if (--j->phase > 0) staxi_atomic_add(&j->epoch, 1);
-            if (j->phase == 0) {
-                free_now = j->waiting[1];
-                j->waiting[1] = NULL;
-            }
+    for (int turn = 0; turn < 2; turn++) {
+        for (int k = 0; k <= STAXI_JIT_SEATS; k++) {
+            staxi_seat *s = &j->seats[k];
+            if (s->awaited && !nobody_reads && staxi_atomic_load(&s->taken)) return;
+            s->awaited = false;
         }
-        while (free_now) {
-            staxi_kept *k = free_now;
-            free_now = k->next;
+        while (j->waiting[1]) {
+            staxi_kept *k = j->waiting[1];
+            j->waiting[1] = k->next;
             staxi_kept_free(j, k);
         }
-        if (j->phase == 0) {
-            staxi_mutex_lock(&j->retiring);
-            j->waiting[1] = j->waiting[0];
-            j->waiting[0] = NULL;
-            staxi_mutex_unlock(&j->retiring);
-            if (!j->waiting[1]) return;
-            j->phase = 2;
-            staxi_atomic_add(&j->epoch, 1);
-        }
+        staxi_mutex_lock(&j->retiring);
+        j->waiting[1] = j->waiting[0];
+        j->waiting[0] = NULL;
+        staxi_mutex_unlock(&j->retiring);
+        if (!j->waiting[1]) return;
+        for (int k = 0; k <= STAXI_JIT_SEATS; k++) j->seats[k].awaited = true;
     }
 }
 
@@ -51049,7 +51066,7 @@ STAXDEF stax_scalar stax_scalar_bool(bool x) {
 enum { STAXI_KEY_ROW, STAXI_KEY_EXACT, STAXI_KEY_CLASSES }; /* how strides are given */
 enum { STAXI_ANY_SIZE = -1 };                               /* of a DYNAMIC, RANGE or DERIVED axis */
 
-static int64_t staxi_key_size(int kind, int64_t n) {
+static inline int64_t staxi_key_size(int kind, int64_t n) {
     int64_t bucket = 1;
     if (kind == STAX_DIM_STATIC || (n < 2 && kind != STAX_DIM_RANGE && kind != STAX_DIM_DERIVED))
         return n;
@@ -51059,7 +51076,7 @@ static int64_t staxi_key_size(int kind, int64_t n) {
 }
 
 /* Which earlier tensor has this memory, from 1; 0: none. */
-static int64_t staxi_key_alias(const staxi_request *c, int k) {
+static inline int64_t staxi_key_alias(const staxi_request *c, int k) {
     if (!c->in[k].data) return 0;
     for (int i = 0; i < k; i++)
         if (c->in[i].data == c->in[k].data && c->in[i].dtype != STAX_DTYPE_NONE) return i + 1;
@@ -51080,25 +51097,31 @@ static int64_t staxi_axis_of_call(const staxi_request *c, int number) {
 
 /* The words of a call. What is wrong with a tensor is found here only as far as the key needs it:
    0 words. */
-static size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request *c, int64_t *w) {
+static inline size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request *c, int64_t *w) {
     size_t n = 1;
     w[0] = (int64_t)c->n_in | (int64_t)c->n_scalars << 20 | (int64_t)c->n_out << 40;
     for (int k = 0; k < c->n_in; k++) {
         const stax_tensor *t = &c->in[k];
         const uint8_t *kind = k < kinds->n_args ? kinds->kinds + k * STAX_MAX_RANK : NULL;
-        bool all_static = true;
+        const int rank = t->rank;
+        bool all_static = kind == NULL && kinds->others == STAX_DIM_STATIC;
         if (t->dtype == STAX_DTYPE_NONE) {
             w[n++] = 0;
             continue;
         }
-        if (t->rank < 0 || t->rank > STAX_MAX_RANK || !staxi_dtype_ok(t->dtype) || t->device)
-            return 0;
-        size_t head = n++;
-        for (int d = 0; d < t->rank; d++) {
-            int is = kind ? kind[d] : kinds->others;
-            all_static = all_static && is == STAX_DIM_STATIC;
-            w[n++] = is == STAX_DIM_STATIC ? t->shape[d] : staxi_key_size(is, t->shape[d]);
+        if (rank < 0 || rank > STAX_MAX_RANK || !staxi_dtype_ok(t->dtype) || t->device) return 0;
+        int64_t *head = &w[n++];
+        if (all_static) {
+            for (int d = 0; d < rank; d++) w[n + (size_t)d] = t->shape[d];
+        } else {
+            all_static = true;
+            for (int d = 0; d < rank; d++) {
+                int is = kind ? kind[d] : kinds->others;
+                all_static = all_static && is == STAX_DIM_STATIC;
+                w[n + (size_t)d] = staxi_key_size(is, t->shape[d]);
+            }
         }
+        n += (size_t)rank;
         int layout = staxi_tensor_is_row(t) ? STAXI_KEY_ROW
                      : all_static           ? STAXI_KEY_EXACT
                                             : STAXI_KEY_CLASSES;
@@ -51107,7 +51130,7 @@ static size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request
             w[n++] = layout == STAXI_KEY_EXACT ? s : s < 0 ? -1 : s < 2 ? s : 2;
         }
         bool off = ((uintptr_t)t->data & (staxi_dtype_bytes(t->dtype) - 1)) != 0;
-        w[head] = (int64_t)t->dtype | t->rank << 8 | layout << 12 | (int64_t)off << 16 |
+        *head = (int64_t)t->dtype | t->rank << 8 | layout << 12 | (int64_t)off << 16 |
                   staxi_key_alias(c, k) << 20;
     }
     for (int k = 0; k < c->n_scalars; k++) {
@@ -51123,14 +51146,19 @@ static size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request
     return n;
 }
 
-static uint64_t staxi_key_hash(const int64_t *w, size_t n) {
-    uint64_t h[2];
-    h[0] = h[1] = n;
-    for (size_t k = 0; k < n; k++) { /* two chains, so that one need not wait for the other */
-        uint64_t x = (h[k & 1] ^ (uint64_t)w[k]) * 0x9e3779b97f4a7c15u;
-        h[k & 1] = x ^ x >> 29;
+static inline uint64_t staxi_key_hash(const int64_t *w, size_t n) {
+    const uint64_t m = 0x9e3779b97f4a7c15u;
+    uint64_t a = n, b = ~(uint64_t)n;
+    size_t k = 0;
+    for (; k + 1 < n; k += 2) { /* two chains, so that one need not wait for the other */
+        a = (a ^ (uint64_t)w[k]) * m;
+        b = (b ^ (uint64_t)w[k + 1]) * m;
+        a ^= a >> 29;
+        b ^= b >> 29;
     }
-    return staxi_hash_u64(h[0], h[1]);
+    if (k < n) a = (a ^ (uint64_t)w[k]) * m;
+    a = (a ^ b >> 17 ^ b) * m;
+    return a ^ a >> 32;
 }
 
 /* A key being looked for. */
@@ -51993,16 +52021,19 @@ static staxi_made *staxi_walk_down(stax_jit *j, staxi_point *p, const staxi_requ
     return p ? p->made : NULL;
 }
 
-static staxi_entry *staxi_entry_find(stax_jit *j, const staxi_words *w) {
+static inline staxi_entry *staxi_entry_find(stax_jit *j, const staxi_words *w) {
     staxi_entry *e = (staxi_entry *)staxi_seen(&j->chains[w->hash % STAXI_JIT_CHAINS]);
-    while (e && (e->hash != w->hash || e->n_words != w->n ||
-                 memcmp(e->words, w->words, w->n * sizeof *w->words) != 0))
-        e = (staxi_entry *)staxi_seen(&e->next);
-    return e;
+    for (; e; e = (staxi_entry *)staxi_seen(&e->next)) {
+        size_t k = 0;
+        if (e->hash != w->hash || e->n_words != w->n) continue;
+        while (k < w->n && e->words[k] == w->words[k]) k++;
+        if (k == w->n) return e;
+    }
+    return NULL;
 }
 
 /* Time passes with misses only, so a hit seldom writes. */
-static void staxi_use_now(stax_jit *j, volatile int64_t *used) {
+static inline void staxi_use_now(stax_jit *j, volatile int64_t *used) {
     int64_t now = staxi_atomic_load(&j->time);
     if (staxi_atomic_load(used) != now) staxi_atomic_store(used, now);
 }
@@ -52014,10 +52045,10 @@ static void staxi_made_retire(stax_jit *j, staxi_made *m) {
     staxi_made **at = &j->made;
     staxi_atomic_store(&m->gone, 1);
     for (int k = 0; k < STAXI_JIT_DIRECT; k++) {
-        int64_t r = staxi_atomic_load(&j->direct[k]);
-        if (r && ((stax_record *)(uintptr_t)(uint64_t)r)->made == m &&
-            staxi_atomic_cas(&j->direct[k], r, 0))
-            staxi_retire(j, (void *)(uintptr_t)(uint64_t)r);
+        stax_record *r = (stax_record *)staxi_seen(&j->direct[k]);
+        if (r && r->made == m &&
+            staxi_atomic_cas(&j->direct[k], (int64_t)(uint64_t)(uintptr_t)r, 0))
+            staxi_retire(j, r);
     }
     while (*at != m) at = &(*at)->next;
     *at = m->next;
@@ -52459,7 +52490,7 @@ static staxi_entry *staxi_entry_new(stax_jit *j, const staxi_words *w) {
 /* A call's program, and how it is held. */
 typedef struct staxi_found {
     staxi_made *made;
-    int64_t reader; /* the finder is inside: it leaves after use       */
+    staxi_seat *seat; /* the finder is inside: it leaves after use       */
     staxi_out how;
     bool temporary; /* interpreted at the limit: free it after use     */
     bool decided;   /* by the signature alone                          */
@@ -52640,7 +52671,7 @@ static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_wor
         staxi_free(j->a, t, t ? sizeof *t : 0);
         staxi_reclaim(j, false);
     }
-    found->reader = staxi_reader_in(j);
+    found->seat = staxi_reader_in(j);
     staxi_mutex_unlock(&j->mutex);
     return miss.status;
 }
@@ -52667,15 +52698,18 @@ static stax_status staxi_bad_call(stax_jit *j, const staxi_request *c) {
     return s;
 }
 
-/* The program of a call: known, or made now. Whatever is returned, a reader has come in. */
+static void staxi_found_init(staxi_found *f, staxi_seat *seat) {
+    memset(f, 0, sizeof *f);
+    f->seat = seat;
+    f->how = STAXI_OUT_OTHER;
+}
+
+/* The program of a call: known, or made now. Whatever is returned, the finder is inside. */
 static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, staxi_found *found) {
     staxi_words w;
     staxi_miss miss;
     staxi_point *root = NULL;
-    memset(found, 0, sizeof *found);
     memset(&miss, 0, sizeof miss);
-    found->reader = staxi_reader_in(j);
-    found->how = STAXI_OUT_OTHER;
     w.words = w.few;
     w.bytes = 0;
     const bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, &w);
@@ -52695,7 +52729,7 @@ static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, st
         staxi_use_now(j, &found->made->used);
         found->how = STAXI_OUT_KEY;
     } else if (miss.status == STAX_OK) {
-        staxi_reader_out(j, found->reader, STAXI_OUT_AGAIN);
+        staxi_reader_out(j, found->seat, STAXI_OUT_AGAIN);
         found->made = NULL;
         miss.status = staxi_jit_miss(j, c, &w, keep, found);
     }
@@ -52704,21 +52738,21 @@ static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, st
 }
 
 static void staxi_found_done(stax_jit *j, staxi_found *f) {
-    staxi_reader_out(j, f->reader, f->how);
+    staxi_reader_out(j, f->seat, f->how);
     if (f->temporary && f->made) staxi_kept_free(j, &f->made->kept);
 }
 
 /* The tensors and scalars of a call; those that are left out are left out of `present`. */
-static stax_status staxi_request_init(staxi_request *c, stax_jit *j, const stax_tensor *in, int n_in,
-                                   const stax_scalar *scalars, int n_scalars,
-                                   const stax_tensor *out, int n_out, stax_tensor *few,
-                                   size_t *bytes) {
+static stax_status staxi_request_init(staxi_request *c, stax_jit *j, const staxi_request *given,
+                                      stax_tensor *few, size_t *bytes) {
+    const stax_tensor *in = given->in;
+    const int n_in = given->n_in, n_out = given->n_out, n_scalars = given->n_scalars;
     int n = 0;
-    memset(c, 0, sizeof *c);
+    *c = *given;
     *bytes = 0;
     const bool ok = n_in >= 0 && n_in < 1 << 20 && n_out >= 0 && n_out < 1 << 20 &&
                     n_scalars >= 0 && n_scalars < 1 << 20 && (in || !n_in) &&
-                    (scalars || !n_scalars);
+                    (given->scalars || !n_scalars);
     if (!ok) return staxi_jit_fail(j, STAX_E_ARGUMENT, "a list of the call is NULL or has no size");
     if (j->options.arguments && (size_t)n_in != j->n_names) {
         staxi_text why;
@@ -52729,12 +52763,6 @@ static stax_status staxi_request_init(staxi_request *c, stax_jit *j, const stax_
         staxi_text_free(&why);
         return STAX_E_ARGUMENT;
     }
-    c->in = c->present = in;
-    c->out = out;
-    c->scalars = scalars;
-    c->n_in = n_in;
-    c->n_out = n_out;
-    c->n_scalars = n_scalars;
     while (n < n_in && in[n].dtype != STAX_DTYPE_NONE) n++;
     if (n == n_in) return STAX_OK;
     stax_tensor *present = few;
@@ -52801,7 +52829,7 @@ static stax_status staxi_record_make(stax_jit *j, staxi_made *made, const staxi_
     return s;
 }
 
-static stax_status staxi_record_enter(const stax_record *r) {
+static inline stax_status staxi_record_enter(const stax_record *r) {
     stax_program *p = r->made->program;
     void *workspace = NULL;
     staxi_exec x;
@@ -52819,7 +52847,7 @@ static stax_status staxi_record_enter(const stax_record *r) {
     return check == 0 ? STAX_OK : staxi_run_checked(p, &record);
 }
 
-static bool staxi_same_tensor(const stax_tensor *a, const stax_tensor *b) {
+static inline bool staxi_same_tensor(const stax_tensor *a, const stax_tensor *b) {
     if (a->data != b->data || a->rank != b->rank || a->dtype != b->dtype || a->device != b->device)
         return false;
     for (int d = 0; d < a->rank; d++)
@@ -52827,7 +52855,7 @@ static bool staxi_same_tensor(const stax_tensor *a, const stax_tensor *b) {
     return true;
 }
 
-static bool staxi_record_is(const stax_record *r, const staxi_request *c) {
+static inline bool staxi_record_is(const stax_record *r, const staxi_request *c) {
     const staxi_request *o = &r->call;
     if (o->n_in != c->n_in || o->n_out != c->n_out || o->n_scalars != c->n_scalars) return false;
     for (int k = 0; k < c->n_in; k++)
@@ -52842,22 +52870,22 @@ static bool staxi_record_is(const stax_record *r, const staxi_request *c) {
 }
 
 /* Where the record of a call on these tensors is. */
-static uint64_t staxi_request_mark(const staxi_request *c) {
+static inline uint64_t staxi_request_mark(const staxi_request *c) {
     uint64_t h = (uint64_t)(unsigned)c->n_in;
     if (c->n_in) h += (uint64_t)(uintptr_t)c->in[0].data;
     if (c->n_out) h = h * 31 + (uint64_t)(uintptr_t)c->out[0].data;
     return h * 0x9e3779b97f4a7c15u >> 3;
 }
 
-static int staxi_request_slot(uint64_t mark) { return (int)(mark >> 58) % STAXI_JIT_DIRECT; }
+static inline int staxi_request_slot(uint64_t mark) { return (int)(mark >> 58) % STAXI_JIT_DIRECT; }
 
-/* Inside. The second call in a row on these tensors makes the record; of many readers every 16th
-   looks, so that calls on ever new tensors do not pay for it. */
+/* Inside. The second call in a row on these tensors makes the record; of many calls every 16th
+   looks, so that those on ever new tensors do not pay for it. */
 static void staxi_record_publish(stax_jit *j, const staxi_found *f, const staxi_request *c) {
     const uint64_t mark = staxi_request_mark(c);
     const int slot = staxi_request_slot(mark);
-    staxi_made *made = f->made;
-    if (f->reader > 256 && (f->reader & 30)) return;
+    const int64_t n = f->seat->left[STAXI_OUT_KEY];
+    if (f->seat == &j->seats[STAXI_JIT_SEATS] || (n > 64 && n % 16)) return;
     if (staxi_atomic_load(&j->last_seen[slot]) != (int64_t)mark) {
         staxi_atomic_store(&j->last_seen[slot], (int64_t)mark);
         return;
@@ -52865,16 +52893,15 @@ static void staxi_record_publish(stax_jit *j, const staxi_found *f, const staxi_
     staxi_text why;
     stax_record *r = NULL;
     staxi_text_init(&why, j->a);
-    if (staxi_record_make(j, made, c, &r, &why) == STAX_OK && r) {
-        int64_t old = staxi_atomic_load(&j->direct[slot]);
-        int64_t now = (int64_t)(uint64_t)(uintptr_t)r;
+    if (staxi_record_make(j, f->made, c, &r, &why) == STAX_OK && r) {
+        const int64_t old = staxi_atomic_load(&j->direct[slot]);
+        const int64_t now = (int64_t)(uint64_t)(uintptr_t)r;
         if (!staxi_atomic_cas(&j->direct[slot], old, now)) {
             staxi_kept_free(j, &r->kept);
         } else {
             if (old) staxi_retire(j, (void *)(uintptr_t)(uint64_t)old);
-            /* Whoever takes the program out marks it and then looks here; one of us sees the other.
-             */
-            if (staxi_atomic_load(&made->gone) && staxi_atomic_cas(&j->direct[slot], now, 0))
+            /* Who takes the program out marks it and then looks here; one of us sees the other. */
+            if (staxi_atomic_load(&f->made->gone) && staxi_atomic_cas(&j->direct[slot], now, 0))
                 staxi_retire(j, r);
         }
     }
@@ -52891,45 +52918,55 @@ static stax_status staxi_found_run(stax_jit *j, staxi_found *f, const staxi_requ
     return s;
 }
 
-STAXDEF stax_status stax_call_with(stax_jit *jit, const stax_tensor *in, int n_in,
-                                   const stax_scalar *scalars, int n_scalars,
-                                   const stax_tensor *out, int n_out) {
+/* The first level: was there such a call before? Inside. */
+static inline const stax_record *staxi_record_of(stax_jit *j, const staxi_request *c) {
+    if (!c->in || !c->out || c->n_in < 1 || c->n_out < 1) return NULL;
+    const int slot = staxi_request_slot(staxi_request_mark(c));
+    const stax_record *r = (const stax_record *)staxi_seen(&j->direct[slot]);
+    return r && staxi_record_is(r, c) ? r : NULL;
+}
+
+/* The second. Leaves. */
+static stax_status staxi_call_by_key(stax_jit *j, const staxi_request *given, staxi_seat *seat) {
+    stax_tensor few[STAXI_JIT_TENSORS];
+    size_t bytes;
     staxi_request c;
-    if (!jit) return STAX_E_ARGUMENT;
-    memset(&c, 0, sizeof c);
-    c.in = in;
+    staxi_found f;
+    stax_status s = staxi_request_init(&c, j, given, few, &bytes);
+    if (s == STAX_OK && !c.out && c.n_out)
+        s = staxi_jit_fail(j, STAX_E_ARGUMENT, "expected outputs, found NULL");
+    staxi_found_init(&f, seat);
+    if (s == STAX_OK) s = staxi_find(j, &c, false, &f);
+    if (s == STAX_OK) s = staxi_found_run(j, &f, &c);
+    staxi_found_done(j, &f);
+    staxi_request_free(&c, j, bytes);
+    return s;
+}
+
+static inline staxi_request staxi_request_of(const stax_tensor *in, int n_in,
+                                             const stax_scalar *scalars, int n_scalars,
+                                             const stax_tensor *out, int n_out) {
+    staxi_request c;
+    c.in = c.present = in;
     c.out = out;
     c.scalars = scalars;
     c.n_in = n_in;
     c.n_out = n_out;
     c.n_scalars = n_scalars;
-    if (in && out && n_in > 0 && n_out > 0) {
-        staxi_published *slot = &jit->direct[staxi_request_slot(staxi_request_mark(&c))];
-        if (staxi_atomic_load(slot)) {
-            int64_t reader = staxi_reader_in(jit);
-            const stax_record *r = (const stax_record *)staxi_seen(slot);
-            if (r && staxi_record_is(r, &c)) {
-                staxi_use_now(jit, &r->made->used);
-                stax_status s = staxi_record_enter(r);
-                staxi_reader_out(jit, reader, STAXI_OUT_DIRECT);
-                return s;
-            }
-            staxi_reader_out(jit, reader, STAXI_OUT_AGAIN);
-        }
-    }
-    stax_tensor few[STAXI_JIT_TENSORS];
-    size_t bytes;
-    staxi_found f;
-    stax_status s = staxi_request_init(&c, jit, in, n_in, scalars, n_scalars, out, n_out, few, &bytes);
-    if (s != STAX_OK) return s;
-    if (!out && n_out) {
-        s = staxi_jit_fail(jit, STAX_E_ARGUMENT, "expected outputs, found NULL");
-    } else {
-        s = staxi_find(jit, &c, false, &f);
-        if (s == STAX_OK) s = staxi_found_run(jit, &f, &c);
-        staxi_found_done(jit, &f);
-    }
-    staxi_request_free(&c, jit, bytes);
+    return c;
+}
+
+STAXDEF stax_status stax_call_with(stax_jit *jit, const stax_tensor *in, int n_in,
+                                   const stax_scalar *scalars, int n_scalars,
+                                   const stax_tensor *out, int n_out) {
+    if (!jit) return STAX_E_ARGUMENT;
+    const staxi_request c = staxi_request_of(in, n_in, scalars, n_scalars, out, n_out);
+    staxi_seat *seat = staxi_reader_in(jit);
+    const stax_record *r = staxi_record_of(jit, &c);
+    if (!r) return staxi_call_by_key(jit, &c, seat);
+    staxi_use_now(jit, &r->made->used);
+    stax_status s = staxi_record_enter(r);
+    staxi_reader_out(jit, seat, STAXI_OUT_DIRECT);
     return s;
 }
 
@@ -52944,10 +52981,11 @@ static stax_status staxi_jit_hold(stax_jit *j, const stax_tensor *in, int n_in,
                                   staxi_made **made) {
     stax_tensor few[STAXI_JIT_TENSORS];
     size_t bytes;
-    staxi_request c;
+    staxi_request c, given = staxi_request_of(in, n_in, scalars, n_scalars, NULL, n_out);
     staxi_found f;
-    stax_status s = staxi_request_init(&c, j, in, n_in, scalars, n_scalars, NULL, n_out, few, &bytes);
+    stax_status s = staxi_request_init(&c, j, &given, few, &bytes);
     if (s != STAX_OK) return s;
+    staxi_found_init(&f, staxi_reader_in(j));
     s = staxi_find(j, &c, keep, &f);
     *made = f.made;
     staxi_found_done(j, &f);
@@ -52987,14 +53025,13 @@ STAXDEF stax_record *stax_record_new(stax_jit *jit, const stax_tensor *in, int n
                                      const stax_tensor *out, int n_out) {
     stax_tensor few[STAXI_JIT_TENSORS];
     size_t bytes;
-    staxi_request c;
+    staxi_request c, given = staxi_request_of(in, n_in, scalars, n_scalars, out, n_out);
     staxi_found f;
     staxi_text why;
     stax_record *r = NULL;
-    if (!jit || staxi_request_init(&c, jit, in, n_in, scalars, n_scalars, out, n_out, few, &bytes) !=
-                    STAX_OK)
-        return NULL;
+    if (!jit || staxi_request_init(&c, jit, &given, few, &bytes) != STAX_OK) return NULL;
     staxi_text_init(&why, jit->a);
+    staxi_found_init(&f, staxi_reader_in(jit));
     stax_status s = staxi_find(jit, &c, true, &f);
     const bool found = s == STAX_OK;
     if (found && !f.decided) {
@@ -53030,10 +53067,10 @@ STAXDEF void stax_jit_figures_of(stax_jit *jit, stax_jit_figures *out) {
     staxi_mutex_lock(&jit->mutex);
     *out = jit->figures;
     out->interpreted = staxi_atomic_load(&jit->interpreted);
-    for (int e = 0; e < 2; e++) {
-        out->direct_hits += staxi_atomic_load(&jit->left[e][STAXI_OUT_DIRECT]);
-        out->key_hits += staxi_atomic_load(&jit->left[e][STAXI_OUT_KEY]);
-        out->calls += staxi_atomic_load(&jit->left[e][STAXI_OUT_OTHER]);
+    for (int k = 0; k <= STAXI_JIT_SEATS; k++) {
+        out->direct_hits += staxi_atomic_load(&jit->seats[k].left[STAXI_OUT_DIRECT]);
+        out->key_hits += staxi_atomic_load(&jit->seats[k].left[STAXI_OUT_KEY]);
+        out->calls += staxi_atomic_load(&jit->seats[k].left[STAXI_OUT_OTHER]);
     }
     out->calls += out->direct_hits + out->key_hits;
     out->programs = (int)jit->programs;
