@@ -1529,8 +1529,8 @@ STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
    output or counter; a host function (stax_custom_call) that a gate depends on is called, to know
    the outcome, in the trace and in each call. What goes wrong in it is an error of the call, with
    the graph's message: nothing runs in parts. */
-typedef struct stax_jit stax_jit;     /* shared by threads                                         */
-typedef struct stax_trace stax_trace; /* while the function runs: of its thread                    */
+typedef struct stax_jit stax_jit; /* shared by threads                                         */
+typedef struct stax_trace stax_trace; /* while the function runs: of its thread */
 typedef void (*stax_trace_fn)(stax_trace *trace, const stax_value *in, int n, stax_value *out);
 
 /* ---- a number that is passed by value: part of the key (a 0-d tensor is not) ---- */
@@ -1598,9 +1598,9 @@ typedef struct stax_jit_options {
     const stax_dim *dims;
     int n_dims;
     stax_dim_kind other_dims; /* of axes that are not in dims: STATIC, DYNAMIC or BUCKET         */
-    int promote_after;        /* an axis of other_dims that is STATIC becomes DYNAMIC when it has changed so
-                                 often; 0: never */
-    const int *states;        /* numbers of tensors that the function may stax_assign to             */
+    int promote_after; /* an axis of other_dims that is STATIC becomes DYNAMIC when it has changed
+                          so often; 0: never */
+    const int *states; /* numbers of tensors that the function may stax_assign to             */
     int n_states;
     int n_forward; /* 0, or: the first outputs are a forward program's, see stax_jit_training    */
     const stax_compile_options *compile; /* of all programs: strict, interpret, machine, ...; the
@@ -1656,7 +1656,8 @@ typedef struct stax_jit_figures {
     int64_t traces;      /* runs of the function                                            */
     int64_t compiles;    /* programs made, without those of gates                           */
     int64_t gates;       /* programs of gates made                                          */
-    int64_t fallbacks;   /* of the programs, those that are interpreted because the C compiler failed */
+    int64_t
+        fallbacks; /* of the programs, those that are interpreted because the C compiler failed */
     int64_t interpreted; /* calls interpreted at the limit                                  */
     int64_t evicted;     /* programs                                                        */
     int64_t promoted;    /* axes that became DYNAMIC                                        */
@@ -1686,7 +1687,8 @@ STAXDEF int64_t stax_item_index(stax_value v, int64_t n);
 STAXDEF void stax_assume(stax_value v);
 
 /* A size as a number: of a STATIC axis it is in the key anyway; else this number becomes part of
-   the key. Keys with equal graphs share a program, so `if (stax_size(x, 0) > 4)` has two of them. */
+   the key. Keys with equal graphs share a program, so `if (stax_size(x, 0) > 4)` has two of them.
+ */
 STAXDEF int64_t stax_size(stax_value v, int axis);
 /* A size as it stands in the graph, a number or a handle, for shapes and stax_size_add and its kin.
    It decides nothing. */
@@ -1701,13 +1703,13 @@ STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int6
    the ones that were picked first, then zeros; results[1]: i64[], how many. Returns results[0]. */
 STAXDEF stax_value stax_compact(stax_value x, stax_value mask, stax_value *results);
 
-#define stax_truth(v)         (stax_truth)(STAX_AT(v))
-#define stax_item_int(v)      (stax_item_int)(STAX_AT(v))
-#define stax_item_float(v)    (stax_item_float)(STAX_AT(v))
+#define stax_truth(v) (stax_truth)(STAX_AT(v))
+#define stax_item_int(v) (stax_item_int)(STAX_AT(v))
+#define stax_item_float(v) (stax_item_float)(STAX_AT(v))
 #define stax_item_index(v, n) (stax_item_index)(STAX_AT(v), (n))
-#define stax_assume(v)        (stax_assume)(STAX_AT(v))
-#define stax_size(v, axis)    (stax_size)(STAX_AT(v), (axis))
-#define stax_dim_of(v, axis)  (stax_dim_of)(STAX_AT(v), (axis))
+#define stax_assume(v) (stax_assume)(STAX_AT(v))
+#define stax_size(v, axis) (stax_size)(STAX_AT(v), (axis))
+#define stax_dim_of(v, axis) (stax_dim_of)(STAX_AT(v), (axis))
 
 /* ======================================================================================= >>rules
    REWRITING  a graph made simpler by rules, each an identity that holds for every input, bit for
@@ -50462,15 +50464,15 @@ STAXDEF stax_status stax_chain_reverse(stax_context *ctx, stax_chain_kind kind, 
 static bool staxi_is_identifier(const char *s);
 
 enum {
-    STAXI_JIT_LIMIT = 8,       /* programs, unless an option says otherwise                  */
-    STAXI_JIT_CHAINS = 256,    /* of the hash table of signatures                            */
-    STAXI_JIT_DIRECT = 8,      /* records of the first level                                 */
-    STAXI_JIT_SEATS = 64,      /* of readers; more at a time stand                           */
-    STAXI_JIT_WORDS = 256,     /* of a key, and                                              */
-    STAXI_JIT_TENSORS = 24,    /* tensors of a call, before memory is allocated              */
-    STAXI_JIT_SYMBOLS = 256,   /* of a trace                                                 */
+    STAXI_JIT_LIMIT = 8,        /* programs, unless an option says otherwise                  */
+    STAXI_JIT_CHAINS = 256,     /* of the hash table of signatures                            */
+    STAXI_JIT_DIRECT = 8,       /* records of the first level                                 */
+    STAXI_JIT_SEATS = 64,       /* of readers; more at a time stand                           */
+    STAXI_JIT_WORDS = 256,      /* of a key, and                                              */
+    STAXI_JIT_TENSORS = 24,     /* tensors of a call, before memory is allocated              */
+    STAXI_JIT_SYMBOLS = 256,    /* of a trace                                                 */
     STAXI_JIT_DECISIONS = 4096, /* of a trace                                                 */
-    STAXI_JIT_REASONS = 8      /* of misses, that explain shows                              */
+    STAXI_JIT_REASONS = 8       /* of misses, that explain shows                              */
 };
 
 typedef enum staxi_decision_kind {
@@ -50566,8 +50568,8 @@ typedef struct staxi_entry {
     volatile int64_t used;
 } staxi_entry;
 
-/* Two axes, arg * STAX_MAX_RANK + axis, that a trace needed to be equal, and that were: whether they
-   are is part of every key from then on. first < second */
+/* Two axes, arg * STAX_MAX_RANK + axis, that a trace needed to be equal, and that were: whether
+   they are is part of every key from then on. first < second */
 typedef struct staxi_equal_axes {
     int first, second;
 } staxi_equal_axes;
@@ -50890,14 +50892,16 @@ static bool staxi_dims_check(const stax_jit *j, staxi_text *why) {
             wrong = "arg and axis must be 0 or more, and axis below 8";
         else if (staxi_dim_at(j, d->arg, d->axis) != d)
             wrong = "this axis is declared twice";
-        else if (d->kind == STAX_DIM_RANGE && (!staxi_is_identifier(d->name) || d->lo < 0 || d->hi < d->lo))
+        else if (d->kind == STAX_DIM_RANGE &&
+                 (!staxi_is_identifier(d->name) || d->lo < 0 || d->hi < d->lo))
             wrong = "a RANGE needs a name and 0 <= lo <= hi";
         else if (d->kind == STAX_DIM_RANGE && same != d &&
                  (same->kind != d->kind || same->lo != d->lo || same->hi != d->hi))
             wrong = "another RANGE has this name and other bounds";
         else if (d->kind == STAX_DIM_DERIVED && !(base = staxi_dim_base(j, d, &times, &plus)))
-            wrong = "a DERIVED axis needs `of`, the name of a RANGE or of another DERIVED axis, "
-                    "and times >= 1";
+            wrong =
+                "a DERIVED axis needs `of`, the name of a RANGE or of another DERIVED axis, "
+                "and times >= 1";
         else if (d->kind == STAX_DIM_DERIVED &&
                  (!staxi_checked_mul(times, base->lo, &least) ||
                   !staxi_checked_add(least, plus, &least) || least < 0))
@@ -51064,12 +51068,13 @@ STAXDEF stax_scalar stax_scalar_bool(bool x) {
    strides; for each scalar: dtype and bits; for each pair of axes: are they equal? */
 
 enum { STAXI_KEY_ROW, STAXI_KEY_EXACT, STAXI_KEY_CLASSES }; /* how strides are given */
-enum { STAXI_ANY_SIZE = -1 };                               /* of a DYNAMIC, RANGE or DERIVED axis */
+enum { STAXI_ANY_SIZE = -1 };                               /* of a DYNAMIC axis: 2 or more */
+static const int64_t STAXI_DECLARED_SIZE = INT64_MIN;       /* of a RANGE or DERIVED axis   */
 
 static inline int64_t staxi_key_size(int kind, int64_t n) {
     int64_t bucket = 1;
-    if (kind == STAX_DIM_STATIC || (n < 2 && kind != STAX_DIM_RANGE && kind != STAX_DIM_DERIVED))
-        return n;
+    if (kind == STAX_DIM_RANGE || kind == STAX_DIM_DERIVED) return STAXI_DECLARED_SIZE;
+    if (kind == STAX_DIM_STATIC || n < 2) return n;
     if (kind != STAX_DIM_BUCKET || n > INT64_MAX / 4) return STAXI_ANY_SIZE;
     while (bucket < n) bucket *= 2;
     return bucket == 2 ? 2 : -bucket;
@@ -51097,7 +51102,8 @@ static int64_t staxi_axis_of_call(const staxi_request *c, int number) {
 
 /* The words of a call. What is wrong with a tensor is found here only as far as the key needs it:
    0 words. */
-static inline size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request *c, int64_t *w) {
+static inline size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request *c,
+                                     int64_t *w) {
     size_t n = 1;
     w[0] = (int64_t)c->n_in | (int64_t)c->n_scalars << 20 | (int64_t)c->n_out << 40;
     for (int k = 0; k < c->n_in; k++) {
@@ -51131,7 +51137,7 @@ static inline size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_
         }
         bool off = ((uintptr_t)t->data & (staxi_dtype_bytes(t->dtype) - 1)) != 0;
         *head = (int64_t)t->dtype | t->rank << 8 | layout << 12 | (int64_t)off << 16 |
-                  staxi_key_alias(c, k) << 20;
+                staxi_key_alias(c, k) << 20;
     }
     for (int k = 0; k < c->n_scalars; k++) {
         w[n++] = (int64_t)c->scalars[k].dtype;
@@ -51229,8 +51235,7 @@ static size_t staxi_key_conditions(const int64_t *w, size_t n_words, staxi_condi
         staxi_condition_add(c, &n, STAXI_HAS_DTYPE, k, 0, head & 255);
         if (head == 0) continue;
         staxi_condition_add(c, &n, STAXI_HAS_RANK, k, 0, rank);
-        for (int d = 0; d < rank; d++)
-            staxi_condition_add(c, &n, STAXI_HAS_SIZE, k, d, w[at++]);
+        for (int d = 0; d < rank; d++) staxi_condition_add(c, &n, STAXI_HAS_SIZE, k, d, w[at++]);
         staxi_condition_add(c, &n, STAXI_HAS_LAYOUT, k, 0, layout);
         for (int d = 0; d < rank && layout != STAXI_KEY_ROW; d++)
             staxi_condition_add(c, &n, STAXI_HAS_STRIDE, k, d + layout * 16, w[at++]);
@@ -51242,8 +51247,7 @@ static size_t staxi_key_conditions(const int64_t *w, size_t n_words, staxi_condi
         staxi_condition_add(c, &n, STAXI_HAS_SCALAR_DTYPE, k, 0, dtype);
         staxi_condition_add(c, &n, STAXI_HAS_SCALAR, k, (int)dtype, w[at++]);
     }
-    for (int k = 0; at < n_words; k++)
-        staxi_condition_add(c, &n, STAXI_HAS_EQUAL, k, 0, w[at++]);
+    for (int k = 0; at < n_words; k++) staxi_condition_add(c, &n, STAXI_HAS_EQUAL, k, 0, w[at++]);
     return n;
 }
 
@@ -51269,7 +51273,8 @@ static void staxi_put_condition_name(staxi_text *t, const stax_jit *j, const sta
         return;
     }
     if (c->kind == STAXI_HAS_EQUAL) {
-        const staxi_axes_kinds *kinds = (const staxi_axes_kinds *)staxi_seen(&((stax_jit *)(uintptr_t)j)->kinds);
+        const staxi_axes_kinds *kinds =
+            (const staxi_axes_kinds *)staxi_seen(&((stax_jit *)(uintptr_t)j)->kinds);
         staxi_put(t, "(");
         staxi_put_axis_name(t, j, kinds->equal[c->arg].first);
         staxi_put(t, " == ");
@@ -51295,7 +51300,9 @@ static void staxi_put_condition_value(staxi_text *t, const stax_jit *j, const st
     else if (c->kind == STAXI_HAS_DTYPE || c->kind == STAXI_HAS_SCALAR_DTYPE)
         staxi_put(t, staxi_dtype_name((stax_dtype)c->value));
     else if (c->kind == STAXI_HAS_SIZE && c->value == STAXI_ANY_SIZE)
-        staxi_put(t, "any");
+        staxi_put(t, "2 or more");
+    else if (c->kind == STAXI_HAS_SIZE && c->value == STAXI_DECLARED_SIZE)
+        staxi_put(t, "as declared");
     else if (c->kind == STAXI_HAS_SIZE && c->value < 0)
         staxi_putf(t, "%D..%D", -c->value / 2 + 1, -c->value);
     else if (c->kind == STAXI_HAS_EQUAL)
@@ -51438,9 +51445,9 @@ static int64_t staxi_outcome_of(staxi_decision_kind kind, int64_t n, const void 
 }
 
 static stax_tensor staxi_gate_tensor(staxi_decision_kind kind, void *element) {
-    return stax_tensor_of(kind == STAXI_ITEM_FLOAT                          ? STAX_F64
+    return stax_tensor_of(kind == STAXI_ITEM_FLOAT                      ? STAX_F64
                           : kind == STAXI_TRUTH || kind == STAXI_ASSUME ? STAX_BOOL
-                                                                            : STAX_I64,
+                                                                        : STAX_I64,
                           stax_shape0(), element);
 }
 
@@ -51584,8 +51591,9 @@ static void staxi_put_suggestion(staxi_text *s, stax_graph *g, const stax_dim *d
     const bool number = x->b && staxi_ix_is_const(p, x->b, &c);
     if (number && staxi_ix_op(p, x->a) == STAXI_IX_MOD && x->relation == STAX_EQ && x->outcome &&
         staxi_ix_is_const(p, staxi_ix_operand(p, x->a, 1), &r)) {
-        staxi_putf(s, "declare %s as DERIVED, %D * m + %D, of a RANGE m; or as DYNAMIC, which has "
-                      "a program for each outcome",
+        staxi_putf(s,
+                   "declare %s as DERIVED, %D * m + %D, of a RANGE m; or as DYNAMIC, which has "
+                   "a program for each outcome",
                    d->name, r, c);
         return;
     }
@@ -51606,8 +51614,9 @@ static bool staxi_size_refuse(stax_trace *t, const staxi_decision *d, const stax
     staxi_text s;
     staxi_text_init(&s, t->jit->a);
     if (d->kind == STAXI_SIZE)
-        staxi_putf(&s, "declare %s as DYNAMIC or STATIC; or take the size by stax_dim_of, and "
-                       "decide by stax_size_is",
+        staxi_putf(&s,
+                   "declare %s as DYNAMIC or STATIC; or take the size by stax_dim_of, and "
+                   "decide by stax_size_is",
                    dim->name);
     else
         staxi_put_suggestion(&s, t->graph, dim, d);
@@ -51618,11 +51627,12 @@ static bool staxi_size_refuse(stax_trace *t, const staxi_decision *d, const stax
                                    "%D..%D: %s"),
                          d->a, dim->name, dim->lo, dim->hi, tail);
     else
-        staxi_graph_fail(t->graph, STAX_E_SHAPE, d->place,
-                         STAXI_SAY("stax_size_is: %I %s %I does not follow from %s in %D..%D (it is "
-                                   "%s for %s): %s"),
-                         d->a, staxi_relation_names[d->relation], d->b, dim->name, dim->lo,
-                         dim->hi, d->outcome ? "true" : "false", "the sample", tail);
+        staxi_graph_fail(
+            t->graph, STAX_E_SHAPE, d->place,
+            STAXI_SAY("stax_size_is: %I %s %I does not follow from %s in %D..%D (it is "
+                      "%s for %s): %s"),
+            d->a, staxi_relation_names[d->relation], d->b, dim->name, dim->lo, dim->hi,
+            d->outcome ? "true" : "false", "the sample", tail);
     staxi_text_free(&s);
     return false;
 }
@@ -51692,10 +51702,11 @@ STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int6
     stax_trace *t = g->root->trace;
     if (!holds || !t || !staxi_size_eval(p, d.a, t->symbols, &x) ||
         !staxi_size_eval(p, d.b, t->symbols, &y)) {
-        staxi_graph_fail(g, p->no_memory ? STAX_E_MEMORY : STAX_E_ARGUMENT, 0,
-                         STAXI_SAY("stax_size_is: %A %s %A: expected sizes that are known: numbers, "
-                                   "or those of the tensors of a traced function"),
-                         a, staxi_relation_names[relation], b);
+        staxi_graph_fail(
+            g, p->no_memory ? STAX_E_MEMORY : STAX_E_ARGUMENT, 0,
+            STAXI_SAY("stax_size_is: %A %s %A: expected sizes that are known: numbers, "
+                      "or those of the tensors of a traced function"),
+            a, staxi_relation_names[relation], b);
         return false;
     }
     d.outcome = staxi_related(x, relation, y);
@@ -51738,7 +51749,8 @@ STAXDEF stax_value stax_compact(stax_value x, stax_value mask, stax_value *resul
     /* What is not picked goes to one more place behind, which is then cut off. */
     stax_value end = (stax_max)((room), stax_axes_all(), false);
     stax_value to = (stax_where)(pick, (stax_sub)(count, last), end);
-    stax_value zero = (stax_cast)((stax_mul)(room, (stax_const_int)(g, 0)), (stax_dtype)type->dtype);
+    stax_value zero =
+        (stax_cast)((stax_mul)(room, (stax_const_int)(g, 0)), (stax_dtype)type->dtype);
     stax_value all = (stax_scatter)(zero, to, flat, 0, NULL);
     results[0] = (stax_slice)(all, stax_shape1(0), stax_shape1(n), stax_shape1(1));
     results[1] = (stax_sum)(pick, stax_axes_all(), false);
@@ -51978,8 +51990,7 @@ static stax_status staxi_ask(stax_jit *j, const staxi_point *p, const staxi_requ
         stax_tensor out = staxi_gate_tensor(p->kind, &element);
         stax_status s = stax_run(p->gate, c->present, &out);
         *outcome = staxi_outcome_of(p->kind, p->n, &element);
-        return s == STAX_OK && p->kind == STAXI_ASSUME && !*outcome ? staxi_assume_failed(j, p)
-                                                                    : s;
+        return s == STAX_OK && p->kind == STAXI_ASSUME && !*outcome ? staxi_assume_failed(j, p) : s;
     }
     const stax_graph *g = p->traced->graph;
     stax_status s = STAX_OK;
@@ -52007,7 +52018,8 @@ static staxi_way *staxi_way_of(staxi_point *p, int64_t outcome) {
 }
 
 /* Down the tree; NULL: see `miss`. */
-static staxi_made *staxi_walk_down(stax_jit *j, staxi_point *p, const staxi_request *c, staxi_miss *miss) {
+static staxi_made *staxi_walk_down(stax_jit *j, staxi_point *p, const staxi_request *c,
+                                   staxi_miss *miss) {
     int64_t symbols[STAXI_JIT_SYMBOLS];
     bool solved = false;
     miss->status = STAX_OK;
@@ -52129,7 +52141,8 @@ static bool staxi_evict(stax_jit *j) {
     staxi_made *victim = NULL;
     int chain = -1;
     for (staxi_made *m = j->made; m; m = m->next)
-        if (!m->held && (!victim || staxi_atomic_load(&m->used) <= staxi_atomic_load(&victim->used)))
+        if (!m->held &&
+            (!victim || staxi_atomic_load(&m->used) <= staxi_atomic_load(&victim->used)))
             victim = m;
     if (!victim) return false;
     for (staxi_entry *e = staxi_next_entry(j, &chain, NULL), *next; e; e = next) {
@@ -52244,7 +52257,8 @@ static void staxi_note_miss(stax_jit *j, const staxi_miss *miss, const int64_t *
     staxi_way *known = miss->at ? (staxi_way *)staxi_seen(&miss->at->ways) : NULL;
     int chain = -1;
     staxi_text_init(&t, j->a);
-    staxi_putf(&t, "%s: %s: ", j->options.name, j->keys || j->figures.compiles ? "recompiling" : "compiling");
+    staxi_putf(&t, "%s: %s: ", j->options.name,
+               j->keys || j->figures.compiles ? "recompiling" : "compiling");
     if (!miss->at)
         for (staxi_entry *e = staxi_next_entry(j, &chain, NULL); e;
              e = staxi_next_entry(j, &chain, e))
@@ -52616,9 +52630,8 @@ static stax_status staxi_trace_prove(stax_jit *j, stax_trace *t, const staxi_req
     int demoted = 0;
     stax_status s;
     for (;;) {
-        s = staxi_words_write(j, kinds, c, w)
-                ? staxi_trace_run(t, j, kinds, c, w->words, w->n)
-                : STAX_E_MEMORY;
+        s = staxi_words_write(j, kinds, c, w) ? staxi_trace_run(t, j, kinds, c, w->words, w->n)
+                                              : STAX_E_MEMORY;
         staxi_axes_kinds *more =
             s != STAX_OK && t->graph ? staxi_trace_learn(t, kinds, &demoted) : NULL;
         if (!more) break;
@@ -53148,7 +53161,7 @@ STAXDEF char *stax_jit_explain(stax_jit *jit) {
                f.fallbacks, f.gates, f.evicted, f.promoted, f.demoted);
     for (staxi_made *m = jit->made; m; m = m->next) {
         stax_status s = m->program ? stax_program_status(m->program) : STAX_OK;
-        staxi_putf(&t, "program %d: %s, %d keys\n", m->number,
+        staxi_putf(&t, "program %d: %s, keys: %d\n", m->number,
                    m->training              ? "forward and backward"
                    : jit->compile.interpret ? "interpreted"
                    : s == STAX_OK           ? "compiled"

@@ -7,7 +7,7 @@
 LONGEST="compile_matrix.sh export.sh differential staxc_test.sh schedules metamorphic contractions scans memory cuda_compile"
 # What these test does not depend on the compiler of their many small kernels, which costs nine tenths of their time:
 # tcc's where it is installed, but the system's compiler in CI.
-QUICK="state monoids"
+QUICK="state monoids jit"
 BUILD=${BUILD:-build}
 LIMIT=${LIMIT:-560}
 CC=${CC:-cc}
