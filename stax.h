@@ -1555,13 +1555,17 @@ STAXDEF stax_scalar stax_scalar_bool(bool x);
    DERIVED  times * n + plus, n a RANGE or a DERIVED axis by name; times > 0.
    BUCKET   one program for each power of two: sizes 0, 1, 2, 3..4, 5..8, and so on. Nothing is
             padded: a program takes any size of its range, which bounds its workspace, and the tails
-            of its loops are the mask. */
+            of its loops are the mask. Decisions see the size itself, so that a bucket has a program
+            for each of their outcomes.
+   PADDED   a BUCKET whose decisions see the power of two, as if the caller had padded: stax_size
+            gives it too. One program a bucket, whatever the function decides. */
 typedef enum stax_dim_kind {
     STAX_DIM_STATIC,
     STAX_DIM_DYNAMIC,
     STAX_DIM_RANGE,
     STAX_DIM_DERIVED,
-    STAX_DIM_BUCKET
+    STAX_DIM_BUCKET,
+    STAX_DIM_PADDED
 } stax_dim_kind;
 typedef struct stax_dim {
     int arg, axis; /* tensor of the call; axis from 0                               */
@@ -1597,7 +1601,7 @@ typedef struct stax_jit_options {
                               fusion   false: what several read is kept, kernels are not shared */
     const stax_dim *dims;
     int n_dims;
-    stax_dim_kind other_dims; /* of axes that are not in dims: STATIC, DYNAMIC or BUCKET         */
+    stax_dim_kind other_dims; /* of axes that are not in dims: STATIC, DYNAMIC, BUCKET, PADDED   */
     int promote_after; /* an axis of other_dims that is STATIC becomes DYNAMIC when it has changed
                           so often; 0: never */
     const int *states; /* numbers of tensors that the function may stax_assign to             */
@@ -50534,6 +50538,7 @@ typedef struct staxi_made {
 typedef struct staxi_traced {
     stax_graph *graph;
     int points;
+    bool padded[STAXI_JIT_SYMBOLS];
 } staxi_traced;
 
 /* A decision of the tree, or a leaf. */
@@ -50881,7 +50886,7 @@ static const stax_dim *staxi_dim_base(const stax_jit *j, const stax_dim *d, int6
 static bool staxi_dims_check(const stax_jit *j, staxi_text *why) {
     const stax_jit_options *o = &j->options;
     if (o->other_dims == STAX_DIM_RANGE || o->other_dims == STAX_DIM_DERIVED) {
-        staxi_put(why, "other_dims: expected STATIC, DYNAMIC or BUCKET");
+        staxi_put(why, "other_dims: expected STATIC, DYNAMIC, BUCKET or PADDED");
         return false;
     }
     for (int k = 0; k < o->n_dims; k++) {
@@ -51075,7 +51080,7 @@ static inline int64_t staxi_key_size(int kind, int64_t n) {
     int64_t bucket = 1;
     if (kind == STAX_DIM_RANGE || kind == STAX_DIM_DERIVED) return STAXI_DECLARED_SIZE;
     if (kind == STAX_DIM_STATIC || n < 2) return n;
-    if (kind != STAX_DIM_BUCKET || n > INT64_MAX / 4) return STAXI_ANY_SIZE;
+    if (kind == STAX_DIM_DYNAMIC || n > INT64_MAX / 4) return STAXI_ANY_SIZE;
     while (bucket < n) bucket *= 2;
     return bucket == 2 ? 2 : -bucket;
 }
@@ -51369,6 +51374,7 @@ struct stax_trace {
     bool has_samples, turn;
     int64_t symbols[STAXI_JIT_SYMBOLS];
     int axes[STAXI_JIT_SYMBOLS]; /* by symbol: its axis, arg * STAX_MAX_RANK + axis; -1: a RANGE */
+    bool padded[STAXI_JIT_SYMBOLS]; /* by symbol: decisions see its upper bound                  */
     staxi_decision *decisions;
     size_t n_decisions, cap_decisions;
 };
@@ -51583,6 +51589,17 @@ static const stax_dim *staxi_size_declared(stax_trace *t, staxi_ix ix) {
     return NULL;
 }
 
+/* The size as decisions see it. *decided: it follows from the key, there is nothing to record. */
+static bool staxi_size_seen(const stax_trace *t, staxi_ix ix, int64_t *n, bool *decided) {
+    stax_graph *g = t->graph;
+    int64_t seen[STAXI_JIT_SYMBOLS];
+    for (size_t k = 0; k < g->n_symbols && k < STAXI_JIT_SYMBOLS; k++) {
+        seen[k] = t->padded[k] ? g->symbols[k].hi : t->symbols[k];
+        if (!t->padded[k] && staxi_ix_depends_on(&g->sizes, ix, g->symbols[k].ix)) *decided = false;
+    }
+    return staxi_size_eval(&g->sizes, ix, seen, n);
+}
+
 /* What to declare instead so that the decision follows. */
 static void staxi_put_suggestion(staxi_text *s, stax_graph *g, const stax_dim *d,
                                  const staxi_decision *x) {
@@ -51658,12 +51675,13 @@ STAXDEF int64_t(stax_size)(stax_value v, int axis) {
     stax_trace *t = staxi_trace_of(v, "stax_size");
     if (!t) return 0;
     const stax_dim *declared = staxi_size_declared(t, d.a);
-    if (!staxi_size_eval(&t->graph->sizes, d.a, t->symbols, &d.outcome))
+    bool decided = true;
+    if (!staxi_size_seen(t, d.a, &d.outcome, &decided))
         staxi_graph_fail(t->graph, STAX_E_SHAPE, v.place,
                          STAXI_SAY("stax_size: %I is not known in this trace"), d.a);
     else if (declared)
         staxi_size_refuse(t, &d, declared);
-    else
+    else if (!decided)
         staxi_trace_decide(t, &d);
     return d.outcome;
 }
@@ -51700,8 +51718,9 @@ STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int6
     if (holds && relation == STAX_NE) holds = staxi_ix_not(p, holds);
     if (holds && staxi_ix_is_const(p, holds, &x)) return x != 0;
     stax_trace *t = g->root->trace;
-    if (!holds || !t || !staxi_size_eval(p, d.a, t->symbols, &x) ||
-        !staxi_size_eval(p, d.b, t->symbols, &y)) {
+    bool decided = true;
+    if (!holds || !t || !staxi_size_seen(t, d.a, &x, &decided) ||
+        !staxi_size_seen(t, d.b, &y, &decided)) {
         staxi_graph_fail(
             g, p->no_memory ? STAX_E_MEMORY : STAX_E_ARGUMENT, 0,
             STAXI_SAY("stax_size_is: %A %s %A: expected sizes that are known: numbers, "
@@ -51714,7 +51733,7 @@ STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int6
     if (!declared) declared = staxi_size_declared(t, d.b);
     if (declared)
         staxi_size_refuse(t, &d, declared);
-    else
+    else if (!decided)
         staxi_trace_decide(t, &d);
     return d.outcome != 0;
 }
@@ -51780,10 +51799,13 @@ static void staxi_put_input_name(staxi_text *s, const stax_jit *j, const stax_gr
 
 /* A size of its own, or that of a RANGE; remembers whose it is. */
 static int64_t staxi_trace_symbol(stax_trace *t, const char *name, int64_t lo, int64_t hi,
-                                  int axis) {
+                                  int axis, bool padded) {
     int64_t size = stax_symbol(t->graph, name, lo, hi);
-    for (size_t k = 0; k < t->graph->n_symbols && k < STAXI_JIT_SYMBOLS; k++)
-        if (strcmp(t->graph->symbols[k].name, name) == 0) t->axes[k] = axis;
+    for (size_t k = 0; k < t->graph->n_symbols && k < STAXI_JIT_SYMBOLS; k++) {
+        if (strcmp(t->graph->symbols[k].name, name) != 0) continue;
+        t->axes[k] = axis;
+        t->padded[k] = padded;
+    }
     return size;
 }
 
@@ -51794,7 +51816,7 @@ static int64_t staxi_trace_axis(stax_trace *t, const char *name, int kind, int a
     if (kind == STAX_DIM_RANGE || kind == STAX_DIM_DERIVED) {
         int64_t times, plus;
         const stax_dim *base = staxi_dim_base(t->jit, staxi_dim_at(t->jit, arg, d), &times, &plus);
-        int64_t n = staxi_trace_symbol(t, base->name, base->lo, base->hi, -1);
+        int64_t n = staxi_trace_symbol(t, base->name, base->lo, base->hi, -1, false);
         return stax_size_add(g, stax_size_mul(g, n, times), plus);
     }
     if (word >= 0) return word;
@@ -51804,7 +51826,7 @@ static int64_t staxi_trace_axis(stax_trace *t, const char *name, int kind, int a
     int64_t n = s.failed ? (int64_t)staxi_no_graph_memory(g, 0)
                          : staxi_trace_symbol(t, s.data, word == STAXI_ANY_SIZE ? 2 : -word / 2 + 1,
                                               word == STAXI_ANY_SIZE ? INT64_MAX : -word,
-                                              arg * STAX_MAX_RANK + d);
+                                 arg * STAX_MAX_RANK + d, kind == STAX_DIM_PADDED);
     staxi_text_free(&s);
     return n;
 }
@@ -51894,6 +51916,7 @@ static stax_status staxi_trace_run(stax_trace *t, stax_jit *j, const staxi_axes_
     memset(t, 0, offsetof(struct stax_trace, symbols));
     t->decisions = NULL;
     t->n_decisions = t->cap_decisions = 0;
+    for (int k = 0; k < STAXI_JIT_SYMBOLS; k++) t->axes[k] = -1, t->padded[k] = false;
     t->jit = j;
     t->call = call;
     t->has_samples = true;
@@ -52002,6 +52025,8 @@ static stax_status staxi_ask(stax_jit *j, const staxi_point *p, const staxi_requ
         s = staxi_solve_symbols(g, c->present, false, symbols, &why);
         if (s != STAX_OK) staxi_context_fail(j->ctx, s, &why);
         staxi_text_free(&why);
+        for (size_t k = 0; k < g->n_symbols; k++)
+            if (p->traced->padded[k]) symbols[k] = g->symbols[k].hi;
         *solved = true;
     }
     if (s == STAX_OK && (!staxi_size_eval(&g->sizes, p->a, symbols, &a) ||
@@ -52455,6 +52480,7 @@ static bool staxi_branch_points(stax_trace *t, size_t first, stax_program **gate
         if (!traced) return false;
         traced->graph = t->graph;
         traced->points = 0;
+        memcpy(traced->padded, t->padded, sizeof traced->padded);
     }
     b->top = (staxi_point *)staxi_kept_new(j, STAXI_KEPT_POINT, sizeof *b->top);
     if (b->top) b->top->made = leads_to;
