@@ -1607,8 +1607,8 @@ typedef struct stax_jit_options {
     const int *states; /* numbers of tensors that the function may stax_assign to             */
     int n_states;
     int n_forward; /* 0, or: the first outputs are a forward program's, see stax_jit_training    */
-    const stax_compile_options *compile; /* of all programs: strict, interpret, machine, ...; the
-                                            schedule is not taken */
+    const stax_compile_options *compile; /* of all programs: strict, interpret, machine, ...; what
+                                            it points to must stay; the schedule is not taken */
 } stax_jit_options;
 
 /* NULL: stax_error(ctx) says which option is wrong. */
@@ -51383,6 +51383,9 @@ static void staxi_trace_free(stax_trace *t) {
     for (size_t k = 0; k < t->n_decisions; k++) stax_graph_free(t->decisions[k].slice);
     staxi_free(t->jit->a, t->decisions, t->cap_decisions * sizeof *t->decisions);
     stax_graph_free(t->graph);
+    t->decisions = NULL;
+    t->graph = NULL;
+    t->n_decisions = t->cap_decisions = 0;
 }
 
 static uint64_t staxi_trace_hash(const stax_trace *t, const staxi_decision *d) {
@@ -52664,7 +52667,6 @@ static stax_status staxi_trace_prove(stax_jit *j, stax_trace *t, const staxi_req
         if (learnt) staxi_kept_free(j, &learnt->kept);
         kinds = learnt = more;
         staxi_trace_free(t);
-        t->graph = NULL;
     }
     if (!learnt) return s;
     if (s != STAX_OK) {
@@ -52685,6 +52687,7 @@ static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_wor
     memset(&miss, 0, sizeof miss);
     found->how = STAXI_OUT_OTHER;
     staxi_mutex_lock(&j->mutex);
+    staxi_reclaim(j, false); /* now, while this thread has no seat and nothing in its hands */
     bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, w);
     staxi_entry *e = ok ? staxi_entry_find(j, w) : NULL; /* another thread may have been first */
     if (!ok) miss.status = STAX_E_MEMORY;
@@ -52708,7 +52711,6 @@ static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_wor
         if (t && t->graph != NULL) t->graph->trace = NULL;
         if (t && t->jit) staxi_trace_free(t);
         staxi_free(j->a, t, t ? sizeof *t : 0);
-        staxi_reclaim(j, false);
     }
     found->seat = staxi_reader_in(j);
     staxi_mutex_unlock(&j->mutex);

@@ -696,6 +696,20 @@ static void size_branches(void) {
     }
 }
 
+/* More numbers than keys are kept: the signature starts anew, the programs are found again or made. */
+static void many_sizes(void) {
+    stax_jit_options o = interpreted(0);
+    o.other_dims = STAX_DIM_DYNAMIC;
+    stax_jit *jit = stax_jit_new(ctx, size_branch, NULL, &o);
+    for (int round = 0; round < 2; round++)
+        for (int64_t n = 2; n < 400; n++) {
+            float want = n > 4 ? -1.0f : 1.0f;
+            ramp(jit, n, n, &want);
+            CHECK(figures(jit).keys <= 256 && figures(jit).programs <= 2);
+        }
+    stax_jit_free(jit);
+}
+
 /* Exercise 28. */
 static void octets_of_all_sizes(void) {
     static const struct {
@@ -760,6 +774,11 @@ static void ends(stax_trace *t, const stax_value *in, int n, stax_value *out) {
     out[0] = stax_concat(in, 2, 0);
 }
 
+static void row_sums(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)t, (void)n;
+    out[0] = stax_sum(in[0], stax_axes1(1), false);
+}
+
 static void declared(void) {
     static float x[64], w[64], y[64];
     stax_dim d[2];
@@ -795,6 +814,35 @@ static void declared(void) {
     CHECK_INT(stax_call(jit, in, 2, &out, 1), STAX_E_SHAPE);
     CHECK_HAS(stax_error(ctx), "the size n is 21: expected 1..20");
     stax_jit_free(jit);
+    /* A derived axis of a derived one: 3 (2 n + 1) - 1. */
+    stax_dim three[3];
+    three[0] = d[0];
+    three[1] = d[1];
+    three[1].name = "m";
+    three[2] = d[1];
+    three[2].arg = 0;
+    three[2].axis = 1;
+    three[2].of = "m";
+    three[2].times = 3;
+    three[2].plus = -1;
+    o.dims = three;
+    o.n_dims = 3;
+    three[0].arg = 1;
+    three[0].axis = 1;
+    jit = stax_jit_new(ctx, row_sums, NULL, &o);
+    for (int64_t n = 1; n <= 3; n++) {
+        out = f32(y, stax_shape1(2));
+        in[0] = f32(x, stax_shape2(2, 3 * (2 * n + 1) - 1));
+        in[1] = f32(w, stax_shape2(2 * n + 1, n));
+        check_ok(stax_call(jit, in, 2, &out, 1), "derived twice");
+        CHECK_FLOAT(y[0], (3 * (2 * n + 1) - 1) * (3 * (2 * n + 1) - 2) / 2);
+    }
+    CHECK_INT(figures(jit).compiles, 1);
+    in[0].shape[1]++;
+    CHECK_INT(stax_call(jit, in, 2, &out, 1), STAX_E_SHAPE);
+    stax_jit_free(jit);
+    o.dims = d;
+    o.n_dims = 2;
     static const struct {
         stax_dim second;
         const char *message;
@@ -1329,6 +1377,7 @@ int main(int argc, char **argv) {
     RUN(one_for_all);
     RUN(not_equal);
     RUN(size_branches);
+    RUN(many_sizes);
     RUN(octets_of_all_sizes);
     RUN(declared);
     RUN(odd_total);
