@@ -32,7 +32,7 @@ LDLIBS ?= -lm -ldl -lpthread
 B = build
 HEADERS = stax.h stax_cuda.h
 TEST_HEADERS = $(HEADERS) $(wildcard tests/*.h tests/*.inc)
-EXAMPLES = hello softmax digits_knn blur text_form rewrite_rules export_demo fit_hessian digits_mlp digits_cnn charlm
+EXAMPLES = hello softmax digits_knn blur text_form rewrite_rules export_demo fit_hessian digits_mlp digits_cnn charlm jit
 EXAMPLE_HEADERS = $(HEADERS) $(wildcard examples/*.h)
 EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(B)/examples/%)
 TESTS = $(notdir $(basename $(wildcard tests/*.c)))

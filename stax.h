@@ -50,14 +50,14 @@
        STAX_NO_LOCATIONS   messages carry no caller's file and line
 
    CONTENTS      search for the tag:
-       public     >>types >>sizes >>graphs >>ops >>optable >>derivatives >>run >>rules >>cache
-                  >>artifact >>bisect >>measure >>query
+       public     >>types >>sizes >>graphs >>ops >>optable >>derivatives >>run >>jit >>rules
+                  >>cache >>artifact >>bisect >>measure >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
                   >>vectorise
                   >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
                   >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>partition
-                  >>machine >>export >>artifact >>bisect
+                  >>jit >>machine >>export >>artifact >>bisect
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1538,20 +1538,222 @@ STAXDEF char *stax_ops_text(stax_context *ctx);
  * Free with stax_free. */
 STAXDEF char *stax_promotion_text(stax_context *ctx);
 
-/* ---- declared now, built later: each gives STAX_E_NOT_BUILT ---- */
-typedef struct stax_jit stax_jit;
-typedef struct stax_trace stax_trace;
+/* ======================================================================================= >>jit
+   FUNCTIONS  a C function that builds values, traced once for each kind of arguments, compiled,
+   and found again in nanoseconds (sections 2, 3, 10, 11).
+
+       static void net(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+           stax_value y = stax_matmul(in[0], in[1]);
+           if (stax_truth(stax_gt(stax_max(y, stax_axes_all(), false), stax_trace_const(t, 0))))
+               y = stax_relu(y);                 (ordinary C: the branch of this call's data)
+           out[0] = y;
+       }
+       stax_jit *jit = stax_jit_new(ctx, net, NULL, NULL);
+       if (stax_call(jit, in, 2, out, 1) != STAX_OK) puts(stax_error(ctx));
+
+   What was traced holds for all calls with the same key: for each tensor its dtype, rank, shape,
+   strides, alignment and which other one has its memory; the C scalars of the call; and the outcome
+   of every decision that the function took, data gates (stax_truth and its kin) and sizes
+   (stax_size, stax_size_is), in the order in which it took them. Guards are the conditions of the
+   key, read off it one by one: they cannot say anything else. A call whose key is new is a miss:
+   the function runs again, with this call's tensors as samples. stax_jit_explain and the log say
+   which conditions failed. Keys that lead to the same graph share one program.
+
+   The conditions of data gates are computed again in each call, by programs of their own: what they
+   depend on, taken from the trace before anything is removed from it, compiled as any other. They
+   form a tree: a gate is only computed where those before it had the outcomes that lead to it.
+
+   THE FUNCTION  must depend on its arguments only, and be good for any number of calls: it may run
+   more than once for a key. It runs in one thread at a time, and must not call its own stax_jit. It
+   cannot see the results of a call. Tracing reads the tensors and changes nothing: no input, state,
+   output or counter; a host function (stax_custom_call) that a gate depends on is called, to know
+   the outcome, in the trace and in each call. What goes wrong in it is an error of the call, with
+   the graph's message: nothing runs in parts. */
+typedef struct stax_jit stax_jit; /* shared by threads                                         */
+typedef struct stax_trace stax_trace; /* while the function runs: of its thread */
 typedef void (*stax_trace_fn)(stax_trace *trace, const stax_value *in, int n, stax_value *out);
+
+/* ---- a number that is passed by value: part of the key (a 0-d tensor is not) ---- */
+typedef struct stax_scalar {
+    stax_dtype dtype; /* STAX_I64, STAX_F64 or STAX_BOOL */
+    int64_t i;        /* of I64 and BOOL                 */
+    double f;         /* of F64, by its bits             */
+} stax_scalar;
+STAXDEF stax_scalar stax_scalar_int(int64_t x);
+STAXDEF stax_scalar stax_scalar_float(double x);
+STAXDEF stax_scalar stax_scalar_bool(bool x);
+
+/* ---- how sizes enter the key (section 10) ----
+   STATIC   the size is part of the key.
+   DYNAMIC  one program for all sizes from 2 on; 0 and 1 have their own. Two sizes that are equal in
+            the sample are not taken to be equal; where the function needs it, as in x + y, the
+            trace starts again, and whether they are equal is part of the key from then on. Where it
+            needs more than can be proved of sizes (x.reshape(-1, 2)), these axes become STATIC.
+   RANGE    a named size lo..hi, one program for all of them, 0 and 1 too (a size of 1 does not
+            broadcast then). Axes of one name have one size. What the function decides about it must
+            follow from the range, else it is an error that says what to declare.
+   DERIVED  times * n + plus, n a RANGE or a DERIVED axis by name; times > 0.
+   BUCKET   one program for each power of two: sizes 0, 1, 2, 3..4, 5..8, and so on. Nothing is
+            padded: a program takes any size of its range, which bounds its workspace, and the tails
+            of its loops are the mask. Decisions see the size itself, so that a bucket has a program
+            for each of their outcomes.
+   PADDED   a BUCKET whose decisions see the power of two, as if the caller had padded: stax_size
+            gives it too. One program a bucket, whatever the function decides. */
+typedef enum stax_dim_kind {
+    STAX_DIM_STATIC,
+    STAX_DIM_DYNAMIC,
+    STAX_DIM_RANGE,
+    STAX_DIM_DERIVED,
+    STAX_DIM_BUCKET,
+    STAX_DIM_PADDED
+} stax_dim_kind;
+typedef struct stax_dim {
+    int arg, axis; /* tensor of the call; axis from 0                               */
+    stax_dim_kind kind;
+    const char *name;    /* RANGE: the size; DERIVED: NULL, or a name for other DERIVED axes */
+    int64_t lo, hi;      /* RANGE                                                         */
+    const char *of;      /* DERIVED: of this name                                         */
+    int64_t times, plus; /* DERIVED                                                       */
+} stax_dim;
+
+/* What happens to a call that needs one more program than the limit. */
+typedef enum stax_at_limit {
+    STAX_LIMIT_INTERPRETS, /* it is traced and interpreted, and nothing is kept; said in the log */
+    STAX_LIMIT_FULL,       /* it is an error: E_ARGUMENT                                         */
+    STAX_LIMIT_EVICTS      /* the program that was not used for longest goes, with its keys      */
+} stax_at_limit;
+
+/* Zero = default. Copied by stax_jit_new, with all texts and lists. */
 typedef struct stax_jit_options {
-    int limit;
+    int limit; /* programs that live at the same time; 0: 8. Keys: 16 times as many, at least 256;
+                  above that the signature that was not used for longest is forgotten */
+    stax_at_limit at_limit;
+    const char *name;      /* in messages and of the graphs; NULL: "jit"                     */
+    const char *arguments; /* names of the tensors as a tree, for messages: "x layers[2]{w b}" is
+                              x, layers[0].w, layers[0].b, layers[1].w, layers[1].b. NULL: in[k]  */
+    const char *mode;      /* NULL: "default"; "reduce_overhead", "max_autotune_no_graphs",
+                              "max_autotune" (table 11.1)                                          */
+    const char *settings;  /* over the mode's, key by key: "graphs=false, max_autotune=true". Keys:
+                              graphs   calls on the same tensors enter the program directly (always
+                                       done on CPUs; of the modes, for GPUs)
+                              max_autotune  the C compiler at level 3
+                              coordinate_descent   kept for the tuner: nothing yet on CPUs
+                              fusion   false: what several read is kept, kernels are not shared */
+    const stax_dim *dims;
+    int n_dims;
+    stax_dim_kind other_dims; /* of axes that are not in dims: STATIC, DYNAMIC, BUCKET, PADDED   */
+    int promote_after; /* an axis of other_dims that is STATIC becomes DYNAMIC when it has changed
+                          so often; 0: never */
+    const int *states; /* numbers of tensors that the function may stax_assign to             */
+    int n_states;
+    int n_forward; /* 0, or: the first outputs are a forward program's, see stax_jit_training    */
+    const stax_compile_options *compile; /* of all programs: strict, interpret, machine, ...; what
+                                            it points to must stay; the schedule is not taken */
 } stax_jit_options;
-STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user, const stax_jit_options *options);
-STAXDEF stax_status stax_call(stax_jit *jit, const stax_tensor *in, int n_in, const stax_tensor *out, int n_out);
-STAXDEF bool stax_truth(stax_value v);
+
+/* NULL: stax_error(ctx) says which option is wrong. */
+STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user,
+                               const stax_jit_options *options);
+STAXDEF void stax_jit_free(stax_jit *jit); /* before its context, when no call runs */
+
+/* Any number of threads. Tensors as in stax_run; one whose dtype is STAX_DTYPE_NONE is an argument
+   that is left out, and none in the function. A program is compiled once, by one thread, while
+   calls with known keys go on. Errors: those of the trace, of stax_compile (in strict mode) and of
+   stax_run. */
+STAXDEF stax_status stax_call(stax_jit *jit, const stax_tensor *in, int n_in,
+                              const stax_tensor *out, int n_out);
+STAXDEF stax_status stax_call_with(stax_jit *jit, const stax_tensor *in, int n_in,
+                                   const stax_scalar *scalars, int n_scalars,
+                                   const stax_tensor *out, int n_out);
+/* Traces and compiles for a later call. data may be NULL: then there are no samples, and a data
+   gate is an error (stax_assume is not: it is taken to hold). */
+STAXDEF stax_status stax_jit_prepare(stax_jit *jit, const stax_tensor *in, int n_in,
+                                     const stax_scalar *scalars, int n_scalars, int n_out);
+/* The program of a call, compiled if it is new, to be run or reported on; it stays the jit's, until
+   stax_jit_reset or stax_jit_free. Running it checks no key. NULL: stax_error. */
+STAXDEF stax_program *stax_jit_program(stax_jit *jit, const stax_tensor *in, int n_in,
+                                       const stax_scalar *scalars, int n_scalars, int n_out);
+/* With n_forward: what stax_compile_training makes of the trace, for stax_run_forward and
+   stax_run_backward. Belongs to the jit as above. stax_call is then an error. */
+STAXDEF stax_training *stax_jit_training(stax_jit *jit, const stax_tensor *in, int n_in,
+                                         const stax_scalar *scalars, int n_scalars, int n_out);
+
+/* One call on pinned tensors: their memory is read and written where it is, nothing is checked and
+   nothing is looked up. A function with data gates has none: E_ARGUMENT. NULL: stax_error. Until
+   stax_jit_reset or stax_jit_free. */
+typedef struct stax_record stax_record;
+STAXDEF stax_record *stax_record_new(stax_jit *jit, const stax_tensor *in, int n_in,
+                                     const stax_scalar *scalars, int n_scalars,
+                                     const stax_tensor *out, int n_out);
+STAXDEF stax_status stax_record_run(const stax_record *record);
+STAXDEF void stax_record_free(stax_record *record);
+
+/* Forgets all keys and programs; calls may run meanwhile, but not with what stax_jit_program and
+   its kin gave. */
+STAXDEF void stax_jit_reset(stax_jit *jit);
+
+typedef struct stax_jit_figures {
+    int64_t calls;       /* of all kinds                                                    */
+    int64_t direct_hits; /* the same tensors as before: no key was computed                 */
+    int64_t key_hits;    /* the key was known                                               */
+    int64_t misses;      /* it was not                                                      */
+    int64_t traces;      /* runs of the function                                            */
+    int64_t compiles;    /* programs made, without those of gates                           */
+    int64_t gates;       /* programs of gates made                                          */
+    int64_t
+        fallbacks; /* of the programs, those that are interpreted because the C compiler failed */
+    int64_t interpreted; /* calls interpreted at the limit                                  */
+    int64_t evicted;     /* programs                                                        */
+    int64_t promoted;    /* axes that became DYNAMIC                                        */
+    int64_t demoted;     /* axes that became STATIC                                         */
+    int programs, keys;  /* that live now; a key is one way through the decisions           */
+} stax_jit_figures;
+STAXDEF void stax_jit_figures_of(stax_jit *jit, stax_jit_figures *out);
+/* Options, figures, every key as its guards, and why the last calls missed. Free with stax_free.
+   NULL: no memory. */
+STAXDEF char *stax_jit_explain(stax_jit *jit);
+
+/* ---- inside the function ---- */
+STAXDEF stax_graph *stax_trace_graph(stax_trace *trace); /* for constants and size arithmetic   */
+STAXDEF void *stax_trace_user(const stax_trace *trace);
+STAXDEF int stax_trace_outputs(const stax_trace *trace); /* how many `out` has                  */
+STAXDEF stax_scalar stax_trace_scalar(const stax_trace *trace, int k); /* zero: there is none   */
+STAXDEF stax_value stax_trace_const(stax_trace *trace, double x);
+
+/* Data gates: the outcome for this call, which becomes part of the key. v has one element. On an
+   error they give false and true by turns, or 0, so that loops end. */
+STAXDEF bool stax_truth(stax_value v); /* v != 0; NaN is true                              */
 STAXDEF int64_t stax_item_int(stax_value v);
-STAXDEF double stax_item_float(stax_value v);
-STAXDEF int64_t stax_size(stax_value v, int axis);
+STAXDEF double stax_item_float(stax_value v); /* by its bits                                  */
+/* An index into n: 0 .. n - 1, negative ones count from the end; else an error. */
+STAXDEF int64_t stax_item_index(stax_value v, int64_t n);
+/* Computed in each call; where it is false the call is an error and nothing was written. */
 STAXDEF void stax_assume(stax_value v);
+
+/* A size as a number: of a STATIC axis it is in the key anyway; else this number becomes part of
+   the key. Keys with equal graphs share a program, so `if (stax_size(x, 0) > 4)` has two of them.
+ */
+STAXDEF int64_t stax_size(stax_value v, int axis);
+/* A size as it stands in the graph, a number or a handle, for shapes and stax_size_add and its kin.
+   It decides nothing. */
+STAXDEF int64_t stax_dim_of(stax_value v, int axis);
+typedef enum stax_relation { STAX_LT, STAX_LE, STAX_EQ, STAX_NE, STAX_GE, STAX_GT } stax_relation;
+/* A decision about sizes: dropped if it follows from the ranges; else its outcome becomes part of
+   the key, without the numbers. */
+STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int64_t b);
+
+/* The elements of x (any shape) where mask (bool, the same shape) is true, in row-major order: what
+   masked_select would give, in a buffer of the size that bounds it. results[0]: [elements of x],
+   the ones that were picked first, then zeros; results[1]: i64[], how many. Returns results[0]. */
+STAXDEF stax_value stax_compact(stax_value x, stax_value mask, stax_value *results);
+
+#define stax_truth(v) (stax_truth)(STAX_AT(v))
+#define stax_item_int(v) (stax_item_int)(STAX_AT(v))
+#define stax_item_float(v) (stax_item_float)(STAX_AT(v))
+#define stax_item_index(v, n) (stax_item_index)(STAX_AT(v), (n))
+#define stax_assume(v) (stax_assume)(STAX_AT(v))
+#define stax_size(v, axis) (stax_size)(STAX_AT(v), (axis))
+#define stax_dim_of(v, axis) (stax_dim_of)(STAX_AT(v), (axis))
 
 /* ======================================================================================= >>rules
    REWRITING  a graph made simpler by rules, each an identity that holds for every input, bit for
@@ -3092,7 +3294,7 @@ static void staxi_mutex_unlock(staxi_mutex *m) {
 
 /* Sequentially consistent. The compare-and-swap is the one primitive; true if *p was `expect` and
    is now `want`. */
-static bool staxi_atomic_cas(volatile int64_t *p, int64_t expect, int64_t want) {
+static inline bool staxi_atomic_cas(volatile int64_t *p, int64_t expect, int64_t want) {
 #if !defined(STAXI_THREADS)
     if (*p != expect) return false;
     *p = want;
@@ -3113,7 +3315,7 @@ static bool staxi_atomic_cas(volatile int64_t *p, int64_t expect, int64_t want) 
 #endif
 }
 
-static int64_t staxi_atomic_load(volatile int64_t *p) {
+static inline int64_t staxi_atomic_load(volatile int64_t *p) {
 #if defined(STAXI_THREADS) && defined(__GNUC__) && !defined(__TINYC__)
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 #else
@@ -3133,8 +3335,17 @@ static void staxi_atomic_store(volatile int64_t *p, int64_t x) {
 #endif
 }
 
+/* Only in order with what was written before, which is seen by who reads x. */
+static inline void staxi_atomic_release(volatile int64_t *p, int64_t x) {
+#if defined(STAXI_THREADS) && defined(__GNUC__) && !defined(__TINYC__)
+    __atomic_store_n(p, x, __ATOMIC_RELEASE);
+#else
+    staxi_atomic_store(p, x);
+#endif
+}
+
 /* The new value. */
-static int64_t staxi_atomic_add(volatile int64_t *p, int64_t d) {
+static inline int64_t staxi_atomic_add(volatile int64_t *p, int64_t d) {
 #if defined(STAXI_THREADS) && defined(__GNUC__) && !defined(__TINYC__)
     return __atomic_add_fetch(p, d, __ATOMIC_SEQ_CST);
 #else
@@ -9073,6 +9284,9 @@ struct stax_graph {
     size_t n_spots, cap_spots;             /* root only: of parsed statements  */
     bool unfused;                          /* option contraction="unfused"                         */
     bool no_signed_zeros;                  /* option signed_zeros=false                            */
+    struct stax_trace *trace;              /* root only: while a function makes it, else NULL      */
+    staxi_ix unproved[2]; /* root only: what could not be proved of these sizes was the offence:   */
+                          /* that they are equal; [1] is 0: something else                         */
     stax_rule_figures *fired; size_t n_fired;                  /* root only: of the rules that made it */
     stax_status status;                    /* root only: the first offence, sticky                 */
     char *message;
@@ -9153,7 +9367,7 @@ static const char *staxi_dtype_name(stax_dtype dtype) {
     return staxi_dtype_rows[staxi_dtype_ok(dtype) ? dtype : 0].name;
 }
 
-static size_t staxi_dtype_bytes(stax_dtype dtype) {
+static inline size_t staxi_dtype_bytes(stax_dtype dtype) {
     return staxi_dtype_rows[staxi_dtype_ok(dtype) ? dtype : 0].bytes;
 }
 
@@ -10139,6 +10353,14 @@ static bool staxi_is_symbolic(const staxi_infer *c, staxi_ix ix) {
     return !staxi_ix_is_const(staxi_pool(c), ix, &size);
 }
 
+/* For a trace, which may begin again with more known of these sizes. */
+static void staxi_unproved(const staxi_infer *c, staxi_ix a, staxi_ix b) {
+    stax_graph *root = c->g->root;
+    if (root->status != STAX_OK) return;
+    root->unproved[0] = a;
+    root->unproved[1] = b;
+}
+
 /* `what` has the size `found` and must have `expected`. */
 static bool staxi_same_size(const staxi_infer *c, const char *what, staxi_ix expected,
                             staxi_ix found, const char *hint) {
@@ -10146,10 +10368,12 @@ static bool staxi_same_size(const staxi_infer *c, const char *what, staxi_ix exp
     staxi_ix_interval e = staxi_ix_range(staxi_pool(c), expected),
                       f = staxi_ix_range(staxi_pool(c), found);
     if (expected == found || (e.lo == e.hi && f.lo == f.hi && e.lo == f.lo)) return true;
-    if (staxi_is_symbolic(c, expected) || staxi_is_symbolic(c, found))
+    if (staxi_is_symbolic(c, expected) || staxi_is_symbolic(c, found)) {
+        staxi_unproved(c, expected, found);
         return staxi_op_fail(c, STAX_E_SHAPE, STAXI_SAY("use one symbol for sizes that are equal"),
                              STAXI_SAY("%s: cannot prove equal: expected %I, found %I"), what,
                              expected, found);
+    }
     return staxi_op_fail(c, STAX_E_SHAPE, hint, STAXI_SAY("%s: expected %I, found %I"), what,
                          expected, found);
 }
@@ -10164,10 +10388,12 @@ static bool staxi_broadcast_with(const staxi_infer *c, staxi_type *shape, const 
         staxi_ix a = i < 0 ? 0 : shape->dims[i], b = j < 0 ? 0 : with->dims[j];
         bool fits =
             a == 0 || b == 0 || a == b || staxi_is_one_size(c, a) || staxi_is_one_size(c, b);
-        if (!fits && (staxi_is_symbolic(c, a) || staxi_is_symbolic(c, b)))
+        if (!fits && (staxi_is_symbolic(c, a) || staxi_is_symbolic(c, b))) {
+            staxi_unproved(c, a, b);
             return staxi_op_fail(
                 c, STAX_E_SHAPE, STAXI_SAY("use one symbol for sizes that are equal"),
                 STAXI_SAY("axis %d of the result: cannot prove equal: sizes %I and %I"), d, a, b);
+        }
         if (!fits)
             return staxi_op_fail(
                 c, STAX_E_SHAPE, NULL,
@@ -10569,10 +10795,12 @@ static bool staxi_reshape_rest(staxi_infer *c, staxi_type *out, int at, staxi_ix
     known = staxi_count_elements(c, out->dims, out->rank);
     if (!staxi_ix_ok(c, total) || !staxi_ix_ok(c, known)) return false;
     rest = staxi_ix_equals(c->g, known, 0) ? 0 : staxi_ix_floordiv(pool, total, known);
-    if (rest == 0 || staxi_ix_mul(pool, rest, known) != total)
+    if (rest == 0 || staxi_ix_mul(pool, rest, known) != total) {
+        staxi_unproved(c, total, 0);
         return staxi_op_fail(c, STAX_E_SHAPE, NULL,
                              STAXI_SAY("%I elements cannot be divided by the other sizes, %I"),
                              total, known);
+    }
     out->dims[at] = rest;
     return true;
 }
@@ -10913,10 +11141,12 @@ static bool staxi_infer_select(staxi_infer *c) {
     if (!staxi_ix_ok(c, room)) return false;
     bool inside =
         staxi_ix_range(pool, room).lo >= 0 && (from_end || staxi_ix_range(pool, index).lo >= 0);
-    if (!inside && (staxi_is_symbolic(c, size) || staxi_is_symbolic(c, index)))
+    if (!inside && (staxi_is_symbolic(c, size) || staxi_is_symbolic(c, index))) {
+        staxi_unproved(c, size, 0);
         return staxi_op_fail(c, STAX_E_INDEX, STAXI_SAY("give the symbol a range, or use gather"),
                              STAXI_SAY("cannot prove that index %A lies within axis %d of size %I"),
                              c->attrs[1].i, axis, size);
+    }
     if (!inside)
         return staxi_op_fail(c, STAX_E_INDEX, NULL,
                              STAXI_SAY("index %A is out of range for axis %d of size %I"),
@@ -11724,6 +11954,7 @@ static bool staxi_groups_ok(const staxi_infer *c, int slot, staxi_ix channels) {
         staxi_ix_equals(
             c->g, staxi_ix_mod(staxi_pool(c), channels, staxi_ix_const(staxi_pool(c), groups)), 0))
         return true;
+    staxi_unproved(c, channels, 0);
     return staxi_op_fail(c, STAX_E_SHAPE, NULL,
                          STAXI_SAY("%I channels cannot be divided into %D groups"), channels,
                          groups);
@@ -24321,7 +24552,7 @@ static bool staxi_tensor_span(const stax_tensor *t, uintptr_t *lo, uintptr_t *hi
     return true;
 }
 
-static bool staxi_tensor_is_row(const stax_tensor *t) {
+static inline bool staxi_tensor_is_row(const stax_tensor *t) {
     int64_t stride = 1;
     for (int d = t->rank - 1; d >= 0; d--) {
         if (t->shape[d] == 0) return true;
@@ -49202,7 +49433,7 @@ static stax_status staxi_check_workspace(const stax_program *p, const stax_tenso
     return STAX_OK;
 }
 
-static void staxi_exec_init(const stax_program *p, staxi_exec *x, staxi_record *record) {
+static inline void staxi_exec_init(const stax_program *p, staxi_exec *x, staxi_record *record) {
     const stax_options *o = &p->ctx->options;
     x->parallel_for = p->threads <= 1   ? NULL
                       : o->parallel_for ? o->parallel_for
@@ -51661,6 +51892,2764 @@ STAXDEF stax_status stax_chain_reverse(stax_context *ctx, stax_chain_kind kind, 
         staxi_chain_binomial(&c, steps, slots);
     staxi_free(staxi_allocator_of(ctx), c.stored, bytes);
     return c.status;
+}
+
+/* ========================================================================================= >>jit
+   FUNCTIONS  tracing, keys and guards, data gates, dynamic sizes, dispatch.
+   In:  a C function and the tensors of a call.   Out: the program of that call.
+   A key is a row of words (the signature), and the outcomes along a path of the tree of decisions
+   that hangs on it. Guards are printed from the words, so they are a projection of the key (C 2.1).
+   Readers take no lock: each takes a seat for the time of its call, by one locked instruction, and
+   follows pointers that are published by atomic stores. One mutex orders those who trace, compile
+   and take out. What is taken out waits until every seat has been seen free once since (a reader
+   that came before it was unlinked has one), so nothing is freed under a reader, and nobody waits
+   for one. */
+
+static bool staxi_is_identifier(const char *s);
+
+enum {
+    STAXI_JIT_LIMIT = 8,        /* programs, unless an option says otherwise                  */
+    STAXI_JIT_CHAINS = 256,     /* of the hash table of signatures                            */
+    STAXI_JIT_DIRECT = 8,       /* records of the first level                                 */
+    STAXI_JIT_SEATS = 64,       /* of readers; more at a time stand                           */
+    STAXI_JIT_WORDS = 256,      /* of a key, and                                              */
+    STAXI_JIT_TENSORS = 24,     /* tensors of a call, before memory is allocated              */
+    STAXI_JIT_SYMBOLS = 256,    /* of a trace                                                 */
+    STAXI_JIT_DECISIONS = 4096, /* of a trace                                                 */
+    STAXI_JIT_REASONS = 8       /* of misses, that explain shows                              */
+};
+
+typedef enum staxi_decision_kind {
+    STAXI_DECIDED, /* a leaf: the program */
+    STAXI_TRUTH,
+    STAXI_ITEM_INT,
+    STAXI_ITEM_FLOAT,
+    STAXI_ITEM_INDEX,
+    STAXI_ASSUME,
+    STAXI_SIZE,
+    STAXI_SIZE_IS
+} staxi_decision_kind;
+
+static const char *const staxi_decision_names[] = {"",
+                                                   "stax_truth",
+                                                   "stax_item_int",
+                                                   "stax_item_float",
+                                                   "stax_item_index",
+                                                   "stax_assume",
+                                                   "stax_size",
+                                                   "stax_size_is"};
+static const char *const staxi_relation_names[] = {"<", "<=", "==", "!=", ">=", ">"};
+
+/* What a reader may hold: the head of it, and how it is freed. */
+typedef enum staxi_kept_kind {
+    STAXI_KEPT_PROGRAM,
+    STAXI_KEPT_POINT,
+    STAXI_KEPT_PLAIN
+} staxi_kept_kind;
+typedef struct staxi_kept {
+    struct staxi_kept *next; /* in the lists of what waits, or of what is walked */
+    size_t bytes;
+    staxi_kept_kind kind;
+} staxi_kept;
+
+/* Published pointers. */
+typedef volatile int64_t staxi_published;
+static inline void *staxi_seen(staxi_published *p) {
+    return (void *)(uintptr_t)(uint64_t)staxi_atomic_load(p);
+}
+static void staxi_publish(staxi_published *p, const void *x) {
+    staxi_atomic_store(p, (int64_t)(uint64_t)(uintptr_t)x);
+}
+
+/* A program, or a training, and how many leaves lead to it. */
+typedef struct staxi_made {
+    staxi_kept kept;
+    struct staxi_made *next; /* of those that live, the newest first */
+    stax_program *program;
+    stax_training *training;
+    uint8_t digest[32]; /* of the graph's text */
+    int leaves, number;
+    bool held;             /* given to the caller: stays until reset */
+    volatile int64_t used; /* the time of its last call              */
+    volatile int64_t gone; /* taken out: no record may hold it       */
+} staxi_made;
+
+/* A traced graph, kept for the sizes that decisions speak of. */
+typedef struct staxi_traced {
+    stax_graph *graph;
+    int points;
+    bool padded[STAXI_JIT_SYMBOLS];
+} staxi_traced;
+
+/* A decision of the tree, or a leaf. */
+typedef struct staxi_point {
+    staxi_kept kept;
+    staxi_decision_kind kind;
+    stax_relation relation;
+    staxi_made *made;     /* leaf                                    */
+    stax_program *gate;   /* data gates: gives one element           */
+    staxi_traced *traced; /* of it the sizes are                     */
+    staxi_ix a, b;        /* SIZE: a; SIZE_IS: both                  */
+    int64_t n;            /* ITEM_INDEX                              */
+    uint32_t place;
+    uint64_t hash;        /* of what is decided: a trace must meet the same again */
+    staxi_published ways; /* staxi_way                               */
+} staxi_point;
+typedef struct staxi_way {
+    staxi_kept kept;
+    int64_t outcome;
+    staxi_point *to;
+    staxi_published next;
+} staxi_way;
+
+/* A signature. */
+typedef struct staxi_entry {
+    staxi_kept kept;
+    uint64_t hash;
+    size_t n_words;
+    int64_t *words;
+    staxi_published root; /* staxi_point */
+    staxi_published next; /* of its chain */
+    volatile int64_t used;
+} staxi_entry;
+
+/* Two axes, arg * STAX_MAX_RANK + axis, that a trace needed to be equal, and that were: whether
+   they are is part of every key from then on. first < second */
+typedef struct staxi_equal_axes {
+    int first, second;
+} staxi_equal_axes;
+
+/* How the axes of the call's tensors enter the key. Replaced as a whole. */
+typedef struct staxi_axes_kinds {
+    staxi_kept kept;
+    int n_args, n_equal;
+    uint8_t others, *kinds; /* [n_args][STAX_MAX_RANK] */
+    staxi_equal_axes *equal;
+} staxi_axes_kinds;
+
+typedef struct staxi_request {
+    const stax_tensor *in, *out;
+    const stax_scalar *scalars;
+    int n_in, n_out, n_scalars;
+    const stax_tensor *present; /* the inputs without those that are left out */
+} staxi_request;
+
+/* The first level: a call on the same tensors needs no more than this. */
+struct stax_record {
+    staxi_kept kept;
+    stax_jit *jit;
+    staxi_made *made;
+    staxi_request call; /* a copy of everything */
+    void **buffers;
+    int64_t *sizes;
+    size_t workspace_bytes;
+};
+
+typedef struct staxi_last_sizes { /* of an argument, to see which axes change */
+    int rank;
+    int64_t shape[STAX_MAX_RANK];
+    int changes[STAX_MAX_RANK];
+} staxi_last_sizes;
+
+/* How a reader left: what it found makes the figures, at no cost. AGAIN: it comes back. */
+typedef enum staxi_out {
+    STAXI_OUT_DIRECT,
+    STAXI_OUT_KEY,
+    STAXI_OUT_OTHER,
+    STAXI_OUT_AGAIN,
+    STAXI_OUTS
+} staxi_out;
+
+/* A cache line, so that threads do not share one. The last seat is for all who stand: `taken` and
+   `left` count them. */
+typedef struct staxi_seat {
+    volatile int64_t taken, left[STAXI_OUTS]; /* left: written by who sits here */
+    bool awaited;                             /* of the mutex's owner: not yet seen free */
+    char rest[64 - 5 * sizeof(int64_t) - sizeof(bool)];
+} staxi_seat;
+
+struct stax_jit {
+    stax_context *ctx;
+    const stax_allocator *a;
+    stax_trace_fn fn;
+    void *user;
+    stax_jit_options options;
+    stax_compile_options compile;
+    const char *settings; /* as they are in force */
+    staxi_arena arena;    /* of options           */
+    const char **names;   /* of arguments         */
+    size_t n_names, cap_names;
+    staxi_mutex mutex, retiring; /* of all that changes; of the lists of what waits */
+    staxi_published kinds;       /* staxi_axes_kinds */
+    staxi_published chains[STAXI_JIT_CHAINS];
+    staxi_published direct[STAXI_JIT_DIRECT];     /* stax_record            */
+    volatile int64_t last_seen[STAXI_JIT_DIRECT]; /* marks of calls that missed the first level */
+    staxi_seat seats[STAXI_JIT_SEATS + 1];
+    volatile int64_t time, interpreted;
+    staxi_kept *waiting[2]; /* not yet begun to wait; waiting */
+    staxi_made *made;
+    staxi_last_sizes *last;
+    int n_last;
+    int64_t programs, keys, next_number;
+    stax_jit_figures figures; /* what only the mutex's owner counts */
+    bool said_limit;
+    char *reasons[STAXI_JIT_REASONS];
+    size_t reason_bytes[STAXI_JIT_REASONS];
+    int64_t n_reasons;
+};
+
+/* ---- readers, and what waits for them ---- */
+
+/* A seat: the same one for a thread, as a rule. */
+static inline staxi_seat *staxi_reader_in(stax_jit *j) {
+    char here;
+    size_t k = (size_t)((uint64_t)(uintptr_t)&here / 4096 * 0x9e3779b97f4a7c15u >> 40);
+    for (int turn = 0; turn < 4; turn++, k++) {
+        staxi_seat *s = &j->seats[k % STAXI_JIT_SEATS];
+        if (staxi_atomic_cas(&s->taken, 0, 1)) return s;
+    }
+    staxi_atomic_add(&j->seats[STAXI_JIT_SEATS].taken, 1);
+    return &j->seats[STAXI_JIT_SEATS];
+}
+
+static inline void staxi_reader_out(stax_jit *j, staxi_seat *s, staxi_out how) {
+    if (s == &j->seats[STAXI_JIT_SEATS]) {
+        staxi_atomic_add(&s->left[how], 1);
+        staxi_atomic_add(&s->taken, -1);
+        return;
+    }
+    staxi_atomic_release(&s->left[how], s->left[how] + 1);
+    staxi_atomic_release(&s->taken, 0);
+}
+
+static void staxi_kept_free(stax_jit *j, staxi_kept *k) {
+    if (k->kind == STAXI_KEPT_PROGRAM) {
+        stax_program_free(((staxi_made *)(void *)k)->program);
+        stax_training_free(((staxi_made *)(void *)k)->training);
+    } else if (k->kind == STAXI_KEPT_POINT) {
+        staxi_point *p = (staxi_point *)(void *)k;
+        stax_program_free(p->gate);
+        if (p->traced && --p->traced->points == 0) {
+            stax_graph_free(p->traced->graph);
+            staxi_free(j->a, p->traced, sizeof *p->traced);
+        }
+    }
+    staxi_free(j->a, k, k->bytes);
+}
+
+static void *staxi_kept_new(stax_jit *j, staxi_kept_kind kind, size_t bytes) {
+    staxi_kept *k = (staxi_kept *)staxi_alloc(j->a, bytes);
+    if (!k) return NULL;
+    memset(k, 0, bytes);
+    k->kind = kind;
+    k->bytes = bytes;
+    return k;
+}
+
+/* Already unlinked: it is freed when no reader can have it. */
+static void staxi_retire(stax_jit *j, void *kept) {
+    staxi_kept *k = (staxi_kept *)kept;
+    staxi_mutex_lock(&j->retiring);
+    k->next = j->waiting[0];
+    j->waiting[0] = k;
+    staxi_mutex_unlock(&j->retiring);
+}
+
+/* Under the mutex. Frees what no reader can have any more; never waits itself. */
+static void staxi_reclaim(stax_jit *j, bool nobody_reads) {
+    for (int turn = 0; turn < 2; turn++) {
+        for (int k = 0; k <= STAXI_JIT_SEATS; k++) {
+            staxi_seat *s = &j->seats[k];
+            if (s->awaited && !nobody_reads && staxi_atomic_load(&s->taken)) return;
+            s->awaited = false;
+        }
+        while (j->waiting[1]) {
+            staxi_kept *k = j->waiting[1];
+            j->waiting[1] = k->next;
+            staxi_kept_free(j, k);
+        }
+        staxi_mutex_lock(&j->retiring);
+        j->waiting[1] = j->waiting[0];
+        j->waiting[0] = NULL;
+        staxi_mutex_unlock(&j->retiring);
+        if (!j->waiting[1]) return;
+        for (int k = 0; k <= STAXI_JIT_SEATS; k++) j->seats[k].awaited = true;
+    }
+}
+
+/* ---- options ---- */
+
+typedef struct staxi_settings {
+    bool graphs, max_autotune, coordinate_descent, fusion;
+} staxi_settings;
+
+/* clang-format off */
+static const struct { const char *name; staxi_settings preset; } staxi_modes[] = { /* table 11.1 */
+    {"default",                {false, false, false, true}},
+    {"reduce_overhead",        {true,  false, false, true}},
+    {"max_autotune_no_graphs", {false, true,  true,  true}},
+    {"max_autotune",           {true,  true,  true,  true}}};
+/* clang-format on */
+
+static bool *staxi_setting_named(staxi_settings *s, int k, const char **name) {
+    static const char *const names[] = {"graphs", "max_autotune", "coordinate_descent", "fusion"};
+    bool *values[4];
+    values[0] = &s->graphs;
+    values[1] = &s->max_autotune;
+    values[2] = &s->coordinate_descent;
+    values[3] = &s->fusion;
+    *name = names[k];
+    return values[k];
+}
+
+static bool staxi_word_is(const char *s, size_t n, const char *word) {
+    return strlen(word) == n && memcmp(s, word, n) == 0;
+}
+
+/* The mode's settings, and what is said over them, key by key. */
+static bool staxi_settings_read(const stax_jit_options *o, staxi_settings *s, staxi_text *why) {
+    const char *mode = o->mode ? o->mode : "default", *at = o->settings ? o->settings : "";
+    const size_t n_modes = sizeof staxi_modes / sizeof staxi_modes[0];
+    size_t m = 0;
+    while (m < n_modes && strcmp(staxi_modes[m].name, mode) != 0) m++;
+    if (m == n_modes) {
+        staxi_putf(why, "mode: expected ");
+        for (m = 0; m < n_modes; m++) staxi_putf(why, m ? ", %s" : "%s", staxi_modes[m].name);
+        staxi_putf(why, "; found %s", mode);
+        return false;
+    }
+    *s = staxi_modes[m].preset;
+    while (*(at += strspn(at, " ,"))) {
+        const char *key = at, *name = "";
+        size_t n_key = strcspn(at, " =,"), n = 0;
+        bool *value = NULL;
+        for (int k = 0; k < 4 && !value; k++) {
+            value = staxi_setting_named(s, k, &name);
+            if (!staxi_word_is(key, n_key, name)) value = NULL;
+        }
+        at += n_key;
+        at += strspn(at, " ");
+        if (*at == '=') {
+            at++;
+            at += strspn(at, " ");
+            n = strcspn(at, " ,");
+        }
+        bool yes = staxi_word_is(at, n, "true");
+        if (!value || (!yes && !staxi_word_is(at, n, "false"))) {
+            staxi_put(why, "settings: ");
+            staxi_put(why, value ? "expected true or false for "
+                                 : "expected graphs, max_autotune, coordinate_descent or fusion, "
+                                   "found ");
+            staxi_putn(why, key, n_key);
+            return false;
+        }
+        *value = yes;
+        at += n;
+    }
+    return true;
+}
+
+static bool staxi_name_start(char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* "x layers[2]{w b}" as flat names behind `prefix`. False: wrong, or no memory. */
+static bool staxi_names_read(stax_jit *j, const char **at, const char *prefix, int depth) {
+    staxi_text t;
+    staxi_text_init(&t, j->a);
+    bool ok = depth < 16;
+    while (ok && *(*at += strspn(*at, " ,\n\t")) && **at != '}') {
+        const char *name = *at, *rest;
+        size_t n = 0;
+        int64_t times = -1;
+        while (staxi_name_start(name[n]) || (n && name[n] >= '0' && name[n] <= '9')) n++;
+        *at += n;
+        if (n && **at == '[') {
+            for (times = 0, ++*at; **at >= '0' && **at <= '9' && times < 100000; ++*at)
+                times = times * 10 + (**at - '0');
+            if (*(*at)++ != ']' || times == 0) n = 0;
+        }
+        ok = n > 0;
+        rest = *at;
+        for (int64_t k = 0; ok && k < (times < 0 ? 1 : times); k++) {
+            staxi_text_free(&t);
+            staxi_put(&t, prefix);
+            staxi_putn(&t, name, n);
+            if (times >= 0) staxi_putf(&t, "[%D]", k);
+            *at = rest;
+            if (*rest == '{') {
+                ++*at;
+                staxi_putc(&t, '.');
+                ok = !t.failed && staxi_names_read(j, at, t.data, depth + 1) && *(*at)++ == '}';
+                continue;
+            }
+            ok = !t.failed && staxi_grow(j->a, (void **)&j->names, &j->cap_names, j->n_names + 1,
+                                         sizeof *j->names);
+            if (ok) j->names[j->n_names] = staxi_arena_text(&j->arena, t.data, t.n);
+            ok = ok && j->names[j->n_names++] != NULL;
+        }
+    }
+    staxi_text_free(&t);
+    return ok;
+}
+
+/* The declaration of an axis, or of a name; NULL: there is none. */
+static const stax_dim *staxi_dim_at(const stax_jit *j, int arg, int axis) {
+    for (int k = 0; k < j->options.n_dims; k++)
+        if (j->options.dims[k].arg == arg && j->options.dims[k].axis == axis)
+            return &j->options.dims[k];
+    return NULL;
+}
+static const stax_dim *staxi_dim_named(const stax_jit *j, const char *name) {
+    for (int k = 0; name && k < j->options.n_dims; k++)
+        if (j->options.dims[k].name && strcmp(j->options.dims[k].name, name) == 0)
+            return &j->options.dims[k];
+    return NULL;
+}
+
+/* A derived axis as times * n + plus of a RANGE; NULL: it leads to none. */
+static const stax_dim *staxi_dim_base(const stax_jit *j, const stax_dim *d, int64_t *times,
+                                      int64_t *plus) {
+    int64_t x;
+    *times = 1;
+    *plus = 0;
+    for (int k = 0; d && k <= j->options.n_dims; k++) {
+        if (d->kind != STAX_DIM_DERIVED) return d->kind == STAX_DIM_RANGE ? d : NULL;
+        if (d->times < 1 || !staxi_checked_mul(*times, d->plus, &x) ||
+            !staxi_checked_add(*plus, x, plus) || !staxi_checked_mul(*times, d->times, times))
+            return NULL;
+        d = staxi_dim_named(j, d->of);
+    }
+    return NULL;
+}
+
+static bool staxi_dims_check(const stax_jit *j, staxi_text *why) {
+    const stax_jit_options *o = &j->options;
+    if (o->other_dims == STAX_DIM_RANGE || o->other_dims == STAX_DIM_DERIVED) {
+        staxi_put(why, "other_dims: expected STATIC, DYNAMIC, BUCKET or PADDED");
+        return false;
+    }
+    for (int k = 0; k < o->n_dims; k++) {
+        const stax_dim *d = &o->dims[k], *base, *same = staxi_dim_named(j, d->name);
+        int64_t times, plus, least = 0;
+        const char *wrong = NULL;
+        if (d->arg < 0 || d->axis < 0 || d->axis >= STAX_MAX_RANK)
+            wrong = "arg and axis must be 0 or more, and axis below 8";
+        else if (staxi_dim_at(j, d->arg, d->axis) != d)
+            wrong = "this axis is declared twice";
+        else if (d->kind == STAX_DIM_RANGE &&
+                 (!staxi_is_identifier(d->name) || d->lo < 0 || d->hi < d->lo))
+            wrong = "a RANGE needs a name and 0 <= lo <= hi";
+        else if (d->kind == STAX_DIM_RANGE && same != d &&
+                 (same->kind != d->kind || same->lo != d->lo || same->hi != d->hi))
+            wrong = "another RANGE has this name and other bounds";
+        else if (d->kind == STAX_DIM_DERIVED && !(base = staxi_dim_base(j, d, &times, &plus)))
+            wrong =
+                "a DERIVED axis needs `of`, the name of a RANGE or of another DERIVED axis, "
+                "and times >= 1";
+        else if (d->kind == STAX_DIM_DERIVED &&
+                 (!staxi_checked_mul(times, base->lo, &least) ||
+                  !staxi_checked_add(least, plus, &least) || least < 0))
+            wrong = "its least size is negative: raise lo of the range, or plus";
+        if (!wrong) continue;
+        staxi_putf(why, "dims[%d]: %s", k, wrong);
+        return false;
+    }
+    return true;
+}
+
+static void *staxi_jit_copy(stax_jit *j, const void *p, size_t bytes) {
+    void *copy = staxi_arena_push(&j->arena, bytes + 1, 16);
+    if (copy && bytes) memcpy(copy, p, bytes);
+    return copy;
+}
+
+static bool staxi_jit_copy_text(stax_jit *j, const char **text) {
+    if (*text) *text = staxi_arena_text(&j->arena, *text, strlen(*text));
+    return *text != NULL;
+}
+
+static bool staxi_jit_copy_options(stax_jit *j) {
+    stax_jit_options *o = &j->options;
+    if (!o->name) o->name = "jit";
+    if (!o->mode) o->mode = "default";
+    if (!o->settings) o->settings = "";
+    stax_dim *dims = (stax_dim *)staxi_jit_copy(j, o->dims, (size_t)o->n_dims * sizeof *dims);
+    o->states = (int *)staxi_jit_copy(j, o->states, (size_t)o->n_states * sizeof *o->states);
+    bool ok = dims && o->states && staxi_jit_copy_text(j, &o->name) &&
+              staxi_jit_copy_text(j, &o->mode) && staxi_jit_copy_text(j, &o->settings);
+    for (int k = 0; ok && k < o->n_dims; k++) {
+        ok = (!dims[k].name || staxi_jit_copy_text(j, &dims[k].name)) &&
+             (!dims[k].of || staxi_jit_copy_text(j, &dims[k].of));
+    }
+    o->dims = dims;
+    if (o->compile) j->compile = *o->compile;
+    j->compile.schedule = NULL;
+    o->compile = &j->compile;
+    if (o->limit <= 0) o->limit = STAXI_JIT_LIMIT;
+    return ok;
+}
+
+/* A copy of `old`, or the first one, for at least n_args tensors and one more pair. */
+static staxi_axes_kinds *staxi_kinds_new(stax_jit *j, const staxi_axes_kinds *old, int n_args) {
+    const int n_equal = old ? old->n_equal : 0;
+    if (old && old->n_args > n_args) n_args = old->n_args;
+    size_t bytes = sizeof(staxi_axes_kinds) + (size_t)n_args * STAX_MAX_RANK +
+                   (size_t)(n_equal + 1) * sizeof(staxi_equal_axes);
+    staxi_axes_kinds *k = (staxi_axes_kinds *)staxi_kept_new(j, STAXI_KEPT_PLAIN, bytes);
+    if (!k) return NULL;
+    k->n_args = n_args;
+    k->n_equal = n_equal;
+    k->others = (uint8_t)j->options.other_dims;
+    k->equal = (staxi_equal_axes *)(void *)(k + 1);
+    k->kinds = (uint8_t *)(k->equal + n_equal + 1);
+    memset(k->kinds, k->others, (size_t)n_args * STAX_MAX_RANK);
+    if (!old) return k;
+    memcpy(k->kinds, old->kinds, (size_t)old->n_args * STAX_MAX_RANK);
+    memcpy(k->equal, old->equal, (size_t)n_equal * sizeof *k->equal);
+    return k;
+}
+
+static stax_status staxi_jit_init(stax_jit *j, staxi_text *why) {
+    stax_jit_options *o = &j->options;
+    staxi_settings s;
+    const char *names = o->arguments;
+    int n_args = 0;
+    if (!staxi_settings_read(o, &s, why) || !staxi_dims_check(j, why)) return STAX_E_ARGUMENT;
+    if (o->n_dims < 0 || o->n_states < 0 || o->n_forward < 0 || o->promote_after < 0) {
+        staxi_put(why, "a number of the options is negative");
+        return STAX_E_ARGUMENT;
+    }
+    if (!staxi_jit_copy_options(j)) return STAX_E_MEMORY;
+    if (!staxi_is_identifier(o->name)) {
+        staxi_putf(why, "name: expected an identifier, found \"%s\"", o->name);
+        return STAX_E_ARGUMENT;
+    }
+    if (names && (!staxi_names_read(j, &names, "", 0) || *names)) {
+        staxi_putf(why, "arguments: expected names as \"x layers[2]{w b}\", stopped at \"%s\"",
+                   names);
+        return STAX_E_ARGUMENT;
+    }
+    if (s.max_autotune) j->compile.opt_level = 3;
+    if (!s.fusion) {
+        j->compile.realize = STAX_REALIZE_KEEP;
+        j->compile.no_horizontal = true;
+    }
+    staxi_text t;
+    staxi_text_init(&t, j->a);
+    for (int k = 0; k < 4; k++) {
+        const char *name = "";
+        bool value = *staxi_setting_named(&s, k, &name);
+        staxi_putf(&t, "%s%s=%s", k ? ", " : "", name, value ? "true" : "false");
+    }
+    j->settings = t.failed ? NULL : staxi_arena_text(&j->arena, t.data, t.n);
+    staxi_text_free(&t);
+    for (int k = 0; k < o->n_dims; k++)
+        if (o->dims[k].arg >= n_args) n_args = o->dims[k].arg + 1;
+    staxi_axes_kinds *kinds = staxi_kinds_new(j, NULL, n_args);
+    if (!kinds || !j->settings) {
+        staxi_free(j->a, kinds, kinds ? kinds->kept.bytes : 0);
+        return STAX_E_MEMORY;
+    }
+    for (int k = 0; k < o->n_dims; k++)
+        kinds->kinds[o->dims[k].arg * STAX_MAX_RANK + o->dims[k].axis] = (uint8_t)o->dims[k].kind;
+    staxi_publish(&j->kinds, kinds);
+    return STAX_OK;
+}
+
+STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user,
+                               const stax_jit_options *options) {
+    if (!ctx) return NULL;
+    stax_jit *j = (stax_jit *)staxi_alloc(&ctx->allocator, sizeof *j);
+    staxi_text why;
+    staxi_text_init(&why, &ctx->allocator);
+    if (!j) {
+        staxi_context_fail(ctx, STAX_E_MEMORY, &why);
+        return NULL;
+    }
+    memset(j, 0, sizeof *j);
+    j->ctx = ctx;
+    j->a = &ctx->allocator;
+    j->fn = fn;
+    j->user = user;
+    if (options) j->options = *options;
+    staxi_arena_init(&j->arena, j->a);
+    staxi_mutex_init(&j->mutex);
+    staxi_mutex_init(&j->retiring);
+    staxi_put(&why, "error: stax_jit_new: ");
+    stax_status s = fn ? staxi_jit_init(j, &why) : STAX_E_ARGUMENT;
+    if (!fn) staxi_put(&why, "expected a function, found NULL");
+    if (s != STAX_OK) {
+        if (s == STAX_E_MEMORY) staxi_put(&why, stax_status_text(s));
+        staxi_context_fail(ctx, s, &why);
+        stax_jit_free(j);
+        j = NULL;
+    }
+    staxi_text_free(&why);
+    return j;
+}
+
+STAXDEF stax_scalar stax_scalar_int(int64_t x) {
+    stax_scalar s;
+    s.dtype = STAX_I64;
+    s.i = x;
+    s.f = 0.0;
+    return s;
+}
+STAXDEF stax_scalar stax_scalar_float(double x) {
+    stax_scalar s = stax_scalar_int(0);
+    s.dtype = STAX_F64;
+    s.f = x;
+    return s;
+}
+STAXDEF stax_scalar stax_scalar_bool(bool x) {
+    stax_scalar s = stax_scalar_int(x);
+    s.dtype = STAX_BOOL;
+    return s;
+}
+
+/* ---- keys ----
+   counts; for each tensor: a head, and where it is there its axes and, unless it is row-major, its
+   strides; for each scalar: dtype and bits; for each pair of axes: are they equal? */
+
+enum { STAXI_KEY_ROW, STAXI_KEY_EXACT, STAXI_KEY_CLASSES }; /* how strides are given */
+enum { STAXI_ANY_SIZE = -1 };                               /* of a DYNAMIC axis: 2 or more */
+static const int64_t STAXI_DECLARED_SIZE = INT64_MIN;       /* of a RANGE or DERIVED axis   */
+
+static inline int64_t staxi_key_size(int kind, int64_t n) {
+    int64_t bucket = 1;
+    if (kind == STAX_DIM_RANGE || kind == STAX_DIM_DERIVED) return STAXI_DECLARED_SIZE;
+    if (kind == STAX_DIM_STATIC || n < 2) return n;
+    if (kind == STAX_DIM_DYNAMIC || n > INT64_MAX / 4) return STAXI_ANY_SIZE;
+    while (bucket < n) bucket *= 2;
+    return bucket == 2 ? 2 : -bucket;
+}
+
+/* Which earlier tensor has this memory, from 1; 0: none. */
+static inline int64_t staxi_key_alias(const staxi_request *c, int k) {
+    if (!c->in[k].data) return 0;
+    for (int i = 0; i < k; i++)
+        if (c->in[i].data == c->in[k].data && c->in[i].dtype != STAX_DTYPE_NONE) return i + 1;
+    return 0;
+}
+
+static size_t staxi_key_most(const staxi_axes_kinds *kinds, const staxi_request *c) {
+    return 1 + (size_t)c->n_in * (1 + 2 * STAX_MAX_RANK) + 2 * (size_t)c->n_scalars +
+           (size_t)kinds->n_equal;
+}
+
+/* The size of an axis by its number; -1: it is not there. */
+static int64_t staxi_axis_of_call(const staxi_request *c, int number) {
+    const int arg = number / STAX_MAX_RANK, axis = number % STAX_MAX_RANK;
+    if (arg >= c->n_in || c->in[arg].dtype == STAX_DTYPE_NONE || axis >= c->in[arg].rank) return -1;
+    return c->in[arg].shape[axis];
+}
+
+/* The words of a call. What is wrong with a tensor is found here only as far as the key needs it:
+   0 words. */
+static inline size_t staxi_key_write(const staxi_axes_kinds *kinds, const staxi_request *c,
+                                     int64_t *w) {
+    size_t n = 1;
+    w[0] = (int64_t)c->n_in | (int64_t)c->n_scalars << 20 | (int64_t)c->n_out << 40;
+    for (int k = 0; k < c->n_in; k++) {
+        const stax_tensor *t = &c->in[k];
+        const uint8_t *kind = k < kinds->n_args ? kinds->kinds + k * STAX_MAX_RANK : NULL;
+        const int rank = t->rank;
+        bool all_static = kind == NULL && kinds->others == STAX_DIM_STATIC;
+        if (t->dtype == STAX_DTYPE_NONE) {
+            w[n++] = 0;
+            continue;
+        }
+        if (rank < 0 || rank > STAX_MAX_RANK || !staxi_dtype_ok(t->dtype) || t->device) return 0;
+        int64_t *head = &w[n++];
+        if (all_static) {
+            for (int d = 0; d < rank; d++) w[n + (size_t)d] = t->shape[d];
+        } else {
+            all_static = true;
+            for (int d = 0; d < rank; d++) {
+                int is = kind ? kind[d] : kinds->others;
+                all_static = all_static && is == STAX_DIM_STATIC;
+                w[n + (size_t)d] = staxi_key_size(is, t->shape[d]);
+            }
+        }
+        n += (size_t)rank;
+        int layout = staxi_tensor_is_row(t) ? STAXI_KEY_ROW
+                     : all_static           ? STAXI_KEY_EXACT
+                                            : STAXI_KEY_CLASSES;
+        for (int d = 0; d < t->rank && layout != STAXI_KEY_ROW; d++) {
+            int64_t s = t->shape[d] == 1 ? 0 : t->strides[d];
+            w[n++] = layout == STAXI_KEY_EXACT ? s : s < 0 ? -1 : s < 2 ? s : 2;
+        }
+        bool off = ((uintptr_t)t->data & (staxi_dtype_bytes(t->dtype) - 1)) != 0;
+        *head = (int64_t)t->dtype | t->rank << 8 | layout << 12 | (int64_t)off << 16 |
+                staxi_key_alias(c, k) << 20;
+    }
+    for (int k = 0; k < c->n_scalars; k++) {
+        w[n++] = (int64_t)c->scalars[k].dtype;
+        w[n] = c->scalars[k].i;
+        if (c->scalars[k].dtype == STAX_F64) memcpy(&w[n], &c->scalars[k].f, sizeof w[n]);
+        n++;
+    }
+    for (int k = 0; k < kinds->n_equal; k++) {
+        int64_t size = staxi_axis_of_call(c, kinds->equal[k].first);
+        w[n++] = size >= 0 && size == staxi_axis_of_call(c, kinds->equal[k].second);
+    }
+    return n;
+}
+
+static inline uint64_t staxi_key_hash(const int64_t *w, size_t n) {
+    const uint64_t m = 0x9e3779b97f4a7c15u;
+    uint64_t a = n, b = ~(uint64_t)n;
+    size_t k = 0;
+    for (; k + 1 < n; k += 2) { /* two chains, so that one need not wait for the other */
+        a = (a ^ (uint64_t)w[k]) * m;
+        b = (b ^ (uint64_t)w[k + 1]) * m;
+        a ^= a >> 29;
+        b ^= b >> 29;
+    }
+    if (k < n) a = (a ^ (uint64_t)w[k]) * m;
+    a = (a ^ b >> 17 ^ b) * m;
+    return a ^ a >> 32;
+}
+
+/* A key being looked for. */
+typedef struct staxi_words {
+    int64_t *words; /* few, or allocated: `bytes` of them */
+    size_t n, bytes;
+    uint64_t hash;
+    int64_t few[STAXI_JIT_WORDS];
+} staxi_words;
+
+/* words->n is 0 where a tensor is no tensor. False: no memory. */
+static bool staxi_words_write(stax_jit *j, const staxi_axes_kinds *kinds, const staxi_request *c,
+                              staxi_words *w) {
+    const size_t most = staxi_key_most(kinds, c), bytes = most * sizeof *w->words;
+    w->n = 0;
+    if (most > STAXI_JIT_WORDS && w->bytes < bytes) {
+        if (w->bytes) staxi_free(j->a, w->words, w->bytes);
+        w->words = (int64_t *)staxi_alloc(j->a, bytes);
+        w->bytes = w->words ? bytes : 0;
+        if (!w->words) return false;
+    }
+    w->n = staxi_key_write(kinds, c, w->words);
+    w->hash = staxi_key_hash(w->words, w->n);
+    return true;
+}
+
+/* ---- guards: the words of a key, one condition each ---- */
+
+typedef enum staxi_condition_kind {
+    STAXI_HAS_TENSORS,
+    STAXI_HAS_SCALARS,
+    STAXI_HAS_OUTPUTS,
+    STAXI_HAS_DTYPE,
+    STAXI_HAS_RANK,
+    STAXI_HAS_SIZE,
+    STAXI_HAS_LAYOUT,
+    STAXI_HAS_STRIDE,
+    STAXI_HAS_ALIGNMENT,
+    STAXI_HAS_ALIAS,
+    STAXI_HAS_SCALAR_DTYPE,
+    STAXI_HAS_SCALAR,
+    STAXI_HAS_EQUAL
+} staxi_condition_kind;
+typedef struct staxi_condition {
+    staxi_condition_kind kind;
+    int arg, axis; /* axis: also the layout of a STRIDE, above the axis; the dtype of a SCALAR */
+    int64_t value;
+} staxi_condition;
+
+static void staxi_condition_add(staxi_condition *c, size_t *n, staxi_condition_kind kind, int arg,
+                                int axis, int64_t value) {
+    c[*n].kind = kind;
+    c[*n].arg = arg;
+    c[*n].axis = axis;
+    c[(*n)++].value = value;
+}
+
+/* At most 6 for each word. */
+static size_t staxi_key_conditions(const int64_t *w, size_t n_words, staxi_condition *c) {
+    size_t n = 0, at = 1;
+    const int n_in = (int)(w[0] & 0xfffff), n_scalars = (int)(w[0] >> 20 & 0xfffff);
+    staxi_condition_add(c, &n, STAXI_HAS_TENSORS, 0, 0, n_in);
+    staxi_condition_add(c, &n, STAXI_HAS_SCALARS, 0, 0, n_scalars);
+    staxi_condition_add(c, &n, STAXI_HAS_OUTPUTS, 0, 0, w[0] >> 40);
+    for (int k = 0; k < n_in; k++) {
+        const int64_t head = w[at++];
+        const int rank = (int)(head >> 8 & 15), layout = (int)(head >> 12 & 15);
+        staxi_condition_add(c, &n, STAXI_HAS_DTYPE, k, 0, head & 255);
+        if (head == 0) continue;
+        staxi_condition_add(c, &n, STAXI_HAS_RANK, k, 0, rank);
+        for (int d = 0; d < rank; d++) staxi_condition_add(c, &n, STAXI_HAS_SIZE, k, d, w[at++]);
+        staxi_condition_add(c, &n, STAXI_HAS_LAYOUT, k, 0, layout);
+        for (int d = 0; d < rank && layout != STAXI_KEY_ROW; d++)
+            staxi_condition_add(c, &n, STAXI_HAS_STRIDE, k, d + layout * 16, w[at++]);
+        staxi_condition_add(c, &n, STAXI_HAS_ALIGNMENT, k, 0, head >> 16 & 1);
+        staxi_condition_add(c, &n, STAXI_HAS_ALIAS, k, 0, head >> 20);
+    }
+    for (int k = 0; k < n_scalars; k++) {
+        const int64_t dtype = w[at++];
+        staxi_condition_add(c, &n, STAXI_HAS_SCALAR_DTYPE, k, 0, dtype);
+        staxi_condition_add(c, &n, STAXI_HAS_SCALAR, k, (int)dtype, w[at++]);
+    }
+    for (int k = 0; at < n_words; k++) staxi_condition_add(c, &n, STAXI_HAS_EQUAL, k, 0, w[at++]);
+    return n;
+}
+
+static void staxi_put_argument(staxi_text *t, const stax_jit *j, int k) {
+    if (k >= 0 && (size_t)k < j->n_names)
+        staxi_put(t, j->names[k]);
+    else
+        staxi_putf(t, "in[%d]", k);
+}
+
+/* "in[0].shape[1]" of an axis by its number */
+static void staxi_put_axis_name(staxi_text *t, const stax_jit *j, int number) {
+    staxi_put_argument(t, j, number / STAX_MAX_RANK);
+    staxi_putf(t, ".shape[%d]", number % STAX_MAX_RANK);
+}
+
+static void staxi_put_condition_name(staxi_text *t, const stax_jit *j, const staxi_condition *c) {
+    static const char *const what[] = {"tensors", "scalars", "outputs", "dtype",     "rank",
+                                       "shape",   "layout",  "strides", "alignment", "memory",
+                                       "dtype",   "",        ""};
+    if (c->kind < STAXI_HAS_DTYPE) {
+        staxi_put(t, what[c->kind]);
+        return;
+    }
+    if (c->kind == STAXI_HAS_EQUAL) {
+        const staxi_axes_kinds *kinds =
+            (const staxi_axes_kinds *)staxi_seen(&((stax_jit *)(uintptr_t)j)->kinds);
+        staxi_put(t, "(");
+        staxi_put_axis_name(t, j, kinds->equal[c->arg].first);
+        staxi_put(t, " == ");
+        staxi_put_axis_name(t, j, kinds->equal[c->arg].second);
+        staxi_put(t, ")");
+        return;
+    }
+    if (c->kind >= STAXI_HAS_SCALAR_DTYPE)
+        staxi_putf(t, "scalar[%d]", c->arg);
+    else
+        staxi_put_argument(t, j, c->arg);
+    if (c->kind != STAXI_HAS_SCALAR) staxi_putf(t, ".%s", what[c->kind]);
+    if (c->kind == STAXI_HAS_SIZE || c->kind == STAXI_HAS_STRIDE)
+        staxi_putf(t, "[%d]", c->axis & 15);
+}
+
+static void staxi_put_condition_value(staxi_text *t, const stax_jit *j, const staxi_condition *c) {
+    static const char *const layouts[] = {"row-major", "strided", "strided"};
+    static const char *const strides[] = {"negative", "0", "1", "2 or more"};
+    double f;
+    if (c->kind == STAXI_HAS_DTYPE && c->value == 0)
+        staxi_put(t, "left out");
+    else if (c->kind == STAXI_HAS_DTYPE || c->kind == STAXI_HAS_SCALAR_DTYPE)
+        staxi_put(t, staxi_dtype_name((stax_dtype)c->value));
+    else if (c->kind == STAXI_HAS_SIZE && c->value == STAXI_ANY_SIZE)
+        staxi_put(t, "2 or more");
+    else if (c->kind == STAXI_HAS_SIZE && c->value == STAXI_DECLARED_SIZE)
+        staxi_put(t, "as declared");
+    else if (c->kind == STAXI_HAS_SIZE && c->value < 0)
+        staxi_putf(t, "%D..%D", -c->value / 2 + 1, -c->value);
+    else if (c->kind == STAXI_HAS_EQUAL)
+        staxi_put(t, c->value ? "true" : "false");
+    else if (c->kind == STAXI_HAS_LAYOUT)
+        staxi_put(t, layouts[c->value]);
+    else if (c->kind == STAXI_HAS_STRIDE && c->axis / 16 == STAXI_KEY_CLASSES)
+        staxi_put(t, strides[c->value + 1]);
+    else if (c->kind == STAXI_HAS_ALIGNMENT)
+        staxi_put(t, c->value ? "not of its dtype" : "of its dtype");
+    else if (c->kind == STAXI_HAS_ALIAS && c->value == 0)
+        staxi_put(t, "its own");
+    else if (c->kind == STAXI_HAS_ALIAS) {
+        staxi_put(t, "that of ");
+        staxi_put_argument(t, j, (int)c->value - 1);
+    } else if (c->kind == STAXI_HAS_SCALAR && c->axis == STAX_F64) {
+        memcpy(&f, &c->value, sizeof f);
+        staxi_put_f64(t, f);
+    } else if (c->kind == STAXI_HAS_SCALAR && c->axis == STAX_BOOL) {
+        staxi_put(t, c->value ? "true" : "false");
+    } else {
+        staxi_put_i64(t, c->value);
+    }
+}
+
+/* The conditions of the old key that the new one does not meet: the first 4, and how many more. */
+static void staxi_put_failed(staxi_text *t, const stax_jit *j, const staxi_condition *old,
+                             size_t n_old, const staxi_condition *now, size_t n_now) {
+    int failed = 0;
+    for (size_t k = 0; k < n_old; k++) {
+        size_t i = 0;
+        while (i < n_now && !(now[i].kind == old[k].kind && now[i].arg == old[k].arg &&
+                              now[i].axis == old[k].axis))
+            i++;
+        if (i == n_now || now[i].value == old[k].value) continue;
+        if (++failed > 4) continue;
+        if (failed > 1) staxi_put(t, ", ");
+        staxi_put_condition_name(t, j, &old[k]);
+        staxi_put(t, " was ");
+        staxi_put_condition_value(t, j, &old[k]);
+        staxi_put(t, ", is ");
+        staxi_put_condition_value(t, j, &now[i]);
+    }
+    if (failed > 4) staxi_putf(t, ", and %d more", failed - 4);
+}
+
+/* ---- tracing ---- */
+
+/* A decision as the trace took it. */
+typedef struct staxi_decision {
+    staxi_decision_kind kind;
+    stax_relation relation;
+    uint32_t place;
+    int64_t outcome, n;
+    staxi_ix a, b;
+    stax_graph *slice; /* of a data gate: what it depends on */
+    uint64_t hash;
+} staxi_decision;
+
+struct stax_trace {
+    stax_jit *jit;
+    stax_graph *graph;
+    const staxi_request *call;
+    bool has_samples, turn;
+    int64_t symbols[STAXI_JIT_SYMBOLS];
+    int axes[STAXI_JIT_SYMBOLS]; /* by symbol: its axis, arg * STAX_MAX_RANK + axis; -1: a RANGE */
+    bool padded[STAXI_JIT_SYMBOLS]; /* by symbol: decisions see its upper bound                  */
+    staxi_decision *decisions;
+    size_t n_decisions, cap_decisions;
+};
+
+static void staxi_trace_free(stax_trace *t) {
+    for (size_t k = 0; k < t->n_decisions; k++) stax_graph_free(t->decisions[k].slice);
+    staxi_free(t->jit->a, t->decisions, t->cap_decisions * sizeof *t->decisions);
+    stax_graph_free(t->graph);
+    t->decisions = NULL;
+    t->graph = NULL;
+    t->n_decisions = t->cap_decisions = 0;
+}
+
+static uint64_t staxi_trace_hash(const stax_trace *t, const staxi_decision *d) {
+    staxi_text s;
+    staxi_text_init(&s, t->jit->a);
+    if (d->slice) staxi_put_graph(&s, d->slice);
+    if (d->a) staxi_put_ix(&s, t->graph, d->a);
+    staxi_put(&s, staxi_relation_names[d->relation]);
+    if (d->b) staxi_put_ix(&s, t->graph, d->b);
+    uint64_t h = staxi_hash_bytes((uint64_t)d->kind, s.data ? s.data : "", s.n);
+    staxi_text_free(&s);
+    return staxi_hash_u64(h, (uint64_t)d->n);
+}
+
+/* Takes over d->slice, also when it fails. */
+static bool staxi_trace_decide(stax_trace *t, staxi_decision *d) {
+    bool ok = t->n_decisions < STAXI_JIT_DECISIONS;
+    if (!ok)
+        staxi_graph_fail(t->graph, STAX_E_ARGUMENT, d->place,
+                         STAXI_SAY("%s: more than %d decisions in one trace: use stax_while or "
+                                   "stax_loop for loops that depend on data"),
+                         staxi_decision_names[d->kind], (int)STAXI_JIT_DECISIONS);
+    else if (!staxi_grow(t->jit->a, (void **)&t->decisions, &t->cap_decisions, t->n_decisions + 1,
+                         sizeof *t->decisions))
+        ok = staxi_no_graph_memory(t->graph, d->place);
+    if (ok) {
+        d->hash = staxi_trace_hash(t, d);
+        t->decisions[t->n_decisions++] = *d;
+    } else {
+        stax_graph_free(d->slice);
+    }
+    return ok;
+}
+
+/* Everything that the value depends on, as a graph of its own with the same inputs; the states that
+   the trace assigns to are only read in it. The trace is whole here: nothing has been removed. */
+static stax_graph *staxi_trace_slice(stax_trace *t, uint32_t value) {
+    stax_graph *g = t->graph;
+    staxi_output only;
+    const size_t n = g->n_outputs;
+    staxi_output *outputs = g->outputs;
+    only.name = "gate";
+    only.value = value;
+    g->outputs = &only;
+    g->n_outputs = 1;
+    stax_graph *slice = stax_rewritten(g);
+    g->outputs = outputs;
+    g->n_outputs = n;
+    if (!slice) return NULL;
+    slice->n_outputs = 1; /* without the new contents of states */
+    for (size_t k = 0; k < slice->n_inputs; k++) {
+        slice->inputs[k].current = slice->inputs[k].value;
+        if (slice->inputs[k].kind == STAXI_STATE) slice->inputs[k].kind = STAXI_INPUT;
+    }
+    if (staxi_graph_sweep(slice)) return slice;
+    stax_graph_free(slice);
+    return NULL;
+}
+
+/* One element of f64, i64 or bool as the word of an outcome. */
+static int64_t staxi_outcome_of(staxi_decision_kind kind, int64_t n, const void *element) {
+    int64_t x = 0;
+    if (kind == STAXI_TRUTH || kind == STAXI_ASSUME) return *(const uint8_t *)element != 0;
+    memcpy(&x, element, sizeof x);
+    return kind == STAXI_ITEM_INDEX && x < 0 ? x + n : x;
+}
+
+static stax_tensor staxi_gate_tensor(staxi_decision_kind kind, void *element) {
+    return stax_tensor_of(kind == STAXI_ITEM_FLOAT                      ? STAX_F64
+                          : kind == STAXI_TRUTH || kind == STAXI_ASSUME ? STAX_BOOL
+                                                                        : STAX_I64,
+                          stax_shape0(), element);
+}
+
+/* The gate's value as one element of the dtype of its kind; 0: recorded why not. */
+static uint32_t staxi_gate_value(stax_value v, const char *what, staxi_decision_kind kind) {
+    const staxi_type *type = &v.graph->values[v.id].type;
+    for (int d = 0; d < type->rank; d++) {
+        if (staxi_ix_equals(v.graph, type->dims[d], 1)) continue;
+        staxi_graph_fail(v.graph, STAX_E_SHAPE, v.place,
+                         STAXI_SAY("%s: expected one element, found %T: reduce it first, with "
+                                   "stax_any or stax_all for a condition"),
+                         what, type);
+        return 0;
+    }
+    if (type->rank > 0) v = (stax_squeeze)(v, stax_axes_all());
+    v = (stax_cast)(v, staxi_gate_tensor(kind, NULL).dtype);
+    return v.id;
+}
+
+static stax_trace *staxi_trace_of(stax_value v, const char *what) {
+    if (!v.graph) return NULL;
+    stax_trace *t = v.graph->root->trace;
+    if (v.graph->root->status != STAX_OK || v.id == 0) return NULL;
+    if (!t)
+        staxi_graph_fail(v.graph, STAX_E_ARGUMENT, v.place,
+                         STAXI_SAY("%s: expected a value of a function that stax_call is tracing"),
+                         what);
+    else if (v.graph != t->graph)
+        staxi_graph_fail(v.graph, STAX_E_ARGUMENT, v.place,
+                         STAXI_SAY("%s: the value belongs to a region, which has no data while it "
+                                   "is traced: use stax_cond"),
+                         what);
+    else
+        return t;
+    return NULL;
+}
+
+static bool staxi_gate_decide(stax_value v, staxi_decision_kind kind, int64_t n, int64_t *outcome) {
+    const char *what = staxi_decision_names[kind];
+    stax_trace *t = staxi_trace_of(v, what);
+    staxi_decision d;
+    uint64_t element = 0;
+    *outcome = 0;
+    if (!t) {
+        t = v.graph ? v.graph->root->trace : NULL;
+        if (t) *outcome = t->turn = !t->turn; /* a loop on this ends, whichever way it waits */
+        if (kind != STAXI_TRUTH) *outcome = 0;
+        return false;
+    }
+    memset(&d, 0, sizeof d);
+    d.kind = kind;
+    d.n = n;
+    d.place = v.place;
+    d.outcome = 1;
+    if (!t->has_samples && kind != STAXI_ASSUME) {
+        staxi_graph_fail(v.graph, STAX_E_ARGUMENT, v.place,
+                         STAXI_SAY("%s: there are no samples in this trace to decide by: prepare "
+                                   "it with data, or use stax_cond or stax_where"),
+                         what);
+        return false;
+    }
+    uint32_t id = staxi_gate_value(v, what, kind);
+    if (!id) return false;
+    d.slice = staxi_trace_slice(t, id);
+    if (!d.slice) {
+        staxi_graph_fail(v.graph, stax_error_status(t->jit->ctx), v.place, STAXI_SAY("%s: %s"),
+                         what, stax_error(t->jit->ctx));
+        return false;
+    }
+    if (t->has_samples) {
+        stax_tensor out = staxi_gate_tensor(kind, &element);
+        stax_status s = stax_interpret(d.slice, t->call->present, &out);
+        d.outcome = staxi_outcome_of(kind, n, &element);
+        if (s != STAX_OK)
+            staxi_graph_fail(v.graph, s, v.place, STAXI_SAY("%s: %s"), what,
+                             stax_error(t->jit->ctx));
+        else if (kind == STAXI_ASSUME && !d.outcome)
+            staxi_graph_fail(v.graph, STAX_E_ARGUMENT, v.place,
+                             STAXI_SAY("stax_assume: the condition does not hold for this call"));
+        else if (kind == STAXI_ITEM_INDEX && (d.outcome < 0 || d.outcome >= n))
+            staxi_graph_fail(v.graph, STAX_E_INDEX, v.place,
+                             STAXI_SAY("stax_item_index: expected -%D .. %D, found %D"), n, n - 1,
+                             d.outcome < 0 ? d.outcome - n : d.outcome);
+    }
+    if (v.graph->status != STAX_OK) {
+        stax_graph_free(d.slice);
+        return false;
+    }
+    *outcome = d.outcome;
+    return staxi_trace_decide(t, &d);
+}
+
+STAXDEF bool(stax_truth)(stax_value v) {
+    int64_t outcome;
+    staxi_gate_decide(v, STAXI_TRUTH, 0, &outcome);
+    return outcome != 0;
+}
+
+STAXDEF int64_t(stax_item_int)(stax_value v) {
+    int64_t outcome;
+    staxi_gate_decide(v, STAXI_ITEM_INT, 0, &outcome);
+    return outcome;
+}
+
+STAXDEF double(stax_item_float)(stax_value v) {
+    int64_t outcome;
+    double x = 0.0;
+    if (staxi_gate_decide(v, STAXI_ITEM_FLOAT, 0, &outcome)) memcpy(&x, &outcome, sizeof x);
+    return x;
+}
+
+STAXDEF int64_t(stax_item_index)(stax_value v, int64_t n) {
+    int64_t outcome;
+    staxi_gate_decide(v, STAXI_ITEM_INDEX, n, &outcome);
+    return outcome;
+}
+
+STAXDEF void(stax_assume)(stax_value v) {
+    int64_t outcome;
+    staxi_gate_decide(v, STAXI_ASSUME, 0, &outcome);
+}
+
+/* ---- sizes ---- */
+
+/* A RANGE that the size depends on, or NULL. */
+static const stax_dim *staxi_size_declared(stax_trace *t, staxi_ix ix) {
+    stax_graph *g = t->graph;
+    for (size_t k = 0; k < g->n_symbols; k++) {
+        const stax_dim *d = staxi_dim_named(t->jit, g->symbols[k].name);
+        if (d && d->kind == STAX_DIM_RANGE && staxi_ix_depends_on(&g->sizes, ix, g->symbols[k].ix))
+            return d;
+    }
+    return NULL;
+}
+
+/* The size as decisions see it. *decided: it follows from the key, there is nothing to record. */
+static bool staxi_size_seen(const stax_trace *t, staxi_ix ix, int64_t *n, bool *decided) {
+    stax_graph *g = t->graph;
+    int64_t seen[STAXI_JIT_SYMBOLS];
+    for (size_t k = 0; k < g->n_symbols && k < STAXI_JIT_SYMBOLS; k++) {
+        seen[k] = t->padded[k] ? g->symbols[k].hi : t->symbols[k];
+        if (!t->padded[k] && staxi_ix_depends_on(&g->sizes, ix, g->symbols[k].ix)) *decided = false;
+    }
+    return staxi_size_eval(&g->sizes, ix, seen, n);
+}
+
+/* What to declare instead so that the decision follows. */
+static void staxi_put_suggestion(staxi_text *s, stax_graph *g, const stax_dim *d,
+                                 const staxi_decision *x) {
+    const staxi_ix_pool *p = &g->sizes;
+    int64_t c = 0, r = 0;
+    const bool number = x->b && staxi_ix_is_const(p, x->b, &c);
+    if (number && staxi_ix_op(p, x->a) == STAXI_IX_MOD && x->relation == STAX_EQ && x->outcome &&
+        staxi_ix_is_const(p, staxi_ix_operand(p, x->a, 1), &r)) {
+        staxi_putf(s,
+                   "declare %s as DERIVED, %D * m + %D, of a RANGE m; or as DYNAMIC, which has "
+                   "a program for each outcome",
+                   d->name, r, c);
+        return;
+    }
+    if (number && staxi_ix_op(p, x->a) == STAXI_IX_SYM && x->relation != STAX_EQ &&
+        x->relation != STAX_NE) {
+        const bool below = (x->relation == STAX_LT || x->relation == STAX_LE) == (x->outcome != 0);
+        const bool at = (x->relation == STAX_LE || x->relation == STAX_GE) == (x->outcome != 0);
+        int64_t edge = below ? c - !at : c + !at;
+        staxi_putf(s, "declare %s in %D..%D; or as DYNAMIC, which has a program for each outcome",
+                   d->name, below ? d->lo : edge, below ? edge : d->hi);
+        return;
+    }
+    staxi_putf(s, "declare %s as STATIC or DYNAMIC, which have a program for each outcome",
+               d->name);
+}
+
+static bool staxi_size_refuse(stax_trace *t, const staxi_decision *d, const stax_dim *dim) {
+    staxi_text s;
+    staxi_text_init(&s, t->jit->a);
+    if (d->kind == STAXI_SIZE)
+        staxi_putf(&s,
+                   "declare %s as DYNAMIC or STATIC; or take the size by stax_dim_of, and "
+                   "decide by stax_size_is",
+                   dim->name);
+    else
+        staxi_put_suggestion(&s, t->graph, dim, d);
+    const char *tail = s.failed || !s.data ? "" : s.data;
+    if (d->kind == STAXI_SIZE)
+        staxi_graph_fail(t->graph, STAX_E_SHAPE, d->place,
+                         STAXI_SAY("stax_size: %I is to be one number, but %s is declared in "
+                                   "%D..%D: %s"),
+                         d->a, dim->name, dim->lo, dim->hi, tail);
+    else
+        staxi_graph_fail(
+            t->graph, STAX_E_SHAPE, d->place,
+            STAXI_SAY("stax_size_is: %I %s %I does not follow from %s in %D..%D (it is "
+                      "%s for %s): %s"),
+            d->a, staxi_relation_names[d->relation], d->b, dim->name, dim->lo, dim->hi,
+            d->outcome ? "true" : "false", "the sample", tail);
+    staxi_text_free(&s);
+    return false;
+}
+
+/* The axis of a value, negative ones from the end, as an index expression; 0: recorded. */
+static staxi_ix staxi_axis_size(stax_value v, int axis, const char *what) {
+    if (!v.graph || v.id == 0 || v.graph->root->status != STAX_OK) return 0;
+    const staxi_type *type = &v.graph->values[v.id].type;
+    int d = axis < 0 ? axis + type->rank : axis;
+    if (d >= 0 && d < type->rank) return type->dims[d];
+    staxi_graph_fail(v.graph, STAX_E_ARGUMENT, v.place, STAXI_SAY("%s: %T has no axis %d"), what,
+                     type, axis);
+    return 0;
+}
+
+STAXDEF int64_t(stax_size)(stax_value v, int axis) {
+    staxi_decision d;
+    memset(&d, 0, sizeof d);
+    d.kind = STAXI_SIZE;
+    d.place = v.place;
+    d.a = staxi_axis_size(v, axis, "stax_size");
+    if (!d.a || staxi_ix_is_const(&v.graph->root->sizes, d.a, &d.outcome)) return d.outcome;
+    stax_trace *t = staxi_trace_of(v, "stax_size");
+    if (!t) return 0;
+    const stax_dim *declared = staxi_size_declared(t, d.a);
+    bool decided = true;
+    if (!staxi_size_seen(t, d.a, &d.outcome, &decided))
+        staxi_graph_fail(t->graph, STAX_E_SHAPE, v.place,
+                         STAXI_SAY("stax_size: %I is not known in this trace"), d.a);
+    else if (declared)
+        staxi_size_refuse(t, &d, declared);
+    else if (!decided)
+        staxi_trace_decide(t, &d);
+    return d.outcome;
+}
+
+STAXDEF int64_t(stax_dim_of)(stax_value v, int axis) {
+    staxi_ix ix = staxi_axis_size(v, axis, "stax_dim_of");
+    return ix ? staxi_size_handle(v.graph, ix) : 0;
+}
+
+static bool staxi_related(int64_t a, stax_relation r, int64_t b) {
+    return r == STAX_LT   ? a < b
+           : r == STAX_LE ? a <= b
+           : r == STAX_EQ ? a == b
+           : r == STAX_NE ? a != b
+           : r == STAX_GE ? a >= b
+                          : a > b;
+}
+
+STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int64_t b) {
+    staxi_decision d;
+    int64_t x = 0, y = 0;
+    memset(&d, 0, sizeof d);
+    if (!g || g->root->status != STAX_OK || (int)relation < 0 || relation > STAX_GT) return false;
+    staxi_ix_pool *p = &g->root->sizes;
+    d.kind = STAXI_SIZE_IS;
+    d.relation = relation;
+    d.a = staxi_size_ix(g, a);
+    d.b = staxi_size_ix(g, b);
+    staxi_ix holds = relation == STAX_LT   ? staxi_ix_lt(p, d.a, d.b)
+                     : relation == STAX_LE ? staxi_ix_le(p, d.a, d.b)
+                     : relation == STAX_GE ? staxi_ix_le(p, d.b, d.a)
+                     : relation == STAX_GT ? staxi_ix_lt(p, d.b, d.a)
+                                           : staxi_ix_eq(p, d.a, d.b);
+    if (holds && relation == STAX_NE) holds = staxi_ix_not(p, holds);
+    if (holds && staxi_ix_is_const(p, holds, &x)) return x != 0;
+    stax_trace *t = g->root->trace;
+    bool decided = true;
+    if (!holds || !t || !staxi_size_seen(t, d.a, &x, &decided) ||
+        !staxi_size_seen(t, d.b, &y, &decided)) {
+        staxi_graph_fail(
+            g, p->no_memory ? STAX_E_MEMORY : STAX_E_ARGUMENT, 0,
+            STAXI_SAY("stax_size_is: %A %s %A: expected sizes that are known: numbers, "
+                      "or those of the tensors of a traced function"),
+            a, staxi_relation_names[relation], b);
+        return false;
+    }
+    d.outcome = staxi_related(x, relation, y);
+    const stax_dim *declared = staxi_size_declared(t, d.a);
+    if (!declared) declared = staxi_size_declared(t, d.b);
+    if (declared)
+        staxi_size_refuse(t, &d, declared);
+    else if (!decided)
+        staxi_trace_decide(t, &d);
+    return d.outcome != 0;
+}
+
+STAXDEF stax_graph *stax_trace_graph(stax_trace *trace) { return trace->graph; }
+STAXDEF void *stax_trace_user(const stax_trace *trace) { return trace->jit->user; }
+STAXDEF int stax_trace_outputs(const stax_trace *trace) { return trace->call->n_out; }
+STAXDEF stax_scalar stax_trace_scalar(const stax_trace *trace, int k) {
+    if (k >= 0 && k < trace->call->n_scalars) return trace->call->scalars[k];
+    stax_scalar none;
+    memset(&none, 0, sizeof none);
+    return none;
+}
+STAXDEF stax_value stax_trace_const(stax_trace *trace, double x) {
+    return (stax_const)(trace->graph, x);
+}
+
+STAXDEF stax_value stax_compact(stax_value x, stax_value mask, stax_value *results) {
+    stax_graph *g = x.graph;
+    stax_value none = g ? staxi_value(g, 0, x.place) : stax_none();
+    results[0] = results[1] = none;
+    if (!g || x.id == 0 || g->root->status != STAX_OK) return none;
+    const staxi_type *type = &g->values[x.id].type;
+    int64_t n = 1;
+    for (int d = 0; d < type->rank; d++)
+        n = stax_size_mul(g, n, staxi_size_handle(g, type->dims[d]));
+    stax_value flat = (stax_reshape)(x, stax_shape1(n));
+    stax_value pick = (stax_reshape)(mask, stax_shape1(n));
+    stax_value count = (stax_cumsum)(pick, 0, false, false);
+    stax_value last = (stax_const_int)(g, 1);
+    stax_value room = (stax_iota)(g, stax_shape1(stax_size_add(g, n, 1)), 0);
+    /* What is not picked goes to one more place behind, which is then cut off. */
+    stax_value end = (stax_max)((room), stax_axes_all(), false);
+    stax_value to = (stax_where)(pick, (stax_sub)(count, last), end);
+    stax_value zero =
+        (stax_cast)((stax_mul)(room, (stax_const_int)(g, 0)), (stax_dtype)type->dtype);
+    stax_value all = (stax_scatter)(zero, to, flat, 0, NULL);
+    results[0] = (stax_slice)(all, stax_shape1(0), stax_shape1(n), stax_shape1(1));
+    results[1] = (stax_sum)(pick, stax_axes_all(), false);
+    return results[0];
+}
+
+/* ---- the graph of a call ---- */
+
+static bool staxi_is_state(const stax_jit *j, int arg) {
+    for (int k = 0; k < j->options.n_states; k++)
+        if (j->options.states[k] == arg) return true;
+    return false;
+}
+
+/* A name for the graph: that of the tree with _ for what is no letter, if it is free. */
+static void staxi_put_input_name(staxi_text *s, const stax_jit *j, const stax_graph *g, int arg) {
+    if ((size_t)arg < j->n_names) {
+        for (const char *c = j->names[arg]; *c; c++)
+            if (*c != ']') staxi_putc(s, *c == '.' || *c == '[' ? '_' : *c);
+        size_t k = 0;
+        while (k < g->n_inputs && s->data && strcmp(g->inputs[k].name, s->data) != 0) k++;
+        if (k == g->n_inputs) return;
+        staxi_putc(s, '_');
+    }
+    staxi_putf(s, "in%d", arg);
+}
+
+/* A size of its own, or that of a RANGE; remembers whose it is. */
+static int64_t staxi_trace_symbol(stax_trace *t, const char *name, int64_t lo, int64_t hi,
+                                  int axis, bool padded) {
+    int64_t size = stax_symbol(t->graph, name, lo, hi);
+    for (size_t k = 0; k < t->graph->n_symbols && k < STAXI_JIT_SYMBOLS; k++) {
+        if (strcmp(t->graph->symbols[k].name, name) != 0) continue;
+        t->axes[k] = axis;
+        t->padded[k] = padded;
+    }
+    return size;
+}
+
+/* The size of an axis as the key has it. */
+static int64_t staxi_trace_axis(stax_trace *t, const char *name, int kind, int arg, int d,
+                                int64_t word) {
+    stax_graph *g = t->graph;
+    if (kind == STAX_DIM_RANGE || kind == STAX_DIM_DERIVED) {
+        int64_t times, plus;
+        const stax_dim *base = staxi_dim_base(t->jit, staxi_dim_at(t->jit, arg, d), &times, &plus);
+        int64_t n = staxi_trace_symbol(t, base->name, base->lo, base->hi, -1, false);
+        return stax_size_add(g, stax_size_mul(g, n, times), plus);
+    }
+    if (word >= 0) return word;
+    staxi_text s;
+    staxi_text_init(&s, t->jit->a);
+    staxi_putf(&s, "%s_%d", name, d);
+    int64_t n = s.failed ? (int64_t)staxi_no_graph_memory(g, 0)
+                         : staxi_trace_symbol(t, s.data, word == STAXI_ANY_SIZE ? 2 : -word / 2 + 1,
+                                              word == STAXI_ANY_SIZE ? INT64_MAX : -word,
+                                 arg * STAX_MAX_RANK + d, kind == STAX_DIM_PADDED);
+    staxi_text_free(&s);
+    return n;
+}
+
+/* The size of an earlier axis: of a tensor before, or of this one. */
+static int64_t staxi_trace_equal(stax_trace *t, int number, const stax_value *in,
+                                 const int64_t *dims) {
+    const stax_value v = in[number / STAX_MAX_RANK];
+    if (!v.graph || v.id == 0) return dims[number % STAX_MAX_RANK];
+    return staxi_size_handle(t->graph, t->graph->values[v.id].type.dims[number % STAX_MAX_RANK]);
+}
+
+/* Declares the inputs from the words of the key: the graph can know no more than they say. */
+static void staxi_trace_inputs(stax_trace *t, const staxi_axes_kinds *kinds, const int64_t *w,
+                               size_t n_words, stax_value *in) {
+    stax_jit *j = t->jit;
+    size_t at = 1;
+    const int64_t *equal = w + n_words - kinds->n_equal;
+    for (int k = 0; k < t->call->n_in; k++) {
+        const int64_t head = w[at++];
+        const int layout = (int)(head >> 12 & 15);
+        stax_shape shape = stax_shape0(), strides;
+        in[k] = stax_none();
+        if (head == 0) continue;
+        staxi_text name;
+        staxi_text_init(&name, j->a);
+        staxi_put_input_name(&name, j, t->graph, k);
+        const char *text = name.failed ? "" : name.data;
+        if (name.failed) staxi_no_graph_memory(t->graph, 0);
+        shape.rank = (int)(head >> 8 & 15);
+        strides = shape;
+        for (int d = 0; d < shape.rank; d++) {
+            int kind = k < kinds->n_args ? kinds->kinds[k * STAX_MAX_RANK + d] : kinds->others;
+            int i = 0, number = k * STAX_MAX_RANK + d;
+            int64_t word = w[at++];
+            while (i < kinds->n_equal && !(equal[i] && kinds->equal[i].second == number)) i++;
+            if (i == kinds->n_equal || word >= 0)
+                shape.dims[d] = staxi_trace_axis(t, text, kind, k, d, word);
+            else /* the guard says that it is that of an axis before it */
+                shape.dims[d] = staxi_trace_equal(t, kinds->equal[i].first, in, shape.dims);
+        }
+        in[k] = staxi_declare(t->graph, staxi_is_state(j, k) ? STAXI_STATE : STAXI_INPUT, text,
+                              (stax_dtype)(head & 255), shape);
+        if (layout == STAXI_KEY_CLASSES) (stax_input_layout)(in[k], STAX_STRIDED);
+        for (int d = 0; d < shape.rank && layout != STAXI_KEY_ROW; d++) strides.dims[d] = w[at++];
+        if (layout == STAXI_KEY_EXACT) (stax_input_strides)(in[k], strides);
+        staxi_text_free(&name);
+    }
+}
+
+/* Are the tensors what was declared? The sizes of the symbols are found on the way. */
+static bool staxi_trace_sizes(stax_trace *t) {
+    stax_graph *g = t->graph;
+    staxi_text why;
+    if (g->status != STAX_OK) return false;
+    staxi_text_init(&why, t->jit->a);
+    stax_status s = g->n_symbols <= STAXI_JIT_SYMBOLS ? STAX_OK : STAX_E_ARGUMENT;
+    if (s != STAX_OK)
+        staxi_putf(&why, "expected at most %d sizes that are not STATIC", (int)STAXI_JIT_SYMBOLS);
+    for (size_t k = 0; k < g->n_symbols && s == STAX_OK; k++) t->symbols[k] = -1;
+    if (s == STAX_OK) s = staxi_solve_symbols(g, t->call->present, false, t->symbols, &why);
+    for (size_t k = 0; k < g->n_inputs && s == STAX_OK; k++)
+        s = staxi_check_shape(g, &g->values[g->inputs[k].value].type, &t->call->present[k], "input",
+                              g->inputs[k].name, t->symbols, &why);
+    if (s != STAX_OK)
+        staxi_graph_fail(g, s, 0, STAXI_SAY("%s"), why.failed || !why.data ? "" : why.data);
+    staxi_text_free(&why);
+    return s == STAX_OK;
+}
+
+static void staxi_trace_outputs(stax_trace *t, const stax_value *out) {
+    for (int k = 0; k < t->call->n_out; k++) {
+        char name[24];
+        staxi_format(name, sizeof name, "out%U", (uint64_t)k);
+        if (!out[k].graph)
+            staxi_graph_fail(t->graph, STAX_E_ARGUMENT, 0,
+                             STAXI_SAY("%s: the function did not set out[%d]"),
+                             t->jit->options.name, k);
+        (stax_output)(t->graph, name, out[k]);
+    }
+}
+
+/* Runs the function. The graph's status says how it went. */
+static stax_status staxi_trace_run(stax_trace *t, stax_jit *j, const staxi_axes_kinds *kinds,
+                                   const staxi_request *call, const int64_t *words,
+                                   size_t n_words) {
+    memset(t, 0, offsetof(struct stax_trace, symbols));
+    t->decisions = NULL;
+    t->n_decisions = t->cap_decisions = 0;
+    for (int k = 0; k < STAXI_JIT_SYMBOLS; k++) t->axes[k] = -1, t->padded[k] = false;
+    t->jit = j;
+    t->call = call;
+    t->has_samples = true;
+    for (int k = 0; k < call->n_in; k++)
+        if (call->in[k].dtype != STAX_DTYPE_NONE && !call->in[k].data &&
+            staxi_tensor_elements(&call->in[k]) != 0)
+            t->has_samples = false;
+    size_t n_in = (size_t)call->n_in, bytes = (n_in + (size_t)call->n_out + 1) * sizeof(stax_value);
+    stax_value *in = (stax_value *)staxi_alloc(j->a, bytes);
+    t->graph = in ? stax_graph_new(j->ctx) : NULL;
+    if (!t->graph) {
+        staxi_free(j->a, in, in ? bytes : 0);
+        return STAX_E_MEMORY;
+    }
+    stax_graph *g = t->graph;
+    stax_value *out = in + n_in;
+    for (int k = 0; k < call->n_out; k++) out[k] = stax_none();
+    g->trace = t;
+    stax_graph_name(g, j->options.name);
+    staxi_trace_inputs(t, kinds, words, n_words, in);
+    if (staxi_trace_sizes(t)) {
+        size_t n = g->n_inputs;
+        j->figures.traces++;
+        j->fn(t, in, call->n_in, out);
+        if (g->n_inputs != n)
+            staxi_graph_fail(g, STAX_E_ARGUMENT, 0,
+                             STAXI_SAY("%s: the function declared %s itself: pass its tensor as an "
+                                       "argument of the call"),
+                             j->options.name, g->inputs[n].name);
+        staxi_trace_outputs(t, out);
+    }
+    staxi_free(j->a, in, bytes);
+    return g->status;
+}
+
+/* What to know of sizes in the key so that a trace that could not prove something about them can:
+   whether two are equal, or the sizes themselves. NULL: nothing helps. */
+static staxi_axes_kinds *staxi_trace_learn(stax_trace *t, const staxi_axes_kinds *kinds,
+                                           int *demoted) {
+    stax_graph *g = t->graph;
+    staxi_ix a = g->unproved[0], b = g->unproved[1];
+    int64_t x = 0, y = 0;
+    bool any = false;
+    if (!a) return NULL;
+    if (b && (!staxi_size_eval(&g->sizes, a, t->symbols, &x) ||
+              !staxi_size_eval(&g->sizes, b, t->symbols, &y) || x != y))
+        return NULL; /* it is wrong for this call */
+    staxi_axes_kinds *now = staxi_kinds_new(t->jit, kinds, t->call->n_in);
+    if (!now) return NULL;
+    if (b && staxi_ix_op(&g->sizes, a) == STAXI_IX_SYM &&
+        staxi_ix_op(&g->sizes, b) == STAXI_IX_SYM) {
+        int p = t->axes[staxi_ix_number(&g->sizes, a)], q = t->axes[staxi_ix_number(&g->sizes, b)];
+        any = p >= 0 && q >= 0;
+        now->equal[now->n_equal].first = p < q ? p : q;
+        now->equal[now->n_equal].second = p < q ? q : p;
+        now->n_equal += any;
+    }
+    for (size_t k = 0; k < g->n_symbols && now->n_equal == kinds->n_equal; k++) {
+        if (t->axes[k] < 0 || !(staxi_ix_depends_on(&g->sizes, a, g->symbols[k].ix) ||
+                                (b && staxi_ix_depends_on(&g->sizes, b, g->symbols[k].ix))))
+            continue;
+        now->kinds[t->axes[k]] = STAX_DIM_STATIC;
+        ++*demoted;
+        any = true;
+    }
+    if (any) return now;
+    staxi_kept_free(t->jit, &now->kept);
+    return NULL;
+}
+
+/* ---- the tree of decisions ---- */
+
+typedef struct staxi_miss { /* where a call left what is known */
+    staxi_point *at;        /* NULL: the signature is new      */
+    int64_t outcome;
+    stax_status status; /* not OK: a gate failed           */
+} staxi_miss;
+
+static stax_status staxi_assume_failed(stax_jit *j, const staxi_point *p) {
+    staxi_text why;
+    staxi_text_init(&why, j->a);
+    staxi_put_place(&why, p->traced->graph, p->place);
+    staxi_put(&why, "error: stax_assume: the condition does not hold for this call");
+    stax_status s = staxi_context_fail(j->ctx, STAX_E_ARGUMENT, &why);
+    staxi_text_free(&why);
+    return s;
+}
+
+/* The outcome of a decision for this call. */
+static stax_status staxi_ask(stax_jit *j, const staxi_point *p, const staxi_request *c,
+                             int64_t *symbols, bool *solved, int64_t *outcome) {
+    uint64_t element = 0;
+    if (p->gate) {
+        stax_tensor out = staxi_gate_tensor(p->kind, &element);
+        stax_status s = stax_run(p->gate, c->present, &out);
+        *outcome = staxi_outcome_of(p->kind, p->n, &element);
+        return s == STAX_OK && p->kind == STAXI_ASSUME && !*outcome ? staxi_assume_failed(j, p) : s;
+    }
+    const stax_graph *g = p->traced->graph;
+    stax_status s = STAX_OK;
+    int64_t a = 0, b = 0;
+    if (!*solved) { /* all traces of a signature have the same symbols */
+        staxi_text why;
+        staxi_text_init(&why, j->a);
+        for (size_t k = 0; k < g->n_symbols; k++) symbols[k] = -1;
+        s = staxi_solve_symbols(g, c->present, false, symbols, &why);
+        if (s != STAX_OK) staxi_context_fail(j->ctx, s, &why);
+        staxi_text_free(&why);
+        for (size_t k = 0; k < g->n_symbols; k++)
+            if (p->traced->padded[k]) symbols[k] = g->symbols[k].hi;
+        *solved = true;
+    }
+    if (s == STAX_OK && (!staxi_size_eval(&g->sizes, p->a, symbols, &a) ||
+                         (p->b && !staxi_size_eval(&g->sizes, p->b, symbols, &b))))
+        s = STAX_E_OVERFLOW;
+    *outcome = p->kind == STAXI_SIZE ? a : staxi_related(a, p->relation, b);
+    return s;
+}
+
+static staxi_way *staxi_way_of(staxi_point *p, int64_t outcome) {
+    staxi_way *w = (staxi_way *)staxi_seen(&p->ways);
+    while (w && w->outcome != outcome) w = (staxi_way *)staxi_seen(&w->next);
+    return w;
+}
+
+/* Down the tree; NULL: see `miss`. */
+static staxi_made *staxi_walk_down(stax_jit *j, staxi_point *p, const staxi_request *c,
+                                   staxi_miss *miss) {
+    int64_t symbols[STAXI_JIT_SYMBOLS];
+    bool solved = false;
+    miss->status = STAX_OK;
+    for (miss->at = p; p && p->kind != STAXI_DECIDED;) {
+        miss->at = p;
+        miss->status = staxi_ask(j, p, c, symbols, &solved, &miss->outcome);
+        if (miss->status != STAX_OK) return NULL;
+        staxi_way *w = staxi_way_of(p, miss->outcome);
+        p = w ? w->to : NULL;
+    }
+    return p ? p->made : NULL;
+}
+
+static inline staxi_entry *staxi_entry_find(stax_jit *j, const staxi_words *w) {
+    staxi_entry *e = (staxi_entry *)staxi_seen(&j->chains[w->hash % STAXI_JIT_CHAINS]);
+    for (; e; e = (staxi_entry *)staxi_seen(&e->next)) {
+        size_t k = 0;
+        if (e->hash != w->hash || e->n_words != w->n) continue;
+        while (k < w->n && e->words[k] == w->words[k]) k++;
+        if (k == w->n) return e;
+    }
+    return NULL;
+}
+
+/* Time passes with misses only, so a hit seldom writes. */
+static inline void staxi_use_now(stax_jit *j, volatile int64_t *used) {
+    int64_t now = staxi_atomic_load(&j->time);
+    if (staxi_atomic_load(used) != now) staxi_atomic_store(used, now);
+}
+
+/* ---- what is taken out: all under the mutex ---- */
+
+/* No record holds it any more; one that is being published sees `gone`. */
+static void staxi_made_retire(stax_jit *j, staxi_made *m) {
+    staxi_made **at = &j->made;
+    staxi_atomic_store(&m->gone, 1);
+    for (int k = 0; k < STAXI_JIT_DIRECT; k++) {
+        stax_record *r = (stax_record *)staxi_seen(&j->direct[k]);
+        if (r && r->made == m &&
+            staxi_atomic_cas(&j->direct[k], (int64_t)(uint64_t)(uintptr_t)r, 0))
+            staxi_retire(j, r);
+    }
+    while (*at != m) at = &(*at)->next;
+    *at = m->next;
+    j->programs--;
+    staxi_retire(j, m);
+}
+
+static void staxi_point_retire(stax_jit *j, staxi_point *p) {
+    staxi_made *m = p->made;
+    staxi_retire(j, p);
+    if (!m) return;
+    j->keys--;
+    if (--m->leaves == 0 && !m->held) staxi_made_retire(j, m);
+}
+
+static void staxi_entry_retire(stax_jit *j, staxi_entry *e) {
+    staxi_published *at = &j->chains[e->hash % STAXI_JIT_CHAINS];
+    staxi_point *stack = (staxi_point *)staxi_seen(&e->root);
+    while (staxi_seen(at) != (void *)e) at = &((staxi_entry *)staxi_seen(at))->next;
+    staxi_publish(at, staxi_seen(&e->next));
+    stack->kept.next = NULL;
+    while (stack) {
+        staxi_point *p = stack;
+        stack = (staxi_point *)(void *)p->kept.next;
+        for (staxi_way *w = (staxi_way *)staxi_seen(&p->ways), *next; w; w = next) {
+            next = (staxi_way *)staxi_seen(&w->next);
+            w->to->kept.next = (staxi_kept *)(void *)stack;
+            stack = w->to;
+            staxi_retire(j, w);
+        }
+        staxi_point_retire(j, p);
+    }
+    staxi_retire(j, e);
+}
+
+/* Takes the leaves of this program from a signature; a decision without a way takes the rest along.
+ */
+static void staxi_entry_prune(stax_jit *j, staxi_entry *e, const staxi_made *m) {
+    staxi_point *stack = (staxi_point *)staxi_seen(&e->root);
+    bool bare = stack->kind == STAXI_DECIDED && stack->made == m;
+    stack->kept.next = NULL;
+    while (stack && !bare) {
+        staxi_point *p = stack;
+        staxi_published *at = &p->ways;
+        stack = (staxi_point *)(void *)p->kept.next;
+        for (staxi_way *w; (w = (staxi_way *)staxi_seen(at)) != NULL;) {
+            if (w->to->kind == STAXI_DECIDED && w->to->made == m) {
+                staxi_publish(at, staxi_seen(&w->next));
+                staxi_point_retire(j, w->to);
+                staxi_retire(j, w);
+                continue;
+            }
+            w->to->kept.next = (staxi_kept *)(void *)stack;
+            stack = w->to;
+            at = &w->next;
+        }
+        bare = p->kind != STAXI_DECIDED && !staxi_seen(&p->ways);
+    }
+    if (bare) staxi_entry_retire(j, e);
+}
+
+static staxi_entry *staxi_next_entry(stax_jit *j, int *chain, staxi_entry *e) {
+    if (e) e = (staxi_entry *)staxi_seen(&e->next);
+    while (!e && ++*chain < STAXI_JIT_CHAINS) e = (staxi_entry *)staxi_seen(&j->chains[*chain]);
+    return e;
+}
+
+static void staxi_forget_all(stax_jit *j) {
+    int chain = -1;
+    for (staxi_entry *e = staxi_next_entry(j, &chain, NULL), *next; e; e = next) {
+        next = staxi_next_entry(j, &chain, e);
+        staxi_entry_retire(j, e);
+    }
+}
+
+/* The program that was not used for longest, with its keys. False: all are held. */
+static bool staxi_evict(stax_jit *j) {
+    staxi_made *victim = NULL;
+    int chain = -1;
+    for (staxi_made *m = j->made; m; m = m->next)
+        if (!m->held &&
+            (!victim || staxi_atomic_load(&m->used) <= staxi_atomic_load(&victim->used)))
+            victim = m;
+    if (!victim) return false;
+    for (staxi_entry *e = staxi_next_entry(j, &chain, NULL), *next; e; e = next) {
+        next = staxi_next_entry(j, &chain, e);
+        staxi_entry_prune(j, e, victim);
+    }
+    j->figures.evicted++;
+    return true;
+}
+
+/* Keys cost little, but not nothing: the signature that was not used for longest goes. */
+static void staxi_limit_keys(stax_jit *j, const staxi_entry *keep) {
+    const int64_t most = j->options.limit > 16 ? (int64_t)j->options.limit * 16 : 256;
+    while (j->keys > most) {
+        staxi_entry *oldest = NULL;
+        int chain = -1;
+        for (staxi_entry *e = staxi_next_entry(j, &chain, NULL); e;
+             e = staxi_next_entry(j, &chain, e))
+            if (e != keep &&
+                (!oldest || staxi_atomic_load(&e->used) < staxi_atomic_load(&oldest->used)))
+                oldest = e;
+        if (!oldest) oldest = (staxi_entry *)(uintptr_t)keep;
+        staxi_entry_retire(j, oldest);
+        if (oldest == keep) return;
+    }
+}
+
+STAXDEF void stax_jit_reset(stax_jit *jit) {
+    if (!jit) return;
+    staxi_mutex_lock(&jit->mutex);
+    staxi_forget_all(jit);
+    for (staxi_made *m = jit->made, *next; m; m = next) {
+        next = m->next;
+        staxi_made_retire(jit, m);
+    }
+    for (int k = 0; k < jit->n_last; k++) memset(&jit->last[k], 0, sizeof jit->last[k]);
+    jit->said_limit = false;
+    staxi_reclaim(jit, false);
+    staxi_mutex_unlock(&jit->mutex);
+}
+
+STAXDEF void stax_jit_free(stax_jit *jit) {
+    if (!jit) return;
+    const stax_allocator *a = jit->a;
+    stax_jit_reset(jit);
+    for (int k = 0; k < 2; k++) staxi_reclaim(jit, true);
+    for (int k = 0; k < STAXI_JIT_DIRECT; k++) {
+        stax_record *r = (stax_record *)staxi_seen(&jit->direct[k]);
+        if (r) staxi_kept_free(jit, &r->kept);
+    }
+    staxi_axes_kinds *kinds = (staxi_axes_kinds *)staxi_seen(&jit->kinds);
+    if (kinds) staxi_kept_free(jit, &kinds->kept);
+    for (int k = 0; k < STAXI_JIT_REASONS; k++)
+        staxi_free(a, jit->reasons[k], jit->reason_bytes[k]);
+    staxi_free(a, (void *)jit->names, jit->cap_names * sizeof *jit->names);
+    staxi_free(a, jit->last, (size_t)jit->n_last * sizeof *jit->last);
+    staxi_arena_free(&jit->arena);
+    staxi_mutex_free(&jit->mutex);
+    staxi_mutex_free(&jit->retiring);
+    staxi_free(a, jit, sizeof *jit);
+}
+
+/* ---- misses ---- */
+
+static void staxi_put_outcome(staxi_text *t, staxi_decision_kind kind, int64_t outcome) {
+    double f;
+    if (kind == STAXI_TRUTH || kind == STAXI_ASSUME || kind == STAXI_SIZE_IS) {
+        staxi_put(t, outcome ? "true" : "false");
+    } else if (kind == STAXI_ITEM_FLOAT) {
+        memcpy(&f, &outcome, sizeof f);
+        staxi_put_f64(t, f);
+    } else {
+        staxi_put_i64(t, outcome);
+    }
+}
+
+/* "stax_truth (net.c:12)", "n_0 % 8 == 0" */
+static void staxi_put_point(staxi_text *t, const staxi_point *p) {
+    const stax_graph *g = p->traced->graph;
+    staxi_text place;
+    staxi_text_init(&place, t->a);
+    if (p->kind == STAXI_SIZE_IS) {
+        staxi_put_ix(t, g, p->a);
+        staxi_putf(t, " %s ", staxi_relation_names[p->relation]);
+        staxi_put_ix(t, g, p->b);
+    } else {
+        staxi_put(t, staxi_decision_names[p->kind]);
+        if (p->kind == STAXI_SIZE) {
+            staxi_putc(t, ' ');
+            staxi_put_ix(t, g, p->a);
+        }
+    }
+    staxi_put_place(&place, g, p->place);
+    if (place.n > 2) { /* without ": " */
+        staxi_put(t, " (");
+        staxi_putn(t, place.data, place.n - 2);
+        staxi_putc(t, ')');
+    }
+    staxi_text_free(&place);
+}
+
+static size_t staxi_words_apart(const staxi_entry *e, const int64_t *w, size_t n) {
+    size_t apart = e->n_words > n ? e->n_words - n : n - e->n_words;
+    for (size_t k = 0; k < n && k < e->n_words; k++) apart += e->words[k] != w[k];
+    return apart;
+}
+
+/* Why this call is not known, for the log and for explain. */
+static void staxi_note_miss(stax_jit *j, const staxi_miss *miss, const int64_t *w, size_t n) {
+    staxi_text t;
+    staxi_entry *near_one = NULL;
+    staxi_way *known = miss->at ? (staxi_way *)staxi_seen(&miss->at->ways) : NULL;
+    int chain = -1;
+    staxi_text_init(&t, j->a);
+    staxi_putf(&t, "%s: %s: ", j->options.name,
+               j->keys || j->figures.compiles ? "recompiling" : "compiling");
+    if (!miss->at)
+        for (staxi_entry *e = staxi_next_entry(j, &chain, NULL); e;
+             e = staxi_next_entry(j, &chain, e))
+            if (!near_one || staxi_words_apart(e, w, n) < staxi_words_apart(near_one, w, n))
+                near_one = e;
+    if (known) {
+        staxi_put_point(&t, miss->at);
+        staxi_put(&t, " was ");
+        staxi_put_outcome(&t, miss->at->kind, known->outcome);
+        staxi_put(&t, ", is ");
+        staxi_put_outcome(&t, miss->at->kind, miss->outcome);
+    } else if (near_one) {
+        const size_t most = 6 * (n > near_one->n_words ? n : near_one->n_words) + 6;
+        staxi_condition *c = (staxi_condition *)staxi_alloc(j->a, 2 * most * sizeof *c);
+        if (c) {
+            size_t n_old = staxi_key_conditions(near_one->words, near_one->n_words, c);
+            size_t n_now = staxi_key_conditions(w, n, c + most);
+            staxi_put_failed(&t, j, c, n_old, c + most, n_now);
+            staxi_free(j->a, c, 2 * most * sizeof *c);
+        }
+    } else {
+        staxi_put(&t, miss->at ? "forgotten since" : "the first call");
+    }
+    void *user = NULL;
+    stax_log_fn log = staxi_context_log(j->ctx, &user);
+    if (log && t.data && !t.failed) log(user, t.data);
+    int at = (int)(j->n_reasons++ % STAXI_JIT_REASONS);
+    staxi_free(j->a, j->reasons[at], j->reason_bytes[at]);
+    j->reasons[at] = t.failed ? NULL : t.data;
+    j->reason_bytes[at] = t.failed ? 0 : t.cap;
+    if (t.failed) staxi_text_free(&t);
+}
+
+/* Axes that have changed often enough become DYNAMIC; then every key is another. */
+static bool staxi_promote_axes(stax_jit *j, const staxi_request *c) {
+    const staxi_axes_kinds *kinds = (const staxi_axes_kinds *)staxi_seen(&j->kinds);
+    const int after = j->options.promote_after;
+    int promoted = 0;
+    if (after <= 0 || j->options.other_dims != STAX_DIM_STATIC) return true;
+    if (c->n_in > j->n_last) {
+        size_t bytes = (size_t)c->n_in * sizeof *j->last;
+        staxi_last_sizes *last = (staxi_last_sizes *)staxi_alloc(j->a, bytes);
+        if (!last) return false;
+        memset(last, 0, bytes);
+        if (j->n_last) memcpy(last, j->last, (size_t)j->n_last * sizeof *last);
+        staxi_free(j->a, j->last, (size_t)j->n_last * sizeof *last);
+        j->last = last;
+        j->n_last = c->n_in;
+    }
+    staxi_axes_kinds *now = staxi_kinds_new(j, kinds, c->n_in);
+    if (!now) return false;
+    for (int k = 0; k < c->n_in; k++) {
+        const stax_tensor *t = &c->in[k];
+        staxi_last_sizes *last = &j->last[k];
+        uint8_t *kind = now->kinds + k * STAX_MAX_RANK;
+        if (t->dtype == STAX_DTYPE_NONE) continue;
+        for (int d = 0; d < t->rank; d++) {
+            bool changed = last->rank == t->rank && last->shape[d] != t->shape[d];
+            last->shape[d] = t->shape[d];
+            if (!changed || kind[d] != STAX_DIM_STATIC || staxi_dim_at(j, k, d)) continue;
+            if (++last->changes[d] < after) continue;
+            kind[d] = STAX_DIM_DYNAMIC;
+            promoted++;
+        }
+        last->rank = t->rank;
+    }
+    if (promoted) {
+        staxi_publish(&j->kinds, now);
+        staxi_forget_all(j);
+        staxi_retire(j, (void *)(uintptr_t)kinds);
+        j->figures.promoted += promoted;
+    } else {
+        staxi_kept_free(j, &now->kept);
+    }
+    return true;
+}
+
+/* ---- from a trace to a program ---- */
+
+static stax_status staxi_jit_fail(stax_jit *j, stax_status s, const char *what) {
+    staxi_text why;
+    staxi_text_init(&why, j->a);
+    staxi_putf(&why, "error: %s: %s", j->options.name, what);
+    staxi_context_fail(j->ctx, s, &why);
+    staxi_text_free(&why);
+    return s;
+}
+
+/* The text of the graph without what its outputs do not need, as a digest. */
+static stax_status staxi_trace_digest(stax_trace *t, uint8_t digest[32]) {
+    stax_graph *basis = stax_rewritten(t->graph);
+    staxi_text s;
+    staxi_sha256 sha;
+    if (!basis) return stax_error_status(t->jit->ctx);
+    staxi_text_init(&s, t->jit->a);
+    bool ok = staxi_put_graph(&s, basis) && !s.failed;
+    stax_graph_free(basis);
+    staxi_sha256_init(&sha);
+    if (ok) staxi_sha256_update(&sha, s.data, s.n);
+    staxi_sha256_final(&sha, digest);
+    staxi_text_free(&s);
+    return ok ? STAX_OK : STAX_E_MEMORY;
+}
+
+/* Programs for the gates of decisions from `first` on, and for the graph itself unless made is
+   NULL, as one unit for the C compiler. */
+static stax_status staxi_jit_compile(stax_trace *t, size_t first, stax_program **gates,
+                                     staxi_made *made) {
+    stax_jit *j = t->jit;
+    const size_t most = t->n_decisions + 1, bytes = most * (sizeof(stax_graph *) + sizeof(void *));
+    const stax_graph **graphs = (const stax_graph **)staxi_alloc(j->a, bytes);
+    if (!graphs) return STAX_E_MEMORY;
+    stax_program **programs = (stax_program **)(void *)(graphs + most);
+    int n = 0, at = 0;
+    for (size_t k = first; k < t->n_decisions; k++)
+        if (t->decisions[k].slice) graphs[n++] = t->decisions[k].slice;
+    const int n_gates = n;
+    if (made && j->options.n_forward == 0) graphs[n++] = t->graph;
+    stax_status s = n ? stax_compile_many(graphs, n, &j->compile, programs) : STAX_OK;
+    for (size_t k = first; k < t->n_decisions && s == STAX_OK; k++)
+        gates[k - first] = t->decisions[k].slice ? programs[at++] : NULL;
+    if (s == STAX_OK && n > n_gates) made->program = programs[at];
+    if (s == STAX_OK && made && j->options.n_forward > 0) {
+        stax_training_options o;
+        memset(&o, 0, sizeof o);
+        o.compile = &j->compile;
+        made->training = stax_compile_training(t->graph, j->options.n_forward, &o);
+        if (!made->training) s = stax_error_status(j->ctx);
+    }
+    if (s == STAX_OK) {
+        j->figures.gates += n_gates;
+        j->figures.compiles += made != NULL;
+        if (made && made->program && made->program->status != STAX_OK && !j->compile.interpret)
+            j->figures.fallbacks++;
+    }
+    staxi_free(j->a, (void *)graphs, bytes);
+    return s;
+}
+
+/* How far the tree already has the decisions of a trace: *at is where a new way leaves, NULL: from
+   the root. False: the function decided something else after the same outcomes. */
+static bool staxi_trace_follow(const stax_trace *t, staxi_point *p, staxi_point **at,
+                               size_t *first) {
+    *at = NULL;
+    *first = 0;
+    for (size_t k = 0; p; k++) {
+        const staxi_decision *d = &t->decisions[k];
+        if (k == t->n_decisions || p->kind != d->kind || p->hash != d->hash) return false;
+        staxi_way *w = staxi_way_of(p, d->outcome);
+        *at = p;
+        *first = k + 1;
+        p = w ? w->to : NULL;
+    }
+    return true;
+}
+
+/* What is made for a key, linked to each other and to nothing else yet. */
+typedef struct staxi_branch {
+    staxi_point *top;
+    staxi_way *way; /* to the top, where a new way leaves a point of the tree */
+    staxi_entry *entry;
+    staxi_made *made; /* new, else NULL */
+    staxi_traced *traced;
+} staxi_branch;
+
+static void staxi_branch_free(stax_jit *j, staxi_branch *b) {
+    for (staxi_point *p = b->top; p;) {
+        staxi_way *w = (staxi_way *)staxi_seen(&p->ways);
+        staxi_point *below = w ? w->to : NULL;
+        if (w) staxi_kept_free(j, &w->kept);
+        staxi_kept_free(j, &p->kept);
+        p = below;
+    }
+    if (b->way) staxi_kept_free(j, &b->way->kept);
+    if (b->entry) staxi_kept_free(j, &b->entry->kept);
+    if (b->made) staxi_kept_free(j, &b->made->kept);
+}
+
+static staxi_way *staxi_way_new(stax_jit *j, int64_t outcome, staxi_point *to) {
+    staxi_way *w = (staxi_way *)staxi_kept_new(j, STAXI_KEPT_PLAIN, sizeof *w);
+    if (!w) return NULL;
+    w->outcome = outcome;
+    w->to = to;
+    return w;
+}
+
+/* The points from decision `first` on down to the leaf. Takes the gates. */
+static bool staxi_branch_points(stax_trace *t, size_t first, stax_program **gates,
+                                staxi_made *leads_to, staxi_branch *b) {
+    stax_jit *j = t->jit;
+    staxi_traced *traced = NULL;
+    if (first < t->n_decisions) {
+        traced = (staxi_traced *)staxi_alloc(j->a, sizeof *traced);
+        if (!traced) return false;
+        traced->graph = t->graph;
+        traced->points = 0;
+        memcpy(traced->padded, t->padded, sizeof traced->padded);
+    }
+    b->top = (staxi_point *)staxi_kept_new(j, STAXI_KEPT_POINT, sizeof *b->top);
+    if (b->top) b->top->made = leads_to;
+    bool ok = b->top != NULL;
+    for (size_t k = t->n_decisions; ok && k-- > first;) {
+        const staxi_decision *d = &t->decisions[k];
+        staxi_point *p = (staxi_point *)staxi_kept_new(j, STAXI_KEPT_POINT, sizeof *p);
+        staxi_way *w = p ? staxi_way_new(j, d->outcome, b->top) : NULL;
+        if (!w) {
+            if (p) staxi_kept_free(j, &p->kept);
+            ok = false;
+            break;
+        }
+        p->kind = d->kind;
+        p->relation = d->relation;
+        p->a = d->a;
+        p->b = d->b;
+        p->n = d->n;
+        p->place = d->place;
+        p->hash = d->hash;
+        p->gate = gates[k - first];
+        gates[k - first] = NULL;
+        p->traced = traced;
+        traced->points++;
+        staxi_publish(&p->ways, w);
+        b->top = p;
+    }
+    if (traced && traced->points == 0)
+        staxi_free(j->a, traced, sizeof *traced);
+    else if (traced)
+        traced->graph->trace = NULL, t->graph = NULL; /* the points have it now */
+    return ok;
+}
+
+static staxi_entry *staxi_entry_new(stax_jit *j, const staxi_words *w) {
+    const size_t words = w->n * sizeof *w->words;
+    staxi_entry *e =
+        (staxi_entry *)staxi_kept_new(j, STAXI_KEPT_PLAIN, sizeof(staxi_entry) + words);
+    if (!e) return NULL;
+    e->hash = w->hash;
+    e->n_words = w->n;
+    e->words = (int64_t *)(void *)(e + 1);
+    memcpy(e->words, w->words, words);
+    return e;
+}
+
+/* A call's program, and how it is held. */
+typedef struct staxi_found {
+    staxi_made *made;
+    staxi_seat *seat; /* the finder is inside: it leaves after use       */
+    staxi_out how;
+    bool temporary; /* interpreted at the limit: free it after use     */
+    bool decided;   /* by the signature alone                          */
+} staxi_found;
+
+/* Room for one more program. *temporary: there is none, and this call is interpreted. */
+static stax_status staxi_make_room(stax_jit *j, bool keep, bool *temporary) {
+    *temporary = false;
+    if (j->programs < j->options.limit) return STAX_OK;
+    if (j->options.at_limit == STAX_LIMIT_EVICTS && staxi_evict(j)) return STAX_OK;
+    staxi_text t;
+    staxi_text_init(&t, j->a);
+    staxi_putf(&t, "specialization limit: %D programs live, the limit is %d", j->programs,
+               j->options.limit);
+    stax_status s = STAX_OK;
+    if (keep || j->options.at_limit == STAX_LIMIT_FULL) {
+        staxi_put(&t, ": raise it, make sizes DYNAMIC, or pass numbers as tensors");
+        s = staxi_jit_fail(j, STAX_E_ARGUMENT, t.failed ? "" : t.data);
+    } else {
+        void *user = NULL;
+        stax_log_fn log = staxi_context_log(j->ctx, &user);
+        staxi_text line;
+        staxi_text_init(&line, j->a);
+        staxi_putf(&line, "%s: %s: this call and others like it are interpreted", j->options.name,
+                   t.failed ? "" : t.data);
+        if (log && !j->said_limit && !line.failed) log(user, line.data);
+        staxi_text_free(&line);
+        j->said_limit = true;
+        *temporary = true;
+    }
+    staxi_text_free(&t);
+    return s;
+}
+
+/* Under the mutex: compiles what a trace needs and hangs it into the tree. */
+static stax_status staxi_jit_add(stax_trace *t, const staxi_words *w, bool keep,
+                                 staxi_found *found) {
+    stax_jit *j = t->jit;
+    staxi_entry *e = staxi_entry_find(j, w);
+    staxi_point *at;
+    size_t first;
+    staxi_branch b;
+    uint8_t digest[32];
+    staxi_made *made = j->made;
+    memset(&b, 0, sizeof b);
+    if (!staxi_trace_follow(t, e ? (staxi_point *)staxi_seen(&e->root) : NULL, &at, &first))
+        return staxi_jit_fail(j, STAX_E_ARGUMENT,
+                              "the function decided something else than in its last run, after the "
+                              "same outcomes: it must depend on its arguments only");
+    stax_status s = staxi_trace_digest(t, digest);
+    while (made && (memcmp(made->digest, digest, sizeof digest) != 0 || s != STAX_OK))
+        made = made->next;
+    if (s == STAX_OK && !made) s = staxi_make_room(j, keep, &found->temporary);
+    if (s != STAX_OK) return s;
+    if (!made) {
+        made = b.made = (staxi_made *)staxi_kept_new(j, STAXI_KEPT_PROGRAM, sizeof *made);
+        if (!made) return STAX_E_MEMORY;
+        memcpy(made->digest, digest, sizeof digest);
+    }
+    if (found->temporary) {
+        stax_compile_options o = j->compile;
+        o.interpret = true;
+        made->program = stax_compile(t->graph, &o);
+        found->made = made;
+        if (made->program) return STAX_OK;
+        staxi_branch_free(j, &b);
+        return stax_error_status(j->ctx);
+    }
+    /* Making room may have taken out the signature. */
+    e = staxi_entry_find(j, w);
+    (void)staxi_trace_follow(t, e ? (staxi_point *)staxi_seen(&e->root) : NULL, &at, &first);
+    const size_t bytes = (t->n_decisions - first + 1) * sizeof(stax_program *);
+    stax_program **gates = (stax_program **)staxi_alloc(j->a, bytes);
+    if (!gates) {
+        staxi_branch_free(j, &b);
+        return STAX_E_MEMORY;
+    }
+    memset((void *)gates, 0, bytes);
+    s = staxi_jit_compile(t, first, gates, b.made);
+    if (s == STAX_OK && !staxi_branch_points(t, first, gates, made, &b)) s = STAX_E_MEMORY;
+    if (s == STAX_OK && at) b.way = staxi_way_new(j, t->decisions[first - 1].outcome, b.top);
+    if (s == STAX_OK && !at) b.entry = staxi_entry_new(j, w);
+    if (s == STAX_OK && !b.way && !b.entry) s = STAX_E_MEMORY;
+    for (size_t k = 0; k + first < t->n_decisions; k++) stax_program_free(gates[k]);
+    staxi_free(j->a, (void *)gates, bytes);
+    if (s != STAX_OK) {
+        staxi_branch_free(j, &b);
+        return s;
+    }
+    j->keys++;
+    made->leaves++;
+    staxi_use_now(j, &made->used);
+    if (b.made) {
+        j->programs++;
+        made->number = (int)j->next_number++;
+        made->next = j->made;
+        j->made = made;
+    }
+    if (at) {
+        staxi_publish(&b.way->next, staxi_seen(&at->ways));
+        staxi_publish(&at->ways, b.way);
+        staxi_use_now(j, &e->used);
+    } else {
+        e = b.entry;
+        staxi_use_now(j, &e->used);
+        staxi_publish(&e->root, b.top);
+        staxi_publish(&e->next, staxi_seen(&j->chains[w->hash % STAXI_JIT_CHAINS]));
+        staxi_publish(&j->chains[w->hash % STAXI_JIT_CHAINS], e);
+    }
+    found->made = made;
+    found->decided = t->n_decisions == 0;
+    if (keep) made->held = true;
+    staxi_limit_keys(j, e);
+    return STAX_OK;
+}
+
+/* Runs the function until it can prove what it needs about sizes; what had to be learnt for that is
+   part of the keys from then on. */
+static stax_status staxi_trace_prove(stax_jit *j, stax_trace *t, const staxi_request *c,
+                                     staxi_words *w) {
+    staxi_axes_kinds *learnt = NULL;
+    const staxi_axes_kinds *old = (const staxi_axes_kinds *)staxi_seen(&j->kinds), *kinds = old;
+    int demoted = 0;
+    stax_status s;
+    for (;;) {
+        s = staxi_words_write(j, kinds, c, w) ? staxi_trace_run(t, j, kinds, c, w->words, w->n)
+                                              : STAX_E_MEMORY;
+        staxi_axes_kinds *more =
+            s != STAX_OK && t->graph ? staxi_trace_learn(t, kinds, &demoted) : NULL;
+        if (!more) break;
+        if (learnt) staxi_kept_free(j, &learnt->kept);
+        kinds = learnt = more;
+        staxi_trace_free(t);
+    }
+    if (!learnt) return s;
+    if (s != STAX_OK) {
+        staxi_kept_free(j, &learnt->kept);
+        return s;
+    }
+    staxi_publish(&j->kinds, learnt);
+    staxi_forget_all(j);
+    staxi_retire(j, (void *)(uintptr_t)old);
+    j->figures.demoted += demoted;
+    return s;
+}
+
+/* The call is not known, as far as its thread saw. */
+static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_words *w, bool keep,
+                                  staxi_found *found) {
+    staxi_miss miss;
+    memset(&miss, 0, sizeof miss);
+    found->how = STAXI_OUT_OTHER;
+    staxi_mutex_lock(&j->mutex);
+    staxi_reclaim(j, false); /* now, while this thread has no seat and nothing in its hands */
+    bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, w);
+    staxi_entry *e = ok ? staxi_entry_find(j, w) : NULL; /* another thread may have been first */
+    if (!ok) miss.status = STAX_E_MEMORY;
+    found->made = e ? staxi_walk_down(j, (staxi_point *)staxi_seen(&e->root), c, &miss) : NULL;
+    if (found->made) {
+        found->decided = ((staxi_point *)staxi_seen(&e->root))->kind == STAXI_DECIDED;
+        if (keep) found->made->held = true;
+        found->how = STAXI_OUT_KEY;
+    } else if (miss.status == STAX_OK) {
+        j->figures.misses++;
+        staxi_atomic_add(&j->time, 1);
+        staxi_note_miss(j, &miss, w->words, w->n);
+        if (!staxi_promote_axes(j, c)) miss.status = STAX_E_MEMORY;
+        stax_trace *t = (stax_trace *)staxi_alloc(j->a, sizeof *t);
+        if (!t) miss.status = STAX_E_MEMORY;
+        if (t) memset(t, 0, sizeof *t);
+        if (miss.status == STAX_OK) miss.status = staxi_trace_prove(j, t, c, w);
+        if (miss.status == STAX_OK) miss.status = staxi_jit_add(t, w, keep, found);
+        if (miss.status == STAX_E_MEMORY)
+            staxi_context_note(j->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+        if (t && t->graph != NULL) t->graph->trace = NULL;
+        if (t && t->jit) staxi_trace_free(t);
+        staxi_free(j->a, t, t ? sizeof *t : 0);
+    }
+    found->seat = staxi_reader_in(j);
+    staxi_mutex_unlock(&j->mutex);
+    return miss.status;
+}
+
+/* ---- calls ---- */
+
+static stax_status staxi_bad_call(stax_jit *j, const staxi_request *c) {
+    staxi_text why;
+    staxi_text_init(&why, j->a);
+    stax_status s = STAX_E_ARGUMENT;
+    for (int k = 0; k < c->n_in; k++) {
+        const stax_tensor *t = &c->in[k];
+        if (t->dtype == STAX_DTYPE_NONE) continue;
+        bool valid = t->rank >= 0 && t->rank <= STAX_MAX_RANK && staxi_dtype_ok(t->dtype);
+        if (valid && t->device == 0) continue;
+        staxi_put_argument(&why, j, k);
+        staxi_put(&why, valid ? ": expected memory of the host, found a device's"
+                              : ": found no valid tensor: was it filled in?");
+        if (valid) s = STAX_E_DEVICE;
+        break;
+    }
+    staxi_jit_fail(j, s, why.failed || !why.data ? "" : why.data);
+    staxi_text_free(&why);
+    return s;
+}
+
+static void staxi_found_init(staxi_found *f, staxi_seat *seat) {
+    memset(f, 0, sizeof *f);
+    f->seat = seat;
+    f->how = STAXI_OUT_OTHER;
+}
+
+/* The program of a call: known, or made now. Whatever is returned, the finder is inside. */
+static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, staxi_found *found) {
+    staxi_words w;
+    staxi_miss miss;
+    staxi_point *root = NULL;
+    memset(&miss, 0, sizeof miss);
+    w.words = w.few;
+    w.bytes = 0;
+    const bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, &w);
+    staxi_entry *e = ok && w.n ? staxi_entry_find(j, &w) : NULL;
+    if (!ok) {
+        miss.status = STAX_E_MEMORY;
+        staxi_context_note(j->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+    } else if (w.n == 0) {
+        miss.status = staxi_bad_call(j, c);
+    } else if (e) {
+        root = (staxi_point *)staxi_seen(&e->root);
+        found->made = staxi_walk_down(j, root, c, &miss);
+    }
+    if (found->made && !keep) {
+        found->decided = root->kind == STAXI_DECIDED;
+        staxi_use_now(j, &e->used);
+        staxi_use_now(j, &found->made->used);
+        found->how = STAXI_OUT_KEY;
+    } else if (miss.status == STAX_OK) {
+        staxi_reader_out(j, found->seat, STAXI_OUT_AGAIN);
+        found->made = NULL;
+        miss.status = staxi_jit_miss(j, c, &w, keep, found);
+    }
+    if (w.bytes) staxi_free(j->a, w.words, w.bytes);
+    return miss.status;
+}
+
+static void staxi_found_done(stax_jit *j, staxi_found *f) {
+    staxi_reader_out(j, f->seat, f->how);
+    if (f->temporary && f->made) staxi_kept_free(j, &f->made->kept);
+}
+
+/* The tensors and scalars of a call; those that are left out are left out of `present`. */
+static stax_status staxi_request_init(staxi_request *c, stax_jit *j, const staxi_request *given,
+                                      stax_tensor *few, size_t *bytes) {
+    const stax_tensor *in = given->in;
+    const int n_in = given->n_in, n_out = given->n_out, n_scalars = given->n_scalars;
+    int n = 0;
+    *c = *given;
+    *bytes = 0;
+    const bool ok = n_in >= 0 && n_in < 1 << 20 && n_out >= 0 && n_out < 1 << 20 &&
+                    n_scalars >= 0 && n_scalars < 1 << 20 && (in || !n_in) &&
+                    (given->scalars || !n_scalars);
+    if (!ok) return staxi_jit_fail(j, STAX_E_ARGUMENT, "a list of the call is NULL or has no size");
+    if (j->options.arguments && (size_t)n_in != j->n_names) {
+        staxi_text why;
+        staxi_text_init(&why, j->a);
+        staxi_putf(&why, "expected %U tensors (%s), found %d", (uint64_t)j->n_names,
+                   j->options.arguments, n_in);
+        staxi_jit_fail(j, STAX_E_ARGUMENT, why.failed ? "" : why.data);
+        staxi_text_free(&why);
+        return STAX_E_ARGUMENT;
+    }
+    while (n < n_in && in[n].dtype != STAX_DTYPE_NONE) n++;
+    if (n == n_in) return STAX_OK;
+    stax_tensor *present = few;
+    if (n_in > STAXI_JIT_TENSORS) {
+        *bytes = (size_t)n_in * sizeof *present;
+        present = (stax_tensor *)staxi_alloc(j->a, *bytes);
+        if (!present) {
+            staxi_context_note(j->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+            return STAX_E_MEMORY;
+        }
+    }
+    n = 0;
+    for (int k = 0; k < n_in; k++)
+        if (in[k].dtype != STAX_DTYPE_NONE) present[n++] = in[k];
+    c->present = present;
+    return STAX_OK;
+}
+
+static void staxi_request_free(staxi_request *c, stax_jit *j, size_t bytes) {
+    if (bytes) staxi_free(j->a, (void *)(uintptr_t)c->present, bytes);
+}
+
+/* ---- records: calls on the same tensors ---- */
+
+/* A record of this call, whose tensors are right: the program has run on them, or `why` says what
+   is wrong. NULL with STAX_OK: the program is not entered directly (interpreted, regions). */
+static stax_status staxi_record_make(stax_jit *j, staxi_made *made, const staxi_request *c,
+                                     stax_record **out, staxi_text *why) {
+    stax_program *p = made->program;
+    *out = NULL;
+    if (!p || !p->call || p->steps) return STAX_OK;
+    const size_t n_in = (size_t)c->n_in, n_out = (size_t)c->n_out;
+    const size_t n_buffers = p->basis->n_inputs * 2 + p->n_outputs + 1;
+    const size_t n_sizes = p->stages.n_sizes + 1 + p->basis->n_symbols;
+    const size_t bytes = sizeof(stax_record) + (n_in + n_out) * sizeof(stax_tensor) +
+                         (size_t)c->n_scalars * sizeof(stax_scalar) + n_buffers * sizeof(void *) +
+                         n_sizes * sizeof(int64_t) + 64;
+    stax_record *r = (stax_record *)staxi_kept_new(j, STAXI_KEPT_PLAIN, bytes);
+    if (!r) return STAX_E_MEMORY;
+    stax_tensor *tensors = (stax_tensor *)(void *)(r + 1);
+    stax_scalar *scalars = (stax_scalar *)(void *)(tensors + n_in + n_out);
+    int64_t workspace = 0;
+    r->jit = j;
+    r->made = made;
+    r->call = *c;
+    r->sizes = (int64_t *)(void *)(scalars + c->n_scalars);
+    r->buffers = (void **)(void *)(r->sizes + n_sizes);
+    if (n_in) memcpy(tensors, c->in, n_in * sizeof *tensors);
+    if (n_out) memcpy(tensors + n_in, c->out, n_out * sizeof *tensors);
+    if (c->n_scalars) memcpy(scalars, c->scalars, (size_t)c->n_scalars * sizeof *scalars);
+    r->call.in = tensors;
+    r->call.out = tensors + n_in;
+    r->call.scalars = scalars;
+    r->call.present = NULL; /* of the caller */
+    stax_status s = staxi_call_arguments(p, c->present, c->out, r->buffers, r->sizes, why);
+    if (s == STAX_OK) s = staxi_check_in_place(p, c->present, c->out, why);
+    if (s == STAX_OK && !staxi_program_bytes(p, r->sizes, &workspace)) s = STAX_E_OVERFLOW;
+    r->sizes[p->stages.n_sizes] = 0; /* all kernels */
+    r->workspace_bytes = (size_t)workspace;
+    if (s == STAX_OK)
+        *out = r;
+    else
+        staxi_kept_free(j, &r->kept);
+    return s;
+}
+
+static inline stax_status staxi_record_enter(const stax_record *r) {
+    stax_program *p = r->made->program;
+    void *workspace = NULL;
+    staxi_exec x;
+    staxi_record record;
+    staxi_exec_init(p, &x, &record);
+    if (r->workspace_bytes) {
+        workspace = staxi_workspace_take(p, r->workspace_bytes);
+        if (!workspace) {
+            staxi_context_note(r->jit->ctx, STAX_E_MEMORY, stax_status_text(STAX_E_MEMORY));
+            return STAX_E_MEMORY;
+        }
+    }
+    int check = p->call(&x, r->buffers, r->sizes, workspace);
+    if (workspace) staxi_workspace_give(p, workspace);
+    return check == 0 ? STAX_OK : staxi_run_checked(p, &record);
+}
+
+static inline bool staxi_same_tensor(const stax_tensor *a, const stax_tensor *b) {
+    if (a->data != b->data || a->rank != b->rank || a->dtype != b->dtype || a->device != b->device)
+        return false;
+    for (int d = 0; d < a->rank; d++)
+        if (a->shape[d] != b->shape[d] || a->strides[d] != b->strides[d]) return false;
+    return true;
+}
+
+static inline bool staxi_record_is(const stax_record *r, const staxi_request *c) {
+    const staxi_request *o = &r->call;
+    if (o->n_in != c->n_in || o->n_out != c->n_out || o->n_scalars != c->n_scalars) return false;
+    for (int k = 0; k < c->n_in; k++)
+        if (!staxi_same_tensor(&o->in[k], &c->in[k])) return false;
+    for (int k = 0; k < c->n_out; k++)
+        if (!staxi_same_tensor(&o->out[k], &c->out[k])) return false;
+    for (int k = 0; k < c->n_scalars; k++)
+        if (o->scalars[k].dtype != c->scalars[k].dtype || o->scalars[k].i != c->scalars[k].i ||
+            memcmp(&o->scalars[k].f, &c->scalars[k].f, sizeof(double)) != 0)
+            return false;
+    return true;
+}
+
+/* Where the record of a call on these tensors is. */
+static inline uint64_t staxi_request_mark(const staxi_request *c) {
+    uint64_t h = (uint64_t)(unsigned)c->n_in;
+    if (c->n_in) h += (uint64_t)(uintptr_t)c->in[0].data;
+    if (c->n_out) h = h * 31 + (uint64_t)(uintptr_t)c->out[0].data;
+    return h * 0x9e3779b97f4a7c15u >> 3;
+}
+
+static inline int staxi_request_slot(uint64_t mark) { return (int)(mark >> 58) % STAXI_JIT_DIRECT; }
+
+/* Inside. The second call in a row on these tensors makes the record; of many calls every 16th
+   looks, so that those on ever new tensors do not pay for it. */
+static void staxi_record_publish(stax_jit *j, const staxi_found *f, const staxi_request *c) {
+    const uint64_t mark = staxi_request_mark(c);
+    const int slot = staxi_request_slot(mark);
+    const int64_t n = f->seat->left[STAXI_OUT_KEY];
+    if (f->seat == &j->seats[STAXI_JIT_SEATS] || (n > 64 && n % 16)) return;
+    if (staxi_atomic_load(&j->last_seen[slot]) != (int64_t)mark) {
+        staxi_atomic_store(&j->last_seen[slot], (int64_t)mark);
+        return;
+    }
+    staxi_text why;
+    stax_record *r = NULL;
+    staxi_text_init(&why, j->a);
+    if (staxi_record_make(j, f->made, c, &r, &why) == STAX_OK && r) {
+        const int64_t old = staxi_atomic_load(&j->direct[slot]);
+        const int64_t now = (int64_t)(uint64_t)(uintptr_t)r;
+        if (!staxi_atomic_cas(&j->direct[slot], old, now)) {
+            staxi_kept_free(j, &r->kept);
+        } else {
+            if (old) staxi_retire(j, (void *)(uintptr_t)(uint64_t)old);
+            /* Who takes the program out marks it and then looks here; one of us sees the other. */
+            if (staxi_atomic_load(&f->made->gone) && staxi_atomic_cas(&j->direct[slot], now, 0))
+                staxi_retire(j, r);
+        }
+    }
+    staxi_text_free(&why);
+}
+
+static stax_status staxi_found_run(stax_jit *j, staxi_found *f, const staxi_request *c) {
+    if (f->made->training)
+        return staxi_jit_fail(j, STAX_E_ARGUMENT,
+                              "it has a backward program: use stax_jit_training");
+    if (f->temporary) staxi_atomic_add(&j->interpreted, 1);
+    stax_status s = stax_run(f->made->program, c->present, c->out);
+    if (s == STAX_OK && f->decided && !f->temporary) staxi_record_publish(j, f, c);
+    return s;
+}
+
+/* The first level: was there such a call before? Inside. */
+static inline const stax_record *staxi_record_of(stax_jit *j, const staxi_request *c) {
+    if (!c->in || !c->out || c->n_in < 1 || c->n_out < 1) return NULL;
+    const int slot = staxi_request_slot(staxi_request_mark(c));
+    const stax_record *r = (const stax_record *)staxi_seen(&j->direct[slot]);
+    return r && staxi_record_is(r, c) ? r : NULL;
+}
+
+/* The second. Leaves. */
+static stax_status staxi_call_by_key(stax_jit *j, const staxi_request *given, staxi_seat *seat) {
+    stax_tensor few[STAXI_JIT_TENSORS];
+    size_t bytes;
+    staxi_request c;
+    staxi_found f;
+    stax_status s = staxi_request_init(&c, j, given, few, &bytes);
+    if (s == STAX_OK && !c.out && c.n_out)
+        s = staxi_jit_fail(j, STAX_E_ARGUMENT, "expected outputs, found NULL");
+    staxi_found_init(&f, seat);
+    if (s == STAX_OK) s = staxi_find(j, &c, false, &f);
+    if (s == STAX_OK) s = staxi_found_run(j, &f, &c);
+    staxi_found_done(j, &f);
+    staxi_request_free(&c, j, bytes);
+    return s;
+}
+
+static inline staxi_request staxi_request_of(const stax_tensor *in, int n_in,
+                                             const stax_scalar *scalars, int n_scalars,
+                                             const stax_tensor *out, int n_out) {
+    staxi_request c;
+    c.in = c.present = in;
+    c.out = out;
+    c.scalars = scalars;
+    c.n_in = n_in;
+    c.n_out = n_out;
+    c.n_scalars = n_scalars;
+    return c;
+}
+
+STAXDEF stax_status stax_call_with(stax_jit *jit, const stax_tensor *in, int n_in,
+                                   const stax_scalar *scalars, int n_scalars,
+                                   const stax_tensor *out, int n_out) {
+    if (!jit) return STAX_E_ARGUMENT;
+    const staxi_request c = staxi_request_of(in, n_in, scalars, n_scalars, out, n_out);
+    staxi_seat *seat = staxi_reader_in(jit);
+    const stax_record *r = staxi_record_of(jit, &c);
+    if (!r) return staxi_call_by_key(jit, &c, seat);
+    staxi_use_now(jit, &r->made->used);
+    stax_status s = staxi_record_enter(r);
+    staxi_reader_out(jit, seat, STAXI_OUT_DIRECT);
+    return s;
+}
+
+STAXDEF stax_status stax_call(stax_jit *jit, const stax_tensor *in, int n_in,
+                              const stax_tensor *out, int n_out) {
+    return stax_call_with(jit, in, n_in, NULL, 0, out, n_out);
+}
+
+/* The program, held. */
+static stax_status staxi_jit_hold(stax_jit *j, const stax_tensor *in, int n_in,
+                                  const stax_scalar *scalars, int n_scalars, int n_out, bool keep,
+                                  staxi_made **made) {
+    stax_tensor few[STAXI_JIT_TENSORS];
+    size_t bytes;
+    staxi_request c, given = staxi_request_of(in, n_in, scalars, n_scalars, NULL, n_out);
+    staxi_found f;
+    stax_status s = staxi_request_init(&c, j, &given, few, &bytes);
+    if (s != STAX_OK) return s;
+    staxi_found_init(&f, staxi_reader_in(j));
+    s = staxi_find(j, &c, keep, &f);
+    *made = f.made;
+    staxi_found_done(j, &f);
+    staxi_request_free(&c, j, bytes);
+    return s;
+}
+
+STAXDEF stax_status stax_jit_prepare(stax_jit *jit, const stax_tensor *in, int n_in,
+                                     const stax_scalar *scalars, int n_scalars, int n_out) {
+    staxi_made *made;
+    return jit ? staxi_jit_hold(jit, in, n_in, scalars, n_scalars, n_out, false, &made)
+               : STAX_E_ARGUMENT;
+}
+
+STAXDEF stax_program *stax_jit_program(stax_jit *jit, const stax_tensor *in, int n_in,
+                                       const stax_scalar *scalars, int n_scalars, int n_out) {
+    staxi_made *made = NULL;
+    if (!jit || staxi_jit_hold(jit, in, n_in, scalars, n_scalars, n_out, true, &made) != STAX_OK)
+        return NULL;
+    if (!made->program)
+        staxi_jit_fail(jit, STAX_E_ARGUMENT, "it has two programs: use stax_jit_training");
+    return made->program;
+}
+
+STAXDEF stax_training *stax_jit_training(stax_jit *jit, const stax_tensor *in, int n_in,
+                                         const stax_scalar *scalars, int n_scalars, int n_out) {
+    staxi_made *made = NULL;
+    if (!jit || staxi_jit_hold(jit, in, n_in, scalars, n_scalars, n_out, true, &made) != STAX_OK)
+        return NULL;
+    if (!made->training)
+        staxi_jit_fail(jit, STAX_E_ARGUMENT, "it has no backward program: set n_forward");
+    return made->training;
+}
+
+STAXDEF stax_record *stax_record_new(stax_jit *jit, const stax_tensor *in, int n_in,
+                                     const stax_scalar *scalars, int n_scalars,
+                                     const stax_tensor *out, int n_out) {
+    stax_tensor few[STAXI_JIT_TENSORS];
+    size_t bytes;
+    staxi_request c, given = staxi_request_of(in, n_in, scalars, n_scalars, out, n_out);
+    staxi_found f;
+    staxi_text why;
+    stax_record *r = NULL;
+    if (!jit || staxi_request_init(&c, jit, &given, few, &bytes) != STAX_OK) return NULL;
+    staxi_text_init(&why, jit->a);
+    staxi_found_init(&f, staxi_reader_in(jit));
+    stax_status s = staxi_find(jit, &c, true, &f);
+    const bool found = s == STAX_OK;
+    if (found && !f.decided) {
+        s = STAX_E_ARGUMENT;
+        staxi_put(&why, "a record has no place for data gates and decisions about sizes");
+    }
+    if (s == STAX_OK) s = staxi_record_make(jit, f.made, &c, &r, &why);
+    if (s == STAX_OK && !r) {
+        s = STAX_E_ARGUMENT;
+        staxi_put(&why, "a record needs compiled code without regions");
+    }
+    staxi_found_done(jit, &f);
+    if (found && s != STAX_OK)
+        staxi_jit_fail(jit, s, why.failed || !why.data ? stax_status_text(s) : why.data);
+    staxi_text_free(&why);
+    staxi_request_free(&c, jit, bytes);
+    return r;
+}
+
+STAXDEF stax_status stax_record_run(const stax_record *record) {
+    return record ? staxi_record_enter(record) : STAX_E_ARGUMENT;
+}
+
+STAXDEF void stax_record_free(stax_record *record) {
+    if (record) staxi_kept_free(record->jit, &record->kept);
+}
+
+/* ---- reports ---- */
+
+STAXDEF void stax_jit_figures_of(stax_jit *jit, stax_jit_figures *out) {
+    memset(out, 0, sizeof *out);
+    if (!jit) return;
+    staxi_mutex_lock(&jit->mutex);
+    *out = jit->figures;
+    out->interpreted = staxi_atomic_load(&jit->interpreted);
+    for (int k = 0; k <= STAXI_JIT_SEATS; k++) {
+        out->direct_hits += staxi_atomic_load(&jit->seats[k].left[STAXI_OUT_DIRECT]);
+        out->key_hits += staxi_atomic_load(&jit->seats[k].left[STAXI_OUT_KEY]);
+        out->calls += staxi_atomic_load(&jit->seats[k].left[STAXI_OUT_OTHER]);
+    }
+    out->calls += out->direct_hits + out->key_hits;
+    out->programs = (int)jit->programs;
+    out->keys = (int)jit->keys;
+    staxi_mutex_unlock(&jit->mutex);
+}
+
+static void staxi_put_guards(staxi_text *t, const stax_jit *j, const staxi_entry *e) {
+    const size_t bytes = (6 * e->n_words + 6) * sizeof(staxi_condition);
+    staxi_condition *c = (staxi_condition *)staxi_alloc(j->a, bytes);
+    if (!c) {
+        t->failed = true;
+        return;
+    }
+    size_t n = staxi_key_conditions(e->words, e->n_words, c);
+    for (size_t k = 0; k < n; k++) {
+        staxi_put(t, k ? ", " : "");
+        staxi_put_condition_name(t, j, &c[k]);
+        staxi_put(t, " == ");
+        staxi_put_condition_value(t, j, &c[k]);
+    }
+    staxi_free(j->a, c, bytes);
+}
+
+/* The ways down from a signature, each decision below the outcome that leads to it. */
+static void staxi_put_tree(staxi_text *t, staxi_entry *e) {
+    staxi_point *stack = (staxi_point *)staxi_seen(&e->root);
+    int lines = 0;
+    stack->kept.next = NULL;
+    while (stack) {
+        staxi_point *p = stack;
+        stack = (staxi_point *)(void *)p->kept.next;
+        if (++lines > 100) {
+            staxi_put(t, "    ...\n");
+            return;
+        }
+        if (p->kind == STAXI_DECIDED) {
+            staxi_putf(t, "    -> program %d\n", p->made->number);
+            continue;
+        }
+        staxi_put(t, "    ");
+        staxi_put_point(t, p);
+        staxi_put(t, ":");
+        for (staxi_way *w = (staxi_way *)staxi_seen(&p->ways); w;
+             w = (staxi_way *)staxi_seen(&w->next)) {
+            staxi_put(t, " ");
+            staxi_put_outcome(t, p->kind, w->outcome);
+            if (w->to->kind == STAXI_DECIDED) {
+                staxi_putf(t, " -> program %d;", w->to->made->number);
+                continue;
+            }
+            staxi_put(t, " -> below;");
+            w->to->kept.next = (staxi_kept *)(void *)stack;
+            stack = w->to;
+        }
+        staxi_put(t, "\n");
+    }
+}
+
+STAXDEF char *stax_jit_explain(stax_jit *jit) {
+    stax_jit_figures f;
+    staxi_text t;
+    int chain = -1;
+    if (!jit) return NULL;
+    stax_jit_figures_of(jit, &f);
+    staxi_text_init(&t, jit->a);
+    staxi_mutex_lock(&jit->mutex);
+    staxi_putf(&t, "%s: mode %s (%s), limit %d\n", jit->options.name, jit->options.mode,
+               jit->settings, jit->options.limit);
+    staxi_putf(&t,
+               "%D calls: %D direct, %D by key, %D misses, %D interpreted at the limit\n"
+               "%D traces, %D programs made (%D fall back to the interpreter), %D gates, %D "
+               "evicted, %D axes made DYNAMIC, %D made STATIC\n",
+               f.calls, f.direct_hits, f.key_hits, f.misses, f.interpreted, f.traces, f.compiles,
+               f.fallbacks, f.gates, f.evicted, f.promoted, f.demoted);
+    for (staxi_made *m = jit->made; m; m = m->next) {
+        stax_status s = m->program ? stax_program_status(m->program) : STAX_OK;
+        staxi_putf(&t, "program %d: %s, keys: %d\n", m->number,
+                   m->training              ? "forward and backward"
+                   : jit->compile.interpret ? "interpreted"
+                   : s == STAX_OK           ? "compiled"
+                                            : "interpreted, the C compiler failed",
+                   m->leaves);
+    }
+    for (staxi_entry *e = staxi_next_entry(jit, &chain, NULL); e;
+         e = staxi_next_entry(jit, &chain, e)) {
+        staxi_put(&t, "key: ");
+        staxi_put_guards(&t, jit, e);
+        staxi_put(&t, "\n");
+        staxi_put_tree(&t, e);
+    }
+    int64_t first = jit->n_reasons > STAXI_JIT_REASONS ? jit->n_reasons - STAXI_JIT_REASONS : 0;
+    for (int64_t k = first; k < jit->n_reasons; k++) {
+        const char *reason = jit->reasons[k % STAXI_JIT_REASONS];
+        staxi_putf(&t, "miss %D: %s\n", k, reason ? reason : "");
+    }
+    staxi_mutex_unlock(&jit->mutex);
+    return staxi_text_give(jit->ctx, &t);
 }
 
 /* ======================================================================================= >>machine
@@ -55972,66 +58961,6 @@ STAXDEF stax_status stax_bisect(const stax_graph *g, const stax_tensor *inputs,
     }
     staxi_trials_end(&b.t);
     return b.status;
-}
-
-/* ---- declared now, built later ---- */
-
-static stax_status staxi_not_built(stax_context *ctx, const char *what) {
-    staxi_text t;
-    if (!ctx) return STAX_E_NOT_BUILT;
-    staxi_text_init(&t, &ctx->allocator);
-    staxi_putf(&t, "%s is not built into this version", what);
-    staxi_context_fail(ctx, STAX_E_NOT_BUILT, &t);
-    staxi_text_free(&t);
-    return STAX_E_NOT_BUILT;
-}
-
-static stax_context *staxi_context_of_value(stax_value v) {
-    return v.graph ? v.graph->root->ctx : NULL;
-}
-
-STAXDEF stax_jit *stax_jit_new(stax_context *ctx, stax_trace_fn fn, void *user,
-                               const stax_jit_options *options) {
-    (void)fn;
-    (void)user;
-    (void)options;
-    staxi_not_built(ctx, "stax_jit_new (tracing)");
-    return NULL;
-}
-
-STAXDEF stax_status stax_call(stax_jit *jit, const stax_tensor *in, int n_in,
-                              const stax_tensor *out, int n_out) {
-    (void)jit;
-    (void)in;
-    (void)n_in;
-    (void)out;
-    (void)n_out;
-    return STAX_E_NOT_BUILT;
-}
-
-STAXDEF bool stax_truth(stax_value v) {
-    staxi_not_built(staxi_context_of_value(v), "stax_truth (tracing)");
-    return false;
-}
-
-STAXDEF int64_t stax_item_int(stax_value v) {
-    staxi_not_built(staxi_context_of_value(v), "stax_item_int (tracing)");
-    return 0;
-}
-
-STAXDEF double stax_item_float(stax_value v) {
-    staxi_not_built(staxi_context_of_value(v), "stax_item_float (tracing)");
-    return 0.0;
-}
-
-STAXDEF int64_t stax_size(stax_value v, int axis) {
-    (void)axis;
-    staxi_not_built(staxi_context_of_value(v), "stax_size (tracing)");
-    return 0;
-}
-
-STAXDEF void stax_assume(stax_value v) {
-    staxi_not_built(staxi_context_of_value(v), "stax_assume (tracing)");
 }
 
 /* The vocabulary of chapter 2 served the function texts only. */

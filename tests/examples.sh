@@ -30,6 +30,7 @@ example digits_knn "^381 of 397 digits read right; 0 differ"
 example blur "^0 pixels of the box blur differ" examples/data/china.pgm "$O"
 example text_form "wrong.stax:2:7: error: "
 example rewrite_rules "endless.turn: y = sub e, x => "
+example jit "^300 calls of 2 kinds of data; the function ran 2 times; 0 elements are wrong"
 example fit_hessian "^step 5: .*gradient [0-9.]*e-1[3-9]"
 # those that train: tests/training.sh
 

@@ -7,7 +7,7 @@
 LONGEST="differential compile_matrix.sh export.sh metamorphic contractions cuda_compile schedules staxc_test.sh"
 # What these test does not depend on the compiler of their many small kernels, which costs nine tenths of their time:
 # tcc's where it is installed, but the system's compiler in CI.
-QUICK="state monoids scans"
+QUICK="state monoids scans jit"
 BUILD=${BUILD:-build}
 LIMIT=${LIMIT:-560}
 CC=${CC:-cc}

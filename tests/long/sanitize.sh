@@ -32,7 +32,7 @@ build() {
         echo "skip $dir: $cc $* does not build"
         return 1
     fi
-    for t in sanitized differential memory threads errors; do
+    for t in sanitized differential memory threads errors jit; do
         case $t in sanitized) f="-x c tests/sanitized.inc -x none" ;; *) f=tests/$t.c ;; esac
         # shellcheck disable=SC2086
         $cc -std=c99 -O1 -g "$@" -I. -Itests $f "$dir/stax.o" -o "$dir/$t" -lm -ldl -lpthread >>"$dir/build.txt" 2>&1 || echo "left out: $dir/$t does not build"
@@ -58,6 +58,7 @@ if build address $CC $AS; then
     try "library under address,undefined: differential" address-differential.txt "$B/address/differential" --count="$COUNT" --seed=500
     try "library under address,undefined: memory" address-memory.txt "$B/address/memory"
     try "library under address,undefined: errors" address-errors.txt "$B/address/errors"
+    try "library under address,undefined: jit" address-jit.txt "$B/address/jit"
     cache undefined
     try "generated code under undefined" undefined-code.txt "$B/address/sanitized" "$UB -fno-sanitize=alignment"
     cache address
@@ -81,6 +82,7 @@ if build thread $CC -fsanitize=thread; then
     # The lock of the dynamic loader is inside it, where the sanitizer does not see it.
     printf 'race:_dl_close_worker\nrace:_dl_new_object\nrace:_dl_map_object\n' >"$B/thread.supp"
     TSAN_OPTIONS="halt_on_error=0 suppressions=$B/thread.supp" try "threads under thread" thread.txt "$B/thread/threads"
+    TSAN_OPTIONS="halt_on_error=0 suppressions=$B/thread.supp" STAX_TEST_FLAGS=-fsanitize=thread try "functions under thread" jit.txt "$B/thread/jit" threads
 fi
 
 # A host that contracts: the user's own functions still do, ours do not.
