@@ -213,6 +213,11 @@ typedef uint64_t staxi_cuda_address;
 typedef struct staxi_cuda_driver {
     void *library;
     STAXI_CUDA_DRIVER(STAXI_CUDA_FIELD)
+    /* of CUDA 12, or NULL: how the copy engine reads a tensor */
+    int(STAXI_CUDA_CALL *tensor_map)(void *map, int type, unsigned rank, void *at,
+                                     const uint64_t *sizes, const uint64_t *strides,
+                                     const unsigned *box, const unsigned *steps, int interleave,
+                                     int swizzle, int promotion, int fill);
 } staxi_cuda_driver;
 typedef struct staxi_cuda_node { /* CUDA_KERNEL_NODE_PARAMS */
     void *function;
@@ -301,6 +306,8 @@ static stax_status staxi_cuda_driver_open(staxi_cuda_driver *n, staxi_text *why)
     if (!n->library) return STAX_E_DEVICE;
     bool ok = true;
     STAXI_CUDA_DRIVER(STAXI_CUDA_LOAD)
+    void *symbol = staxi_dl_symbol(n->library, "cuTensorMapEncodeTiled");
+    memcpy((void *)&n->tensor_map, &symbol, sizeof symbol);
     int count = 0, error = ok ? n->init(0) : 0;
     if (ok && (error != 0 || (error = n->device_count(&count)) != 0 || count < 1)) {
         const char *text = NULL;
@@ -360,14 +367,24 @@ typedef enum staxi_cuda_kind {
     STAXI_CUDA_TURN
 } staxi_cuda_kind;
 
+/* An operand for the copy engine: elements first + sum of step * place; box: how many of the second
+   axis at once, and always 64 of the first. */
+typedef struct staxi_cuda_view {
+    uint32_t buffer; /* 0: it is none */
+    int n, box;      /* n: batches    */
+    staxi_ix first, size[4], step[4];
+} staxi_cuda_view;
+
 typedef struct staxi_cuda_launch {
     uint8_t kind;
+    bool stays;      /* one block a multiprocessor at most; its parameters include two maps */
     bool has_row;    /* uses row areas: one a thread or block                              */
     staxi_ix count;  /* threads, warps or blocks of work, by kind                          */
     staxi_ix length; /* ROWS, TEAM and their like: elements of the longest reduction       */
     staxi_ix parts;  /* bytes of partial results                                           */
     int64_t shared;  /* bytes of dynamic shared memory                                     */
     int threads;     /* of a block; 0: by kind and length                                  */
+    staxi_cuda_view maps[2];
     void *function;
 } staxi_cuda_launch;
 
@@ -415,6 +432,7 @@ typedef struct staxi_cuda_unit {
     bool tensor_cores; /* allowed                                            */
     bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
     int at_once;     /* of the kernel begun next: blocks that run at once, at least; 0: unsaid */
+    const char *more; /* of the kernel begun next: parameters behind the first */
     /* of the kernel being printed, if it holds: elements a thread has (0: it does not) */
     int held_each, held_group, held_threads, held_blocks; /* blocks that run at once, at least */
     int held_full;   /* of held_each, how many every thread has               */
@@ -873,8 +891,10 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
                           : "\nextern \"C\" __global__ void __launch_bounds__(%d) ",
                threads, u->at_once);
     u->at_once = 0;
-    staxi_putf(u->t, "stax_kernel_%U(const sx_args args) {\n    const sx_args *const sx = &args;\n",
-               (uint64_t)number);
+    staxi_putf(u->t,
+               "stax_kernel_%U(const sx_args args%s) {\n    const sx_args *const sx = &args;\n",
+               (uint64_t)number, u->more ? u->more : "");
+    u->more = NULL;
     staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
     if (u->has_checks) staxi_put(u->t, "    if (sx->record->check) return;\n");
     l->has_row = staxi_cuda_pointers(u, used);
@@ -2154,12 +2174,17 @@ typedef struct staxi_cuda_tile {
     int at_once;               /* blocks of a multiprocessor                  */
 } staxi_cuda_tile;
 
-enum { STAXI_CUDA_TILES = 3, STAXI_CUDA_BAND = 8, STAXI_CUDA_ENOUGH = 100 };
+enum {
+    STAXI_CUDA_TILES = 4,
+    STAXI_CUDA_BAND = 8,
+    STAXI_CUDA_ENOUGH = 100,
+    STAXI_CUDA_CHAINS = 64 /* of a thread, where each needs two registers */
+};
 
 /* Of 4 and of 8 bytes. The first that gives all multiprocessors work is taken. */
 static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {
-    {{128, 128, 8, 8, 8, 2}, {64, 64, 16, 4, 4, 4}, {32, 32, 16, 4, 4, 8}},
-    {{64, 64, 16, 4, 4, 2}, {64, 64, 16, 4, 4, 2}, {32, 32, 16, 4, 4, 4}}};
+    {{256, 128, 8, 16, 8, 1}, {128, 128, 8, 8, 8, 2}, {64, 64, 16, 4, 4, 4}, {32, 32, 16, 4, 4, 8}},
+    {{64, 64, 16, 4, 4, 2}, {64, 64, 16, 4, 4, 2}, {64, 64, 16, 4, 4, 2}, {32, 32, 16, 4, 4, 4}}};
 
 /* An operand. A thread takes `width` elements at a time, along k or across it, `slots` times a
  * part. */
@@ -2170,6 +2195,7 @@ typedef struct staxi_cuda_side {
     staxi_ix count;
     bool along, plain; /* plain: copied as it lies */
     int width, slots;
+    staxi_ix places[2];    /* of a map: counters of its batches */
     staxi_cuda_near near_; /* what is loaded in fours */
 } staxi_cuda_side;
 
@@ -2223,6 +2249,7 @@ static void staxi_cuda_dot_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     for (int k = 0; k < d->n_batches; k++)
         batches *= staxi_extent_guess(u->p, d->batches[k].extent);
     for (int k = 0; k < STAXI_CUDA_TILES && n < STAXI_CUDA_ENOUGH; k++) {
+        if (d->blocks && tiles[k].own_rows * tiles[k].own_columns > STAXI_CUDA_CHAINS) continue;
         d->tile = tiles[k];
         n = batches *
             staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[0].count, tiles[k].rows)) *
@@ -2302,10 +2329,6 @@ static void staxi_cuda_dot_spots(staxi_cuda_unit *u, const staxi_cuda_dot *d, in
         staxi_putf(u->t, "int64_t %s%U[%d];\n", begin, staxi_var_id(&u->e, s->axes[k].var),
                    s->slots);
     }
-    if (d->tensor) {
-        staxi_line(&u->e);
-        staxi_putf(u->t, "bool %s_in[%d];\n", begin, s->slots);
-    }
     staxi_cuda_unrolled(u, "s", s->slots);
     staxi_line(&u->e);
     staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
@@ -2315,10 +2338,6 @@ static void staxi_cuda_dot_spots(staxi_cuda_unit *u, const staxi_cuda_dot *d, in
         staxi_putf(u->t, "v / %d;\n", d->tile.depth / s->width);
     else
         staxi_putf(u->t, "v %% %d * %d;\n", s->size / across, across);
-    if (d->tensor) {
-        staxi_line(&u->e);
-        staxi_putf(u->t, "%s_in[s] = rest < %s;\n", begin, side ? "columns" : "rows");
-    }
     staxi_line(&u->e);
     staxi_putf(u->t, "rest = sx_imin(rest, %s - %d);\n", side ? "columns" : "rows", across);
     staxi_cuda_counters(u, s->axes, s->n_axes, begin, "[s]");
@@ -2645,41 +2664,67 @@ static void staxi_cuda_contract(staxi_cuda_unit *u, uint32_t list, staxi_cuda_do
 /* ---- contractions on tensor cores ----
    Where both operands are f16 or bf16 that only the contraction makes f32, and the caller allows
    it: wgmma of sm_90a. Parts of 64 steps of k lie in shared memory in rows of 128 bytes whose
-   pieces of 16 are swizzled, along k or across it as the operand lies in memory; four parts, two of
-   which are on their way while one is multiplied. Each of the two warpgroups has 64 rows. The
-   results go through shared memory to threads that have neighbours. */
+   pieces of 16 are swizzled, along k or across it as the operand lies in memory. Four warps fill
+   parts, by the copy engine where an operand lies as it should (the launch's maps say), else
+   piece by piece; two times four multiply them, 64 rows each. Gates tell when a part is filled and
+   when it is free. The blocks stay, and go from tile to tile. The results of a warp go through
+   shared memory to threads that have neighbours. */
 
 enum {
     STAXI_CUDA_MMA_DEPTH = 64,
     STAXI_CUDA_MMA_ROWS = 128,
     STAXI_CUDA_MMA_STAGES = 4,
-    STAXI_CUDA_MMA_THREADS = 256,
+    STAXI_CUDA_MMA_FILL = 128, /* threads */
+    STAXI_CUDA_MMA_THREADS = 384,
+    STAXI_CUDA_MMA_WARPS = 8,        /* that multiply */
     STAXI_CUDA_MMA_PIECE = 8,        /* elements of 16 bytes */
     STAXI_CUDA_MMA_BLOCK = 64 * 128, /* bytes of 64 steps of k of 64 rows or columns */
-    STAXI_CUDA_MMA_PAD = 8
+    STAXI_CUDA_MMA_LINE = 64 + 4     /* floats of a line of results, 16 lines a warp */
 };
 
 /* clang-format off */
 static const char *const staxi_cuda_lines_tensor[] = {
     "#ifndef SX_OWN_TENSOR",
+    "typedef struct __align__(64) sx_map { unsigned char bytes[128]; } sx_map;",
     "SX_INLINE uint32_t sx_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }",
-    "/* Eight neighbours into shared memory, or zeros; they may arrive until sx_arrived. */",
+    "/* A gate opens when n threads have arrived and all bytes that it expects. */",
+    "SX_INLINE void sx_gate(uint64_t *g, int n) {",
+    "    asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" ::\"r\"(sx_shared(g)), \"r\"(n) : \"memory\");",
+    "}",
+    "SX_INLINE void sx_gates() { asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\"); }",
+    "SX_INLINE void sx_arrive(uint64_t *g) {",
+    "    asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" ::\"r\"(sx_shared(g)) : \"memory\");",
+    "}",
+    "SX_INLINE void sx_expect(uint64_t *g, int bytes) {",
+    "    asm volatile(\"mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\" ::\"r\"(sx_shared(g)), \"r\"(bytes) : \"memory\");",
+    "}",
+    "/* Waits until the gate has opened an odd (0) or an even (1) number of times. */",
+    "SX_INLINE void sx_pass(uint64_t *g, int even) {",
+    "    uint32_t open;",
+    "    do {",
+    "        asm volatile(\"{\\n.reg .pred p;\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\\nselp.b32 %0, 1, 0, p;\\n}\" : \"=r\"(open) : \"r\"(sx_shared(g)), \"r\"(even) : \"memory\");",
+    "    } while (!open);",
+    "}",
+    "/* The box of the map at these places into shared memory, zeros behind its ends. */",
+    "SX_INLINE void sx_copy(unsigned char *to, const sx_map *map, uint64_t *g, int64_t x, int64_t y, int64_t z, int64_t w) {",
+    "    asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];\" ::\"r\"(sx_shared(to)), \"l\"(map), \"r\"(sx_shared(g)), \"r\"((int)x), \"r\"((int)y), \"r\"((int)z), \"r\"((int)w) : \"memory\");",
+    "}",
+    "/* Eight neighbours into shared memory, or zeros. */",
     "template <class T> SX_INLINE void sx_piece(unsigned char *to, const T *p, bool there) {",
-    "    if (((uint64_t)p & 15) == 0) {",
-    "        asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(sx_shared(to)), \"l\"(p), \"r\"(there ? 16 : 0) : \"memory\");",
-    "    } else {",
-    "        __align__(16) T x[8];",
+    "    __align__(16) T x[8] = {0, 0, 0, 0, 0, 0, 0, 0};",
+    "    if (there && ((uint64_t)p & 15) == 0) {",
+    "        sx_four((uint32_t *)(void *)x, (const uint32_t *)(const void *)p);",
+    "    } else if (there) {",
     "#pragma unroll",
-    "        for (int j = 0; j < 8; j++) x[j] = there ? p[j] : (T)0;",
-    "        sx_four((uint32_t *)(void *)to, (const uint32_t *)(const void *)x);",
+    "        for (int j = 0; j < 8; j++) x[j] = p[j];",
     "    }",
+    "    sx_four((uint32_t *)(void *)to, (const uint32_t *)(const void *)x);",
     "}",
-    "SX_INLINE void sx_sent() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }",
-    "/* All pieces but those that were sent last are there, also for the tensor cores. */",
-    "SX_INLINE void sx_arrived() {",
-    "    asm volatile(\"cp.async.wait_group 1;\\nfence.proxy.async.shared::cta;\" ::: \"memory\");",
-    "    __syncthreads();",
-    "}",
+    "/* What this thread wrote is seen by the tensor cores. */",
+    "SX_INLINE void sx_seen() { asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); }",
+    "/* Registers of the threads of a warpgroup from here on. */",
+    "template <int N> SX_INLINE void sx_fewer() { asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\" ::\"n\"(N)); }",
+    "template <int N> SX_INLINE void sx_more() { asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\" ::\"n\"(N)); }",
     "SX_INLINE void sx_begin() { asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\"); }",
     "/* Ends a group of products; N groups may still be at work. */",
     "template <int N> SX_INLINE void sx_end() {",
@@ -2735,13 +2780,56 @@ static void staxi_cuda_mma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, st
     const staxi_loop_axis inner = s->axes[s->n_axes - 1];
     const staxi_ix at = n->kind == STAXI_EX_LOAD ? staxi_flat_index(u->p, n->ref, n->ix) : 0;
     s->width = STAXI_CUDA_MMA_PIECE;
-    s->slots = s->size * d->tile.depth / (s->width * d->threads);
     s->along = s->plain = at && staxi_cuda_is_near(u, at, d->depth.var) &&
                           staxi_cuda_is_multiple(u, d->depth.extent, s->width);
     if (s->plain) return;
     s->plain = at && staxi_cuda_is_near(u, at, inner.var) &&
                staxi_cuda_is_multiple(u, inner.extent, s->width);
     s->along = !s->plain;
+}
+
+/* ix = step * var + what is left in ix, and step is the same for the whole call. */
+static bool staxi_cuda_map_step(staxi_cuda_unit *u, staxi_ix *ix, staxi_ix var, staxi_ix *step) {
+    const staxi_ix from = *ix;
+    return staxi_ix_affine(&u->p->ix, from, var, step, ix) &&
+           !staxi_ix_has_vars(&u->p->ix, *step) && !staxi_ix_has_values(&u->p->ix, *step);
+}
+
+/* How the copy engine reads an operand: along memory, then rows or k, then at most two batches; map
+   stays empty where it cannot. */
+static void staxi_cuda_mma_map(staxi_cuda_unit *u, staxi_cuda_dot *d, int side,
+                               staxi_cuda_view *map) {
+    staxi_cuda_side *s = &d->sides[side];
+    const staxi_expr_node n = u->p->exprs[s->x];
+    const staxi_ix one = staxi_ix_const(&u->p->ix, 1);
+    staxi_cuda_view m;
+    staxi_ix step;
+    int64_t c;
+    memset(map, 0, sizeof *map);
+    memset(&m, 0, sizeof m);
+    if (!s->plain || s->n_axes != 1 || u->p->buffers[n.ref].scope == STAXI_SCOPE_CONST ||
+        u->p->buffers[n.ref].scope == STAXI_SCOPE_ROW)
+        return;
+    const staxi_loop_axis axes[2] = {s->along ? d->depth : s->axes[0],
+                                     s->along ? s->axes[0] : d->depth};
+    m.first = staxi_flat_index(u->p, n.ref, n.ix);
+    for (int k = 0; k < 2; k++) {
+        if (!staxi_cuda_map_step(u, &m.first, axes[k].var, &m.step[k])) return;
+        m.size[k] = axes[k].extent;
+    }
+    for (int k = 0; k < d->n_batches; k++) {
+        if (!staxi_cuda_map_step(u, &m.first, d->batches[k].var, &step)) return;
+        if (staxi_ix_is_const(&u->p->ix, step, &c) && c == 0) continue;
+        if (m.n == 2) return;
+        s->places[m.n] = d->batches[k].var;
+        m.size[2 + m.n] = d->batches[k].extent;
+        m.step[2 + m.n++] = step;
+    }
+    for (int k = 2 + m.n; k < 4; k++) m.size[k] = one, m.step[k] = 0;
+    if (staxi_ix_has_vars(&u->p->ix, m.first) || staxi_ix_has_values(&u->p->ix, m.first)) return;
+    m.box = s->along ? s->size : STAXI_CUDA_MMA_DEPTH;
+    m.buffer = n.ref;
+    *map = m;
 }
 
 /* sx_mma_<kernel>: adds to d the product of 64 rows and all columns of 16 steps of k. */
@@ -2797,7 +2885,7 @@ static void staxi_cuda_mma_piece(staxi_cuda_unit *u, const staxi_cuda_dot *d, in
         staxi_line(e);
         staxi_putf(u->t, "sx_piece(to, b%U + ", (uint64_t)n.ref);
         staxi_emit_ix(e, staxi_flat_index(u->p, n.ref, n.ix));
-        staxi_putf(u->t, ", %c_in[s] && i%U < depth);\n", side ? 'y' : 'x', k);
+        staxi_putf(u->t, ", inside && i%U < depth);\n", k);
         return;
     }
     staxi_line(e);
@@ -2821,110 +2909,195 @@ static void staxi_cuda_mma_piece(staxi_cuda_unit *u, const staxi_cuda_dot *d, in
     staxi_put(u->t, "sx_four((uint32_t *)(void *)to, (const uint32_t *)(const void *)w);\n");
 }
 
-/* send(number): the parts of both operands into their stage. */
-static void staxi_cuda_mma_send(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+/* The part of an operand that begins at k0, piece by piece. */
+static void staxi_cuda_mma_pieces(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
     staxi_emit *e = &u->e;
-    const int bytes = (d->tile.rows + d->tile.columns) * 128;
-    staxi_putf(u->t,
-               "        auto send = [&](int64_t number) {\n            const int64_t k0 = number * "
-               "%d;\n            unsigned char *part = sx_room + number %% %d * %d;\n",
-               STAXI_CUDA_MMA_DEPTH, STAXI_CUDA_MMA_STAGES, bytes);
-    e->indent = 3;
-    for (int side = 0; side < 2; side++) {
-        const staxi_cuda_side *s = &d->sides[side];
-        staxi_cuda_unrolled(u, "s", s->slots);
-        staxi_line(e);
-        staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
-        for (int a = 0; a < s->n_axes; a++) {
-            staxi_line(e);
-            staxi_putf(u->t, "const int64_t i%U = %c%U[s];\n", staxi_var_id(e, s->axes[a].var),
-                       side ? 'y' : 'x', staxi_var_id(e, s->axes[a].var));
-        }
-        staxi_cuda_mma_piece(u, d, side);
-        staxi_cuda_close(u, 1);
-        if (!side) staxi_putf(u->t, "            part += %d;\n", d->tile.rows * 128);
-    }
-    staxi_put(u->t, "        };\n");
-    e->indent = 2;
+    const staxi_cuda_side *s = &d->sides[side];
+    const int across = s->along ? 1 : s->width, line = s->size / s->width;
+    staxi_put(u->t, "#pragma unroll 4\n");
+    staxi_line(e);
+    staxi_putf(u->t, "for (int v = (int)threadIdx.x; v < %d; v += %d) {\n",
+               s->size * STAXI_CUDA_MMA_DEPTH / s->width, STAXI_CUDA_MMA_FILL);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "int64_t rest = %s0 + ", side ? "column" : "row");
+    if (s->along)
+        staxi_put(u->t, "v / 8;\n");
+    else
+        staxi_putf(u->t, "v %% %d * %d;\n", line, across);
+    staxi_line(e);
+    staxi_putf(u->t, "const bool inside = rest < %s;\n", side ? "columns" : "rows");
+    staxi_line(e);
+    staxi_putf(u->t, "rest = sx_imin(rest, %s - %d);\n", side ? "columns" : "rows", across);
+    staxi_cuda_counters(u, s->axes, s->n_axes, "const int64_t i", "");
+    staxi_cuda_mma_piece(u, d, side);
+    staxi_cuda_close(u, 1);
 }
 
+/* The same by the copy engine: one box, or one of each 64 rows or columns. */
+static void staxi_cuda_mma_copy(staxi_cuda_unit *u, const staxi_cuda_dot *d,
+                                const staxi_cuda_view *map, int side) {
+    const staxi_cuda_side *s = &d->sides[side];
+    const int boxes = s->along ? 1 : s->size / 64;
+    const char *first = side ? "column0" : "row0";
+    staxi_cuda_unrolled(u, "j", boxes);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "sx_copy(part + j * %d, &%cmap, &filled[stage], ", STAXI_CUDA_MMA_BLOCK,
+               side ? 'y' : 'x');
+    staxi_putf(u->t, s->along ? "k0, %s" : "%s + j * 64, k0", first);
+    for (int k = 0; k < 2; k++) {
+        if (k < map->n)
+            staxi_putf(u->t, ", i%U", staxi_var_id(&u->e, s->places[k]));
+        else
+            staxi_put(u->t, ", 0");
+    }
+    staxi_put(u->t, ");\n");
+    staxi_cuda_close(u, 1);
+}
+
+/* The four warps that fill parts, of all tiles of the block. */
+static void staxi_cuda_mma_fill(staxi_cuda_unit *u, const staxi_cuda_dot *d,
+                                const staxi_cuda_launch *l) {
+    staxi_emit *e = &u->e;
+    const int bytes[2] = {d->tile.rows * 128, d->tile.columns * 128};
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_dot_place(u, d);
+    staxi_putf(u->t,
+               "#pragma unroll 1\n        for (int64_t k0 = 0; k0 < depth; k0 += %d, turn++) {\n   "
+               "         const int stage = (int)turn %% %d;\n            unsigned char *part = "
+               "sx_room + stage * %d;\n            sx_pass(&freed[stage], turn / %d %% 2 ^ 1);\n",
+               STAXI_CUDA_MMA_DEPTH, STAXI_CUDA_MMA_STAGES, bytes[0] + bytes[1],
+               STAXI_CUDA_MMA_STAGES);
+    e->indent = 3;
+    for (int side = 0; side < 2; side++) {
+        const bool maps = l->maps[side].buffer != 0;
+        if (maps) {
+            staxi_line(e);
+            staxi_putf(u->t, "if (maps & %d) {\n", 1 << side);
+            e->indent++;
+            staxi_line(e);
+            staxi_put(u->t, "if (threadIdx.x == 0) {\n");
+            e->indent++;
+            staxi_line(e);
+            staxi_putf(u->t, "sx_expect(&filled[stage], %d);\n", bytes[side]);
+            staxi_cuda_mma_copy(u, d, &l->maps[side], side);
+            staxi_cuda_close(u, 2);
+            staxi_line(e);
+            staxi_put(u->t, "else {\n");
+            e->indent++;
+        }
+        staxi_cuda_mma_pieces(u, d, side);
+        staxi_line(e);
+        staxi_put(u->t, "sx_seen();\n");
+        if (maps) staxi_cuda_close(u, 1);
+        if (!side) staxi_putf(u->t, "            part += %d;\n", bytes[0]);
+    }
+    staxi_put(u->t,
+              "            __syncwarp();\n            if (threadIdx.x % 32 == 0) "
+              "sx_arrive(&filled[stage]);\n        }\n    }\n");
+    e->indent = 1;
+}
+
+/* The products of a tile: one part's while the one before is finished, which is then free. */
 static void staxi_cuda_mma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     const int rows = d->tile.rows, bytes = (rows + d->tile.columns) * 128;
     const uint64_t number = u->n_launches - 1;
+    const char *free_one = "if (threadIdx.x % 32 == 0) sx_arrive(&freed[(turn - 1) % ";
     staxi_putf(u->t,
                "        float d[%d];\n#pragma unroll\n        for (int j = 0; j < %d; j++) d[j] = "
-               "0;\n        const int64_t parts = (depth + %d) / %d;\n",
-               d->tile.columns / 2, d->tile.columns / 2, STAXI_CUDA_MMA_DEPTH - 1,
-               STAXI_CUDA_MMA_DEPTH);
-    staxi_putf(
-        u->t,
-        "        for (int64_t number = 0; number < %d; number++) {\n            if (number < "
-        "parts) send(number);\n            sx_sent();\n        }\n",
-        STAXI_CUDA_MMA_STAGES - 2);
-    staxi_putf(
-        u->t,
-        "#pragma unroll 1\n        for (int64_t number = 0; number < parts; number++) {\n"
-        "            sx_arrived();\n            if (number + %d < parts) send(number + %d);\n"
-        "            sx_sent();\n            const unsigned char *const x = sx_room + number "
-        "%% %d * %d, *const y = x + %d;\n            sx_begin();\n",
-        STAXI_CUDA_MMA_STAGES - 2, STAXI_CUDA_MMA_STAGES - 2, STAXI_CUDA_MMA_STAGES, bytes,
-        rows * 128);
+               "0;\n#pragma unroll 1\n        for (int64_t k0 = 0; k0 < depth; k0 += %d, turn++) "
+               "{\n            const int stage = (int)turn %% %d;\n            const unsigned char "
+               "*const x = sx_room + stage * %d, *const y = x + %d;\n            "
+               "sx_pass(&filled[stage], turn / %d %% 2);\n            sx_begin();\n",
+               d->tile.columns / 2, d->tile.columns / 2, STAXI_CUDA_MMA_DEPTH,
+               STAXI_CUDA_MMA_STAGES, bytes, rows * 128, STAXI_CUDA_MMA_STAGES);
     staxi_putf(
         u->t,
         "#pragma unroll\n            for (int k = 0; k < 4; k++) sx_mma_%U(d, x + group * %d + "
-        "k * %d, y + k * %d);\n            sx_end<1>();\n        }\n",
-        number, STAXI_CUDA_MMA_BLOCK, d->sides[0].along ? 32 : 2048, d->sides[1].along ? 32 : 2048);
-    staxi_put(u->t, "        sx_begin();\n        sx_end<0>();\n        __syncthreads();\n");
+        "k * %d, y + k * %d);\n            sx_end<1>();\n            if (k0 > 0) {\n               "
+        " %s%d]);\n            }\n        }\n",
+        number, STAXI_CUDA_MMA_BLOCK, d->sides[0].along ? 32 : 2048, d->sides[1].along ? 32 : 2048,
+        free_one, STAXI_CUDA_MMA_STAGES);
+    staxi_putf(u->t,
+               "        sx_begin();\n        sx_end<0>();\n        if (depth > 0) {\n            "
+               "%s%d]);\n        }\n",
+               free_one, STAXI_CUDA_MMA_STAGES);
 }
 
-/* Registers of a warp: 16 rows of it, pairs of columns; then four neighbours a thread. */
+/* Registers of a warp: 16 rows of it, pairs of columns; then four neighbours a thread, 64 columns
+   after the other: the next ones move to the front. */
 static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_emit *e = &u->e;
-    const int columns = d->tile.columns, line = columns + STAXI_CUDA_MMA_PAD;
+    const int line = STAXI_CUDA_MMA_LINE, left = d->tile.columns / 2 - 32;
     staxi_putf(
         u->t,
-        "        float *const all = (float *)(void *)sx_room;\n#pragma unroll\n        for "
-        "(int j = 0; j < %d; j++) {\n            const int at = ((int)threadIdx.x / 32 * 16 + "
-        "(int)threadIdx.x %% 32 / 4 + j %% 2 * 8) * %d + (int)threadIdx.x %% 4 * 2 + j / 2 * "
-        "8;\n            all[at] = d[j * 2];\n            all[at + 1] = d[j * 2 + 1];\n"
-        "        }\n        __syncthreads();\n#pragma unroll 2\n",
-        columns / 4, line);
+        "#pragma unroll 1\n        for (int part = 0; part < %d; part++) {\n#pragma unroll\n"
+        "            for (int j = 0; j < 16; j++) {\n                float *const at = mine + "
+        "(lane "
+        "/ 4 + j %% 2 * 8) * %d + lane %% 4 * 2 + j / 2 * 8;\n                at[0] = d[j * 2];\n"
+        "                at[1] = d[j * 2 + 1];\n            }\n            __syncwarp();\n#pragma "
+        "unroll 2\n",
+        d->tile.columns / 64, line);
     staxi_putf(
         u->t,
-        "        for (int v = (int)threadIdx.x; v < %d; v += %d) {\n            int64_t rest = "
-        "row0 + v / %d;\n            const int64_t column = column0 + v %% %d * 4;\n"
-        "            if (rest >= rows) break;\n            __align__(16) float c[4];\n"
-        "            sx_four(c, all + v / %d * %d + v %% %d * 4);\n",
-        d->tile.rows * columns / 4, d->threads, columns / 4, columns / 4, columns / 4, line,
-        columns / 4);
-    e->indent = 3;
+        "            for (int v = lane; v < 256; v += 32) {\n                int64_t rest = row0 + "
+        "warp * 16 + v / 16;\n                const int64_t column = column0 + part * 64 + v %% 16 "
+        "* 4;\n                if (rest >= rows) break;\n                __align__(16) float "
+        "c[4];\n                sx_four(c, mine + v / 16 * %d + v %% 16 * 4);\n",
+        line);
+    e->indent = 4;
     staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
     staxi_line(e);
     staxi_put(u->t, "{\n");
     e->indent++;
     staxi_cuda_dot_results(u, d, "c[j]");
     staxi_cuda_close(u, 2);
+    staxi_put(u->t, "            __syncwarp();\n");
+    if (left > 0)
+        staxi_putf(u->t,
+                   "#pragma unroll\n            for (int j = 0; j < %d; j++) d[j] = d[j + 32];\n",
+                   left);
+    staxi_put(u->t, "        }\n");
 }
 
 static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
     const int stages = STAXI_CUDA_MMA_STAGES * (d->tile.rows + d->tile.columns) * 128,
-              results = d->tile.rows * (d->tile.columns + STAXI_CUDA_MMA_PAD) * 4;
-    for (int side = 0; side < 2; side++) staxi_cuda_mma_loads(u, d, &d->sides[side]);
+              results = 16 * STAXI_CUDA_MMA_LINE * 4;
+    staxi_cuda_view maps[2];
+    for (int side = 0; side < 2; side++) {
+        staxi_cuda_mma_loads(u, d, &d->sides[side]);
+        staxi_cuda_mma_map(u, d, side, &maps[side]);
+    }
     staxi_cuda_mma_function(u, d);
+    u->more =
+        ", const __grid_constant__ sx_map xmap, const __grid_constant__ sx_map ymap, const "
+        "int maps";
     staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
     if (!l) return;
-    l->shared = stages > results ? stages : results;
-    staxi_put(
+    l->shared = stages + STAXI_CUDA_MMA_WARPS * results;
+    l->stays = true;
+    memcpy(l->maps, maps, sizeof maps);
+    staxi_putf(u->t,
+               "    extern __shared__ __align__(1024) unsigned char sx_room[];\n    __shared__ "
+               "__align__(8) uint64_t filled[%d], freed[%d];\n    if (threadIdx.x == 0) {\n        "
+               "for (int j = 0; j < %d; j++) {\n            sx_gate(&filled[j], %d);\n            "
+               "sx_gate(&freed[j], %d);\n        }\n        sx_gates();\n    }\n    "
+               "__syncthreads();\n    uint32_t turn = 0;\n    if (threadIdx.x < %d) {\n    "
+               "sx_fewer<88>();\n",
+               STAXI_CUDA_MMA_STAGES, STAXI_CUDA_MMA_STAGES, STAXI_CUDA_MMA_STAGES,
+               STAXI_CUDA_MMA_FILL / 32, STAXI_CUDA_MMA_WARPS, STAXI_CUDA_MMA_FILL);
+    staxi_cuda_mma_fill(u, d, l);
+    staxi_putf(
         u->t,
-        "    extern __shared__ __align__(1024) unsigned char sx_room[];\n    const int group = "
-        "(int)threadIdx.x / 128;\n");
+        "    } else {\n    sx_more<208>();\n    const int lane = (int)threadIdx.x %% 32, warp "
+        "= (int)threadIdx.x / 32 - %d, group = warp / 4;\n    float *const mine = (float "
+        "*)(void *)(sx_room + %d) + warp * %d;\n",
+        STAXI_CUDA_MMA_FILL / 32, stages, results / 4);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_dot_place(u, d);
-    for (int side = 0; side < 2; side++) staxi_cuda_dot_spots(u, d, side);
-    staxi_cuda_mma_send(u, d);
     staxi_cuda_mma_loop(u, d);
     staxi_cuda_mma_finish(u, d);
-    staxi_put(u->t, "        __syncthreads();\n    }\n");
+    staxi_put(u->t, "    }\n    }\n");
     staxi_cuda_end(u);
 }
 
@@ -4152,7 +4325,7 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
         case STAXI_CUDA_SCAN:
         case STAXI_CUDA_TURN:
             *threads = l->threads;
-            *blocks = n;
+            *blocks = l->stays && n > k->p->cuda->processors ? k->p->cuda->processors : n;
             break;
         case STAXI_CUDA_ARG:
             *threads = length > 2048 ? 256 : 32;
@@ -4327,8 +4500,60 @@ static stax_status staxi_cuda_launch_failed(staxi_cuda_call *k, size_t n, int er
     return staxi_cuda_fail(c->ctx, STAX_E_DEVICE, &t);
 }
 
+/* The parameters of a kernel: the block, and what only those that stay have. */
+typedef struct staxi_cuda_arguments {
+    void *at[4];
+    int maps;                             /* bit s: side s goes by the copy engine */
+    unsigned char room[2 * 128 + 64 - 1]; /* two maps, aligned to 64 bytes         */
+} staxi_cuda_arguments;
+
+/* A map of the copy engine for an operand of the call; false: it cannot read it, because of its
+   address or strides. */
+static bool staxi_cuda_map_of(staxi_cuda_call *k, const staxi_cuda_view *v, void *map) {
+    static const unsigned ones[4] = {1, 1, 1, 1};
+    const stax_cuda *c = k->p->cuda;
+    const unsigned box[4] = {64, (unsigned)v->box, 1, 1};
+    uint64_t sizes[4], strides[4];
+    int64_t first = 0, offset = 0;
+    memset(map, 0, 128);
+    if (!v->buffer || !c->driver.tensor_map || !staxi_cuda_value(k, v->first, &first)) return false;
+    const staxi_buffer *b = &k->p->host->stages.buffers[v->buffer];
+    if (b->scope != STAXI_SCOPE_ARG && !staxi_cuda_value(k, b->offset, &offset)) return false;
+    const staxi_cuda_address at =
+        (b->scope == STAXI_SCOPE_ARG ? staxi_cuda_address_of(k->buffers[b->slot])
+                                     : k->p->workspace.at + (uint64_t)offset) +
+        (uint64_t)(first * 2);
+    for (int d = 0; d < 4; d++) {
+        int64_t size = 0, step = 8;
+        if (!staxi_cuda_value(k, v->size[d], &size) || size < 1 || size > INT32_MAX) return false;
+        if (d && d < 2 + v->n && !staxi_cuda_value(k, v->step[d], &step)) return false;
+        if (size == 1) step = 8;
+        if (step < 1 || step >= (int64_t)1 << 38 || step % 8) return false;
+        sizes[d] = (uint64_t)size;
+        strides[d] = (uint64_t)step * 2;
+    }
+    void *data = (void *)(uintptr_t)at;
+    /* 16-bit elements, swizzled rows of 128 bytes, 128 bytes at a time into L2, zeros outside */
+    return at % 16 == 0 &&
+           c->driver.tensor_map(map, 1, 4, data, sizes, strides + 1, box, ones, 0, 3, 2, 0) == 0;
+}
+
+static void **staxi_cuda_arguments_of(staxi_cuda_call *k, const staxi_cuda_launch *l,
+                                      staxi_cuda_arguments *a) {
+    unsigned char *map = a->room + (64 - (uintptr_t)a->room % 64) % 64;
+    a->at[0] = k->block;
+    a->maps = 0;
+    if (!l->stays) return a->at;
+    for (int side = 0; side < 2; side++) {
+        a->at[1 + side] = map + side * 128;
+        if (staxi_cuda_map_of(k, &l->maps[side], a->at[1 + side])) a->maps |= 1 << side;
+    }
+    a->at[3] = &a->maps;
+    return a->at;
+}
+
 /* The parameters of a node for the call that begins. */
-static staxi_cuda_node staxi_cuda_node_of(const staxi_cuda_call *k, size_t n, void **arguments) {
+static staxi_cuda_node staxi_cuda_node_of(staxi_cuda_call *k, size_t n, staxi_cuda_arguments *a) {
     const staxi_cuda_step *step = &k->p->replay.steps[k->p->n_launches + n];
     staxi_cuda_node node;
     memset(&node, 0, sizeof node);
@@ -4337,13 +4562,14 @@ static staxi_cuda_node staxi_cuda_node_of(const staxi_cuda_call *k, size_t n, vo
     node.bx = (unsigned)step->threads;
     node.gy = node.gz = node.by = node.bz = 1;
     node.shared = (unsigned)k->p->launches[n].shared;
-    node.arguments = arguments;
+    node.arguments = staxi_cuda_arguments_of(k, &k->p->launches[n], a);
     return node;
 }
 
 /* One node behind the other, for what this call launches. */
-static int staxi_cuda_replay_build(staxi_cuda_call *k, void **arguments) {
+static int staxi_cuda_replay_build(staxi_cuda_call *k) {
     staxi_cuda_replay *r = &k->p->replay;
+    staxi_cuda_arguments arguments;
     const staxi_cuda_graphs *graphs = &k->p->cuda->graphs;
     void *last = NULL;
     staxi_cuda_replay_drop(k->p->cuda, r);
@@ -4351,7 +4577,7 @@ static int staxi_cuda_replay_build(staxi_cuda_call *k, void **arguments) {
     for (size_t n = 0; n < k->p->n_launches && error == 0; n++) {
         staxi_cuda_step *step = &r->steps[k->p->n_launches + n];
         if (!step->blocks) continue;
-        const staxi_cuda_node node = staxi_cuda_node_of(k, n, arguments);
+        const staxi_cuda_node node = staxi_cuda_node_of(k, n, &arguments);
         error = graphs->add(&step->node, r->graph, &last, last ? 1 : 0, &node);
         last = step->node;
     }
@@ -4366,9 +4592,8 @@ static stax_status staxi_cuda_replay_all(staxi_cuda_call *k) {
     staxi_cuda_replay *r = &p->replay;
     const staxi_cuda_graphs *graphs = &p->cuda->graphs;
     bool build = r->ready == NULL, update = memcmp(r->block, k->block, k->block_bytes) != 0;
-    void *arguments[1];
+    staxi_cuda_arguments arguments;
     int error = 0;
-    arguments[0] = k->block;
     for (size_t n = 0; n < p->n_launches; n++) {
         staxi_cuda_step *old = &r->steps[n], *now = old + p->n_launches;
         *now = *old;
@@ -4377,9 +4602,9 @@ static stax_status staxi_cuda_replay_all(staxi_cuda_call *k) {
         build = build || !now->blocks != !old->blocks;
         update = update || now->blocks != old->blocks || now->threads != old->threads;
     }
-    if (build) error = staxi_cuda_replay_build(k, arguments);
+    if (build) error = staxi_cuda_replay_build(k);
     for (size_t n = 0; n < p->n_launches && error == 0 && update && !build; n++) {
-        const staxi_cuda_node node = staxi_cuda_node_of(k, n, arguments);
+        const staxi_cuda_node node = staxi_cuda_node_of(k, n, &arguments);
         if (node.gx) error = graphs->update(r->ready, r->steps[n].node, &node);
     }
     if (error) {
@@ -4399,8 +4624,7 @@ static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *he
         memcpy(k->block, head, sizeof *head);
         return staxi_cuda_replay_all(k);
     }
-    void *arguments[1];
-    arguments[0] = k->block;
+    staxi_cuda_arguments arguments;
     for (size_t n = 0; n < p->n_launches; n++) {
         const staxi_cuda_launch *l = &p->launches[n];
         int64_t blocks;
@@ -4411,7 +4635,8 @@ static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *he
             if (head->second) blocks = threads = 1;
             memcpy(k->block, head, sizeof *head);
             int error = c->driver.launch(l->function, (unsigned)blocks, 1, 1, (unsigned)threads, 1,
-                                         1, (unsigned)l->shared, c->stream, arguments, NULL);
+                                         1, (unsigned)l->shared, c->stream,
+                                         staxi_cuda_arguments_of(k, l, &arguments), NULL);
             if (error) return staxi_cuda_launch_failed(k, n, error, blocks, threads);
         }
     }
