@@ -13,7 +13,6 @@
 #include "harness.h"
 #include "heap.h"
 #include "programs.h"
-#include "random.h"
 
 static char folder[400], file[500], other[500];
 static const char *self;
@@ -223,8 +222,8 @@ static void messages_of_runs(void) {
         "graph g(x: f32[5], i: i64[2]) { y = gather x, i; return y }",
         "sizes n: 0..9\ngraph g(x: f32[n]) { y = max x; return y }",
         "sizes n: 0..9\ngraph g(x: f32[n]) { y = pad x {low=0, high=2, mode=\"edge\"}; return y }",
-        "graph g(x: f32[5], i: i64[2]) { y = loop 2, i { body(k, j) { a = gather x, j; b = cast a "
-        "{dtype=i64}; return b } }; return y }"};
+        ("graph g(x: f32[5], i: i64[2]) { y = loop 2, i { body(k, j) { a = gather x, j; b = cast a "
+         "{dtype=i64}; return b } }; return y }")};
     static const int64_t bad[2] = {1, 77};
     float x[5] = {1, 99, 1, 1, 1}, y[8];
     int64_t z[8];
