@@ -29995,6 +29995,7 @@ typedef struct staxi_decisions {
     stax_fusion_score score;
     void *score_user;
     bool no_horizontal;
+    bool device; /* starting a kernel takes a device's time */
 } staxi_decisions;
 
 typedef struct staxi_memo {
@@ -34933,10 +34934,11 @@ static bool staxi_store_stage(staxi_schedule *s, uint32_t k) {
    nest loads anyway costs nothing. Indices that jump fetch a line for each element. */
 
 enum {
-    STAXI_REALIZE_ROUNDS = 3, /* what is computed again may make others dearer               */
-    STAXI_KERNEL_NS = 20,     /* to start a kernel                                           */
-    STAXI_LINE_BYTES = 64,    /* bytes that are fetched together                             */
-    STAXI_NESTS = 16          /* that are told apart among the readers of a stage            */
+    STAXI_REALIZE_ROUNDS = 3,  /* what is computed again may make others dearer               */
+    STAXI_KERNEL_NS = 20,      /* to start a kernel                                           */
+    STAXI_LAUNCH_NS = 4000000, /* on a device: 4 us, in which it does a thousand times as much */
+    STAXI_LINE_BYTES = 64,     /* bytes that are fetched together                             */
+    STAXI_NESTS = 16           /* that are told apart among the readers of a stage            */
 };
 
 static double staxi_buffer_guess(staxi_stages *p, uint32_t buffer) {
@@ -35129,7 +35131,8 @@ static void staxi_realize_stage(staxi_schedule *s, uint32_t k, double *more) {
     }
     double keep = own + n * bytes * (root ? 2.0 : 1.0) * staxi_byte_ns(m, level),
            redo = own_reader ? own : 0;
-    if (K->n_members == 1) keep += (double)STAXI_KERNEL_NS;
+    if (K->n_members == 1)
+        keep += (double)(p->decisions->device ? STAXI_LAUNCH_NS : STAXI_KERNEL_NS);
     for (int i = 0; i < n_nests; i++) {
         keep += nests[i].keep;
         redo += nests[i].redo;
@@ -48435,6 +48438,7 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     staxi_plan_break(p);
     if (!staxi_decisions_init(d, &p->basis->root->arena, p->basis->n_values)) return STAX_E_MEMORY;
     staxi_decisions_take(d, p->how);
+    d->device = p->for_device;
     p->planned = true;
     for (bool again = false; s == STAX_OK; again = true) {
         if (again) {

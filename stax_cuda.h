@@ -2207,6 +2207,8 @@ typedef struct staxi_cuda_dot {
     staxi_cuda_side sides[2]; /* of the rows, of the columns */
     staxi_cuda_tile tile;
     bool tensor;      /* on tensor cores */
+    int stages,
+        splits; /* there: parts in shared memory; blocks that share the steps of k of a tile */
     bool cut, blocks; /* k may end within a part; and run over several blocks of 4096 */
 } staxi_cuda_dot;
 
@@ -2564,6 +2566,14 @@ static void staxi_cuda_dot_place(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
                "        const int64_t row0 = (band + spot %% lines) * %d, column0 = spot / lines * "
                "%d;\n",
                t.rows, t.columns);
+    if (d->splits > 1)
+        staxi_putf(
+            u->t,
+            "        const int64_t split = sx_digit(&rest, %d), batch = rest, each = (depth + "
+            "%d) / %d * %d, from = split * each, to = sx_imin(from + each, depth);\n",
+            d->splits, d->splits * t.depth - 1, d->splits * t.depth, t.depth);
+    else if (d->tensor)
+        staxi_put(u->t, "        const int64_t from = 0, to = depth;\n");
     staxi_cuda_counters(u, d->batches, d->n_batches, "const int64_t i", "");
 }
 
@@ -2621,6 +2631,8 @@ static staxi_cuda_launch *staxi_cuda_dot_begin(staxi_cuda_unit *u, uint32_t list
                             staxi_cuda_pieces(u, d->sides[1].count, d->tile.columns));
     for (int k = 0; k < d->n_batches; k++)
         l->count = staxi_ix_mul(&u->p->ix, l->count, d->batches[k].extent);
+    if (d->splits > 1)
+        l->count = staxi_ix_mul(&u->p->ix, l->count, staxi_ix_const(&u->p->ix, d->splits));
     return l;
 }
 
@@ -2667,13 +2679,17 @@ static void staxi_cuda_contract(staxi_cuda_unit *u, uint32_t list, staxi_cuda_do
    pieces of 16 are swizzled, along k or across it as the operand lies in memory. Four warps fill
    parts, by the copy engine where an operand lies as it should (the launch's maps say), else
    piece by piece; two times four multiply them, 64 rows each. Gates tell when a part is filled and
-   when it is free. The blocks stay, and go from tile to tile. The results of a warp go through
-   shared memory to threads that have neighbours. */
+   when it is free. The blocks stay, and go from tile to tile; few tiles are split along k, and a
+   second kernel adds the sums in order: one rounding more for each split. The results of a warp go
+   through shared memory to threads that have neighbours. */
 
 enum {
     STAXI_CUDA_MMA_DEPTH = 64,
     STAXI_CUDA_MMA_ROWS = 128,
-    STAXI_CUDA_MMA_STAGES = 4,
+    STAXI_CUDA_MMA_STAGES = 8,        /* at most */
+    STAXI_CUDA_MMA_ROOM = 192 * 1024, /* for them */
+    STAXI_CUDA_MMA_SPLITS = 8,
+    STAXI_CUDA_MMA_LEAST = 8,  /* parts of a split */
     STAXI_CUDA_MMA_FILL = 128, /* threads */
     STAXI_CUDA_MMA_THREADS = 384,
     STAXI_CUDA_MMA_WARPS = 8,        /* that multiply */
@@ -2738,7 +2754,8 @@ static const char *const staxi_cuda_lines_tensor[] = {
     NULL};
 /* clang-format on */
 
-/* As wide as still gives all multiprocessors work. */
+/* As wide as still gives all multiprocessors work; where nothing does, several blocks share the
+   steps of k of a tile. */
 static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     staxi_ix rows = staxi_cuda_pieces(u, d->sides[0].count, STAXI_CUDA_MMA_ROWS);
     double n = staxi_extent_guess(u->p, rows), most = 0;
@@ -2751,6 +2768,13 @@ static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     }
     d->tile.depth = STAXI_CUDA_MMA_DEPTH;
     d->tile.at_once = 1;
+    d->stages = STAXI_CUDA_MMA_ROOM / ((d->tile.rows + d->tile.columns) * 128);
+    if (d->stages > STAXI_CUDA_MMA_STAGES) d->stages = STAXI_CUDA_MMA_STAGES;
+    d->splits = 1;
+    while (most * d->splits < STAXI_CUDA_ENOUGH && d->splits < STAXI_CUDA_MMA_SPLITS &&
+           staxi_extent_guess(u->p, d->depth.extent) >=
+               2 * d->splits * STAXI_CUDA_MMA_LEAST * STAXI_CUDA_MMA_DEPTH)
+        d->splits *= 2;
     d->threads = STAXI_CUDA_MMA_THREADS;
     d->sides[0].size = d->tile.rows;
     d->sides[1].size = d->tile.columns;
@@ -2963,11 +2987,10 @@ static void staxi_cuda_mma_fill(staxi_cuda_unit *u, const staxi_cuda_dot *d,
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_dot_place(u, d);
     staxi_putf(u->t,
-               "#pragma unroll 1\n        for (int64_t k0 = 0; k0 < depth; k0 += %d, turn++) {\n   "
+               "#pragma unroll 1\n        for (int64_t k0 = from; k0 < to; k0 += %d, turn++) {\n   "
                "         const int stage = (int)turn %% %d;\n            unsigned char *part = "
                "sx_room + stage * %d;\n            sx_pass(&freed[stage], turn / %d %% 2 ^ 1);\n",
-               STAXI_CUDA_MMA_DEPTH, STAXI_CUDA_MMA_STAGES, bytes[0] + bytes[1],
-               STAXI_CUDA_MMA_STAGES);
+               STAXI_CUDA_MMA_DEPTH, d->stages, bytes[0] + bytes[1], d->stages);
     e->indent = 3;
     for (int side = 0; side < 2; side++) {
         const bool maps = l->maps[side].buffer != 0;
@@ -3005,23 +3028,33 @@ static void staxi_cuda_mma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     const char *free_one = "if (threadIdx.x % 32 == 0) sx_arrive(&freed[(turn - 1) % ";
     staxi_putf(u->t,
                "        float d[%d];\n#pragma unroll\n        for (int j = 0; j < %d; j++) d[j] = "
-               "0;\n#pragma unroll 1\n        for (int64_t k0 = 0; k0 < depth; k0 += %d, turn++) "
+               "0;\n#pragma unroll 1\n        for (int64_t k0 = from; k0 < to; k0 += %d, turn++) "
                "{\n            const int stage = (int)turn %% %d;\n            const unsigned char "
                "*const x = sx_room + stage * %d, *const y = x + %d;\n            "
                "sx_pass(&filled[stage], turn / %d %% 2);\n            sx_begin();\n",
-               d->tile.columns / 2, d->tile.columns / 2, STAXI_CUDA_MMA_DEPTH,
-               STAXI_CUDA_MMA_STAGES, bytes, rows * 128, STAXI_CUDA_MMA_STAGES);
+               d->tile.columns / 2, d->tile.columns / 2, STAXI_CUDA_MMA_DEPTH, d->stages, bytes,
+               rows * 128, d->stages);
     staxi_putf(
         u->t,
         "#pragma unroll\n            for (int k = 0; k < 4; k++) sx_mma_%U(d, x + group * %d + "
-        "k * %d, y + k * %d);\n            sx_end<1>();\n            if (k0 > 0) {\n               "
+        "k * %d, y + k * %d);\n            sx_end<1>();\n            if (k0 > from) {\n            "
+        "   "
         " %s%d]);\n            }\n        }\n",
         number, STAXI_CUDA_MMA_BLOCK, d->sides[0].along ? 32 : 2048, d->sides[1].along ? 32 : 2048,
-        free_one, STAXI_CUDA_MMA_STAGES);
+        free_one, d->stages);
     staxi_putf(u->t,
-               "        sx_begin();\n        sx_end<0>();\n        if (depth > 0) {\n            "
+               "        sx_begin();\n        sx_end<0>();\n        if (from < to) {\n            "
                "%s%d]);\n        }\n",
-               free_one, STAXI_CUDA_MMA_STAGES);
+               free_one, d->stages);
+}
+
+/* How many products of rows and columns there are. */
+static void staxi_cuda_batches(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_ix n = staxi_ix_const(&u->p->ix, 1);
+    for (int k = 0; k < d->n_batches; k++) n = staxi_ix_mul(&u->p->ix, n, d->batches[k].extent);
+    staxi_put(u->t, "(");
+    staxi_emit_ix(&u->e, n);
+    staxi_put(u->t, ")");
 }
 
 /* Registers of a warp: 16 rows of it, pairs of columns; then four neighbours a thread, 64 columns
@@ -3046,12 +3079,26 @@ static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
         "c[4];\n                sx_four(c, mine + v / 16 * %d + v %% 16 * 4);\n",
         line);
     e->indent = 4;
-    staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
-    staxi_line(e);
-    staxi_put(u->t, "{\n");
-    e->indent++;
-    staxi_cuda_dot_results(u, d, "c[j]");
-    staxi_cuda_close(u, 2);
+    if (d->splits > 1) {
+        staxi_line(e);
+        staxi_put(u->t, "float *const to_sum = (float *)(void *)sx->parts + ((split * ");
+        staxi_cuda_batches(u, d);
+        staxi_put(u->t, " + batch) * rows + rest) * columns + column;\n");
+        staxi_line(e);
+        staxi_put(u->t, "if (column + 4 <= columns)\n                    sx_give(to_sum, c);\n");
+        staxi_line(e);
+        staxi_put(u->t,
+                  "else\n                    for (int j = 0; j < 4 && column + j < columns; j++) "
+                  "to_sum[j] = c[j];\n");
+        staxi_cuda_close(u, 1);
+    } else {
+        staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
+        staxi_line(e);
+        staxi_put(u->t, "{\n");
+        e->indent++;
+        staxi_cuda_dot_results(u, d, "c[j]");
+        staxi_cuda_close(u, 2);
+    }
     staxi_put(u->t, "            __syncwarp();\n");
     if (left > 0)
         staxi_putf(u->t,
@@ -3060,8 +3107,47 @@ static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_put(u->t, "        }\n");
 }
 
+/* What the blocks of a tile have left, added in order; then what follows. */
+static void staxi_cuda_mma_sum(staxi_cuda_unit *u, uint32_t list, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    staxi_ix_pool *ix = &u->p->ix;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_MAP, list, staxi_cuda_thread, 256);
+    if (!l) return;
+    l->count = staxi_ix_mul(ix, d->sides[0].count, staxi_cuda_pieces(u, d->sides[1].count, 4));
+    for (int k = 0; k < d->n_batches; k++)
+        l->count = staxi_ix_mul(ix, l->count, d->batches[k].extent);
+    staxi_cuda_flat(u, l->count, staxi_cuda_thread, staxi_cuda_threads);
+    staxi_cuda_size(u, "rows", d->sides[0].count);
+    staxi_cuda_size(u, "columns", d->sides[1].count);
+    staxi_put(u->t,
+              "        const int64_t column = sx_digit(&rest, (columns + 3) / 4) * 4, row = "
+              "sx_digit(&rest, rows), batch = rest, all = ");
+    staxi_cuda_batches(u, d);
+    staxi_putf(
+        u->t,
+        " * rows * columns;\n        const float *const sums = (const float *)(const void "
+        "*)sx->parts + (batch * rows + row) * columns + column;\n        __align__(16) float "
+        "c[4], more[4];\n        for (int part = 0; part < %d; part++) {\n            if "
+        "(column + 4 <= columns)\n                sx_take(more, sums + part * all);\n"
+        "            else\n                for (int j = 0; j < 4 && column + j < columns; j++) "
+        "more[j] = sums[part * all + j];\n            for (int j = 0; j < 4; j++) c[j] = part ? "
+        "c[j] + more[j] : more[j];\n        }\n",
+        d->splits);
+    staxi_cuda_counters(u, d->batches, d->n_batches, "const int64_t i", "");
+    staxi_line(e);
+    staxi_put(u->t, "rest = row;\n");
+    staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
+    staxi_line(e);
+    staxi_put(u->t, "{\n");
+    e->indent++;
+    staxi_cuda_dot_results(u, d, "c[j]");
+    staxi_cuda_close(u, 1);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
 static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
-    const int stages = STAXI_CUDA_MMA_STAGES * (d->tile.rows + d->tile.columns) * 128,
+    const int stages = d->stages * (d->tile.rows + d->tile.columns) * 128,
               results = 16 * STAXI_CUDA_MMA_LINE * 4;
     staxi_cuda_view maps[2];
     for (int side = 0; side < 2; side++) {
@@ -3077,6 +3163,13 @@ static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d)
     l->shared = stages + STAXI_CUDA_MMA_WARPS * results;
     l->stays = true;
     memcpy(l->maps, maps, sizeof maps);
+    if (d->splits > 1) {
+        staxi_ix_pool *ix = &u->p->ix;
+        l->parts = staxi_ix_mul(ix, d->sides[0].count, d->sides[1].count);
+        l->parts = staxi_ix_mul(ix, l->parts, staxi_ix_const(ix, 4 * d->splits));
+        for (int k = 0; k < d->n_batches; k++)
+            l->parts = staxi_ix_mul(ix, l->parts, d->batches[k].extent);
+    }
     staxi_putf(u->t,
                "    extern __shared__ __align__(1024) unsigned char sx_room[];\n    __shared__ "
                "__align__(8) uint64_t filled[%d], freed[%d];\n    if (threadIdx.x == 0) {\n        "
@@ -3084,8 +3177,8 @@ static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d)
                "sx_gate(&freed[j], %d);\n        }\n        sx_gates();\n    }\n    "
                "__syncthreads();\n    uint32_t turn = 0;\n    if (threadIdx.x < %d) {\n    "
                "sx_fewer<88>();\n",
-               STAXI_CUDA_MMA_STAGES, STAXI_CUDA_MMA_STAGES, STAXI_CUDA_MMA_STAGES,
-               STAXI_CUDA_MMA_FILL / 32, STAXI_CUDA_MMA_WARPS, STAXI_CUDA_MMA_FILL);
+               d->stages, d->stages, d->stages, STAXI_CUDA_MMA_FILL / 32, STAXI_CUDA_MMA_WARPS,
+               STAXI_CUDA_MMA_FILL);
     staxi_cuda_mma_fill(u, d, l);
     staxi_putf(
         u->t,
@@ -3099,13 +3192,21 @@ static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d)
     staxi_cuda_mma_finish(u, d);
     staxi_put(u->t, "    }\n    }\n");
     staxi_cuda_end(u);
+    if (d->splits > 1) staxi_cuda_mma_sum(u, list, d);
 }
 
 /* ---- running values ----
-   A thread block has a line, 4096 elements at a time in shared memory: a thread scans a segment of
-   32, another one 32 totals of those, one thread the totals of these and all above. */
+   A thread block has a line, 4096 elements at a time in shared memory, the next ones on their way
+   to registers: a thread scans a segment of 32, another one 32 totals of those, one thread the
+   totals of these and all above. */
 
-enum { STAXI_CUDA_LINE = 4096, STAXI_CUDA_LINE_SEGMENTS = 128, STAXI_CUDA_LINE_THREADS = 256 };
+enum {
+    STAXI_CUDA_LINE = 4096,
+    STAXI_CUDA_LINE_SEGMENTS = 128,
+    STAXI_CUDA_LINE_THREADS = 256,
+    STAXI_CUDA_LINE_AT_ONCE = 4,
+    STAXI_CUDA_LINE_EACH = STAXI_CUDA_LINE / STAXI_CUDA_LINE_THREADS
+};
 
 /* struct sx_fold_<kernel>_<stage>: how two of its values become one. */
 static void staxi_cuda_scan_fold(staxi_cuda_unit *u, const staxi_tree_node *n, uint64_t kernel) {
@@ -3161,11 +3262,32 @@ static void staxi_cuda_scan_totals(staxi_cuda_unit *u, const char *name) {
     }
 }
 
-/* For each element of a block: it goes into `line`, or its running value to its readers. */
-static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, bool fill,
-                                 bool exclusive) {
+/* fetch(block): the elements of a block, all under way at once, into registers. */
+static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n) {
     staxi_emit *e = &u->e;
-    if (fill) staxi_put(u->t, "#pragma unroll 4\n");
+    staxi_putf(
+        u->t,
+        "        F::T next[%d];\n        auto fetch = [&](int64_t block) {\n#pragma unroll\n"
+        "            for (int j = 0; j < %d; j++) {\n                const int64_t i%U = block + "
+        "threadIdx.x + j * %d;\n                if (i%U >= length) continue;\n",
+        STAXI_CUDA_LINE_EACH, STAXI_CUDA_LINE_EACH, staxi_var_id(e, n->runs[0].var),
+        STAXI_CUDA_LINE_THREADS, staxi_var_id(e, n->runs[0].var));
+    e->indent = 4;
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_value(e, n->expr[0]);
+    staxi_line(e);
+    staxi_put(u->t, "next[j] = ");
+    staxi_emit_operand(e, n->expr[0]);
+    staxi_put(u->t, ";\n");
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "            }\n        };\n        fetch(0);\n");
+    e->indent = 2;
+}
+
+/* For each element of a block: its running value to its readers. */
+static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, bool exclusive) {
+    staxi_emit *e = &u->e;
+    staxi_put(u->t, "#pragma unroll 4\n");
     staxi_line(e);
     staxi_putf(u->t, "for (int at = (int)threadIdx.x; at < width; at += %d) {\n",
                STAXI_CUDA_LINE_THREADS);
@@ -3173,24 +3295,15 @@ static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, b
     staxi_line(e);
     staxi_putf(u->t, "const int64_t i%U = block + at;\n", staxi_var_id(e, n->runs[0].var));
     size_t scope = staxi_emit_scope_open(e);
-    if (fill) {
-        staxi_emit_value(e, n->expr[0]);
-        staxi_line(e);
-        staxi_put(u->t, "line[at + at / 32] = ");
-        staxi_emit_operand(e, n->expr[0]);
-        staxi_put(u->t, ";\n");
-    } else {
-        staxi_line(e);
-        staxi_putf(u->t, "const int own = at%s;\n", exclusive ? " - 1" : "");
-        staxi_line(e);
-        staxi_putf(u->t, "const %s r%U = ", staxi_value_type(e, n->dtype), (uint64_t)n->ref);
-        if (exclusive) staxi_put(u->t, "own < 0 ? last : ");
-        staxi_put(
-            u->t,
-            "block + own < 32 ? line[own + own / 32] : F::of(before[own / 32], line[own + own / "
-            "32]);\n");
-        staxi_emit_list(e, n->child);
-    }
+    staxi_line(e);
+    staxi_putf(u->t, "const int own = at%s;\n", exclusive ? " - 1" : "");
+    staxi_line(e);
+    staxi_putf(u->t, "const %s r%U = ", staxi_value_type(e, n->dtype), (uint64_t)n->ref);
+    if (exclusive) staxi_put(u->t, "own < 0 ? last : ");
+    staxi_put(u->t,
+              "block + own < 32 ? line[own + own / 32] : F::of(before[own / 32], line[own + own / "
+              "32]);\n");
+    staxi_emit_list(e, n->child);
     staxi_emit_scope_close(e, scope);
     staxi_cuda_close(u, 1);
 }
@@ -3203,6 +3316,7 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     const uint64_t number = u->n_launches;
     staxi_text name;
     staxi_cuda_scan_fold(u, &n, number);
+    u->at_once = STAXI_CUDA_LINE_AT_ONCE;
     staxi_cuda_launch *l =
         staxi_cuda_begin(u, STAXI_CUDA_SCAN, list, "blockIdx.x", STAXI_CUDA_LINE_THREADS);
     if (!l) return;
@@ -3214,25 +3328,33 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     l->count = staxi_cuda_loops_product(u);
     l->threads = STAXI_CUDA_LINE_THREADS;
     staxi_putf(u->t, "    typedef sx_fold_%U_%U F;\n", number, (uint64_t)n.ref);
-    staxi_putf(u->t, "    __shared__ F::T line[%d], totals[%d], before[%d], ahead[%d];\n",
-               STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS, STAXI_CUDA_LINE_SEGMENTS,
-               STAXI_CUDA_LINE_SEGMENTS + 1, STAXI_CUDA_LINE_SEGMENTS / 32);
+    staxi_putf(
+        u->t,
+        "    __shared__ F::T line[%d], totals[%d], before[%d], ahead[%d];\n    __shared__ %s "
+        "scan; /* of the first thread */\n",
+        STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS, STAXI_CUDA_LINE_SEGMENTS,
+        STAXI_CUDA_LINE_SEGMENTS + 1, STAXI_CUDA_LINE_SEGMENTS / 32, prefix);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u);
     staxi_cuda_size(u, "length", n.runs[0].extent);
     staxi_putf(u->t, "        F::T last = ");
     staxi_emit_const(e, n.dtype, staxi_scan_of_nothing(op, (stax_dtype)n.dtype));
-    staxi_putf(u->t, ";\n        %s scan;\n        %s_begin(&scan, last);\n", prefix, prefix);
+    staxi_putf(u->t, ";\n        if (threadIdx.x == 0) %s_begin(&scan, last);\n", prefix);
+    staxi_cuda_scan_fetch(u, &n);
     staxi_putf(
         u->t,
         "        for (int64_t block = 0; block < length; block += %d) {\n            const int "
-        "width = (int)sx_imin(length - block, %d);\n",
-        STAXI_CUDA_LINE, STAXI_CUDA_LINE);
+        "width = (int)sx_imin(length - block, %d);\n#pragma unroll\n            for (int j = 0; "
+        "j < %d; j++) {\n                const int at = (int)threadIdx.x + j * %d;\n               "
+        " "
+        "if (at < width) line[at + at / 32] = next[j];\n            }\n",
+        STAXI_CUDA_LINE, STAXI_CUDA_LINE, STAXI_CUDA_LINE_EACH, STAXI_CUDA_LINE_THREADS);
     e->indent = 3;
-    staxi_cuda_scan_pass(u, &n, true, false);
     staxi_cuda_barrier(u);
+    staxi_line(e);
+    staxi_putf(u->t, "fetch(block + %d);\n", STAXI_CUDA_LINE);
     staxi_cuda_scan_totals(u, prefix);
-    staxi_cuda_scan_pass(u, &n, false, st->exclusive);
+    staxi_cuda_scan_pass(u, &n, st->exclusive);
     if (st->exclusive) {
         staxi_line(e);
         staxi_putf(u->t, "last = F::of(before[%d], line[%d]);\n", STAXI_CUDA_LINE_SEGMENTS - 1,

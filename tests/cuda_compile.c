@@ -116,7 +116,9 @@ static void tensor_cores(void) {
     } rows[] = {
         {"graph g(a: bf16[300,72], b: bf16[72,304], c: bf16[304]) { m = matmul a, b\n s = add m, "
          "c\n y = gelu s\n return y }",
-         "m64n64k16.f32.bf16.bf16", "xs[2]"},
+         "m64n64k16.f32.bf16.bf16", "stax_kernel_1"},
+        {"graph g(a: bf16[16,4096], b: bf16[4096,4096]) { y = matmul a, b\n return y }",
+         "more[j] = sums[part * all + j];", "xs[2]"},
         {"graph g(a: bf16[2,3,300,72], b: bf16[3,72,304]) { y = matmul a, b\n return y }",
          "sx_copy(part + j * 8192, &ymap, &filled[stage], column0 + j * 64, k0, i2, 0);", "xs[2]"},
         {"graph g(a: f16[72,520], b: f16[8192,72]) { x = transpose a\n w = transpose b\n y = "

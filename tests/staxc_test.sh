@@ -448,6 +448,17 @@ graph tensor(a: bf16[200,136], b: bf16[136,152], bt: bf16[152,136], at: bf16[136
 }
 END
         expect 0 "^m4: f16\[130,66\]" run tensor.stax --device=cuda --tensor-cores --check
+        (FAKE_NO_MAPS=1 && export FAKE_NO_MAPS && "$staxc" run tensor.stax --device=cuda --tensor-cores --check >out 2>err) && good || bad "without the copy engine: $(cat err)"
+        cat >skinny.stax <<'END'
+graph skinny(a: f16[2,16,2100], b: f16[2,2100,72], c: f16[72], d: bf16[3,16,1024], e: bf16[1024,66]) {
+  m = matmul a, b
+  y = add m, c
+  z = matmul d, e
+  return y, z
+}
+END
+        expect 0 "^z: bf16\[3,16,66\]" run skinny.stax --device=cuda --tensor-cores --check
+        expect 0 "sx_digit.&rest, 2., batch = rest" print skinny.stax --emit=cuda --tensor-cores
         expect 0 "m64n64k16.f32.f16.f16" print tensor.stax --emit=cuda --tensor-cores
         expect 0 "^s: f16\[2\]" run ex.stax --device=cuda --check
         unset FAKE_CXX
