@@ -31,7 +31,7 @@ static const char text[] =
 int main(void) {
     stax_context *ctx = stax_open(NULL);
     stax_graph *g = ctx ? stax_parse(ctx, "g.stax", text) : NULL;
-    stax_rewrite_options options = {&fast, 1, false, false, NULL, {NULL, NULL}};
+    stax_rewrite_options options = {&fast, 1, false, false, NULL, {NULL, NULL}, 0};
     stax_graph *simple = g ? stax_rewrite(g, &options) : NULL;
     if (!simple) {
         printf("%s\n", ctx ? stax_error(ctx) : "no memory");

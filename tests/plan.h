@@ -75,7 +75,7 @@ static void plan_make(plan *out, stax_context *ctx, const stax_graph *g,
                       const stax_schedule *schedule, int all) {
     staxi_text why;
     memset(out, 0, sizeof *out);
-    stax_program *p = staxi_program_new(g);
+    stax_program *p = staxi_program_new(g, STAX_BACKEND_STAX);
     out->status = p ? STAX_OK : stax_error_status(ctx);
     if (!p) return;
     staxi_text_init(&why, &ctx->allocator);

@@ -1288,7 +1288,7 @@ static double schedule_time(int n, int given) {
     for (int k = 0; k < 3; k++) {
         staxi_text why;
         staxi_text_init(&why, staxi_allocator_of(ctx));
-        stax_program *p = staxi_program_new(g);
+        stax_program *p = staxi_program_new(g, STAX_BACKEND_STAX);
         if (!CHECK(p != NULL)) break;
         p->given = s;
         double t = seconds();
