@@ -259,7 +259,7 @@ static double check_plan(const stax_graph *g, const char *where, int *taken_over
     staxi_text why;
     double most = 0, ratio = 0;
     staxi_text_init(&why, staxi_allocator_of(ctx));
-    stax_program *p = staxi_program_new(g);
+    stax_program *p = staxi_program_new(g, STAX_BACKEND_STAX);
     if (p && !staxi_has_regions(p->basis) && staxi_program_plan(p, &why) == STAX_OK) {
         int good = plan_is_sound(p, 1, NULL) && plan_is_sound(p, 0, NULL) &&
                    plan_is_sound(p, 7, NULL) && plan_is_sound(p, 100, &most) &&
@@ -345,7 +345,7 @@ static void layouts(void) {
         staxi_text why;
         staxi_text_init(&why, staxi_allocator_of(ctx));
         stax_graph *g = stax_parse(ctx, "layouts", cases[k].text);
-        stax_program *p = g ? staxi_program_new(g) : NULL;
+        stax_program *p = g ? staxi_program_new(g, STAX_BACKEND_STAX) : NULL;
         if (CHECK(p && staxi_program_plan(p, &why) == STAX_OK)) {
             staxi_report_plan(p, &why);
             const char *said = strstr(why.data, "axes lie in the order");

@@ -17,7 +17,7 @@ static stax_program *planned(const stax_graph *g, const stax_compile_options *ho
                              const stax_schedule *given) {
     staxi_text why;
     staxi_text_init(&why, staxi_allocator_of(ctx));
-    stax_program *p = g ? staxi_program_new(g) : NULL;
+    stax_program *p = g ? staxi_program_new(g, STAX_BACKEND_STAX) : NULL;
     if (p) p->how = how;
     if (p) p->given = given;
     if (!CHECK(p && staxi_program_plan(p, &why) == STAX_OK))
