@@ -43804,10 +43804,12 @@ static void staxi_emit_pack_columns_singly(staxi_emit *e, const staxi_tiles *t) 
         staxi_putf(e->t, "const int64_t i%U = column0 + u;\n", id);
         for (int step = 0; step < steps; step++) {
             char to[32];
-            snprintf(to, sizeof to, "spot + u * %d + %d", steps, step);
+            staxi_format(to, sizeof to, "at%U", (uint64_t)step);
+            staxi_line(e);
+            staxi_putf(e->t, "%s *const %s = spot + u * %d + %d;\n", type, to, steps, step);
             if (tail) {
                 staxi_line(e);
-                staxi_putf(e->t, "if (i%U >= columns || k0 + %d >= terms) *(%s) = 0;\n", id, step,
+                staxi_putf(e->t, "if (i%U >= columns || k0 + %d >= terms) *%s = 0;\n", id, step,
                            to);
             }
             staxi_emit_open(e, tail ? "else {\n" : "{\n");

@@ -2250,7 +2250,7 @@ static void staxi_cuda_dot_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     double batches = 1, n = 0;
     for (int k = 0; k < d->n_batches; k++)
         batches *= staxi_extent_guess(u->p, d->batches[k].extent);
-    for (int k = 0; k < STAXI_CUDA_TILES && n < STAXI_CUDA_ENOUGH; k++) {
+    for (int k = 0; k < STAXI_CUDA_TILES && n < (double)STAXI_CUDA_ENOUGH; k++) {
         if (d->blocks && tiles[k].own_rows * tiles[k].own_columns > STAXI_CUDA_CHAINS) continue;
         d->tile = tiles[k];
         n = batches *
@@ -2762,7 +2762,7 @@ static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     for (int k = 0; k < d->n_batches; k++) n *= staxi_extent_guess(u->p, d->batches[k].extent);
     memset(&d->tile, 0, sizeof d->tile);
     d->tile.rows = STAXI_CUDA_MMA_ROWS;
-    for (int wide = 256; wide >= 64 && most < STAXI_CUDA_ENOUGH; wide /= 2) {
+    for (int wide = 256; wide >= 64 && most < (double)STAXI_CUDA_ENOUGH; wide /= 2) {
         d->tile.columns = wide;
         most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
     }
@@ -2771,7 +2771,7 @@ static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     d->stages = STAXI_CUDA_MMA_ROOM / ((d->tile.rows + d->tile.columns) * 128);
     if (d->stages > STAXI_CUDA_MMA_STAGES) d->stages = STAXI_CUDA_MMA_STAGES;
     d->splits = 1;
-    while (most * d->splits < STAXI_CUDA_ENOUGH && d->splits < STAXI_CUDA_MMA_SPLITS &&
+    while (most * d->splits < (double)STAXI_CUDA_ENOUGH && d->splits < STAXI_CUDA_MMA_SPLITS &&
            staxi_extent_guess(u->p, d->depth.extent) >=
                2 * d->splits * STAXI_CUDA_MMA_LEAST * STAXI_CUDA_MMA_DEPTH)
         d->splits *= 2;
@@ -3404,8 +3404,8 @@ static bool staxi_cuda_turned_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_t
     }
     t->near_.n = n;
     return n > 0 && bytes <= STAXI_CUDA_TURN_SHARED &&
-           staxi_extent_guess(u->p, inner.extent) >= STAXI_CUDA_TURN_LEAST &&
-           staxi_extent_guess(u->p, u->loops[t->other].extent) >= STAXI_CUDA_TURN_LEAST;
+           staxi_extent_guess(u->p, inner.extent) >= (double)STAXI_CUDA_TURN_LEAST &&
+           staxi_extent_guess(u->p, u->loops[t->other].extent) >= (double)STAXI_CUDA_TURN_LEAST;
 }
 
 /* Opens "if (both are there) {" for element tx of loop `fast` and ty + r * 4 of loop `slow`. */

@@ -6,7 +6,7 @@ B=${BUILD:-build}/matrix
 FILTER=${1:-}
 rm -rf "$B"
 mkdir -p "$B"
-STAX_CACHE_DIR=${STAX_CACHE_DIR:-$(pwd)/$B/cache}
+STAX_CACHE_DIR=${STAX_CACHE_DIR:-$(cd "$B" && pwd)/cache}
 export STAX_CACHE_DIR
 STRICT="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 # gcc's C front end reads the file again for each line whose indentation it looks at, seven seconds for this one:

@@ -5,7 +5,7 @@ CC=${CC:-cc}
 B=${BUILD:-build}/export
 rm -rf "$B"
 mkdir -p "$B/src"
-STAX_CACHE_DIR=${STAX_CACHE_DIR:-$(pwd)/$B/cache}
+STAX_CACHE_DIR=${STAX_CACHE_DIR:-$(cd "$B" && pwd)/cache}
 export STAX_CACHE_DIR
 STRICT="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 passed=0
