@@ -610,6 +610,23 @@ static stax_value layer_norm(stax_value x, stax_value w) {
     return stax_layer_norm(x, w, stax_none(), stax_axes1(1), 1e-5);
 }
 
+static stax_value rectified(stax_value x, stax_value w) { return (void)w, stax_relu(x); }
+static stax_value row_max(stax_value x, stax_value w) {
+    return (void)w, stax_max(x, stax_axes1(1), false);
+}
+static stax_value row_var(stax_value x, stax_value w) {
+    return (void)w, stax_var(x, stax_axes1(1), 0, false);
+}
+static stax_value row_argmax(stax_value x, stax_value w) {
+    return (void)w, stax_argmax(x, 1, false);
+}
+static stax_value shares(stax_value x, stax_value w) {
+    return (void)w, stax_div(x, stax_sum(x, stax_axes1(1), true));
+}
+static stax_value norm_gelu(stax_value x, stax_value w) {
+    return stax_mul(stax_gelu(layer_norm(x, w), "none"), stax_const(x.graph, 0.5));
+}
+
 typedef struct timing {
     const char *name;
     make_fn make;
@@ -628,7 +645,13 @@ static const timing timings[] = {{"row sum", row_sum, ONCE},
                                  {"x + 1", plus_one, 2 * ONCE},
                                  {"exp(x)", exponential, 2 * ONCE},
                                  {"transpose + 1", turned, 2 * ONCE},
-                                 {"cumsum(1)", running, 2 * ONCE}};
+                                 {"cumsum(1)", running, 2 * ONCE},
+                                 {"relu(x)", rectified, 2 * ONCE},
+                                 {"row amax", row_max, ONCE},
+                                 {"var(1)", row_var, ONCE},
+                                 {"argmax(1)", row_argmax, ONCE},
+                                 {"x / x.sum(1)", shares, 2 * ONCE},
+                                 {"gelu(layer_norm) * 0.5", norm_gelu, 2 * ONCE}};
 
 /* The median of 30 calls by events, after three; the inputs are taken from n_sets in turn. -1: has
  * said why. */
@@ -776,6 +799,44 @@ static void time_rounds(stax_context *ctx, stax_cuda *cuda, events *e) {
     stax_graph_free(g);
 }
 
+/* Example 5.1, a training step: the sum of gelu(x W) and both gradients. */
+static void time_step(stax_context *ctx, stax_cuda *cuda, events *e) {
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value by[2], slopes[2];
+    stax_tensor in[2], out[3];
+    const stax_shape scalar = {{0}, 0};
+    for (int k = 0; k < 2; k++)
+        by[k] = stax_input(g, k ? "w" : "x", STAX_F32, stax_shape2(k ? 1024 : 4096, 1024));
+    stax_value loss =
+        stax_sum(stax_gelu(stax_matmul(by[0], by[1]), "none"), stax_axes_all(), false);
+    stax_status s = stax_grad(loss, by, 2, slopes);
+    stax_output(g, "loss", loss);
+    for (int k = 0; k < 2; k++) stax_output(g, k ? "dw" : "dx", slopes[k]);
+    stax_cuda_program *p = s == STAX_OK ? stax_cuda_compile(cuda, g, NULL) : NULL;
+    memset(in, 0, sizeof in);
+    memset(out, 0, sizeof out);
+    s = p ? stax_cuda_tensor_new(cuda, STAX_F32, scalar, &out[0]) : s;
+    for (int k = 0; k < 4 && p && s == STAX_OK; k++) {
+        const stax_shape shape = stax_shape2(k % 2 ? 1024 : 4096, 1024);
+        s = stax_cuda_tensor_new(cuda, STAX_F32, shape, k < 2 ? &in[k] : &out[k - 1]);
+        float *data = k < 2 ? (float *)malloc((size_t)shape.dims[0] * 1024 * sizeof *data) : NULL;
+        if (!data) continue;
+        random_fill(data, STAX_F32, shape.dims[0] * 1024, (uint64_t)k + 1);
+        const stax_tensor host = stax_tensor_of(STAX_F32, shape, data);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &in[k], &host);
+        free(data);
+    }
+    if (!p || s != STAX_OK) printf("FAIL step of Example 5.1: %s\n", stax_error(ctx));
+    double ms = p && s == STAX_OK ? median_ms(ctx, cuda, e, p, in, 2, 1, out) : -1;
+    if (ms > 0)
+        printf("stax   %-26s %8.4f ms %7.1f TFLOP/s, kernels %d, the interpreter's bits\n",
+               "gelu(xW).sum, both grads", ms, 3 * 2.0 * 4096 * 1024 * 1024 / ms * 1e-9,
+               stax_cuda_kernels(p));
+    for (int k = 0; k < 5; k++) stax_cuda_tensor_free(cuda, k < 2 ? &in[k] : &out[k - 2]);
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
 static void time_all(stax_context *ctx, stax_cuda *cuda) {
     events e;
     stax_tensor in[2];
@@ -798,6 +859,7 @@ static void time_all(stax_context *ctx, stax_cuda *cuda) {
         time_one(ctx, cuda, &e, &timings[k], in);
     for (size_t k = 0; ok && k < sizeof products / sizeof products[0]; k++)
         time_product(ctx, cuda, &e, &products[k]);
+    if (ok) time_step(ctx, cuda, &e);
     if (ok) time_rounds(ctx, cuda, &e);
     for (int k = 0; k < 2; k++) stax_cuda_tensor_free(cuda, &in[k]);
     free(data);

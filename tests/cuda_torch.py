@@ -26,6 +26,13 @@ CASES = [
     ("exp(x)", lambda: torch.exp(x), 2 * ONCE),
     ("transpose + 1", lambda: x.t().contiguous() + 1, 2 * ONCE),
     ("cumsum(1)", lambda: x.cumsum(1), 2 * ONCE),
+    ("relu(x)", lambda: torch.relu(x), 2 * ONCE),
+    ("row amax", lambda: x.amax(1), ONCE),
+    ("var(1)", lambda: x.var(1, correction=0), ONCE),
+    ("argmax(1)", lambda: x.argmax(1), ONCE),
+    ("x / x.sum(1)", lambda: x / x.sum(1, keepdim=True), 2 * ONCE),
+    ("gelu(layer_norm) * 0.5",
+     lambda: torch.nn.functional.gelu(torch.nn.functional.layer_norm(x, (COLUMNS,), w)) * 0.5, 2 * ONCE),
 ]
 
 
@@ -61,6 +68,14 @@ def rounds():
 
 
 CASES.append(("20 x sin, cumsum, *0.5", rounds, 0))
+step_x = (torch.rand(4096, 1024, device="cuda") * 2 - 1).requires_grad_()
+step_w = (torch.rand(1024, 1024, device="cuda") * 2 - 1).requires_grad_()
+
+
+def step():
+    return torch.nn.functional.gelu(step_x @ step_w).sum()
+
+
 PRODUCTS = [
     ("f32 matmul 4096", torch.float32, 4096, 4096, 4096, False, 1),
     ("f32 matmul 4096 bias gelu", torch.float32, 4096, 4096, 4096, True, 1),
@@ -96,6 +111,9 @@ for label, wrap in (("eager", lambda f: f), ("compile", torch.compile)):
             print(f"torch {label} {name}: {type(e).__name__}")
             continue
         print(f"torch {label:7s} {name:26s} {ms:8.4f} ms {gigabytes / ms * 1e3:7.0f} GB/s")
+    forward = wrap(step)
+    ms = median_ms(lambda: torch.autograd.grad(forward(), (step_x, step_w)))
+    print(f"torch {label:7s} {'gelu(xW).sum, both grads':26s} {ms:8.4f} ms {3 * 2 * 4.294967296e-3 / ms * 1e3:7.1f} TFLOP/s")
     for name, *sizes in PRODUCTS:
         wrapped, work = product(*sizes)
         ms = median_ms(wrapped(wrap))
