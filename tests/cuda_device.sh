@@ -49,7 +49,7 @@ sanitize() {
 status=$?
 passed=0 failed=0 skipped=0
 if ! grep -q '^skip cuda_device' "$B/cuda_device.txt"; then
-    for file in tests/corpus/good/*.stax examples/*.stax examples/data/*.stax; do
+    for file in tests/corpus/good/*.stax tests/corpus/large/*.stax examples/*.stax examples/data/*.stax; do
         [ -f "$file" ] || continue # a pattern that fits nothing
         ./staxc run "$file" --device=cuda --check --seed=1 >"$B/cuda_run.txt" 2>&1
         case $? in

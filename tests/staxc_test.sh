@@ -343,10 +343,13 @@ expect 0 "ratio" bench ex.stax --vs=printed.stax --runs=7 --size n=100 --threads
 expect 1 "cannot read" bench ex.stax --vs=none.stax
 expect 1 "no input of that name" bench ex.stax --in q=q.npy
 
+# what is too large to be exported and for small machines
+for file in "$root"/tests/corpus/large/*.stax; do expect 0 ": f32" run "$file" --check --seed=1; done
+
 # ---- CUDA -------------------------------------------------------------------------------------------
 # its text: without a device and without NVRTC, the same each time; a graph without results has no kernels
 with_kernels=0
-for file in "$root"/tests/corpus/good/*.stax; do
+for file in "$root"/tests/corpus/good/*.stax "$root"/tests/corpus/large/*.stax; do
     "$staxc" print "$file" --emit=cuda >out 2>err
     status=$?
     "$staxc" print "$file" --emit=cuda >again 2>&1
@@ -430,7 +433,7 @@ END
         for how in "" --reduce-overhead; do expect 0 "^w: i64\[5,33\]" run running.stax --device=cuda --check $how; done
         expect 0 "^k: f64" run "$root/tests/corpus/good/transposes_computed.stax" --device=cuda --check
         for sizes in "n=33 --size k=17" "n=70 --size k=4100" "n=5 --size k=0"; do
-            expect 0 "^loops: f32" run "$root/tests/corpus/good/contraction_tiles.stax" --device=cuda --check --size $sizes
+            expect 0 "^loops: f32" run "$root/tests/corpus/large/contraction_tiles.stax" --device=cuda --check --size $sizes
         done
         # inputs of few bits: sums are exact in any order
         cat >tensor.stax <<'END'
