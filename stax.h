@@ -50541,8 +50541,6 @@ static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
     return status;
 }
 
-STAXI_COLD
-
 /* =================================================================================== >>partition
    PARTITION  a forward and a backward program, what the first saves for the second, and schedules
    for the reversal of chains.
@@ -54665,6 +54663,8 @@ STAXDEF char *stax_jit_explain(stax_jit *jit) {
     staxi_mutex_unlock(&jit->mutex);
     return staxi_text_give(jit->ctx, &t);
 }
+
+STAXI_COLD
 
 /* ======================================================================================= >>machine
    MACHINE  what this machine can do, and what that says about a kernel (section 13.1, D 1.3).
