@@ -4,6 +4,10 @@
 #define STAX_IMPLEMENTATION
 #include "stax.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 enum { N = 4096, READINGS = 15, CALLS = 300 };
 
 static int compare(const void *a, const void *b) {
