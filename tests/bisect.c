@@ -35,6 +35,18 @@ static const char *const net =
     "  f = div e, m; t = sum f {axes=0}; assign s, t; g = maximum f, 0.5; h = mul t, 3.0; return "
     "g, h\n}";
 
+/* The program gives the bits of the interpreter, states too. */
+static void check_as_interpreted(const stax_graph *g, stax_program *p, int64_t size) {
+    static feed want, got;
+    CHECK(feed_make(&want, g, size, 3) && feed_make(&got, g, size, 3));
+    CHECK_INT(stax_interpret(g, want.all, want.outputs), STAX_OK);
+    CHECK_INT(feed_bind(p, &got), STAX_OK);
+    CHECK_INT(stax_run(p, got.slots, got.outputs), STAX_OK);
+    CHECK(feed_equal(&want, &got));
+    feed_free(&want);
+    feed_free(&got);
+}
+
 /* ---- failure ---- */
 
 static const char *const backend_stages[] = {"rewrite", "lower",   "schedule", "loops",
@@ -44,7 +56,6 @@ enum { N_BACKEND_STAGES = sizeof backend_stages / sizeof backend_stages[0] };
 static void falls_back_or_is_strict(void) {
     for (int k = 0; k < N_BACKEND_STAGES; k++) {
         for (int regions = 0; regions < 2; regions++) {
-            static feed want, got;
             const char *text = regions ? feed_graphs[12] : net;
             reopen(backend_stages[k], false, 1);
             stax_graph *g = parsed(text);
@@ -54,13 +65,7 @@ static void falls_back_or_is_strict(void) {
                 CHECK_INT(stax_context_fallbacks(ctx), 1);
                 CHECK_INT(lines, 1);
                 CHECK_HAS(stax_error(ctx), backend_stages[k]);
-                CHECK(feed_make(&want, g, 5, 3) && feed_make(&got, g, 5, 3));
-                CHECK_INT(stax_interpret(g, want.all, want.outputs), STAX_OK);
-                CHECK_INT(feed_bind(p, &got), STAX_OK);
-                CHECK_INT(stax_run(p, got.slots, got.outputs), STAX_OK);
-                CHECK(feed_equal(&want, &got));
-                feed_free(&want);
-                feed_free(&got);
+                check_as_interpreted(g, p, 5);
             }
             stax_program_free(p);
             stax_compile_options o;
@@ -113,21 +118,14 @@ static void backends(void) {
     for (int k = 0; k < FEED_GRAPHS; k++) {
         stax_graph *g = parsed(feed_graphs[k]);
         for (int backend = STAX_BACKEND_AOT_EAGER; backend <= STAX_BACKEND_EAGER; backend++) {
-            static feed want, got;
             stax_compile_options o;
             memset(&o, 0, sizeof o);
             o.backend = (stax_backend)backend;
             stax_program *p = stax_compile(g, &o);
-            CHECK(feed_make(&want, g, 8, 3) && feed_make(&got, g, 8, 3));
             if (CHECK(p != NULL)) {
                 CHECK_INT(stax_program_status(p), STAX_E_NOT_BUILT);
-                CHECK_INT(stax_interpret(g, want.all, want.outputs), STAX_OK);
-                CHECK_INT(feed_bind(p, &got), STAX_OK);
-                CHECK_INT(stax_run(p, got.slots, got.outputs), STAX_OK);
-                CHECK(feed_equal(&want, &got));
+                check_as_interpreted(g, p, 8);
             }
-            feed_free(&want);
-            feed_free(&got);
             stax_program_free(p);
         }
         stax_graph_free(g);

@@ -73,5 +73,12 @@ lacks 'u16' 'sx_pairadd32'
 has 'u16' 'sx_muladd32'
 micro 'a: i8[64,64], b: i8[64,64]) { c = matmul a, b {dtype=i64}; return c }'
 lacks 'sums of 64 bits' 'sx_pairadd32'
+
+# the header itself: what every call passes through is not compiled without optimisation
+for chapter in functions scalarops interpreter program steps partition jit; do
+    if awk -v tag=">>$chapter" '/^STAXI_COLD$/ { cold = 1 } /^STAXI_WARM$/ { cold = 0 }
+        $0 ~ "^/. =+ " tag "$" { seen = NR; lies = cold } END { exit !(seen && !lies) }' stax.h; then good
+    else bad "chapter $chapter of stax.h lies between STAXI_COLD and STAXI_WARM, or is not found"; fi
+done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
