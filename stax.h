@@ -19493,7 +19493,8 @@ static uint32_t staxi_x_has_key(staxi_expander *e, const staxi_attention *a, int
 /* Blocks of 128 keys, from the first on; m, l, acc: the largest score, the sum and the weighted
    values so far, at first -inf, 0, 0. s = q k^T * scale (masked);  M = maximum(m, max(s));  t = M
    if that is finite, else 0 p = exp(s - t);  l = l * exp(m - t) + sum(p);  acc = acc * exp(m - t) +
-   p v;  m = M The result is acc / l. The first block has nothing to rescale. No keys: 0. */
+   p v;  m = M The result is acc / l. The first block has nothing to rescale, but is added to 0.
+   No keys: 0. */
 static bool staxi_expand_attention(staxi_expander *e, const staxi_node *n, uint32_t *results) {
     staxi_ix_pool *pool = &e->to->root->sizes;
     staxi_type out = staxi_x_result(e, n), shape = out;
@@ -19542,7 +19543,7 @@ static bool staxi_expand_attention(staxi_expander *e, const staxi_node *n, uint3
                 acc = staxi_x_op3(e, STAX_OP_WHERE, staxi_x_has_key(e, &a, first, acc), acc, was);
         } else {
             l = s;
-            acc = p;
+            acc = staxi_x_with(e, STAX_OP_ADD, p, staxi_x_number(e, 0.0, dtype)); /* -0 is 0 */
         }
         m = top;
         if (!acc || !l) return false;

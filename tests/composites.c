@@ -908,6 +908,10 @@ static void attentions(void) {
         "q = const f16[1,1] {1}\nz = const f16[2,1] {0, 0}\nv = const f16[2,1] {60000, 60000}\n"
         "y = attention q, z, v",
         "f16[1,1] {60000}"); /* computed in f32 */
+    GIVES(
+        "q = const f32[1,1] {1}\nz = const f32[2,1] {0, 0}\nv = const f32[2,1] {-0.0, -0.0}\n"
+        "y = attention q, z, v",
+        "f32[1,1] {0}"); /* the weighted values are added to 0 */
     REFUSES(X23 "y = attention x, x, 1.0", E_SHAPE, "attention(|2, 2 and 0 axes");
     REFUSES(X23 "k = const f32[2,2] {1,2,3,4}\ny = attention x, k, k", E_SHAPE,
             "last sizes of q and k");
