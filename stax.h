@@ -46560,7 +46560,10 @@ static const char *staxi_isa_flags(int isa) {
    may call (libgcc) is linked; clang knows by itself which library that is. The stack protector,
    on by default here and there, would want the C library again. gcc 12 makes a load under a mask
    known beforehand a whole one (vpblendw with memory), which may lie outside of the buffer: its
-   vectoriser gets no conditional loads to mask. */
+   vectoriser gets no conditional loads to mask. It also takes an address written as 2 * base - p,
+   as its induction variables have it where two reads of a buffer run against each other, for an
+   offset of the null pointer, and what is computed with it for unreachable: so null pointers may be
+   read. */
 static void staxi_put_command(staxi_toolchain *tc, const staxi_compiler *c, int level,
                               const char *object, const char *source, staxi_text *t) {
     const bool gnu = c->kind == STAXI_CC_GCC, clang = c->kind == STAXI_CC_CLANG;
@@ -46576,7 +46579,10 @@ static void staxi_put_command(staxi_toolchain *tc, const staxi_compiler *c, int 
         staxi_put(t,
                   " -ffp-contract=off -fno-math-errno -fno-strict-aliasing"
                   " -fno-stack-protector");
-        if (gnu) staxi_put(t, " -fschedule-insns -fsched-pressure -fno-tree-loop-if-convert -pipe");
+        if (gnu)
+            staxi_put(t,
+                      " -fschedule-insns -fsched-pressure -fno-tree-loop-if-convert"
+                      " -fno-delete-null-pointer-checks -pipe");
         if (gnu && elf) staxi_put(t, " -nostdlib");
         if (clang && elf) staxi_put(t, " -nolibc -nostartfiles");
     } else if (c->kind == STAXI_CC_TCC) {
@@ -57370,7 +57376,8 @@ static const char staxi_export_pragmas[] =
     "#if defined(__GNUC__) && !defined(__clang__) && !defined(__TINYC__)\n"
     "#pragma GCC optimize(\"O2\", \"fp-contract=off\", \"no-math-errno\", \"trapping-math\", "
     "\"no-strict-aliasing\")\n"
-    "#pragma GCC optimize(\"schedule-insns\", \"sched-pressure\", \"no-tree-loop-if-convert\")\n"
+    "#pragma GCC optimize(\"schedule-insns\", \"sched-pressure\", \"no-tree-loop-if-convert\", "
+    "\"no-delete-null-pointer-checks\")\n"
     "#endif\n"
     "#if defined(__GNUC__)\n#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "
     "\"-Wunused-variable\"\n"
