@@ -39752,6 +39752,7 @@ typedef struct staxi_emit {
     bool in_steps; /* inside a loop whose nests run ahead, and by how much the node does    */
     int ahead_now;
     bool brief;  /* text for the first and last iterations alone: small rather than fast       */
+    bool quick;  /* on GPUs: quotients by a function that notes where it may be wrong          */
     int program; /* number of the program within the unit                       */
     unsigned how;   /* STAXI_EMIT_... */
     int isa;        /* what tiles are printed for, beside the plain form                 */
@@ -40209,11 +40210,15 @@ static void staxi_emit_op(staxi_emit *e, const staxi_expr_node *n) {
         e->failed = true;
         return;
     }
-    if (f->infix) {
+    const bool quick = e->quick && n->op == STAX_OP_DIV && n->dtype == STAX_F32;
+    if (f->infix && !quick) {
         staxi_emit_infix(e, f->infix, n);
         return;
     }
-    staxi_emit_fn(e, f->name);
+    if (quick)
+        staxi_put(e->t, "sx_quick_div(");
+    else
+        staxi_emit_fn(e, f->name);
     for (int k = 0; k < n->n_args; k++) {
         if (k) staxi_put(e->t, ", ");
         staxi_emit_operand(e, n->args[k]);

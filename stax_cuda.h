@@ -716,11 +716,29 @@ static const char *const staxi_cuda_lines_warp[] = {
     "    asm volatile(\"\" : \"+r\"(x));",
     "    return x;",
     "}",
+    "/* What may not hold is noted in `rare`; else these have the bits of the others. A quotient: the steps",
+    "   of the compiler's own, of which the first three depend on y alone. */",
+    "SX_INLINE float sx_quick_canon(float x, bool &rare) {",
+    "    rare = rare | (x != x);",
+    "    return x;",
+    "}",
+    "SX_INLINE float sx_quick_div(float x, float y, bool &rare) {",
+    "#ifdef SX_OWN_RECIPROCAL",
+    "    const float r0 = SX_OWN_RECIPROCAL(y);",
+    "#else",
+    "    float r0;",
+    "    asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r0) : \"f\"(y));",
+    "#endif",
+    "    const float r = __fmaf_rn(r0, __fmaf_rn(-y, r0, 1.0f), r0), q = x * r;",
+    "    rare = rare | !(fabsf(y) >= 8.67e-19f) | !(fabsf(y) <= 1.15e18f);",
+    "    rare = rare | !(fabsf(x) >= 8.67e-19f) | !(fabsf(x) <= 1.15e18f);",
+    "    return __fmaf_rn(r, __fmaf_rn(-y, q, x), q);",
+    "}",
     "/* The best element and where it is (at < 0: none yet). */",
     "template <class T, int MOST> struct sx_best {",
     "    T x;",
     "    int64_t at;",
-    "    SX_INLINE bool beats(T a, T b) { return (MOST ? a > b : a < b) || (a != a && b == b); }",
+    "    SX_INLINE bool beats(T a, T b) { return (MOST ? !(a <= b) : !(a >= b)) && b == b; }",
     "    __device__ __forceinline__ void meet(T y, int64_t where) {",
     "        if (where >= 0 && (at < 0 || beats(y, x) || (!beats(x, y) && where < at))) {",
     "            x = y;",
@@ -896,6 +914,8 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
                (uint64_t)number, u->more ? u->more : "");
     u->more = NULL;
     staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
+    if (kind == STAXI_CUDA_ROWS || kind == STAXI_CUDA_COLUMNS || kind == STAXI_CUDA_TEAM)
+        staxi_put(u->t, "    bool rare = false;\n");
     if (u->has_checks) staxi_put(u->t, "    if (sx->record->check) return;\n");
     l->has_row = staxi_cuda_pointers(u, used);
     u->e.indent = 1;
@@ -975,6 +995,14 @@ static void staxi_cuda_serial(staxi_cuda_unit *u, staxi_cuda_kind kind, uint32_t
     if (check) staxi_put(u->t, "        if (sx->second) return;\n");
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
+}
+
+/* for (int <counter> = 0; <counter> < n; <counter>++), unrolled; a brace is open behind it */
+static void staxi_cuda_unrolled(staxi_cuda_unit *u, const char *counter, int n) {
+    staxi_put(u->t, "#pragma unroll\n");
+    staxi_line(&u->e);
+    staxi_putf(u->t, "for (int %s = 0; %s < %d; %s++) {\n", counter, counter, n, counter);
+    u->e.indent++;
 }
 
 /* ---- maps, four neighbours a thread ---- */
@@ -1283,6 +1311,115 @@ static void staxi_cuda_element(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
     staxi_emit_scope_close(e, scope);
 }
 
+/* ---- quick chunks ----
+   exp and quotients are bound by how many instructions are issued, and a part of those is for
+   values that hardly occur. A chunk of elements is computed without that part, which notes such
+   values, and if there are any, once more with it. */
+
+/* Does x have what is quicker so, and are all its loads those that a chunk has already? */
+typedef struct staxi_cuda_quick {
+    const staxi_cuda_near *near_;
+    uint64_t var; /* bit of the loop */
+    bool pays, again;
+    staxi_marks marks;
+} staxi_cuda_quick;
+
+static void staxi_cuda_quick_expr(staxi_cuda_unit *u, staxi_cuda_quick *q, staxi_expr x) {
+    if (!x || !q->again || !staxi_mark_first(u->p, &q->marks, x)) return;
+    const staxi_expr_node n = u->p->exprs[x];
+    if (n.kind == STAXI_EX_LOAD) {
+        size_t k = 0;
+        while (k < q->near_->n && q->near_->loads[k] != x) k++;
+        q->again = k < q->near_->n;
+    }
+    if (n.kind == STAXI_EX_OP && n.dtype == STAX_F32)
+        q->pays = q->pays || n.op == STAX_OP_EXP ||
+                  (n.op == STAX_OP_DIV && !(staxi_expr_deps(&u->e, n.args[1]) & q->var));
+    for (int k = 0; k < n.n_args; k++) staxi_cuda_quick_expr(u, q, n.args[k]);
+}
+
+static bool staxi_cuda_is_quick(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
+                                const staxi_cuda_near *near_) {
+    staxi_cuda_quick q;
+    memset(&q, 0, sizeof q);
+    q.near_ = near_;
+    q.var = staxi_var_bit(&u->e, var);
+    q.again = u->p->n_value_leaves == 0;
+    q.marks.now = 1;
+    for (; list && q.again; list = u->trees->nodes[list].next) {
+        const staxi_tree_node n = u->trees->nodes[list];
+        for (int x = 0; x < 2; x++) staxi_cuda_quick_expr(u, &q, n.expr[x]);
+        const int held = n.kind == STAXI_TREE_STORE ? staxi_cuda_held_by(u, 0, list) : -1;
+        for (size_t k = 0; k < near_->n && held >= 0; k++)
+            q.again = q.again && staxi_cuda_held_by(u, near_->loads[k], 0) != held;
+    }
+    staxi_free(u->a, q.marks.at, q.marks.cap * sizeof *q.marks.at);
+    return q.pays && q.again;
+}
+
+/* The accumulators of a list are saved, or what was saved is taken again. */
+static void staxi_cuda_quick_saved(staxi_cuda_unit *u, uint32_t list, int lanes, bool back) {
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, list); k; k = staxi_cuda_accum_next(t, k)) {
+        const uint64_t ref = t->nodes[k].ref;
+        if (!back) {
+            staxi_line(&u->e);
+            staxi_putf(u->t, "%s w%U[%d];\n", staxi_acc_type(&u->e, t->nodes[k].dtype), ref, lanes);
+        }
+        staxi_line(&u->e);
+        staxi_putf(u->t,
+                   back ? "for (int u = 0; u < %d; u++) a%U[u] = w%U[u];\n"
+                        : "for (int u = 0; u < %d; u++) w%U[u] = a%U[u];\n",
+                   lanes, ref, ref);
+    }
+}
+
+/* n elements whose loads are there: `index` and `lane` are theirs, by j, `when` their condition. */
+static void staxi_cuda_chunk_body(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
+                                  const staxi_cuda_near *near_, int n, const char *when,
+                                  const char *index, const char *lane) {
+    staxi_putf(u->t, "#pragma unroll\n");
+    staxi_line(&u->e);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", n, when);
+    u->e.indent++;
+    staxi_cuda_element(u, list, var, near_, "j", index, lane);
+    staxi_cuda_close(u, 1);
+}
+
+static void staxi_cuda_chunk(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
+                             const staxi_cuda_near *near_, int n, const char *when,
+                             const char *index, const char *lane, int lanes) {
+    staxi_emit *e = &u->e;
+    if (!staxi_cuda_is_quick(u, list, var, near_)) {
+        staxi_cuda_chunk_body(u, list, var, near_, n, when, index, lane);
+        return;
+    }
+    staxi_line(e);
+    staxi_put(u->t, "do {\n");
+    e->indent++;
+    staxi_line(e);
+    staxi_put(u->t, "if (!rare) {\n");
+    e->indent++;
+    staxi_cuda_quick_saved(u, list, lanes, false);
+    staxi_put(u->t, "#define sxs_exp_f32(x) sx_quick_exp((x), rare)\n"
+                    "#define sxs_canon_f32(x) sx_quick_canon((x), rare)\n"
+                    "#define sx_quick_div(x, y) sx_quick_div((x), (y), rare)\n");
+    e->quick = true;
+    staxi_cuda_chunk_body(u, list, var, near_, n, when, index, lane);
+    e->quick = false;
+    staxi_put(u->t, "#undef sxs_exp_f32\n#undef sxs_canon_f32\n#undef sx_quick_div\n");
+    staxi_line(e);
+    staxi_put(u->t, "rare = __any_sync(__activemask(), rare);\n");
+    staxi_line(e);
+    staxi_put(u->t, "if (!rare) break;\n");
+    staxi_cuda_quick_saved(u, list, lanes, true);
+    staxi_cuda_close(u, 1);
+    staxi_cuda_chunk_body(u, list, var, near_, n, when, index, lane);
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "} while (0);\n");
+}
+
 /* The loads of many elements, all before the first is used: memory answers them together. */
 static void staxi_cuda_batch_loads(staxi_cuda_unit *u, staxi_ix var, const staxi_cuda_near *near_,
                                    int batch, const char *index, const char *condition) {
@@ -1332,16 +1469,12 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     e->indent++;
     staxi_cuda_batch_loads(u, acc->runs[0].var, &near_, steps * lanes, index.data ? index.data : "",
                            "");
-    staxi_putf(u->t, "#pragma unroll\n");
-    staxi_line(e);
-    staxi_putf(u->t, "for (int j = 0; j < %d; j++) {\n", steps * lanes);
-    e->indent++;
     char lane[24];
     memcpy(lane, "j % ", 4);
     staxi_format(lane + 4, sizeof lane - 4, "%U", (uint64_t)lanes);
-    staxi_cuda_element(u, acc->child, acc->runs[0].var, &near_, "j", index.data ? index.data : "",
-                       lane);
-    staxi_cuda_close(u, 2);
+    staxi_cuda_chunk(u, acc->child, acc->runs[0].var, &near_, steps * lanes, "",
+                     index.data ? index.data : "", lane, lanes);
+    staxi_cuda_close(u, 1);
     staxi_line(e);
     staxi_putf(u->t, "for (; k < end; k += %d) {\n#pragma unroll\n", stride);
     e->indent++;
@@ -1427,7 +1560,7 @@ static void staxi_cuda_part_list(staxi_cuda_unit *u, const staxi_tree_node *acc,
 typedef struct staxi_cuda_cut {
     const staxi_tree_node *acc;
     uint64_t number; /* of its folds */
-    bool whole;
+    bool whole;      /* one block, or of rows: a warp has all of them */
     staxi_ix results, blocks, parts; /* numbers of results, blocks of each, all blocks */
 } staxi_cuda_cut;
 
@@ -1503,31 +1636,60 @@ static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_cuda_cut *cut
     staxi_cuda_end_cut(u, cut, NULL, "if (blocks > 0) q@ = s@;", scope);
 }
 
-/* A warp a block of a row. */
+enum {
+    STAXI_CUDA_ROW_BLOCKS = 32,    /* of a row that one warp has: a lane keeps the sum of each */
+    STAXI_CUDA_ENOUGH_ROWS = 2048 /* so many give all multiprocessors work                    */
+};
+
+/* The sum of a block, or of all blocks of a row: s. */
+static void staxi_cuda_rows_sum(staxi_cuda_unit *u, const staxi_tree_node *acc, bool all) {
+    const int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
+    if (all) {
+        staxi_cuda_result(u, acc, "$ t@[2] = {F@::id(), F@::id()};");
+        staxi_put(u->t, "        for (int64_t block = 0; block * 4096 < length; block++) {\n"
+                        "            const int64_t end = sx_imin(length, block * 4096 + 4096);\n");
+        u->e.indent++;
+    } else {
+        staxi_put(u->t, "        const int64_t end = sx_imin(length, block * 4096 + 4096);\n");
+    }
+    staxi_cuda_lanes(u, acc, lanes);
+    staxi_line(&u->e);
+    staxi_put(u->t, "int64_t k = block * 4096 + lane;\n");
+    staxi_cuda_pass(u, acc, lanes, 32, group);
+    if (!all) {
+        staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
+        return;
+    }
+    staxi_cuda_result(u, acc, "const $ o@ = sx_tree<F@>(a@);");
+    staxi_cuda_result(u, acc, "if (lane == block) t@[0] = o@;");
+    staxi_cuda_close(u, 1);
+    staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(t@);");
+}
+
+/* A warp a block of a row; or a row, where there are enough of them. */
 static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node *acc = &u->trees->nodes[list];
-    int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
-    const staxi_cuda_cut cut = staxi_cuda_cut_of(u, acc);
+    staxi_cuda_cut cut = staxi_cuda_cut_of(u, acc);
+    const bool all = !cut.whole && staxi_high(&u->e, cut.blocks) <= STAXI_CUDA_ROW_BLOCKS &&
+                     staxi_extent_guess(u->p, cut.results) >= (double)STAXI_CUDA_ENOUGH_ROWS;
+    cut.whole = cut.whole || all;
     staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list, 256);
     if (!l) return;
     if (!cut.whole) l->count = cut.parts;
     staxi_put(u->t, "    const int lane = (int)(threadIdx.x & 31);\n");
     staxi_cuda_flat(u, l->count, "((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32",
                     "(int64_t)gridDim.x * blockDim.x / 32");
-    if (cut.whole) {
-        staxi_put(u->t, "        const int64_t block = 0;\n");
-    } else {
+    if (!cut.whole) {
         staxi_put(u->t, "        const int64_t block = sx_digit(&rest, ");
         staxi_emit_ix(&u->e, cut.blocks);
         staxi_put(u->t, ");\n");
+    } else if (!all) {
+        staxi_put(u->t, "        const int64_t block = 0;\n");
     }
     staxi_cuda_digits(u);
-    staxi_cuda_block_bounds(u, acc);
+    staxi_cuda_size(u, "length", acc->runs[0].extent);
     size_t scope = staxi_emit_scope_open(&u->e);
-    staxi_cuda_lanes(u, acc, lanes);
-    staxi_put(u->t, "        int64_t k = block * 4096 + lane;\n");
-    staxi_cuda_pass(u, acc, lanes, 32, group);
-    staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
+    staxi_cuda_rows_sum(u, acc, all);
     staxi_put(u->t, "        if (lane) continue;\n");
     staxi_cuda_end_cut(u, &cut, "p@[flat] = s@;", "if (length > 0) q@ = s@;", scope);
     if (!cut.whole && !u->e.failed) staxi_cuda_finish_rows(u, &cut);
@@ -1987,12 +2149,8 @@ static void staxi_cuda_held_pass(staxi_cuda_unit *u) {
     staxi_putf(u->t, "for (int c = 0; c < %d; c += %d) {\n", each, chunk);
     e->indent++;
     staxi_cuda_batch_loads(u, s.axis.var, &near_, chunk, index, when);
-    staxi_putf(u->t, "#pragma unroll\n");
-    staxi_line(e);
-    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", chunk, when);
-    e->indent++;
-    staxi_cuda_element(u, s.list, s.axis.var, &near_, "j", index, "0");
-    staxi_cuda_close(u, 2);
+    staxi_cuda_chunk(u, s.list, s.axis.var, &near_, chunk, when, index, "0", 1);
+    staxi_cuda_close(u, 1);
     staxi_cuda_near_free(u, &near_);
     staxi_text_free(&condition);
 }
@@ -2122,38 +2280,95 @@ static bool staxi_cuda_is_arg(const staxi_tree_node *a) {
            (a->combine == STAXI_COMBINE_ARGMAX || a->combine == STAXI_COMBINE_ARGMIN) && !a->next;
 }
 
-/* Each thread keeps the best of its elements; of equal ones the first counts, NaN beats all. */
+enum {
+    STAXI_CUDA_ARG_THREADS = 256,
+    STAXI_CUDA_ARG_BATCH = 16, /* elements of a thread whose loads are issued together */
+    STAXI_CUDA_ARG_LONG = 2048 /* a row that one warp has alone only where there are many */
+};
+
+/* The elements of a run that a thread has, one behind the other: x, its best, at place `at` (-1: it
+   has none). Its first element is the best of nothing, so that only what beats it counts. */
+static void staxi_cuda_arg_elements(staxi_cuda_unit *u, const staxi_tree_node *acc, int threads) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node a = u->trees->nodes[acc->child];
+    const int dtype = u->p->exprs[a.expr[0]].dtype, batch = STAXI_CUDA_ARG_BATCH;
+    const staxi_ix var = acc->runs[0].var;
+    staxi_cuda_near near_;
+    memset(&near_, 0, sizeof near_);
+    staxi_cuda_near_of(u, &near_, acc->child, var, false);
+    staxi_cuda_size(u, "length", acc->runs[0].extent);
+    staxi_line(e);
+    staxi_putf(u->t, "%s k = (int)threadIdx.x, at = k < length ? k : -1;\n",
+               staxi_high(e, acc->runs[0].extent) <= INT32_MAX - batch * threads ? "int"
+                                                                                 : "int64_t");
+    staxi_line(e);
+    staxi_putf(u->t, "%s x = ", staxi_value_type(e, dtype));
+    staxi_emit_const(e, dtype,
+                     staxi_identity_bits(a.combine == STAXI_COMBINE_ARGMAX ? STAXI_COMBINE_MAX
+                                                                           : STAXI_COMBINE_MIN,
+                                         dtype));
+    staxi_put(u->t, ";\n");
+    for (int many = 1; many >= 0; many--) {
+        char index[48];
+        staxi_line(e);
+        staxi_putf(u->t, "for (; k + %d < length; k += %d) {\n", many ? (batch - 1) * threads : 0,
+                   many ? batch * threads : threads);
+        e->indent++;
+        staxi_format(index, sizeof index, many ? "k + j * %U" : "k", (uint64_t)threads);
+        if (many) {
+            staxi_cuda_batch_loads(u, var, &near_, batch, index, "");
+            staxi_cuda_unrolled(u, "j", batch);
+        }
+        staxi_line(e);
+        staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, var), index);
+        size_t scope = staxi_emit_scope_open(e);
+        if (many) staxi_cuda_loaded(u, &near_, "j");
+        staxi_emit_value(e, a.expr[0]);
+        staxi_line(e);
+        staxi_put(u->t, "if (B::beats(");
+        staxi_emit_operand(e, a.expr[0]);
+        staxi_put(u->t, ", x)) {\n");
+        staxi_line(e);
+        staxi_put(u->t, "    x = ");
+        staxi_emit_operand(e, a.expr[0]);
+        staxi_putf(u->t, ";\n");
+        staxi_line(e);
+        staxi_putf(u->t, "    at = %s;\n", index);
+        staxi_line(e);
+        staxi_put(u->t, "}\n");
+        staxi_emit_scope_close(e, scope);
+        staxi_cuda_close(u, many ? 2 : 1);
+    }
+    staxi_cuda_near_free(u, &near_);
+}
+
+/* Each thread keeps the best of its elements; of equal ones the first counts, NaN beats all. A warp
+   has a row, or 256 threads a long one of few. */
 static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     staxi_emit *e = &u->e;
     const staxi_tree_node *acc = &u->trees->nodes[list];
     const staxi_tree_node a = u->trees->nodes[acc->child];
     const char *type = staxi_value_type(e, u->p->exprs[a.expr[0]].dtype);
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", 256);
+    const staxi_ix rows = staxi_cuda_loops_product(u);
+    const bool alone =
+        staxi_high(e, acc->runs[0].extent) <= STAXI_CUDA_ARG_LONG ||
+        staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
+    const int threads = alone ? 32 : STAXI_CUDA_ARG_THREADS;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", threads);
     if (!l) return;
-    l->count = staxi_cuda_loops_product(u);
-    l->length = acc->runs[0].extent;
-    staxi_putf(u->t, "    __shared__ %s bests[8];\n    __shared__ int64_t places[8];\n", type);
+    l->count = rows;
+    l->threads = threads;
+    staxi_putf(u->t,
+               "    typedef sx_best<%s, %d> B;\n    __shared__ %s bests[8];\n    __shared__ int64_t "
+               "places[8];\n",
+               type, a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0, type);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u);
     size_t scope = staxi_emit_scope_open(e);
-    staxi_putf(u->t, "        sx_best<%s, %d> b = {0, -1};\n", type,
-               a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0);
-    uint64_t id = staxi_var_id(e, acc->runs[0].var);
-    staxi_putf(u->t, "        for (int64_t i%U = threadIdx.x; i%U < ", id, id);
-    staxi_emit_ix(e, acc->runs[0].extent);
-    staxi_putf(u->t, "; i%U += blockDim.x) {\n", id);
-    e->indent++;
-    size_t inner = staxi_emit_scope_open(e);
-    staxi_emit_value(e, a.expr[0]);
-    staxi_line(e);
-    staxi_put(u->t, "b.meet(");
-    staxi_emit_operand(e, a.expr[0]);
-    staxi_putf(u->t, ", i%U);\n", id);
-    staxi_emit_scope_close(e, inner);
-    e->indent--;
+    staxi_cuda_arg_elements(u, acc, threads);
     staxi_putf(u->t,
-               "        }\n        b.join(bests, places);\n        if (threadIdx.x) continue;\n"
-               "        const %s r%U = b.at < 0 ? 0 : b.at;\n",
+               "        B b = {x, at};\n        b.join(bests, places);\n        if (threadIdx.x) "
+               "continue;\n        const %s r%U = b.at < 0 ? 0 : b.at;\n",
                staxi_acc_type(e, a.dtype), (uint64_t)a.ref);
     staxi_cuda_scoped_list(u, acc->after);
     staxi_emit_scope_close(e, scope);
@@ -2311,14 +2526,6 @@ static bool staxi_cuda_dot_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot 
     d->cut = staxi_may_be_empty(&u->e, d->depth.extent) ||
              !staxi_cuda_is_multiple(u, d->depth.extent, d->tile.depth);
     return true;
-}
-
-/* for (int <counter> = 0; <counter> < n; <counter>++), unrolled; a brace is open behind it */
-static void staxi_cuda_unrolled(staxi_cuda_unit *u, const char *counter, int n) {
-    staxi_put(u->t, "#pragma unroll\n");
-    staxi_line(&u->e);
-    staxi_putf(u->t, "for (int %s = 0; %s < %d; %s++) {\n", counter, counter, n, counter);
-    u->e.indent++;
 }
 
 /* Of slot s: the counters of its rows or columns, which stay while k runs. */
@@ -3580,6 +3787,30 @@ static void staxi_cuda_kernel(staxi_cuda_unit *u, uint32_t k) {
 
 /* ---- the text ---- */
 
+/* Where |x| <= 87, exp need not clamp x, and its scale is one normal number: the same text without
+   that has the same bits there. */
+static void staxi_cuda_put_quick(staxi_text *t, const char *text) {
+    static const char *const lines[] = {
+        "#define sx_(name) sxs_quick_##name",
+        "#define sx_atmost32(x, c) (x)",
+        "#define sx_atleast32(x, c) (x)",
+        "#define sx_scale32(y, t, n) ((y) * sxs_float32((sxs_bits32(t) << 23) - 0x3f800000u))",
+        "#define sx_(name) sxs_##name",
+        "#define sx_atmost32(x, c) sxs_atmost32((x), (c))",
+        "#define sx_atleast32(x, c) sxs_atleast32((x), (c))",
+        "#define sx_scale32(y, t, n) sxs_scale32((y), (t))"};
+    for (int k = 0; k < 8; k++) {
+        if (k % 4 == 0)
+            staxi_put(t, "#undef sx_\n#undef sx_atmost32\n#undef sx_atleast32\n#undef sx_scale32\n");
+        staxi_putf(t, "%s\n", lines[k]);
+        if (k != 3) continue;
+        staxi_put(t, "SX_INLINE ");
+        staxi_put_function(t, text);
+    }
+    staxi_put(t, "SX_INLINE float sx_quick_exp(float x, bool &rare) {\n"
+                 "    rare = rare | !(fabsf(x) <= 87.0f);\n    return sxs_quick_exp_f32(x);\n}\n");
+}
+
 static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
     for (size_t k = 0; k < e->n_needs[0]; k++) {
         const char *name = NULL, *fn = staxi_text_of(e->needs[0][k], strlen(e->needs[0][k]), &name);
@@ -3600,6 +3831,7 @@ static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
                 staxi_put(t, ";\n");
             } else {
                 staxi_put_function(t, text);
+                if (strcmp(name, "exp_f32") == 0) staxi_cuda_put_quick(t, text);
             }
             if (own) staxi_put(t, "#endif\n");
         }
@@ -4446,12 +4678,9 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
         case STAXI_CUDA_CONTRACT:
         case STAXI_CUDA_SCAN:
         case STAXI_CUDA_TURN:
+        case STAXI_CUDA_ARG:
             *threads = l->threads;
             *blocks = l->stays && n > k->p->cuda->processors ? k->p->cuda->processors : n;
-            break;
-        case STAXI_CUDA_ARG:
-            *threads = length > 2048 ? 256 : 32;
-            *blocks = n;
             break;
         default:
             *threads = 128;
