@@ -3950,20 +3950,32 @@ struct stax_cuda_program {
     bool *slot_is_fresh;                         /* a param that is there already */
     bool replays;
     staxi_cuda_replay replay;
+    stax_cuda_program **pieces; /* of steps; NULL where the host runs one                   */
+    size_t n_pieces, n_constants;
+    bool is_piece;                /* `host` is another program's                            */
+    staxi_cuda_memory *constants; /* by cell of the steps                                   */
+    struct staxi_cuda_block *pool; /* memory for cells, kept from call to call              */
     staxi_cuda_size_check *size_checks;
     size_t n_size_checks, cap_size_checks;
 };
 
-static stax_status staxi_cuda_note(stax_cuda *c, int error, const char *what) {
+/* What the driver says of an error, into *t. */
+static stax_status staxi_cuda_why(stax_cuda *c, int error, const char *what, staxi_text *t) {
     const char *name = NULL, *text = NULL;
-    staxi_text t;
     if (error == 0) return STAX_OK;
     (void)c->driver.error_name(error, &name);
     (void)c->driver.error_text(error, &text);
-    staxi_text_init(&t, &c->ctx->allocator);
-    staxi_putf(&t, "CUDA device %d: %s: %s (%s)", c->device, what, text ? text : "unknown error",
+    staxi_putf(t, "CUDA device %d: %s: %s (%s)", c->device, what, text ? text : "unknown error",
                name ? name : "?");
-    return staxi_cuda_fail(c->ctx, error == 2 ? STAX_E_MEMORY : STAX_E_DEVICE, &t);
+    return error == 2 ? STAX_E_MEMORY : STAX_E_DEVICE;
+}
+
+static stax_status staxi_cuda_note(stax_cuda *c, int error, const char *what) {
+    staxi_text t;
+    if (error == 0) return STAX_OK;
+    staxi_text_init(&t, &c->ctx->allocator);
+    const stax_status s = staxi_cuda_why(c, error, what, &t);
+    return staxi_cuda_fail(c->ctx, s, &t);
 }
 
 static void staxi_cuda_enter(stax_cuda *c) {
@@ -4325,7 +4337,9 @@ typedef struct staxi_cuda_head {
 } staxi_cuda_head;
 
 static size_t staxi_cuda_size_count(const stax_cuda_program *p) {
-    return p->host->stages.n_sizes + p->host->basis->n_symbols + 1;
+    const stax_graph *g = p->host->basis; /* of steps: strides of inputs too */
+    return p->host->stages.n_sizes + g->n_symbols + 1 +
+           (p->host->steps ? g->n_inputs * STAX_MAX_RANK : 0);
 }
 
 static size_t staxi_cuda_block_bytes(const stax_cuda_program *p) {
@@ -4339,10 +4353,33 @@ static void staxi_cuda_replay_drop(stax_cuda *c, staxi_cuda_replay *r) {
     r->ready = r->graph = NULL;
 }
 
+/* Device memory of a program of steps: in a list, also while it is used. */
+typedef struct staxi_cuda_block {
+    struct staxi_cuda_block *next;
+    staxi_cuda_memory memory;
+    bool used;
+} staxi_cuda_block;
+
+/* What only programs of steps have, but for their pieces; under the lock. */
+static void staxi_cuda_steps_drop(stax_cuda_program *p) {
+    const stax_allocator *a = &p->host->ctx->allocator;
+    while (p->pool) {
+        staxi_cuda_block *b = p->pool;
+        p->pool = b->next;
+        if (b->memory.at) (void)p->cuda->driver.memory_free(b->memory.at);
+        staxi_free(a, b, sizeof *b);
+    }
+    for (size_t k = 0; k < p->n_constants; k++)
+        if (p->constants[k].at) (void)p->cuda->driver.memory_free(p->constants[k].at);
+    staxi_free(a, p->constants, p->n_constants * sizeof *p->constants);
+}
+
 STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     if (!p) return;
     const stax_allocator *a = &p->host->ctx->allocator;
     stax_cuda *c = p->cuda;
+    for (size_t k = 0; k < p->n_pieces; k++) stax_cuda_program_free(p->pieces[k]);
+    staxi_free(a, (void *)p->pieces, p->n_pieces * sizeof *p->pieces);
     if (c) {
         staxi_cuda_enter(c);
         (void)c->driver.stream_wait(c->stream);
@@ -4351,6 +4388,7 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
         if (p->workspace.at) (void)c->driver.memory_free(p->workspace.at);
         if (p->record.at) (void)c->driver.memory_free(p->record.at);
         staxi_cuda_replay_drop(c, &p->replay);
+        staxi_cuda_steps_drop(p);
         if (p->module) (void)c->driver.module_free(p->module);
         staxi_cuda_leave(c);
     }
@@ -4361,7 +4399,7 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     staxi_free(a, p->replay.block, p->replay.block_bytes);
     staxi_free(a, p->launches, p->launch_bytes);
     staxi_text_free(&p->source);
-    stax_program *host = p->host;
+    stax_program *host = p->is_piece ? NULL : p->host;
     staxi_free(a, p, sizeof *p);
     stax_program_free(host);
 }
@@ -4419,7 +4457,7 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
     return true;
 }
 
-/* Stages that no kernel of this chapter can run yet: named, and refused. */
+/* Stages that no kernel of this chapter can run: named, and refused. Programs of steps have none. */
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
@@ -4433,39 +4471,81 @@ static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) 
     return STAX_OK;
 }
 
+/* The kernels of a program that is planned. */
+static stax_status staxi_cuda_program_emit(stax_cuda_program *p, bool tensor_cores,
+                                           staxi_text *why) {
+    stax_program *host = p->host;
+    staxi_cuda_unit u;
+    stax_status s = staxi_cuda_refuse(host, why);
+    if (s != STAX_OK) return s;
+    s = staxi_cuda_emit(&u, &host->trees, tensor_cores, &p->source);
+    p->launches = u.launches;
+    p->n_launches = u.n_launches;
+    p->launch_bytes = u.cap_launches * sizeof *u.launches;
+    p->has_checks = u.has_checks;
+    u.launches = NULL;
+    u.cap_launches = 0;
+    staxi_cuda_unit_free(&u);
+    if (s != STAX_OK) staxi_put(why, "the kernels cannot be printed as CUDA");
+    if (s == STAX_OK && !staxi_cuda_find_size_checks(p)) s = STAX_E_MEMORY;
+    return s;
+}
+
+static stax_cuda_program *staxi_cuda_program_of(stax_program *host) {
+    const stax_allocator *a = &host->ctx->allocator;
+    stax_cuda_program *p = (stax_cuda_program *)staxi_alloc(a, sizeof *p);
+    if (!p) return NULL;
+    memset(p, 0, sizeof *p);
+    p->host = host;
+    p->n_args = host->basis->n_inputs * 2 + host->n_outputs + 1;
+    staxi_text_init(&p->source, a);
+    return p;
+}
+
+/* The pieces of a program of steps, and the text of them all. */
+static stax_status staxi_cuda_pieces_new(stax_cuda_program *p, bool tensor_cores, staxi_text *why) {
+    const staxi_steps *steps = p->host->steps;
+    p->pieces = (stax_cuda_program **)staxi_alloc(steps->a, steps->n_pieces * sizeof *p->pieces);
+    if (steps->n_pieces && !p->pieces) return STAX_E_MEMORY;
+    p->n_pieces = steps->n_pieces;
+    stax_status s = STAX_OK;
+    for (size_t k = 0; k < p->n_pieces; k++) {
+        stax_program *host = steps->pieces[k];
+        p->pieces[k] = s == STAX_OK && !host->hosted ? staxi_cuda_program_of(host) : NULL;
+        if (s != STAX_OK) continue;
+        staxi_putf(&p->source, "/* ---- piece %U", (uint64_t)k);
+        if (host->hosted) {
+            const staxi_node *n = &host->basis->nodes[host->basis->n_nodes - 1];
+            staxi_putf(&p->source, ": %s, by the host */\n", staxi_written_op_name(n));
+            continue;
+        }
+        staxi_put(&p->source, " */\n");
+        if (!p->pieces[k]) s = STAX_E_MEMORY;
+        if (s != STAX_OK) continue;
+        p->pieces[k]->is_piece = true;
+        s = staxi_cuda_program_emit(p->pieces[k], tensor_cores, why);
+        const staxi_text *text = &p->pieces[k]->source;
+        if (text->data) staxi_putn(&p->source, text->data, text->n);
+    }
+    return s == STAX_OK && p->source.failed ? STAX_E_MEMORY : s;
+}
+
 /* Lowered, scheduled and printed; no library is needed for it. */
 static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, bool tensor_cores) {
     stax_program *host = g ? staxi_program_new(g, STAX_BACKEND_STAX) : NULL;
     if (!host) return NULL;
-    const stax_allocator *a = &host->ctx->allocator;
-    stax_cuda_program *p = (stax_cuda_program *)staxi_alloc(a, sizeof *p);
+    stax_cuda_program *p = staxi_cuda_program_of(host);
     staxi_text why;
-    staxi_text_init(&why, a);
+    staxi_text_init(&why, &host->ctx->allocator);
     stax_status s = STAX_E_MEMORY;
     if (p) {
-        memset(p, 0, sizeof *p);
-        p->host = host;
-        staxi_text_init(&p->source, a);
         staxi_put(&why, "CUDA: ");
         host->for_device = true;
-        s = staxi_program_plan(host, &why);
-        if (staxi_has_regions(host->basis))
-            staxi_put(&why, " (cond, while, loop, map and scan run on the CPU)");
-        if (s == STAX_OK) s = staxi_cuda_refuse(host, &why);
-    }
-    if (s == STAX_OK) {
-        staxi_cuda_unit u;
-        s = staxi_cuda_emit(&u, &host->trees, tensor_cores, &p->source);
-        p->launches = u.launches;
-        p->n_launches = u.n_launches;
-        p->launch_bytes = u.cap_launches * sizeof *u.launches;
-        p->has_checks = u.has_checks;
-        u.launches = NULL;
-        u.cap_launches = 0;
-        staxi_cuda_unit_free(&u);
-        p->n_args = host->basis->n_inputs * 2 + host->n_outputs + 1;
-        if (s != STAX_OK) staxi_put(&why, "the kernels cannot be printed as CUDA");
-        if (s == STAX_OK && !staxi_cuda_find_size_checks(p)) s = STAX_E_MEMORY;
+        const bool steps = staxi_is_stepped(host);
+        s = steps ? staxi_steps_build(host, &why) : staxi_program_plan(host, &why);
+        if (s == STAX_OK)
+            s = steps ? staxi_cuda_pieces_new(p, tensor_cores, &why)
+                      : staxi_cuda_program_emit(p, tensor_cores, &why);
     }
     if (s == STAX_OK) {
         staxi_text_free(&why);
@@ -4496,7 +4576,8 @@ static stax_status staxi_cuda_will_replay(stax_cuda_program *p, staxi_text *why)
 }
 
 /* kernel names are stax_kernel_0, 1, ... */
-static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin) {
+static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin,
+                                   staxi_text *why) {
     stax_cuda *c = p->cuda;
     staxi_cuda_enter(c);
     int error = c->driver.module_load(&p->module, cubin->data);
@@ -4510,7 +4591,76 @@ static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin
     }
     if (error == 0) error = staxi_cuda_room(c, &p->record, sizeof(staxi_record));
     staxi_cuda_leave(c);
-    return staxi_cuda_note(c, error, "loading the kernels");
+    return staxi_cuda_why(c, error, "loading the kernels", why);
+}
+
+/* The constants that are cells of the steps, on the device. */
+static stax_status staxi_cuda_steps_ready(stax_cuda_program *p, staxi_text *why) {
+    const staxi_steps *steps = p->host->steps;
+    stax_cuda *c = p->cuda;
+    int error = 0;
+    p->constants =
+        (staxi_cuda_memory *)staxi_alloc(steps->a, steps->n_cells * sizeof *p->constants);
+    if (!p->constants) return STAX_E_MEMORY;
+    p->n_constants = steps->n_cells;
+    memset(p->constants, 0, p->n_constants * sizeof *p->constants);
+    staxi_cuda_enter(c);
+    for (size_t k = 1; k < p->n_constants && error == 0; k++) {
+        const staxi_cell *cell = &steps->cells[k];
+        size_t bytes = staxi_dtype_bytes((stax_dtype)cell->type->dtype);
+        int64_t n = 1;
+        if (!cell->data) continue;
+        for (int d = 0; d < cell->type->rank; d++) { /* their sizes are literals */
+            int64_t size = 0;
+            if (!staxi_size_eval(&p->host->basis->sizes, cell->type->dims[d], NULL, &size)) size = 0;
+            n *= size;
+        }
+        bytes *= (size_t)n;
+        error = staxi_cuda_room(c, &p->constants[k], bytes);
+        if (error == 0 && bytes)
+            error = c->driver.to_device(p->constants[k].at, cell->data, bytes, c->stream);
+    }
+    if (error == 0) error = c->driver.stream_wait(c->stream);
+    staxi_cuda_leave(c);
+    return staxi_cuda_why(c, error, "the constants of a program", why);
+}
+
+/* Everything that a program needs on the device but its kernels. */
+static stax_status staxi_cuda_slots_new(stax_cuda_program *p, staxi_text *why) {
+    const stax_allocator *a = &p->host->ctx->allocator;
+    p->slots = (staxi_cuda_memory *)staxi_alloc(a, p->n_args * sizeof *p->slots);
+    p->slot_is_fresh = (bool *)staxi_alloc(a, p->n_args * sizeof *p->slot_is_fresh);
+    if (p->slots) memset(p->slots, 0, p->n_args * sizeof *p->slots);
+    if (p->slot_is_fresh) memset(p->slot_is_fresh, 0, p->n_args * sizeof *p->slot_is_fresh);
+    if (!p->slots || !p->slot_is_fresh) return STAX_E_MEMORY;
+    if (p->host->steps || (p->n_args + p->host->stages.n_sizes) * 8 <= 4000) return STAX_OK;
+    staxi_put(why, "CUDA: the kernels of this graph have more arguments than fit");
+    return STAX_E_NOT_BUILT;
+}
+
+/* Compiles and loads the kernels of a program, or of its pieces. */
+static stax_status staxi_cuda_ready(stax_cuda_program *p, const stax_compile_options *options,
+                                    bool tensor_cores, staxi_text *why) {
+    stax_cuda *c = p->cuda;
+    stax_status s = staxi_cuda_slots_new(p, why);
+    for (size_t k = 0; k < p->n_pieces && s == STAX_OK; k++) {
+        if (!p->pieces[k]) continue;
+        p->pieces[k]->cuda = c;
+        s = staxi_cuda_ready(p->pieces[k], NULL, tensor_cores, why);
+        p->host->built.origin = p->pieces[k]->host->built.origin;
+        p->host->built.spent_ns += p->pieces[k]->host->built.spent_ns;
+    }
+    if (s == STAX_OK && p->host->steps) return staxi_cuda_steps_ready(p, why);
+    staxi_text cubin;
+    staxi_text_init(&cubin, &c->ctx->allocator);
+    if (s == STAX_OK && options && options->reduce_overhead) s = staxi_cuda_will_replay(p, why);
+    if (s == STAX_OK)
+        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data,
+                             tensor_cores ? "sm_90a" : c->architecture, &cubin, &p->host->built,
+                             why);
+    if (s == STAX_OK) s = staxi_cuda_load(p, &cubin, why);
+    staxi_text_free(&cubin);
+    return s;
 }
 
 STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
@@ -4525,30 +4675,11 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
         options && options->tensor_cores && strcmp(c->architecture, "sm_90") == 0;
     stax_cuda_program *p = staxi_cuda_program_new(g, tensor_cores);
     if (!p) return NULL;
-    const stax_allocator *a = &c->ctx->allocator;
-    staxi_text cubin, why;
+    staxi_text why;
+    staxi_text_init(&why, &c->ctx->allocator);
     p->cuda = c;
-    staxi_text_init(&cubin, a);
-    staxi_text_init(&why, a);
-    p->slots = (staxi_cuda_memory *)staxi_alloc(a, p->n_args * sizeof *p->slots);
-    p->slot_is_fresh = (bool *)staxi_alloc(a, p->n_args * sizeof *p->slot_is_fresh);
-    stax_status s = p->slots && p->slot_is_fresh ? STAX_OK : STAX_E_MEMORY;
-    if (p->slots) memset(p->slots, 0, p->n_args * sizeof *p->slots);
-    if (p->slot_is_fresh) memset(p->slot_is_fresh, 0, p->n_args * sizeof *p->slot_is_fresh);
-    if (s == STAX_OK && (p->n_args + p->host->stages.n_sizes) * 8 > 4000) {
-        staxi_put(&why, "CUDA: the kernels of this graph have more arguments than fit");
-        s = STAX_E_NOT_BUILT;
-    }
-    if (s == STAX_OK && options && options->reduce_overhead) s = staxi_cuda_will_replay(p, &why);
-    if (s == STAX_OK)
-        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data,
-                             tensor_cores ? "sm_90a" : c->architecture, &cubin, &p->host->built,
-                             &why);
-    if (s != STAX_OK)
-        (void)staxi_context_fail(c->ctx, s, &why);
-    else
-        s = staxi_cuda_load(p, &cubin);
-    staxi_text_free(&cubin);
+    stax_status s = staxi_cuda_ready(p, options, tensor_cores, &why);
+    if (s != STAX_OK) (void)staxi_context_fail(c->ctx, s, &why);
     staxi_text_free(&why);
     if (s == STAX_OK) return p;
     stax_cuda_program_free(p);
@@ -4559,7 +4690,11 @@ STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) {
     return p && p->source.data ? p->source.data : "";
 }
 
-STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return p ? (int)p->n_launches : 0; }
+STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) {
+    int n = p ? (int)p->n_launches : 0;
+    for (size_t k = 0; p && k < p->n_pieces; k++) n += stax_cuda_kernels(p->pieces[k]);
+    return n;
+}
 
 STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
                                               stax_figures *out) {
@@ -4628,6 +4763,7 @@ typedef struct staxi_cuda_call {
     size_t block_bytes;
     int64_t row_bytes, row_slots;
     bool waits; /* host memory takes part */
+    staxi_text *why;
 } staxi_cuda_call;
 
 static bool staxi_cuda_value(staxi_cuda_call *k, staxi_ix ix, int64_t *out) {
@@ -4994,8 +5130,8 @@ static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *he
     return STAX_OK;
 }
 
-static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor *inputs,
-                                          const stax_tensor *outputs) {
+/* The kernels, when all buffers have their addresses. */
+static stax_status staxi_cuda_run_placed(staxi_cuda_call *k) {
     stax_cuda_program *p = k->p;
     stax_cuda *c = p->cuda;
     staxi_cuda_head head;
@@ -5003,9 +5139,7 @@ static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor 
     int error = 0;
     memset(&head, 0, sizeof head);
     memset(&record, 0, sizeof record);
-    if (!staxi_cuda_sizes_hold(k, &record)) return staxi_run_checked(p->host, &record);
-    stax_status s = staxi_cuda_place_all(k, inputs, outputs);
-    if (s == STAX_OK) s = staxi_cuda_memory_for(k, &head);
+    stax_status s = staxi_cuda_memory_for(k, &head);
     if (s != STAX_OK) return s;
     head.record = p->record.at;
     size_t n = staxi_cuda_args_count(&p->host->stages), sizes = p->host->stages.n_sizes;
@@ -5018,13 +5152,249 @@ static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor 
     }
     s = staxi_cuda_note(c, error, "preparing a call");
     if (s == STAX_OK) s = staxi_cuda_launch_all(k, &head);
-    if (s == STAX_OK && p->has_checks) {
-        error = c->driver.to_host(&record, p->record.at, sizeof record, c->stream);
-        if (error == 0) error = c->driver.stream_wait(c->stream);
-        s = staxi_cuda_note(c, error, "the kernels of a program");
-        if (s == STAX_OK && record.check) return staxi_run_checked(p->host, &record);
-    }
+    if (s != STAX_OK || !p->has_checks) return s;
+    error = c->driver.to_host(&record, p->record.at, sizeof record, c->stream);
+    if (error == 0) error = c->driver.stream_wait(c->stream);
+    s = staxi_cuda_note(c, error, "the kernels of a program");
+    return s == STAX_OK && record.check ? staxi_run_checked(p->host, &record) : s;
+}
+
+static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor *inputs,
+                                          const stax_tensor *outputs) {
+    staxi_record record;
+    memset(&record, 0, sizeof record);
+    if (!staxi_cuda_sizes_hold(k, &record)) return staxi_run_checked(k->p->host, &record);
+    stax_status s = staxi_cuda_place_all(k, inputs, outputs);
+    if (s == STAX_OK) s = staxi_cuda_run_placed(k);
     if (s == STAX_OK && k->waits) s = staxi_cuda_fetch(k, inputs, outputs);
+    return s;
+}
+
+/* ---- calls of steps ----
+   Cells lie on the device. The host asks what decides, and runs the pieces that no kernel can run,
+   on copies, with the interpreter. */
+
+static void *staxi_cuda_take(void *user, size_t bytes) {
+    stax_cuda_program *p = ((staxi_cuda_call *)user)->p;
+    const stax_allocator *a = &p->host->ctx->allocator;
+    staxi_cuda_block *b = p->pool;
+    while (b && (b->used || b->memory.bytes < bytes || b->memory.bytes / 2 > bytes)) b = b->next;
+    if (!b) {
+        b = (staxi_cuda_block *)staxi_alloc(a, sizeof *b);
+        if (!b) return NULL;
+        memset(b, 0, sizeof *b);
+        if (staxi_cuda_room(p->cuda, &b->memory, bytes) != 0) {
+            staxi_free(a, b, sizeof *b);
+            return NULL;
+        }
+        b->next = p->pool;
+        p->pool = b;
+    }
+    b->used = true;
+    return (void *)(uintptr_t)b->memory.at;
+}
+
+static void staxi_cuda_give(void *user, void *memory) {
+    staxi_cuda_block *b = ((staxi_cuda_call *)user)->p->pool;
+    for (; b; b = b->next)
+        if (b->memory.at == staxi_cuda_address_of(memory)) b->used = false;
+}
+
+static stax_status staxi_cuda_away_move(void *user, staxi_away_move how, void *to, const void *from,
+                                        size_t bytes) {
+    const staxi_cuda_call *k = (const staxi_cuda_call *)user;
+    stax_cuda *c = k->p->cuda;
+    int error = 0;
+    if (how == STAXI_AWAY_BETWEEN)
+        error = to == from ? 0
+                           : c->driver.on_device(staxi_cuda_address_of(to),
+                                                 staxi_cuda_address_of(from), bytes, c->stream);
+    else if (how == STAXI_AWAY_HERE)
+        error = c->driver.to_host(to, staxi_cuda_address_of(from), bytes, c->stream);
+    else
+        error = c->driver.to_device(staxi_cuda_address_of(to), from, bytes, c->stream);
+    if (error == 0 && how != STAXI_AWAY_BETWEEN) error = c->driver.stream_wait(c->stream);
+    return staxi_cuda_why(c, error, "a step of the host", k->why);
+}
+
+/* A row-major tensor in the host's memory of each value that goes into or out of a piece; *bytes of
+   them all. */
+static stax_status staxi_cuda_host_tensors(const staxi_runner *r, const stax_graph *g,
+                                           stax_tensor *t, int64_t *bytes) {
+    *bytes = 0;
+    for (size_t k = 0; k < g->n_inputs + g->n_outputs; k++) {
+        const uint32_t v =
+            k < g->n_inputs ? g->inputs[k].value : g->outputs[k - g->n_inputs].value;
+        const staxi_type *type = &g->values[v].type;
+        stax_shape shape;
+        memset(&shape, 0, sizeof shape);
+        shape.rank = type->rank;
+        for (int d = 0; d < type->rank; d++)
+            if (!staxi_size_eval(&r->p->basis->sizes, type->dims[d], r->sizes, &shape.dims[d]))
+                return STAX_E_OVERFLOW;
+        t[k] = stax_tensor_of((stax_dtype)type->dtype, shape, NULL);
+        if (!staxi_tensor_fits(&t[k])) return STAX_E_OVERFLOW;
+        *bytes += staxi_round_up(staxi_tensor_elements(&t[k]) *
+                                 (int64_t)staxi_dtype_bytes((stax_dtype)type->dtype));
+    }
+    return STAX_OK;
+}
+
+/* A piece that no kernel can run. */
+static stax_status staxi_cuda_host_piece(staxi_runner *r, const stax_graph *g) {
+    const stax_allocator *a = &r->p->ctx->allocator;
+    const size_t n = g->n_inputs + g->n_outputs, tensor_bytes = (n + 1) * sizeof(stax_tensor);
+    stax_tensor *t = (stax_tensor *)staxi_alloc(a, tensor_bytes);
+    int64_t bytes = 0;
+    stax_status s = t ? staxi_cuda_host_tensors(r, g, t, &bytes) : STAX_E_MEMORY;
+    char *room = s == STAX_OK ? (char *)staxi_alloc(a, (size_t)bytes + 1) : NULL, *at = room;
+    if (s == STAX_OK && !room) s = STAX_E_MEMORY;
+    for (size_t k = 0; k < n && s == STAX_OK; k++) {
+        const size_t size =
+            (size_t)staxi_tensor_elements(&t[k]) * staxi_dtype_bytes((stax_dtype)t[k].dtype);
+        t[k].data = at;
+        at += staxi_round_up((int64_t)size);
+        if (k < g->n_inputs) s = staxi_run_move(r, STAXI_AWAY_HERE, t[k].data, r->buffers[k], size);
+    }
+    if (s == STAX_OK)
+        s = staxi_interpret_basis_why(r->p->ctx, g, t, t + g->n_inputs, r->sizes, r->why);
+    for (size_t k = g->n_inputs; k < n && s == STAX_OK; k++)
+        s = staxi_run_move(
+            r, STAXI_AWAY_THERE, r->buffers[k], t[k].data,
+            (size_t)staxi_tensor_elements(&t[k]) * staxi_dtype_bytes((stax_dtype)t[k].dtype));
+    staxi_free(a, room, (size_t)bytes + 1);
+    staxi_free(a, t, tensor_bytes);
+    return s;
+}
+
+static stax_status staxi_cuda_away_piece(staxi_runner *r, uint32_t piece) {
+    const stax_allocator *a = &r->p->ctx->allocator;
+    const staxi_cuda_call *whole = (const staxi_cuda_call *)r->user;
+    staxi_cuda_call k;
+    staxi_record record;
+    memset(&k, 0, sizeof k);
+    memset(&record, 0, sizeof record);
+    k.p = whole->p->pieces[piece];
+    if (!k.p) return staxi_cuda_host_piece(r, r->s->pieces[piece]->basis);
+    k.buffers = r->buffers;
+    k.sizes = r->piece_sizes;
+    k.block_bytes = staxi_cuda_block_bytes(k.p);
+    k.block = (unsigned char *)staxi_alloc(a, k.block_bytes);
+    if (!k.block) return STAX_E_MEMORY;
+    memset(k.block, 0, k.block_bytes);
+    const stax_status s = staxi_cuda_sizes_hold(&k, &record)
+                              ? staxi_cuda_run_placed(&k)
+                              : staxi_run_checked(k.p->host, &record);
+    r->told = s != STAX_OK;
+    staxi_free(a, k.block, k.block_bytes);
+    return s;
+}
+
+/* A tensor from or to row-major memory of the device, where the tensor is not row-major. */
+static stax_status staxi_cuda_strided(staxi_cuda_call *k, const stax_tensor *t,
+                                      staxi_cuda_address at, bool send) {
+    stax_cuda *c = k->p->cuda;
+    const stax_allocator *a = &c->ctx->allocator;
+    const size_t size = stax_dtype_bytes(t->dtype), bytes = (size_t)staxi_tensor_elements(t) * size;
+    int64_t low, strides[STAX_MAX_RANK];
+    const size_t span = staxi_cuda_span(t, &low), far_ = t->device ? span : 0;
+    char *row = (char *)staxi_alloc(a, bytes + far_ + 1), *there = row + bytes;
+    const int64_t before = low * (int64_t)size;
+    const staxi_cuda_address first = staxi_cuda_address_of(t->data) + (uint64_t)before;
+    int error = 0;
+    if (!row) return STAX_E_MEMORY;
+    char *base = t->device ? there - before : (char *)t->data;
+    staxi_row_strides(t->shape, t->rank, strides);
+    if (t->device) error = c->driver.to_host(there, first, span, c->stream);
+    if (error == 0 && !send) error = c->driver.to_host(row, at, bytes, c->stream);
+    if (error == 0) error = c->driver.stream_wait(c->stream);
+    if (error == 0 && send)
+        staxi_copy_strided(row, strides, base, t->strides, t->shape, t->rank, size);
+    if (error == 0 && !send)
+        staxi_copy_strided(base, t->strides, row, strides, t->shape, t->rank, size);
+    if (error == 0 && send) error = c->driver.to_device(at, row, bytes, c->stream);
+    if (error == 0 && !send && t->device) error = c->driver.to_device(first, there, span, c->stream);
+    if (error == 0) error = c->driver.stream_wait(c->stream);
+    staxi_free(a, row, bytes + far_ + 1);
+    return staxi_cuda_why(c, error, "copying a tensor", k->why);
+}
+
+/* A tensor from or to row-major memory of the device. */
+static stax_status staxi_cuda_exchange(staxi_cuda_call *k, const stax_tensor *t,
+                                       staxi_cuda_address at, bool send) {
+    const size_t bytes = (size_t)staxi_tensor_elements(t) * stax_dtype_bytes(t->dtype);
+    stax_tensor row = *t;
+    if (bytes == 0) return STAX_OK;
+    if (!staxi_tensor_is_row(t)) return staxi_cuda_strided(k, t, at, send);
+    row.data = (void *)(uintptr_t)at;
+    row.device = k->p->cuda->device + 1;
+    const int error = staxi_cuda_move(k->p->cuda, send ? &row : t, send ? t : &row, bytes);
+    return staxi_cuda_why(k->p->cuda, error, "copying a tensor", k->why);
+}
+
+/* The cells of inputs, outputs and constants. */
+static stax_status staxi_cuda_steps_begin(staxi_cuda_call *k, staxi_runner *r,
+                                          const stax_tensor *inputs, const stax_tensor *outputs) {
+    stax_cuda_program *p = k->p;
+    stax_program *h = p->host;
+    const size_t n_in = h->basis->n_inputs;
+    stax_status s = STAX_OK;
+    for (size_t cell = 1; cell < r->s->n_cells && s == STAX_OK; cell++) {
+        const bool is_input = cell <= n_in, is_output = !is_input && cell <= n_in + h->n_outputs;
+        const bool is_param = is_input && h->basis->inputs[cell - 1].kind == STAXI_PARAM;
+        r->mem[cell] = (void *)(uintptr_t)p->constants[cell].at;
+        if (!is_input && !is_output) continue;
+        const stax_tensor *t = is_input ? staxi_input_tensor(h, inputs, cell - 1)
+                                        : &outputs[cell - 1 - n_in];
+        r->bytes[cell] = staxi_tensor_elements(t) * (int64_t)stax_dtype_bytes(t->dtype);
+        r->mem[cell] = t->data;
+        k->waits = k->waits || (!t->device && !is_param);
+        if (t->device &&
+            (is_output || !staxi_input_is_copied(h, cell - 1, t, inputs, outputs)))
+            continue;
+        const bool fresh = is_param && p->slot_is_fresh[cell - 1];
+        const int error =
+            fresh ? 0 : staxi_cuda_room(p->cuda, &p->slots[cell - 1], (size_t)r->bytes[cell]);
+        s = staxi_cuda_why(p->cuda, error, "memory for a tensor", k->why);
+        if (s == STAX_OK && is_input && !fresh)
+            s = staxi_cuda_exchange(k, t, p->slots[cell - 1].at, true);
+        p->slot_is_fresh[cell - 1] = is_param && s == STAX_OK;
+        r->mem[cell] = (void *)(uintptr_t)p->slots[cell - 1].at;
+    }
+    return s;
+}
+
+/* Outputs that were not made in their place, then the states. */
+static stax_status staxi_cuda_steps_end(staxi_cuda_call *k, const staxi_runner *r,
+                                        const stax_tensor *inputs, const stax_tensor *outputs) {
+    stax_status s = STAX_OK;
+    for (size_t o = 0; o < r->p->basis->n_outputs && s == STAX_OK; o++) {
+        const stax_tensor *t = staxi_output_tensor(r->p, inputs, outputs, o);
+        const void *from = r->mem[r->s->results[o]];
+        if (!t->device || from != t->data)
+            s = staxi_cuda_exchange(k, t, staxi_cuda_address_of(from), false);
+    }
+    if (s != STAX_OK || !k->waits) return s;
+    return staxi_cuda_why(k->p->cuda, k->p->cuda->driver.stream_wait(k->p->cuda->stream),
+                          "copying results from it", k->why);
+}
+
+static stax_status staxi_cuda_run_steps(staxi_cuda_call *k, const stax_tensor *inputs,
+                                        const stax_tensor *outputs) {
+    static const staxi_away away = {staxi_cuda_take, staxi_cuda_give, staxi_cuda_away_move,
+                                    staxi_cuda_away_piece};
+    stax_program *h = k->p->host;
+    staxi_runner r;
+    int64_t *room = staxi_runner_init(&r, h, k->sizes, k->why);
+    if (!room) return staxi_context_fail(h->ctx, STAX_E_MEMORY, k->why);
+    r.away = &away;
+    r.user = k;
+    stax_status s = staxi_cuda_steps_begin(k, &r, inputs, outputs);
+    if (s == STAX_OK) s = staxi_run_list(&r, 0);
+    if (s == STAX_OK) s = staxi_cuda_steps_end(k, &r, inputs, outputs);
+    staxi_blocks_give(&r, 0, r.s->n_lists);
+    staxi_workspace_give(h, room);
+    if (s != STAX_OK && !r.told) s = staxi_context_fail(h->ctx, s, k->why);
     return s;
 }
 
@@ -5068,12 +5438,14 @@ STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *input
     if (s == STAX_OK) s = staxi_cuda_on_host(&k, k.outputs, outputs, h->n_outputs);
     if (s != STAX_OK) staxi_put(&why, "a tensor lies on another device than the program");
     if (s == STAX_OK) s = staxi_call_arguments(h, k.inputs, k.outputs, k.buffers, k.sizes, &why);
-    if (s == STAX_OK) s = staxi_check_in_place(h, k.inputs, k.outputs, &why);
+    if (s == STAX_OK && !h->steps) s = staxi_check_in_place(h, k.inputs, k.outputs, &why);
     if (s != STAX_OK) {
         (void)staxi_context_fail(h->ctx, s, &why);
     } else {
+        k.why = &why;
         staxi_cuda_enter(p->cuda);
-        s = staxi_cuda_run_checked(&k, inputs, outputs);
+        s = h->steps ? staxi_cuda_run_steps(&k, inputs, outputs)
+                     : staxi_cuda_run_checked(&k, inputs, outputs);
         staxi_cuda_leave(p->cuda);
     }
     staxi_text_free(&why);
