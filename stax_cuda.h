@@ -341,7 +341,8 @@ static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda
      SERIAL  a thread runs one iteration of the outer loops, all of what is inside: any tree at all
      MAP     the same for loops that only store, four neighbours a thread with 16-byte accesses
      TURN    the same where what is read lies along another loop: a tile a thread block
-     ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
+     ROWS    a warp sums a block of 4096 of a row, or all of them where there are enough rows: lane
+             l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
      ARG     a thread block finds one argmax or argmin
      SCAN    a thread block has a line of running values
@@ -1203,6 +1204,11 @@ static void staxi_cuda_map(staxi_cuda_unit *u, uint32_t list) {
 
 /* ---- reductions in parts ---- */
 
+static void staxi_cuda_barrier(staxi_cuda_unit *u) {
+    staxi_line(&u->e);
+    staxi_put(u->t, "__syncthreads();\n");
+}
+
 static int staxi_cuda_group(const staxi_tree_node *a) {
     return a->dtype == STAX_F64 ? STAXI_LANES_F64 : STAXI_LANES_F32;
 }
@@ -1316,6 +1322,8 @@ static void staxi_cuda_element(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
    values that hardly occur. A chunk of elements is computed without that part, which notes such
    values, and if there are any, once more with it. */
 
+enum { STAXI_CUDA_QUICK_CODE = 40 }; /* operations of an element: they are printed twice */
+
 /* Does x have what is quicker so, and are all its loads those that a chunk has already? */
 typedef struct staxi_cuda_quick {
     const staxi_cuda_near *near_;
@@ -1334,12 +1342,16 @@ static void staxi_cuda_quick_expr(staxi_cuda_unit *u, staxi_cuda_quick *q, staxi
     }
     if (n.kind == STAXI_EX_OP && n.dtype == STAX_F32)
         q->pays = q->pays || n.op == STAX_OP_EXP ||
-                  (n.op == STAX_OP_DIV && !(staxi_expr_deps(&u->e, n.args[1]) & q->var));
+                  (n.op == STAX_OP_DIV && staxi_expr_deps(&u->e, n.args[0]) & q->var &&
+                   !(staxi_expr_deps(&u->e, n.args[1]) & q->var));
     for (int k = 0; k < n.n_args; k++) staxi_cuda_quick_expr(u, q, n.args[k]);
 }
 
+static int64_t staxi_cuda_code(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks);
+
 static bool staxi_cuda_is_quick(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
                                 const staxi_cuda_near *near_) {
+    int64_t code = 0;
     staxi_cuda_quick q;
     memset(&q, 0, sizeof q);
     q.near_ = near_;
@@ -1352,9 +1364,12 @@ static bool staxi_cuda_is_quick(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
         const int held = n.kind == STAXI_TREE_STORE ? staxi_cuda_held_by(u, 0, list) : -1;
         for (size_t k = 0; k < near_->n && held >= 0; k++)
             q.again = q.again && staxi_cuda_held_by(u, near_->loads[k], 0) != held;
+        q.marks.now++;
+        for (int x = 0; x < 2; x++) code += staxi_cuda_code(u, n.expr[x], &q.marks);
+        q.marks.now++;
     }
     staxi_free(u->a, q.marks.at, q.marks.cap * sizeof *q.marks.at);
-    return q.pays && q.again;
+    return q.pays && q.again && code <= STAXI_CUDA_QUICK_CODE;
 }
 
 /* The accumulators of a list are saved, or what was saved is taken again. */
@@ -1637,60 +1652,89 @@ static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_cuda_cut *cut
 }
 
 enum {
+    STAXI_CUDA_ROW_WARPS = 8,      /* of a thread block                                        */
     STAXI_CUDA_ROW_BLOCKS = 32,    /* of a row that one warp has: a lane keeps the sum of each */
     STAXI_CUDA_ENOUGH_ROWS = 2048 /* so many give all multiprocessors work                    */
 };
 
-/* The sum of a block, or of all blocks of a row: s. */
-static void staxi_cuda_rows_sum(staxi_cuda_unit *u, const staxi_tree_node *acc, bool all) {
+/* What a warp of ROWS sums. */
+typedef enum staxi_cuda_share {
+    STAXI_CUDA_BLOCK,   /* a block, of which another kernel sums the results         */
+    STAXI_CUDA_ROW,     /* a row of one block                                        */
+    STAXI_CUDA_LONG,    /* a row of several                                          */
+    STAXI_CUDA_TOGETHER /* a block of a row that all warps of the thread block share */
+} staxi_cuda_share;
+
+static staxi_cuda_share staxi_cuda_rows_share(staxi_cuda_unit *u, const staxi_cuda_cut *cut) {
+    const int64_t blocks = staxi_high(&u->e, cut->blocks);
+    if (cut->whole) return STAXI_CUDA_ROW;
+    if (blocks <= STAXI_CUDA_ROW_BLOCKS &&
+        staxi_extent_guess(u->p, cut->results) >= (double)STAXI_CUDA_ENOUGH_ROWS)
+        return STAXI_CUDA_LONG;
+    return blocks <= STAXI_CUDA_ROW_WARPS ? STAXI_CUDA_TOGETHER : STAXI_CUDA_BLOCK;
+}
+
+/* The sum of a warp's share, or of its row: s. */
+static void staxi_cuda_rows_sum(staxi_cuda_unit *u, const staxi_tree_node *acc,
+                                staxi_cuda_share share) {
     const int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
-    if (all) {
+    if (share == STAXI_CUDA_LONG) {
         staxi_cuda_result(u, acc, "$ t@[2] = {F@::id(), F@::id()};");
-        staxi_put(u->t, "        for (int64_t block = 0; block * 4096 < length; block++) {\n"
-                        "            const int64_t end = sx_imin(length, block * 4096 + 4096);\n");
+        staxi_put(u->t, "        for (int64_t block = 0; block * 4096 < length; block++) {\n");
         u->e.indent++;
-    } else {
-        staxi_put(u->t, "        const int64_t end = sx_imin(length, block * 4096 + 4096);\n");
     }
+    staxi_line(&u->e);
+    staxi_put(u->t, "const int64_t end = sx_imin(length, block * 4096 + 4096);\n");
     staxi_cuda_lanes(u, acc, lanes);
     staxi_line(&u->e);
     staxi_put(u->t, "int64_t k = block * 4096 + lane;\n");
     staxi_cuda_pass(u, acc, lanes, 32, group);
-    if (!all) {
+    if (share == STAXI_CUDA_LONG) {
+        staxi_cuda_result(u, acc, "const $ o@ = sx_tree<F@>(a@);");
+        staxi_cuda_result(u, acc, "if (lane == block) t@[0] = o@;");
+        staxi_cuda_close(u, 1);
+        staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(t@);");
+    } else if (share == STAXI_CUDA_TOGETHER) {
+        staxi_cuda_result(u, acc, "const $ o@ = sx_tree<F@>(a@);");
+        staxi_cuda_barrier(u); /* nobody reads those of the row before any more */
+        staxi_cuda_result(u, acc, "if (lane == 0) h@[block] = o@;");
+        staxi_cuda_barrier(u);
+        staxi_cuda_result(u, acc, "const $ s@ = sx_block<F@>(h@, (length + 4095) / 4096);");
+    } else {
         staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
-        return;
     }
-    staxi_cuda_result(u, acc, "const $ o@ = sx_tree<F@>(a@);");
-    staxi_cuda_result(u, acc, "if (lane == block) t@[0] = o@;");
-    staxi_cuda_close(u, 1);
-    staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(t@);");
 }
 
-/* A warp a block of a row; or a row, where there are enough of them. */
 static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node *acc = &u->trees->nodes[list];
     staxi_cuda_cut cut = staxi_cuda_cut_of(u, acc);
-    const bool all = !cut.whole && staxi_high(&u->e, cut.blocks) <= STAXI_CUDA_ROW_BLOCKS &&
-                     staxi_extent_guess(u->p, cut.results) >= (double)STAXI_CUDA_ENOUGH_ROWS;
-    cut.whole = cut.whole || all;
-    staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list, 256);
+    const staxi_cuda_share share = staxi_cuda_rows_share(u, &cut);
+    const staxi_ix warps = staxi_ix_const(&u->p->ix, STAXI_CUDA_ROW_WARPS);
+    cut.whole = share != STAXI_CUDA_BLOCK;
+    staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list,
+                                                STAXI_CUDA_ROW_WARPS * 32);
     if (!l) return;
-    if (!cut.whole) l->count = cut.parts;
+    if (share == STAXI_CUDA_BLOCK) l->count = cut.parts;
+    if (share == STAXI_CUDA_TOGETHER) {
+        l->count = staxi_ix_mul(&u->p->ix, cut.results, warps);
+        staxi_cuda_result_of(u, acc, "__shared__ $ h@[%U];", STAXI_CUDA_ROW_WARPS);
+    }
     staxi_put(u->t, "    const int lane = (int)(threadIdx.x & 31);\n");
     staxi_cuda_flat(u, l->count, "((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32",
                     "(int64_t)gridDim.x * blockDim.x / 32");
-    if (!cut.whole) {
-        staxi_put(u->t, "        const int64_t block = sx_digit(&rest, ");
-        staxi_emit_ix(&u->e, cut.blocks);
-        staxi_put(u->t, ");\n");
-    } else if (!all) {
+    if (share == STAXI_CUDA_ROW) {
         staxi_put(u->t, "        const int64_t block = 0;\n");
+    } else if (share != STAXI_CUDA_LONG) {
+        staxi_put(u->t, "        const int64_t block = sx_digit(&rest, ");
+        staxi_emit_ix(&u->e, share == STAXI_CUDA_BLOCK ? cut.blocks : warps);
+        staxi_put(u->t, ");\n");
     }
     staxi_cuda_digits(u);
     staxi_cuda_size(u, "length", acc->runs[0].extent);
     size_t scope = staxi_emit_scope_open(&u->e);
-    staxi_cuda_rows_sum(u, acc, all);
-    staxi_put(u->t, "        if (lane) continue;\n");
+    staxi_cuda_rows_sum(u, acc, share);
+    staxi_put(u->t, share == STAXI_CUDA_TOGETHER ? "        if (threadIdx.x) continue;\n"
+                                                 : "        if (lane) continue;\n");
     staxi_cuda_end_cut(u, &cut, "p@[flat] = s@;", "if (length > 0) q@ = s@;", scope);
     if (!cut.whole && !u->e.failed) staxi_cuda_finish_rows(u, &cut);
 }
@@ -1707,11 +1751,6 @@ static void staxi_cuda_finish_columns(staxi_cuda_unit *u, const staxi_cuda_cut *
     staxi_cuda_end_cut(u, cut, NULL,
                        "if (blocks > 0) q@ = sx_alone<F@>(p@ + first, width, blocks);",
                        staxi_emit_scope_open(&u->e));
-}
-
-static void staxi_cuda_barrier(staxi_cuda_unit *u) {
-    staxi_line(&u->e);
-    staxi_put(u->t, "__syncthreads();\n");
 }
 
 /* The tree over the lanes of a column: those of a thread, then over the 16 threads of the column.
@@ -3403,16 +3442,14 @@ static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d)
 }
 
 /* ---- running values ----
-   A thread block has a line, 4096 elements at a time in shared memory, the next ones on their way
+   A thread block has a line, 2048 or 4096 elements at a time in shared memory, the next ones on their way
    to registers: a thread scans a segment of 32, another one 32 totals of those, one thread the
    totals of these and all above. */
 
 enum {
-    STAXI_CUDA_LINE = 4096,
-    STAXI_CUDA_LINE_SEGMENTS = 128,
-    STAXI_CUDA_LINE_THREADS = 256,
-    STAXI_CUDA_LINE_AT_ONCE = 4,
-    STAXI_CUDA_LINE_EACH = STAXI_CUDA_LINE / STAXI_CUDA_LINE_THREADS
+    STAXI_CUDA_LINE = 4096, /* at most; half of it where rows are longer: more blocks at once */
+    STAXI_CUDA_LINE_EACH = 16,     /* elements of a thread                        */
+    STAXI_CUDA_LINE_AT_ONCE = 1024 /* threads of a multiprocessor, at least       */
 };
 
 /* struct sx_fold_<kernel>_<stage>: how two of its values become one. */
@@ -3470,7 +3507,7 @@ static void staxi_cuda_scan_totals(staxi_cuda_unit *u, const char *name) {
 }
 
 /* fetch(block): the elements of a block, all under way at once, into registers. */
-static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n) {
+static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n, int threads) {
     staxi_emit *e = &u->e;
     staxi_putf(
         u->t,
@@ -3478,7 +3515,7 @@ static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n) 
         "            for (int j = 0; j < %d; j++) {\n                const int64_t i%U = block + "
         "threadIdx.x + j * %d;\n                if (i%U >= length) continue;\n",
         STAXI_CUDA_LINE_EACH, STAXI_CUDA_LINE_EACH, staxi_var_id(e, n->runs[0].var),
-        STAXI_CUDA_LINE_THREADS, staxi_var_id(e, n->runs[0].var));
+        threads, staxi_var_id(e, n->runs[0].var));
     e->indent = 4;
     size_t scope = staxi_emit_scope_open(e);
     staxi_emit_value(e, n->expr[0]);
@@ -3492,12 +3529,13 @@ static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n) 
 }
 
 /* For each element of a block: its running value to its readers. */
-static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, bool exclusive) {
+static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, bool exclusive,
+                                 int threads) {
     staxi_emit *e = &u->e;
     staxi_put(u->t, "#pragma unroll 4\n");
     staxi_line(e);
     staxi_putf(u->t, "for (int at = (int)threadIdx.x; at < width; at += %d) {\n",
-               STAXI_CUDA_LINE_THREADS);
+               threads);
     e->indent++;
     staxi_line(e);
     staxi_putf(u->t, "const int64_t i%U = block + at;\n", staxi_var_id(e, n->runs[0].var));
@@ -3521,11 +3559,14 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     const staxi_stage *st = &u->p->stages[n.ref];
     const stax_op op = (stax_op)u->p->graph->nodes[u->p->graph->values[st->value].node].op;
     const uint64_t number = u->n_launches;
+    const int line = staxi_extent_guess(u->p, n.runs[0].extent) > (double)STAXI_CUDA_LINE
+                         ? STAXI_CUDA_LINE / 2
+                         : STAXI_CUDA_LINE,
+              segments = line / 32, threads = line / STAXI_CUDA_LINE_EACH;
     staxi_text name;
     staxi_cuda_scan_fold(u, &n, number);
-    u->at_once = STAXI_CUDA_LINE_AT_ONCE;
-    staxi_cuda_launch *l =
-        staxi_cuda_begin(u, STAXI_CUDA_SCAN, list, "blockIdx.x", STAXI_CUDA_LINE_THREADS);
+    u->at_once = STAXI_CUDA_LINE_AT_ONCE / threads;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_SCAN, list, "blockIdx.x", threads);
     if (!l) return;
     staxi_text_init(&name, u->a);
     staxi_put(&name, "sx_");
@@ -3533,21 +3574,20 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     if (name.failed) staxi_emit_no_memory(e);
     const char *prefix = name.data ? name.data : "";
     l->count = staxi_cuda_loops_product(u);
-    l->threads = STAXI_CUDA_LINE_THREADS;
+    l->threads = threads;
     staxi_putf(u->t, "    typedef sx_fold_%U_%U F;\n", number, (uint64_t)n.ref);
     staxi_putf(
         u->t,
         "    __shared__ F::T line[%d], totals[%d], before[%d], ahead[%d];\n    __shared__ %s "
         "scan; /* of the first thread */\n",
-        STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS, STAXI_CUDA_LINE_SEGMENTS,
-        STAXI_CUDA_LINE_SEGMENTS + 1, STAXI_CUDA_LINE_SEGMENTS / 32, prefix);
+        line + segments, segments, segments + 1, segments / 32, prefix);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u);
     staxi_cuda_size(u, "length", n.runs[0].extent);
     staxi_putf(u->t, "        F::T last = ");
     staxi_emit_const(e, n.dtype, staxi_scan_of_nothing(op, (stax_dtype)n.dtype));
     staxi_putf(u->t, ";\n        if (threadIdx.x == 0) %s_begin(&scan, last);\n", prefix);
-    staxi_cuda_scan_fetch(u, &n);
+    staxi_cuda_scan_fetch(u, &n, threads);
     staxi_putf(
         u->t,
         "        for (int64_t block = 0; block < length; block += %d) {\n            const int "
@@ -3555,21 +3595,21 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
         "j < %d; j++) {\n                const int at = (int)threadIdx.x + j * %d;\n               "
         " "
         "if (at < width) line[at + at / 32] = next[j];\n            }\n",
-        STAXI_CUDA_LINE, STAXI_CUDA_LINE, STAXI_CUDA_LINE_EACH, STAXI_CUDA_LINE_THREADS);
+        line, line, STAXI_CUDA_LINE_EACH, threads);
     e->indent = 3;
     staxi_cuda_barrier(u);
     staxi_line(e);
-    staxi_putf(u->t, "fetch(block + %d);\n", STAXI_CUDA_LINE);
+    staxi_putf(u->t, "fetch(block + %d);\n", line);
     staxi_cuda_scan_totals(u, prefix);
-    staxi_cuda_scan_pass(u, &n, st->exclusive);
+    staxi_cuda_scan_pass(u, &n, st->exclusive, threads);
     if (st->exclusive) {
         staxi_line(e);
-        staxi_putf(u->t, "last = F::of(before[%d], line[%d]);\n", STAXI_CUDA_LINE_SEGMENTS - 1,
-                   STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS - 2);
+        staxi_putf(u->t, "last = F::of(before[%d], line[%d]);\n", segments - 1,
+                   line + segments - 2);
     }
     staxi_cuda_barrier(u);
     staxi_line(e);
-    staxi_putf(u->t, "if (threadIdx.x == 0) before[0] = before[%d];\n", STAXI_CUDA_LINE_SEGMENTS);
+    staxi_putf(u->t, "if (threadIdx.x == 0) before[0] = before[%d];\n", segments);
     e->indent = 2;
     staxi_put(u->t, "        }\n    }\n");
     staxi_cuda_end(u);
