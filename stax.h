@@ -39753,6 +39753,7 @@ typedef struct staxi_emit {
     bool in_steps; /* inside a loop whose nests run ahead, and by how much the node does    */
     int ahead_now;
     bool brief;  /* text for the first and last iterations alone: small rather than fast       */
+    bool quick;  /* on GPUs: quotients by a function that notes where it may be wrong          */
     int program; /* number of the program within the unit                       */
     unsigned how;   /* STAXI_EMIT_... */
     int isa;        /* what tiles are printed for, beside the plain form                 */
@@ -40210,11 +40211,15 @@ static void staxi_emit_op(staxi_emit *e, const staxi_expr_node *n) {
         e->failed = true;
         return;
     }
-    if (f->infix) {
+    const bool quick = e->quick && n->op == STAX_OP_DIV && n->dtype == STAX_F32;
+    if (f->infix && !quick) {
         staxi_emit_infix(e, f->infix, n);
         return;
     }
-    staxi_emit_fn(e, f->name);
+    if (quick)
+        staxi_put(e->t, "sx_quick_div(");
+    else
+        staxi_emit_fn(e, f->name);
     for (int k = 0; k < n->n_args; k++) {
         if (k) staxi_put(e->t, ", ");
         staxi_emit_operand(e, n->args[k]);
@@ -48111,6 +48116,7 @@ struct stax_program {
     staxi_trees trees;
     bool planned; /* stages, schedule and trees are there                        */
     bool for_device;            /* its trees are printed for a device                        */
+    bool hosted;                /* a piece of such a program that no kernel can run          */
     const stax_schedule *given; /* while it is compiled; NULL: automatic                   */
     const stax_compile_options *how; /* while it is compiled; NULL: the defaults            */
     staxi_decisions decisions;
@@ -49788,6 +49794,21 @@ static bool staxi_is_control(const staxi_node *n) {
     return staxi_class_of((stax_op)n->op) == STAXI_CLASS_REGION;
 }
 
+/* Does no kernel of a device run the node? It is a piece of its own then, which the host runs. */
+static bool staxi_is_hosted(const stax_program *p, const staxi_node *n) {
+    const int class_ = staxi_class_of((stax_op)n->op);
+    return p->for_device && (class_ == STAXI_CLASS_SORT || class_ == STAXI_CLASS_SCATTER ||
+                             class_ == STAXI_CLASS_CALL || n->op == STAX_OP_REDUCE);
+}
+
+/* Is the program a list of steps? */
+static bool staxi_is_stepped(const stax_program *p) {
+    const stax_graph *g = p->basis;
+    for (size_t k = 1; k < g->n_nodes; k++)
+        if (staxi_is_control(&g->nodes[k]) || staxi_is_hosted(p, &g->nodes[k])) return true;
+    return false;
+}
+
 static bool staxi_has_regions(const stax_graph *g) {
     for (size_t k = 1; k < g->n_nodes; k++)
         if (staxi_is_control(&g->nodes[k])) return true;
@@ -49855,6 +49876,8 @@ static void staxi_cut_needs(staxi_cutter *c) {
     size_t start = 1;
     for (size_t k = 1; k < g->n_nodes; k++) {
         const staxi_node *n = &g->nodes[k];
+        const bool hosted = staxi_is_hosted(c->p, n);
+        if (hosted) start = k;
         for (uint32_t i = 0; i < n->n_sources; i++) {
             uint32_t v = n->sources[i];
             if (staxi_is_control(n) || (g->values[v].node < start && !staxi_is_single_const(g, v)))
@@ -49864,7 +49887,7 @@ static void staxi_cut_needs(staxi_cutter *c) {
             for (size_t i = 0; i < n->regions[r]->n_inputs; i++)
                 if (n->regions[r]->inputs[i].kind == STAXI_CAPTURE)
                     c->needed[n->regions[r]->inputs[i].outer] = 1;
-        if (staxi_is_control(n)) start = k + 1;
+        if (hosted || staxi_is_control(n)) start = k + 1;
     }
     for (size_t k = 0; k < g->n_outputs; k++) c->needed[g->outputs[k].value] = 1;
 }
@@ -50003,6 +50026,8 @@ static bool staxi_cut_piece(staxi_cutter *c, size_t from, size_t to) {
     piece->ctx = c->p->ctx;
     piece->basis = graph;
     piece->threads = c->p->threads;
+    piece->for_device = c->p->for_device;
+    piece->hosted = to - from == 1 && staxi_is_hosted(c->p, &c->g->nodes[from]);
     piece->n_outputs = graph->n_outputs;
     staxi_mutex_init(&piece->mutex);
     staxi_text_init(&piece->source, s->a);
@@ -50140,8 +50165,12 @@ static bool staxi_cut_graph(staxi_cutter *c, const uint32_t *targets) {
     staxi_cut_needs(c);
     if (!staxi_cut_cells(c, targets)) return false;
     for (size_t k = 1; k < c->g->n_nodes; k++) {
-        if (!staxi_is_control(&c->g->nodes[k])) continue;
-        if (!staxi_cut_piece(c, from, k) || !staxi_cut_control(c, &c->g->nodes[k])) return false;
+        const staxi_node *node = &c->g->nodes[k];
+        const bool hosted = staxi_is_hosted(c->p, node);
+        if (!hosted && !staxi_is_control(node)) continue;
+        if (!staxi_cut_piece(c, from, k) ||
+            !(hosted ? staxi_cut_piece(c, k, k + 1) : staxi_cut_control(c, node)))
+            return false;
         from = k + 1;
     }
     return staxi_cut_piece(c, from, c->g->n_nodes);
@@ -50196,7 +50225,7 @@ static stax_status staxi_steps_build(stax_program *p, staxi_text *why) {
         s->pieces[k]->given = p->given;
         s->pieces[k]->how = p->how;
         s->pieces[k]->piece = (int64_t)k;
-        s->status = staxi_program_plan(s->pieces[k], why);
+        if (!s->pieces[k]->hosted) s->status = staxi_program_plan(s->pieces[k], why);
     }
     return s->status;
 }
@@ -50290,9 +50319,21 @@ static size_t staxi_steps_pieces(const stax_program *p) { return p->steps->n_pie
 
 /* ---- running ---- */
 
+typedef struct staxi_runner staxi_runner;
+
+/* Where cells lie and pieces run, if not here: a device. move: bytes between cells, and from or to
+   memory of the host. */
+typedef enum staxi_away_move { STAXI_AWAY_BETWEEN, STAXI_AWAY_HERE, STAXI_AWAY_THERE } staxi_away_move;
+typedef struct staxi_away {
+    void *(*take)(void *user, size_t bytes);
+    void (*give)(void *user, void *memory);
+    stax_status (*move)(void *user, staxi_away_move how, void *to, const void *from, size_t bytes);
+    stax_status (*piece)(staxi_runner *r, uint32_t piece);
+} staxi_away;
+
 /* One call. Its memory comes from the program's free list, so a second call of the same sizes
    allocates nothing. */
-typedef struct staxi_runner {
+struct staxi_runner {
     stax_program *p;
     const staxi_steps *s;
     const int64_t *sizes;
@@ -50310,7 +50351,9 @@ typedef struct staxi_runner {
     staxi_exec exec;
     staxi_record record;
     staxi_text *why;
-} staxi_runner;
+    const staxi_away *away; /* NULL: cells and pieces are the CPU's                        */
+    void *user;             /* its                                                         */
+};
 
 static int64_t staxi_round_up(int64_t bytes) { return (bytes + STAX_ALIGN - 1) & -STAX_ALIGN; }
 
@@ -50342,7 +50385,8 @@ static stax_status staxi_list_memory(staxi_runner *r, uint32_t list) {
         if (!staxi_checked_add(total, staxi_round_up(r->bytes[c]), &total)) return STAX_E_OVERFLOW;
     }
     if ((uint64_t)total > SIZE_MAX / 2) return STAX_E_MEMORY;
-    char *block = (char *)staxi_workspace_take(r->p, (size_t)total);
+    char *block = (char *)(r->away ? r->away->take(r->user, (size_t)total)
+                                   : staxi_workspace_take(r->p, (size_t)total));
     if (!block) return STAX_E_MEMORY;
     r->blocks[list] = block;
     for (uint32_t c = first; c; c = r->s->cells[c].next) {
@@ -50354,18 +50398,39 @@ static stax_status staxi_list_memory(staxi_runner *r, uint32_t list) {
 
 static void staxi_blocks_give(staxi_runner *r, size_t from, size_t to) {
     for (size_t k = from; k < to; k++) {
-        if (r->blocks[k]) staxi_workspace_give(r->p, r->blocks[k]);
+        if (r->blocks[k] && r->away)
+            r->away->give(r->user, r->blocks[k]);
+        else if (r->blocks[k])
+            staxi_workspace_give(r->p, r->blocks[k]);
         r->blocks[k] = NULL;
     }
 }
 
-static void staxi_run_copy(const staxi_runner *r, uint32_t from, uint32_t to) {
-    if (r->bytes[to]) memcpy(r->mem[to], r->mem[from], (size_t)r->bytes[to]);
+static stax_status staxi_run_move(const staxi_runner *r, staxi_away_move how, void *to,
+                                  const void *from, size_t bytes) {
+    if (bytes == 0) return STAX_OK;
+    if (r->away) return r->away->move(r->user, how, to, from, bytes);
+    memcpy(to, from, bytes);
+    return STAX_OK;
+}
+
+static stax_status staxi_run_copy(const staxi_runner *r, uint32_t from, uint32_t to) {
+    return staxi_run_move(r, STAXI_AWAY_BETWEEN, r->mem[to], r->mem[from], (size_t)r->bytes[to]);
+}
+
+/* What a cell of one byte says: a condition. */
+static stax_status staxi_run_ask(const staxi_runner *r, uint32_t cell, bool *yes) {
+    uint8_t byte = 0;
+    const stax_status s = staxi_run_move(r, STAXI_AWAY_HERE, &byte, r->mem[cell], 1);
+    *yes = byte != 0;
+    return s;
 }
 
 static stax_status staxi_run_piece(staxi_runner *r, const staxi_step *step) {
     stax_program *piece = r->s->pieces[step->piece];
     int64_t *need = &r->work[step->piece];
+    for (uint32_t k = 0; k < step->n; k++) r->buffers[k] = r->mem[step->cells[k]];
+    if (r->away) return r->away->piece(r, step->piece);
     if (*need < 0 && !staxi_program_bytes(piece, r->sizes, need)) return STAX_E_OVERFLOW;
     if (*need > r->workspace_bytes) {
         if (r->workspace) staxi_workspace_give(r->p, r->workspace);
@@ -50374,7 +50439,6 @@ static stax_status staxi_run_piece(staxi_runner *r, const staxi_step *step) {
         if (!r->workspace) return STAX_E_MEMORY;
         r->workspace_bytes = *need;
     }
-    for (uint32_t k = 0; k < step->n; k++) r->buffers[k] = r->mem[step->cells[k]];
     if (piece->pack) r->buffers[step->n] = piece->pack_args[piece->stages.n_args];
     size_t first = 0; /* kernel of the piece */
     for (uint32_t k = 0; r->profile && k < step->piece; k++)
@@ -50406,21 +50470,25 @@ static stax_status staxi_run_loop(staxi_runner *r, const staxi_step *step) {
     bool counted = step->kind != STAXI_STEP_WHILE;
     const uint32_t *now = step->cells + step->n, *next = now + step->n;
     int64_t count = 0;
-    if (step->kind == STAXI_STEP_LOOP) memcpy(&count, r->mem[step->cell], sizeof count);
+    bool more = true;
+    if (step->kind == STAXI_STEP_LOOP)
+        s = staxi_run_move(r, STAXI_AWAY_HERE, &count, r->mem[step->cell], sizeof count);
     if (step->kind == STAXI_STEP_EACH &&
         !staxi_size_eval(&r->p->basis->sizes, r->s->cells[step->entries[0]].type->dims[0], r->sizes,
                          &count))
         return STAX_E_OVERFLOW;
-    for (uint32_t k = 0; k < step->n; k++) staxi_run_copy(r, step->cells[k], now[k]);
+    for (uint32_t k = 0; k < step->n && s == STAX_OK; k++)
+        s = staxi_run_copy(r, step->cells[k], now[k]);
     r->loops++;
-    for (int64_t i = 0; !counted || i < count; i++) {
+    for (int64_t i = 0; s == STAX_OK && (!counted || i < count); i++) {
         if (step->kind == STAXI_STEP_EACH)
             s = staxi_run_entries(r, step, i);
         else if (counted)
-            memcpy(r->mem[step->counter], &i, sizeof i);
+            s = staxi_run_move(r, STAXI_AWAY_THERE, r->mem[step->counter], &i, sizeof i);
         else
             s = staxi_run_list(r, step->lists[0]);
-        if (s != STAX_OK || (!counted && !*(const uint8_t *)r->mem[step->cell])) break;
+        if (s == STAX_OK && !counted) s = staxi_run_ask(r, step->cell, &more);
+        if (s != STAX_OK || !more) break;
         s = staxi_run_list(r, step->lists[1]);
         if (s != STAX_OK) break;
         for (uint32_t k = 0; k < step->n; k++) {
@@ -50441,11 +50509,13 @@ static stax_status staxi_run_list(staxi_runner *r, uint32_t list) {
         if (step->kind == STAXI_STEP_CALL) {
             s = staxi_run_piece(r, step);
         } else if (step->kind == STAXI_STEP_COPY) {
-            staxi_run_copy(r, step->cells[0], step->cells[1]);
+            s = staxi_run_copy(r, step->cells[0], step->cells[1]);
         } else {
-            if (step->kind == STAXI_STEP_COND)
-                s = staxi_run_list(r, step->lists[*(const uint8_t *)r->mem[step->cell] ? 0 : 1]);
-            else
+            bool yes = false;
+            if (step->kind == STAXI_STEP_COND) s = staxi_run_ask(r, step->cell, &yes);
+            if (s == STAX_OK && step->kind == STAXI_STEP_COND)
+                s = staxi_run_list(r, step->lists[yes ? 0 : 1]);
+            else if (s == STAX_OK)
                 s = staxi_run_loop(r, step);
             if (r->loops == 0) staxi_blocks_give(r, step->lists[0], step->end_list);
         }
@@ -50511,32 +50581,41 @@ static void staxi_run_end(const staxi_runner *r, const stax_tensor *inputs,
     }
 }
 
+/* Room for a call: its block, to be given back, or NULL without memory. */
+static int64_t *staxi_runner_init(staxi_runner *r, stax_program *p, const int64_t *sizes,
+                                  staxi_text *why) {
+    const staxi_steps *s = p->steps;
+    const size_t n_symbols = p->basis->n_symbols;
+    size_t n = 2 * s->n_cells + s->n_lists + s->n_pieces + s->most_buffers + n_symbols + 1;
+    memset(r, 0, sizeof *r);
+    r->p = p;
+    r->s = s;
+    r->sizes = sizes;
+    r->why = why;
+    staxi_exec_init(p, &r->exec, &r->record);
+    int64_t *room = (int64_t *)staxi_workspace_take(p, n * sizeof *room);
+    if (!room) return NULL;
+    memset(room, 0, n * sizeof *room);
+    r->bytes = room;
+    r->work = r->bytes + s->n_cells;
+    r->mem = (void **)(void *)(r->work + s->n_pieces);
+    r->blocks = r->mem + s->n_cells;
+    r->buffers = r->blocks + s->n_lists;
+    r->piece_sizes = (int64_t *)(void *)(r->buffers + s->most_buffers);
+    if (n_symbols) memcpy(r->piece_sizes, sizes, n_symbols * sizeof *sizes);
+    for (size_t k = 0; k < s->n_pieces; k++) r->work[k] = -1;
+    return room;
+}
+
 /* Runs the steps on tensors that have been checked. */
 static stax_status staxi_run_steps(stax_program *p, const stax_tensor *inputs,
                                    const stax_tensor *outputs, const int64_t *sizes,
                                    const staxi_profile *profile, staxi_text *why) {
     staxi_runner r;
     const staxi_steps *s = p->steps;
-    const size_t n_symbols = p->basis->n_symbols;
-    size_t n = 2 * s->n_cells + s->n_lists + s->n_pieces + s->most_buffers + n_symbols + 1;
-    memset(&r, 0, sizeof r);
-    r.p = p;
-    r.s = s;
-    r.sizes = sizes;
-    r.why = why;
-    staxi_exec_init(p, &r.exec, &r.record);
-    int64_t *room = (int64_t *)staxi_workspace_take(p, n * sizeof *room);
+    int64_t *room = staxi_runner_init(&r, p, sizes, why);
     if (!room) return staxi_context_fail(p->ctx, STAX_E_MEMORY, why);
-    memset(room, 0, n * sizeof *room);
-    r.bytes = room;
-    r.work = r.bytes + s->n_cells;
-    r.mem = (void **)(void *)(r.work + s->n_pieces);
-    r.blocks = r.mem + s->n_cells;
-    r.buffers = r.blocks + s->n_lists;
-    r.piece_sizes = (int64_t *)(void *)(r.buffers + s->most_buffers);
-    if (n_symbols) memcpy(r.piece_sizes, sizes, n_symbols * sizeof *sizes);
     r.profile = profile;
-    for (size_t k = 0; k < s->n_pieces; k++) r.work[k] = -1;
     stax_status status = staxi_run_begin(&r, inputs, outputs);
     if (status == STAX_OK) status = staxi_run_list(&r, 0);
     if (status == STAX_OK) staxi_run_end(&r, inputs, outputs);

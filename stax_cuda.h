@@ -341,7 +341,8 @@ static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda
      SERIAL  a thread runs one iteration of the outer loops, all of what is inside: any tree at all
      MAP     the same for loops that only store, four neighbours a thread with 16-byte accesses
      TURN    the same where what is read lies along another loop: a tile a thread block
-     ROWS    a warp sums a block of 4096 of a row: lane l of the rule is element l of 64, two each
+     ROWS    a warp sums a block of 4096 of a row, or all of them where there are enough rows: lane
+             l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
      ARG     a thread block finds one argmax or argmin
      SCAN    a thread block has a line of running values
@@ -716,11 +717,29 @@ static const char *const staxi_cuda_lines_warp[] = {
     "    asm volatile(\"\" : \"+r\"(x));",
     "    return x;",
     "}",
+    "/* What may not hold is noted in `rare`; else these have the bits of the others. A quotient: the steps",
+    "   of the compiler's own, of which the first three depend on y alone. */",
+    "SX_INLINE float sx_quick_canon(float x, bool &rare) {",
+    "    rare = rare | (x != x);",
+    "    return x;",
+    "}",
+    "SX_INLINE float sx_quick_div(float x, float y, bool &rare) {",
+    "#ifdef SX_OWN_RECIPROCAL",
+    "    const float r0 = SX_OWN_RECIPROCAL(y);",
+    "#else",
+    "    float r0;",
+    "    asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r0) : \"f\"(y));",
+    "#endif",
+    "    const float r = __fmaf_rn(r0, __fmaf_rn(-y, r0, 1.0f), r0), q = x * r;",
+    "    rare = rare | !(fabsf(y) >= 8.67e-19f) | !(fabsf(y) <= 1.15e18f);",
+    "    rare = rare | !(fabsf(x) >= 8.67e-19f) | !(fabsf(x) <= 1.15e18f);",
+    "    return __fmaf_rn(r, __fmaf_rn(-y, q, x), q);",
+    "}",
     "/* The best element and where it is (at < 0: none yet). */",
     "template <class T, int MOST> struct sx_best {",
     "    T x;",
     "    int64_t at;",
-    "    SX_INLINE bool beats(T a, T b) { return (MOST ? a > b : a < b) || (a != a && b == b); }",
+    "    SX_INLINE bool beats(T a, T b) { return (MOST ? !(a <= b) : !(a >= b)) && b == b; }",
     "    __device__ __forceinline__ void meet(T y, int64_t where) {",
     "        if (where >= 0 && (at < 0 || beats(y, x) || (!beats(x, y) && where < at))) {",
     "            x = y;",
@@ -896,6 +915,8 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
                (uint64_t)number, u->more ? u->more : "");
     u->more = NULL;
     staxi_putf(u->t, "    const int64_t sx_slot = %s;\n", slot);
+    if (kind == STAXI_CUDA_ROWS || kind == STAXI_CUDA_COLUMNS || kind == STAXI_CUDA_TEAM)
+        staxi_put(u->t, "    bool rare = false;\n");
     if (u->has_checks) staxi_put(u->t, "    if (sx->record->check) return;\n");
     l->has_row = staxi_cuda_pointers(u, used);
     u->e.indent = 1;
@@ -975,6 +996,14 @@ static void staxi_cuda_serial(staxi_cuda_unit *u, staxi_cuda_kind kind, uint32_t
     if (check) staxi_put(u->t, "        if (sx->second) return;\n");
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
+}
+
+/* for (int <counter> = 0; <counter> < n; <counter>++), unrolled; a brace is open behind it */
+static void staxi_cuda_unrolled(staxi_cuda_unit *u, const char *counter, int n) {
+    staxi_put(u->t, "#pragma unroll\n");
+    staxi_line(&u->e);
+    staxi_putf(u->t, "for (int %s = 0; %s < %d; %s++) {\n", counter, counter, n, counter);
+    u->e.indent++;
 }
 
 /* ---- maps, four neighbours a thread ---- */
@@ -1175,6 +1204,11 @@ static void staxi_cuda_map(staxi_cuda_unit *u, uint32_t list) {
 
 /* ---- reductions in parts ---- */
 
+static void staxi_cuda_barrier(staxi_cuda_unit *u) {
+    staxi_line(&u->e);
+    staxi_put(u->t, "__syncthreads();\n");
+}
+
 static int staxi_cuda_group(const staxi_tree_node *a) {
     return a->dtype == STAX_F64 ? STAXI_LANES_F64 : STAXI_LANES_F32;
 }
@@ -1283,6 +1317,124 @@ static void staxi_cuda_element(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
     staxi_emit_scope_close(e, scope);
 }
 
+/* ---- quick chunks ----
+   exp and quotients are bound by how many instructions are issued, and a part of those is for
+   values that hardly occur. A chunk of elements is computed without that part, which notes such
+   values, and if there are any, once more with it. */
+
+enum { STAXI_CUDA_QUICK_CODE = 40 }; /* operations of an element: they are printed twice */
+
+/* Does x have what is quicker so, and are all its loads those that a chunk has already? */
+typedef struct staxi_cuda_quick {
+    const staxi_cuda_near *near_;
+    uint64_t var; /* bit of the loop */
+    bool pays, again;
+    staxi_marks marks;
+} staxi_cuda_quick;
+
+static void staxi_cuda_quick_expr(staxi_cuda_unit *u, staxi_cuda_quick *q, staxi_expr x) {
+    if (!x || !q->again || !staxi_mark_first(u->p, &q->marks, x)) return;
+    const staxi_expr_node n = u->p->exprs[x];
+    if (n.kind == STAXI_EX_LOAD) {
+        size_t k = 0;
+        while (k < q->near_->n && q->near_->loads[k] != x) k++;
+        q->again = k < q->near_->n;
+    }
+    if (n.kind == STAXI_EX_OP && n.dtype == STAX_F32)
+        q->pays = q->pays || n.op == STAX_OP_EXP ||
+                  (n.op == STAX_OP_DIV && staxi_expr_deps(&u->e, n.args[0]) & q->var &&
+                   !(staxi_expr_deps(&u->e, n.args[1]) & q->var));
+    for (int k = 0; k < n.n_args; k++) staxi_cuda_quick_expr(u, q, n.args[k]);
+}
+
+static int64_t staxi_cuda_code(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks);
+
+static bool staxi_cuda_is_quick(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
+                                const staxi_cuda_near *near_) {
+    int64_t code = 0;
+    staxi_cuda_quick q;
+    memset(&q, 0, sizeof q);
+    q.near_ = near_;
+    q.var = staxi_var_bit(&u->e, var);
+    q.again = u->p->n_value_leaves == 0;
+    q.marks.now = 1;
+    for (; list && q.again; list = u->trees->nodes[list].next) {
+        const staxi_tree_node n = u->trees->nodes[list];
+        for (int x = 0; x < 2; x++) staxi_cuda_quick_expr(u, &q, n.expr[x]);
+        const int held = n.kind == STAXI_TREE_STORE ? staxi_cuda_held_by(u, 0, list) : -1;
+        for (size_t k = 0; k < near_->n && held >= 0; k++)
+            q.again = q.again && staxi_cuda_held_by(u, near_->loads[k], 0) != held;
+        q.marks.now++;
+        for (int x = 0; x < 2; x++) code += staxi_cuda_code(u, n.expr[x], &q.marks);
+        q.marks.now++;
+    }
+    staxi_free(u->a, q.marks.at, q.marks.cap * sizeof *q.marks.at);
+    return q.pays && q.again && code <= STAXI_CUDA_QUICK_CODE;
+}
+
+/* The accumulators of a list are saved, or what was saved is taken again. */
+static void staxi_cuda_quick_saved(staxi_cuda_unit *u, uint32_t list, int lanes, bool back) {
+    const staxi_trees *t = u->trees;
+    for (uint32_t k = staxi_cuda_accum(t, list); k; k = staxi_cuda_accum_next(t, k)) {
+        const uint64_t ref = t->nodes[k].ref;
+        if (!back) {
+            staxi_line(&u->e);
+            staxi_putf(u->t, "%s w%U[%d];\n", staxi_acc_type(&u->e, t->nodes[k].dtype), ref, lanes);
+        }
+        staxi_line(&u->e);
+        staxi_putf(u->t,
+                   back ? "for (int u = 0; u < %d; u++) a%U[u] = w%U[u];\n"
+                        : "for (int u = 0; u < %d; u++) w%U[u] = a%U[u];\n",
+                   lanes, ref, ref);
+    }
+}
+
+/* n elements whose loads are there: `index` and `lane` are theirs, by j, `when` their condition. */
+static void staxi_cuda_chunk_body(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
+                                  const staxi_cuda_near *near_, int n, const char *when,
+                                  const char *index, const char *lane) {
+    staxi_putf(u->t, "#pragma unroll\n");
+    staxi_line(&u->e);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", n, when);
+    u->e.indent++;
+    staxi_cuda_element(u, list, var, near_, "j", index, lane);
+    staxi_cuda_close(u, 1);
+}
+
+static void staxi_cuda_chunk(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
+                             const staxi_cuda_near *near_, int n, const char *when,
+                             const char *index, const char *lane, int lanes) {
+    staxi_emit *e = &u->e;
+    if (!staxi_cuda_is_quick(u, list, var, near_)) {
+        staxi_cuda_chunk_body(u, list, var, near_, n, when, index, lane);
+        return;
+    }
+    staxi_line(e);
+    staxi_put(u->t, "do {\n");
+    e->indent++;
+    staxi_line(e);
+    staxi_put(u->t, "if (!rare) {\n");
+    e->indent++;
+    staxi_cuda_quick_saved(u, list, lanes, false);
+    staxi_put(u->t, "#define sxs_exp_f32(x) sx_quick_exp((x), rare)\n"
+                    "#define sxs_canon_f32(x) sx_quick_canon((x), rare)\n"
+                    "#define sx_quick_div(x, y) sx_quick_div((x), (y), rare)\n");
+    e->quick = true;
+    staxi_cuda_chunk_body(u, list, var, near_, n, when, index, lane);
+    e->quick = false;
+    staxi_put(u->t, "#undef sxs_exp_f32\n#undef sxs_canon_f32\n#undef sx_quick_div\n");
+    staxi_line(e);
+    staxi_put(u->t, "rare = __any_sync(__activemask(), rare);\n");
+    staxi_line(e);
+    staxi_put(u->t, "if (!rare) break;\n");
+    staxi_cuda_quick_saved(u, list, lanes, true);
+    staxi_cuda_close(u, 1);
+    staxi_cuda_chunk_body(u, list, var, near_, n, when, index, lane);
+    e->indent--;
+    staxi_line(e);
+    staxi_put(u->t, "} while (0);\n");
+}
+
 /* The loads of many elements, all before the first is used: memory answers them together. */
 static void staxi_cuda_batch_loads(staxi_cuda_unit *u, staxi_ix var, const staxi_cuda_near *near_,
                                    int batch, const char *index, const char *condition) {
@@ -1332,16 +1484,12 @@ static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int 
     e->indent++;
     staxi_cuda_batch_loads(u, acc->runs[0].var, &near_, steps * lanes, index.data ? index.data : "",
                            "");
-    staxi_putf(u->t, "#pragma unroll\n");
-    staxi_line(e);
-    staxi_putf(u->t, "for (int j = 0; j < %d; j++) {\n", steps * lanes);
-    e->indent++;
     char lane[24];
     memcpy(lane, "j % ", 4);
     staxi_format(lane + 4, sizeof lane - 4, "%U", (uint64_t)lanes);
-    staxi_cuda_element(u, acc->child, acc->runs[0].var, &near_, "j", index.data ? index.data : "",
-                       lane);
-    staxi_cuda_close(u, 2);
+    staxi_cuda_chunk(u, acc->child, acc->runs[0].var, &near_, steps * lanes, "",
+                     index.data ? index.data : "", lane, lanes);
+    staxi_cuda_close(u, 1);
     staxi_line(e);
     staxi_putf(u->t, "for (; k < end; k += %d) {\n#pragma unroll\n", stride);
     e->indent++;
@@ -1427,7 +1575,7 @@ static void staxi_cuda_part_list(staxi_cuda_unit *u, const staxi_tree_node *acc,
 typedef struct staxi_cuda_cut {
     const staxi_tree_node *acc;
     uint64_t number; /* of its folds */
-    bool whole;
+    bool whole;      /* one block, or of rows: a warp has all of them */
     staxi_ix results, blocks, parts; /* numbers of results, blocks of each, all blocks */
 } staxi_cuda_cut;
 
@@ -1503,32 +1651,90 @@ static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_cuda_cut *cut
     staxi_cuda_end_cut(u, cut, NULL, "if (blocks > 0) q@ = s@;", scope);
 }
 
-/* A warp a block of a row. */
+enum {
+    STAXI_CUDA_ROW_WARPS = 8,      /* of a thread block                                        */
+    STAXI_CUDA_ROW_BLOCKS = 32,    /* of a row that one warp has: a lane keeps the sum of each */
+    STAXI_CUDA_ENOUGH_ROWS = 2048 /* so many give all multiprocessors work                    */
+};
+
+/* What a warp of ROWS sums. */
+typedef enum staxi_cuda_share {
+    STAXI_CUDA_BLOCK,   /* a block, of which another kernel sums the results         */
+    STAXI_CUDA_ROW,     /* a row of one block                                        */
+    STAXI_CUDA_LONG,    /* a row of several                                          */
+    STAXI_CUDA_TOGETHER /* a block of a row that all warps of the thread block share */
+} staxi_cuda_share;
+
+static staxi_cuda_share staxi_cuda_rows_share(staxi_cuda_unit *u, const staxi_cuda_cut *cut) {
+    const int64_t blocks = staxi_high(&u->e, cut->blocks);
+    if (cut->whole) return STAXI_CUDA_ROW;
+    if (blocks <= STAXI_CUDA_ROW_BLOCKS &&
+        staxi_extent_guess(u->p, cut->results) >= (double)STAXI_CUDA_ENOUGH_ROWS)
+        return STAXI_CUDA_LONG;
+    return blocks <= STAXI_CUDA_ROW_WARPS ? STAXI_CUDA_TOGETHER : STAXI_CUDA_BLOCK;
+}
+
+/* The sum of a warp's share, or of its row: s. */
+static void staxi_cuda_rows_sum(staxi_cuda_unit *u, const staxi_tree_node *acc,
+                                staxi_cuda_share share) {
+    const int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
+    if (share == STAXI_CUDA_LONG) {
+        staxi_cuda_result(u, acc, "$ t@[2] = {F@::id(), F@::id()};");
+        staxi_put(u->t, "        for (int64_t block = 0; block * 4096 < length; block++) {\n");
+        u->e.indent++;
+    }
+    staxi_line(&u->e);
+    staxi_put(u->t, "const int64_t end = sx_imin(length, block * 4096 + 4096);\n");
+    staxi_cuda_lanes(u, acc, lanes);
+    staxi_line(&u->e);
+    staxi_put(u->t, "int64_t k = block * 4096 + lane;\n");
+    staxi_cuda_pass(u, acc, lanes, 32, group);
+    if (share == STAXI_CUDA_LONG) {
+        staxi_cuda_result(u, acc, "const $ o@ = sx_tree<F@>(a@);");
+        staxi_cuda_result(u, acc, "if (lane == block) t@[0] = o@;");
+        staxi_cuda_close(u, 1);
+        staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(t@);");
+    } else if (share == STAXI_CUDA_TOGETHER) {
+        staxi_cuda_result(u, acc, "const $ o@ = sx_tree<F@>(a@);");
+        staxi_cuda_barrier(u); /* nobody reads those of the row before any more */
+        staxi_cuda_result(u, acc, "if (lane == 0) h@[block] = o@;");
+        staxi_cuda_barrier(u);
+        staxi_cuda_result(u, acc, "const $ s@ = sx_block<F@>(h@, (length + 4095) / 4096);");
+    } else {
+        staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
+    }
+}
+
 static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node *acc = &u->trees->nodes[list];
-    int group = staxi_cuda_list_group(u->trees, acc), lanes = group / 32;
-    const staxi_cuda_cut cut = staxi_cuda_cut_of(u, acc);
-    staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list, 256);
+    staxi_cuda_cut cut = staxi_cuda_cut_of(u, acc);
+    const staxi_cuda_share share = staxi_cuda_rows_share(u, &cut);
+    const staxi_ix warps = staxi_ix_const(&u->p->ix, STAXI_CUDA_ROW_WARPS);
+    cut.whole = share != STAXI_CUDA_BLOCK;
+    staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list,
+                                                STAXI_CUDA_ROW_WARPS * 32);
     if (!l) return;
-    if (!cut.whole) l->count = cut.parts;
+    if (share == STAXI_CUDA_BLOCK) l->count = cut.parts;
+    if (share == STAXI_CUDA_TOGETHER) {
+        l->count = staxi_ix_mul(&u->p->ix, cut.results, warps);
+        staxi_cuda_result_of(u, acc, "__shared__ $ h@[%U];", STAXI_CUDA_ROW_WARPS);
+    }
     staxi_put(u->t, "    const int lane = (int)(threadIdx.x & 31);\n");
     staxi_cuda_flat(u, l->count, "((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32",
                     "(int64_t)gridDim.x * blockDim.x / 32");
-    if (cut.whole) {
+    if (share == STAXI_CUDA_ROW) {
         staxi_put(u->t, "        const int64_t block = 0;\n");
-    } else {
+    } else if (share != STAXI_CUDA_LONG) {
         staxi_put(u->t, "        const int64_t block = sx_digit(&rest, ");
-        staxi_emit_ix(&u->e, cut.blocks);
+        staxi_emit_ix(&u->e, share == STAXI_CUDA_BLOCK ? cut.blocks : warps);
         staxi_put(u->t, ");\n");
     }
     staxi_cuda_digits(u);
-    staxi_cuda_block_bounds(u, acc);
+    staxi_cuda_size(u, "length", acc->runs[0].extent);
     size_t scope = staxi_emit_scope_open(&u->e);
-    staxi_cuda_lanes(u, acc, lanes);
-    staxi_put(u->t, "        int64_t k = block * 4096 + lane;\n");
-    staxi_cuda_pass(u, acc, lanes, 32, group);
-    staxi_cuda_result(u, acc, "const $ s@ = sx_tree<F@>(a@);");
-    staxi_put(u->t, "        if (lane) continue;\n");
+    staxi_cuda_rows_sum(u, acc, share);
+    staxi_put(u->t, share == STAXI_CUDA_TOGETHER ? "        if (threadIdx.x) continue;\n"
+                                                 : "        if (lane) continue;\n");
     staxi_cuda_end_cut(u, &cut, "p@[flat] = s@;", "if (length > 0) q@ = s@;", scope);
     if (!cut.whole && !u->e.failed) staxi_cuda_finish_rows(u, &cut);
 }
@@ -1545,11 +1751,6 @@ static void staxi_cuda_finish_columns(staxi_cuda_unit *u, const staxi_cuda_cut *
     staxi_cuda_end_cut(u, cut, NULL,
                        "if (blocks > 0) q@ = sx_alone<F@>(p@ + first, width, blocks);",
                        staxi_emit_scope_open(&u->e));
-}
-
-static void staxi_cuda_barrier(staxi_cuda_unit *u) {
-    staxi_line(&u->e);
-    staxi_put(u->t, "__syncthreads();\n");
 }
 
 /* The tree over the lanes of a column: those of a thread, then over the 16 threads of the column.
@@ -1987,12 +2188,8 @@ static void staxi_cuda_held_pass(staxi_cuda_unit *u) {
     staxi_putf(u->t, "for (int c = 0; c < %d; c += %d) {\n", each, chunk);
     e->indent++;
     staxi_cuda_batch_loads(u, s.axis.var, &near_, chunk, index, when);
-    staxi_putf(u->t, "#pragma unroll\n");
-    staxi_line(e);
-    staxi_putf(u->t, "for (int j = 0; j < %d; j++)%s {\n", chunk, when);
-    e->indent++;
-    staxi_cuda_element(u, s.list, s.axis.var, &near_, "j", index, "0");
-    staxi_cuda_close(u, 2);
+    staxi_cuda_chunk(u, s.list, s.axis.var, &near_, chunk, when, index, "0", 1);
+    staxi_cuda_close(u, 1);
     staxi_cuda_near_free(u, &near_);
     staxi_text_free(&condition);
 }
@@ -2122,38 +2319,95 @@ static bool staxi_cuda_is_arg(const staxi_tree_node *a) {
            (a->combine == STAXI_COMBINE_ARGMAX || a->combine == STAXI_COMBINE_ARGMIN) && !a->next;
 }
 
-/* Each thread keeps the best of its elements; of equal ones the first counts, NaN beats all. */
+enum {
+    STAXI_CUDA_ARG_THREADS = 256,
+    STAXI_CUDA_ARG_BATCH = 16, /* elements of a thread whose loads are issued together */
+    STAXI_CUDA_ARG_LONG = 2048 /* a row that one warp has alone only where there are many */
+};
+
+/* The elements of a run that a thread has, one behind the other: x, its best, at place `at` (-1: it
+   has none). Its first element is the best of nothing, so that only what beats it counts. */
+static void staxi_cuda_arg_elements(staxi_cuda_unit *u, const staxi_tree_node *acc, int threads) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node a = u->trees->nodes[acc->child];
+    const int dtype = u->p->exprs[a.expr[0]].dtype, batch = STAXI_CUDA_ARG_BATCH;
+    const staxi_ix var = acc->runs[0].var;
+    staxi_cuda_near near_;
+    memset(&near_, 0, sizeof near_);
+    staxi_cuda_near_of(u, &near_, acc->child, var, false);
+    staxi_cuda_size(u, "length", acc->runs[0].extent);
+    staxi_line(e);
+    staxi_putf(u->t, "%s k = (int)threadIdx.x, at = k < length ? k : -1;\n",
+               staxi_high(e, acc->runs[0].extent) <= INT32_MAX - batch * threads ? "int"
+                                                                                 : "int64_t");
+    staxi_line(e);
+    staxi_putf(u->t, "%s x = ", staxi_value_type(e, dtype));
+    staxi_emit_const(e, dtype,
+                     staxi_identity_bits(a.combine == STAXI_COMBINE_ARGMAX ? STAXI_COMBINE_MAX
+                                                                           : STAXI_COMBINE_MIN,
+                                         dtype));
+    staxi_put(u->t, ";\n");
+    for (int many = 1; many >= 0; many--) {
+        char index[48];
+        staxi_line(e);
+        staxi_putf(u->t, "for (; k + %d < length; k += %d) {\n", many ? (batch - 1) * threads : 0,
+                   many ? batch * threads : threads);
+        e->indent++;
+        staxi_format(index, sizeof index, many ? "k + j * %U" : "k", (uint64_t)threads);
+        if (many) {
+            staxi_cuda_batch_loads(u, var, &near_, batch, index, "");
+            staxi_cuda_unrolled(u, "j", batch);
+        }
+        staxi_line(e);
+        staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, var), index);
+        size_t scope = staxi_emit_scope_open(e);
+        if (many) staxi_cuda_loaded(u, &near_, "j");
+        staxi_emit_value(e, a.expr[0]);
+        staxi_line(e);
+        staxi_put(u->t, "if (B::beats(");
+        staxi_emit_operand(e, a.expr[0]);
+        staxi_put(u->t, ", x)) {\n");
+        staxi_line(e);
+        staxi_put(u->t, "    x = ");
+        staxi_emit_operand(e, a.expr[0]);
+        staxi_putf(u->t, ";\n");
+        staxi_line(e);
+        staxi_putf(u->t, "    at = %s;\n", index);
+        staxi_line(e);
+        staxi_put(u->t, "}\n");
+        staxi_emit_scope_close(e, scope);
+        staxi_cuda_close(u, many ? 2 : 1);
+    }
+    staxi_cuda_near_free(u, &near_);
+}
+
+/* Each thread keeps the best of its elements; of equal ones the first counts, NaN beats all. A warp
+   has a row, or 256 threads a long one of few. */
 static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     staxi_emit *e = &u->e;
     const staxi_tree_node *acc = &u->trees->nodes[list];
     const staxi_tree_node a = u->trees->nodes[acc->child];
     const char *type = staxi_value_type(e, u->p->exprs[a.expr[0]].dtype);
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", 256);
+    const staxi_ix rows = staxi_cuda_loops_product(u);
+    const bool alone =
+        staxi_high(e, acc->runs[0].extent) <= STAXI_CUDA_ARG_LONG ||
+        staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
+    const int threads = alone ? 32 : STAXI_CUDA_ARG_THREADS;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", threads);
     if (!l) return;
-    l->count = staxi_cuda_loops_product(u);
-    l->length = acc->runs[0].extent;
-    staxi_putf(u->t, "    __shared__ %s bests[8];\n    __shared__ int64_t places[8];\n", type);
+    l->count = rows;
+    l->threads = threads;
+    staxi_putf(u->t,
+               "    typedef sx_best<%s, %d> B;\n    __shared__ %s bests[8];\n    __shared__ int64_t "
+               "places[8];\n",
+               type, a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0, type);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u);
     size_t scope = staxi_emit_scope_open(e);
-    staxi_putf(u->t, "        sx_best<%s, %d> b = {0, -1};\n", type,
-               a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0);
-    uint64_t id = staxi_var_id(e, acc->runs[0].var);
-    staxi_putf(u->t, "        for (int64_t i%U = threadIdx.x; i%U < ", id, id);
-    staxi_emit_ix(e, acc->runs[0].extent);
-    staxi_putf(u->t, "; i%U += blockDim.x) {\n", id);
-    e->indent++;
-    size_t inner = staxi_emit_scope_open(e);
-    staxi_emit_value(e, a.expr[0]);
-    staxi_line(e);
-    staxi_put(u->t, "b.meet(");
-    staxi_emit_operand(e, a.expr[0]);
-    staxi_putf(u->t, ", i%U);\n", id);
-    staxi_emit_scope_close(e, inner);
-    e->indent--;
+    staxi_cuda_arg_elements(u, acc, threads);
     staxi_putf(u->t,
-               "        }\n        b.join(bests, places);\n        if (threadIdx.x) continue;\n"
-               "        const %s r%U = b.at < 0 ? 0 : b.at;\n",
+               "        B b = {x, at};\n        b.join(bests, places);\n        if (threadIdx.x) "
+               "continue;\n        const %s r%U = b.at < 0 ? 0 : b.at;\n",
                staxi_acc_type(e, a.dtype), (uint64_t)a.ref);
     staxi_cuda_scoped_list(u, acc->after);
     staxi_emit_scope_close(e, scope);
@@ -2311,14 +2565,6 @@ static bool staxi_cuda_dot_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot 
     d->cut = staxi_may_be_empty(&u->e, d->depth.extent) ||
              !staxi_cuda_is_multiple(u, d->depth.extent, d->tile.depth);
     return true;
-}
-
-/* for (int <counter> = 0; <counter> < n; <counter>++), unrolled; a brace is open behind it */
-static void staxi_cuda_unrolled(staxi_cuda_unit *u, const char *counter, int n) {
-    staxi_put(u->t, "#pragma unroll\n");
-    staxi_line(&u->e);
-    staxi_putf(u->t, "for (int %s = 0; %s < %d; %s++) {\n", counter, counter, n, counter);
-    u->e.indent++;
 }
 
 /* Of slot s: the counters of its rows or columns, which stay while k runs. */
@@ -3196,16 +3442,14 @@ static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d)
 }
 
 /* ---- running values ----
-   A thread block has a line, 4096 elements at a time in shared memory, the next ones on their way
+   A thread block has a line, 2048 or 4096 elements at a time in shared memory, the next ones on their way
    to registers: a thread scans a segment of 32, another one 32 totals of those, one thread the
    totals of these and all above. */
 
 enum {
-    STAXI_CUDA_LINE = 4096,
-    STAXI_CUDA_LINE_SEGMENTS = 128,
-    STAXI_CUDA_LINE_THREADS = 256,
-    STAXI_CUDA_LINE_AT_ONCE = 4,
-    STAXI_CUDA_LINE_EACH = STAXI_CUDA_LINE / STAXI_CUDA_LINE_THREADS
+    STAXI_CUDA_LINE = 4096, /* at most; half of it where rows are longer: more blocks at once */
+    STAXI_CUDA_LINE_EACH = 16,     /* elements of a thread                        */
+    STAXI_CUDA_LINE_AT_ONCE = 1024 /* threads of a multiprocessor, at least       */
 };
 
 /* struct sx_fold_<kernel>_<stage>: how two of its values become one. */
@@ -3263,7 +3507,7 @@ static void staxi_cuda_scan_totals(staxi_cuda_unit *u, const char *name) {
 }
 
 /* fetch(block): the elements of a block, all under way at once, into registers. */
-static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n) {
+static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n, int threads) {
     staxi_emit *e = &u->e;
     staxi_putf(
         u->t,
@@ -3271,7 +3515,7 @@ static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n) 
         "            for (int j = 0; j < %d; j++) {\n                const int64_t i%U = block + "
         "threadIdx.x + j * %d;\n                if (i%U >= length) continue;\n",
         STAXI_CUDA_LINE_EACH, STAXI_CUDA_LINE_EACH, staxi_var_id(e, n->runs[0].var),
-        STAXI_CUDA_LINE_THREADS, staxi_var_id(e, n->runs[0].var));
+        threads, staxi_var_id(e, n->runs[0].var));
     e->indent = 4;
     size_t scope = staxi_emit_scope_open(e);
     staxi_emit_value(e, n->expr[0]);
@@ -3285,12 +3529,13 @@ static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n) 
 }
 
 /* For each element of a block: its running value to its readers. */
-static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, bool exclusive) {
+static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, bool exclusive,
+                                 int threads) {
     staxi_emit *e = &u->e;
     staxi_put(u->t, "#pragma unroll 4\n");
     staxi_line(e);
     staxi_putf(u->t, "for (int at = (int)threadIdx.x; at < width; at += %d) {\n",
-               STAXI_CUDA_LINE_THREADS);
+               threads);
     e->indent++;
     staxi_line(e);
     staxi_putf(u->t, "const int64_t i%U = block + at;\n", staxi_var_id(e, n->runs[0].var));
@@ -3314,11 +3559,14 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     const staxi_stage *st = &u->p->stages[n.ref];
     const stax_op op = (stax_op)u->p->graph->nodes[u->p->graph->values[st->value].node].op;
     const uint64_t number = u->n_launches;
+    const int line = staxi_extent_guess(u->p, n.runs[0].extent) > (double)STAXI_CUDA_LINE
+                         ? STAXI_CUDA_LINE / 2
+                         : STAXI_CUDA_LINE,
+              segments = line / 32, threads = line / STAXI_CUDA_LINE_EACH;
     staxi_text name;
     staxi_cuda_scan_fold(u, &n, number);
-    u->at_once = STAXI_CUDA_LINE_AT_ONCE;
-    staxi_cuda_launch *l =
-        staxi_cuda_begin(u, STAXI_CUDA_SCAN, list, "blockIdx.x", STAXI_CUDA_LINE_THREADS);
+    u->at_once = STAXI_CUDA_LINE_AT_ONCE / threads;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_SCAN, list, "blockIdx.x", threads);
     if (!l) return;
     staxi_text_init(&name, u->a);
     staxi_put(&name, "sx_");
@@ -3326,21 +3574,20 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     if (name.failed) staxi_emit_no_memory(e);
     const char *prefix = name.data ? name.data : "";
     l->count = staxi_cuda_loops_product(u);
-    l->threads = STAXI_CUDA_LINE_THREADS;
+    l->threads = threads;
     staxi_putf(u->t, "    typedef sx_fold_%U_%U F;\n", number, (uint64_t)n.ref);
     staxi_putf(
         u->t,
         "    __shared__ F::T line[%d], totals[%d], before[%d], ahead[%d];\n    __shared__ %s "
         "scan; /* of the first thread */\n",
-        STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS, STAXI_CUDA_LINE_SEGMENTS,
-        STAXI_CUDA_LINE_SEGMENTS + 1, STAXI_CUDA_LINE_SEGMENTS / 32, prefix);
+        line + segments, segments, segments + 1, segments / 32, prefix);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u);
     staxi_cuda_size(u, "length", n.runs[0].extent);
     staxi_putf(u->t, "        F::T last = ");
     staxi_emit_const(e, n.dtype, staxi_scan_of_nothing(op, (stax_dtype)n.dtype));
     staxi_putf(u->t, ";\n        if (threadIdx.x == 0) %s_begin(&scan, last);\n", prefix);
-    staxi_cuda_scan_fetch(u, &n);
+    staxi_cuda_scan_fetch(u, &n, threads);
     staxi_putf(
         u->t,
         "        for (int64_t block = 0; block < length; block += %d) {\n            const int "
@@ -3348,21 +3595,21 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
         "j < %d; j++) {\n                const int at = (int)threadIdx.x + j * %d;\n               "
         " "
         "if (at < width) line[at + at / 32] = next[j];\n            }\n",
-        STAXI_CUDA_LINE, STAXI_CUDA_LINE, STAXI_CUDA_LINE_EACH, STAXI_CUDA_LINE_THREADS);
+        line, line, STAXI_CUDA_LINE_EACH, threads);
     e->indent = 3;
     staxi_cuda_barrier(u);
     staxi_line(e);
-    staxi_putf(u->t, "fetch(block + %d);\n", STAXI_CUDA_LINE);
+    staxi_putf(u->t, "fetch(block + %d);\n", line);
     staxi_cuda_scan_totals(u, prefix);
-    staxi_cuda_scan_pass(u, &n, st->exclusive);
+    staxi_cuda_scan_pass(u, &n, st->exclusive, threads);
     if (st->exclusive) {
         staxi_line(e);
-        staxi_putf(u->t, "last = F::of(before[%d], line[%d]);\n", STAXI_CUDA_LINE_SEGMENTS - 1,
-                   STAXI_CUDA_LINE + STAXI_CUDA_LINE_SEGMENTS - 2);
+        staxi_putf(u->t, "last = F::of(before[%d], line[%d]);\n", segments - 1,
+                   line + segments - 2);
     }
     staxi_cuda_barrier(u);
     staxi_line(e);
-    staxi_putf(u->t, "if (threadIdx.x == 0) before[0] = before[%d];\n", STAXI_CUDA_LINE_SEGMENTS);
+    staxi_putf(u->t, "if (threadIdx.x == 0) before[0] = before[%d];\n", segments);
     e->indent = 2;
     staxi_put(u->t, "        }\n    }\n");
     staxi_cuda_end(u);
@@ -3580,6 +3827,30 @@ static void staxi_cuda_kernel(staxi_cuda_unit *u, uint32_t k) {
 
 /* ---- the text ---- */
 
+/* Where |x| <= 87, exp need not clamp x, and its scale is one normal number: the same text without
+   that has the same bits there. */
+static void staxi_cuda_put_quick(staxi_text *t, const char *text) {
+    static const char *const lines[] = {
+        "#define sx_(name) sxs_quick_##name",
+        "#define sx_atmost32(x, c) (x)",
+        "#define sx_atleast32(x, c) (x)",
+        "#define sx_scale32(y, t, n) ((y) * sxs_float32((sxs_bits32(t) << 23) - 0x3f800000u))",
+        "#define sx_(name) sxs_##name",
+        "#define sx_atmost32(x, c) sxs_atmost32((x), (c))",
+        "#define sx_atleast32(x, c) sxs_atleast32((x), (c))",
+        "#define sx_scale32(y, t, n) sxs_scale32((y), (t))"};
+    for (int k = 0; k < 8; k++) {
+        if (k % 4 == 0)
+            staxi_put(t, "#undef sx_\n#undef sx_atmost32\n#undef sx_atleast32\n#undef sx_scale32\n");
+        staxi_putf(t, "%s\n", lines[k]);
+        if (k != 3) continue;
+        staxi_put(t, "SX_INLINE ");
+        staxi_put_function(t, text);
+    }
+    staxi_put(t, "SX_INLINE float sx_quick_exp(float x, bool &rare) {\n"
+                 "    rare = rare | !(fabsf(x) <= 87.0f);\n    return sxs_quick_exp_f32(x);\n}\n");
+}
+
 static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
     for (size_t k = 0; k < e->n_needs[0]; k++) {
         const char *name = NULL, *fn = staxi_text_of(e->needs[0][k], strlen(e->needs[0][k]), &name);
@@ -3600,6 +3871,7 @@ static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
                 staxi_put(t, ";\n");
             } else {
                 staxi_put_function(t, text);
+                if (strcmp(name, "exp_f32") == 0) staxi_cuda_put_quick(t, text);
             }
             if (own) staxi_put(t, "#endif\n");
         }
@@ -3718,20 +3990,32 @@ struct stax_cuda_program {
     bool *slot_is_fresh;                         /* a param that is there already */
     bool replays;
     staxi_cuda_replay replay;
+    stax_cuda_program **pieces; /* of steps; NULL where the host runs one                   */
+    size_t n_pieces, n_constants;
+    bool is_piece;                /* `host` is another program's                            */
+    staxi_cuda_memory *constants; /* by cell of the steps                                   */
+    struct staxi_cuda_block *pool; /* memory for cells, kept from call to call              */
     staxi_cuda_size_check *size_checks;
     size_t n_size_checks, cap_size_checks;
 };
 
-static stax_status staxi_cuda_note(stax_cuda *c, int error, const char *what) {
+/* What the driver says of an error, into *t. */
+static stax_status staxi_cuda_why(stax_cuda *c, int error, const char *what, staxi_text *t) {
     const char *name = NULL, *text = NULL;
-    staxi_text t;
     if (error == 0) return STAX_OK;
     (void)c->driver.error_name(error, &name);
     (void)c->driver.error_text(error, &text);
-    staxi_text_init(&t, &c->ctx->allocator);
-    staxi_putf(&t, "CUDA device %d: %s: %s (%s)", c->device, what, text ? text : "unknown error",
+    staxi_putf(t, "CUDA device %d: %s: %s (%s)", c->device, what, text ? text : "unknown error",
                name ? name : "?");
-    return staxi_cuda_fail(c->ctx, error == 2 ? STAX_E_MEMORY : STAX_E_DEVICE, &t);
+    return error == 2 ? STAX_E_MEMORY : STAX_E_DEVICE;
+}
+
+static stax_status staxi_cuda_note(stax_cuda *c, int error, const char *what) {
+    staxi_text t;
+    if (error == 0) return STAX_OK;
+    staxi_text_init(&t, &c->ctx->allocator);
+    const stax_status s = staxi_cuda_why(c, error, what, &t);
+    return staxi_cuda_fail(c->ctx, s, &t);
 }
 
 static void staxi_cuda_enter(stax_cuda *c) {
@@ -4093,7 +4377,9 @@ typedef struct staxi_cuda_head {
 } staxi_cuda_head;
 
 static size_t staxi_cuda_size_count(const stax_cuda_program *p) {
-    return p->host->stages.n_sizes + p->host->basis->n_symbols + 1;
+    const stax_graph *g = p->host->basis; /* of steps: strides of inputs too */
+    return p->host->stages.n_sizes + g->n_symbols + 1 +
+           (p->host->steps ? g->n_inputs * STAX_MAX_RANK : 0);
 }
 
 static size_t staxi_cuda_block_bytes(const stax_cuda_program *p) {
@@ -4107,10 +4393,33 @@ static void staxi_cuda_replay_drop(stax_cuda *c, staxi_cuda_replay *r) {
     r->ready = r->graph = NULL;
 }
 
+/* Device memory of a program of steps: in a list, also while it is used. */
+typedef struct staxi_cuda_block {
+    struct staxi_cuda_block *next;
+    staxi_cuda_memory memory;
+    bool used;
+} staxi_cuda_block;
+
+/* What only programs of steps have, but for their pieces; under the lock. */
+static void staxi_cuda_steps_drop(stax_cuda_program *p) {
+    const stax_allocator *a = &p->host->ctx->allocator;
+    while (p->pool) {
+        staxi_cuda_block *b = p->pool;
+        p->pool = b->next;
+        if (b->memory.at) (void)p->cuda->driver.memory_free(b->memory.at);
+        staxi_free(a, b, sizeof *b);
+    }
+    for (size_t k = 0; k < p->n_constants; k++)
+        if (p->constants[k].at) (void)p->cuda->driver.memory_free(p->constants[k].at);
+    staxi_free(a, p->constants, p->n_constants * sizeof *p->constants);
+}
+
 STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     if (!p) return;
     const stax_allocator *a = &p->host->ctx->allocator;
     stax_cuda *c = p->cuda;
+    for (size_t k = 0; k < p->n_pieces; k++) stax_cuda_program_free(p->pieces[k]);
+    staxi_free(a, (void *)p->pieces, p->n_pieces * sizeof *p->pieces);
     if (c) {
         staxi_cuda_enter(c);
         (void)c->driver.stream_wait(c->stream);
@@ -4119,6 +4428,7 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
         if (p->workspace.at) (void)c->driver.memory_free(p->workspace.at);
         if (p->record.at) (void)c->driver.memory_free(p->record.at);
         staxi_cuda_replay_drop(c, &p->replay);
+        staxi_cuda_steps_drop(p);
         if (p->module) (void)c->driver.module_free(p->module);
         staxi_cuda_leave(c);
     }
@@ -4129,7 +4439,7 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     staxi_free(a, p->replay.block, p->replay.block_bytes);
     staxi_free(a, p->launches, p->launch_bytes);
     staxi_text_free(&p->source);
-    stax_program *host = p->host;
+    stax_program *host = p->is_piece ? NULL : p->host;
     staxi_free(a, p, sizeof *p);
     stax_program_free(host);
 }
@@ -4187,7 +4497,7 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
     return true;
 }
 
-/* Stages that no kernel of this chapter can run yet: named, and refused. */
+/* Stages that no kernel of this chapter can run: named, and refused. Programs of steps have none. */
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
@@ -4201,39 +4511,81 @@ static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) 
     return STAX_OK;
 }
 
+/* The kernels of a program that is planned. */
+static stax_status staxi_cuda_program_emit(stax_cuda_program *p, bool tensor_cores,
+                                           staxi_text *why) {
+    stax_program *host = p->host;
+    staxi_cuda_unit u;
+    stax_status s = staxi_cuda_refuse(host, why);
+    if (s != STAX_OK) return s;
+    s = staxi_cuda_emit(&u, &host->trees, tensor_cores, &p->source);
+    p->launches = u.launches;
+    p->n_launches = u.n_launches;
+    p->launch_bytes = u.cap_launches * sizeof *u.launches;
+    p->has_checks = u.has_checks;
+    u.launches = NULL;
+    u.cap_launches = 0;
+    staxi_cuda_unit_free(&u);
+    if (s != STAX_OK) staxi_put(why, "the kernels cannot be printed as CUDA");
+    if (s == STAX_OK && !staxi_cuda_find_size_checks(p)) s = STAX_E_MEMORY;
+    return s;
+}
+
+static stax_cuda_program *staxi_cuda_program_of(stax_program *host) {
+    const stax_allocator *a = &host->ctx->allocator;
+    stax_cuda_program *p = (stax_cuda_program *)staxi_alloc(a, sizeof *p);
+    if (!p) return NULL;
+    memset(p, 0, sizeof *p);
+    p->host = host;
+    p->n_args = host->basis->n_inputs * 2 + host->n_outputs + 1;
+    staxi_text_init(&p->source, a);
+    return p;
+}
+
+/* The pieces of a program of steps, and the text of them all. */
+static stax_status staxi_cuda_pieces_new(stax_cuda_program *p, bool tensor_cores, staxi_text *why) {
+    const staxi_steps *steps = p->host->steps;
+    p->pieces = (stax_cuda_program **)staxi_alloc(steps->a, steps->n_pieces * sizeof *p->pieces);
+    if (steps->n_pieces && !p->pieces) return STAX_E_MEMORY;
+    p->n_pieces = steps->n_pieces;
+    stax_status s = STAX_OK;
+    for (size_t k = 0; k < p->n_pieces; k++) {
+        stax_program *host = steps->pieces[k];
+        p->pieces[k] = s == STAX_OK && !host->hosted ? staxi_cuda_program_of(host) : NULL;
+        if (s != STAX_OK) continue;
+        staxi_putf(&p->source, "/* ---- piece %U", (uint64_t)k);
+        if (host->hosted) {
+            const staxi_node *n = &host->basis->nodes[host->basis->n_nodes - 1];
+            staxi_putf(&p->source, ": %s, by the host */\n", staxi_written_op_name(n));
+            continue;
+        }
+        staxi_put(&p->source, " */\n");
+        if (!p->pieces[k]) s = STAX_E_MEMORY;
+        if (s != STAX_OK) continue;
+        p->pieces[k]->is_piece = true;
+        s = staxi_cuda_program_emit(p->pieces[k], tensor_cores, why);
+        const staxi_text *text = &p->pieces[k]->source;
+        if (text->data) staxi_putn(&p->source, text->data, text->n);
+    }
+    return s == STAX_OK && p->source.failed ? STAX_E_MEMORY : s;
+}
+
 /* Lowered, scheduled and printed; no library is needed for it. */
 static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, bool tensor_cores) {
     stax_program *host = g ? staxi_program_new(g, STAX_BACKEND_STAX) : NULL;
     if (!host) return NULL;
-    const stax_allocator *a = &host->ctx->allocator;
-    stax_cuda_program *p = (stax_cuda_program *)staxi_alloc(a, sizeof *p);
+    stax_cuda_program *p = staxi_cuda_program_of(host);
     staxi_text why;
-    staxi_text_init(&why, a);
+    staxi_text_init(&why, &host->ctx->allocator);
     stax_status s = STAX_E_MEMORY;
     if (p) {
-        memset(p, 0, sizeof *p);
-        p->host = host;
-        staxi_text_init(&p->source, a);
         staxi_put(&why, "CUDA: ");
         host->for_device = true;
-        s = staxi_program_plan(host, &why);
-        if (staxi_has_regions(host->basis))
-            staxi_put(&why, " (cond, while, loop, map and scan run on the CPU)");
-        if (s == STAX_OK) s = staxi_cuda_refuse(host, &why);
-    }
-    if (s == STAX_OK) {
-        staxi_cuda_unit u;
-        s = staxi_cuda_emit(&u, &host->trees, tensor_cores, &p->source);
-        p->launches = u.launches;
-        p->n_launches = u.n_launches;
-        p->launch_bytes = u.cap_launches * sizeof *u.launches;
-        p->has_checks = u.has_checks;
-        u.launches = NULL;
-        u.cap_launches = 0;
-        staxi_cuda_unit_free(&u);
-        p->n_args = host->basis->n_inputs * 2 + host->n_outputs + 1;
-        if (s != STAX_OK) staxi_put(&why, "the kernels cannot be printed as CUDA");
-        if (s == STAX_OK && !staxi_cuda_find_size_checks(p)) s = STAX_E_MEMORY;
+        const bool steps = staxi_is_stepped(host);
+        s = steps ? staxi_steps_build(host, &why) : staxi_program_plan(host, &why);
+        if (s == STAX_OK)
+            s = steps ? staxi_cuda_pieces_new(p, tensor_cores, &why)
+                      : staxi_cuda_program_emit(p, tensor_cores, &why);
     }
     if (s == STAX_OK) {
         staxi_text_free(&why);
@@ -4264,7 +4616,8 @@ static stax_status staxi_cuda_will_replay(stax_cuda_program *p, staxi_text *why)
 }
 
 /* kernel names are stax_kernel_0, 1, ... */
-static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin) {
+static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin,
+                                   staxi_text *why) {
     stax_cuda *c = p->cuda;
     staxi_cuda_enter(c);
     int error = c->driver.module_load(&p->module, cubin->data);
@@ -4278,7 +4631,76 @@ static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin
     }
     if (error == 0) error = staxi_cuda_room(c, &p->record, sizeof(staxi_record));
     staxi_cuda_leave(c);
-    return staxi_cuda_note(c, error, "loading the kernels");
+    return staxi_cuda_why(c, error, "loading the kernels", why);
+}
+
+/* The constants that are cells of the steps, on the device. */
+static stax_status staxi_cuda_steps_ready(stax_cuda_program *p, staxi_text *why) {
+    const staxi_steps *steps = p->host->steps;
+    stax_cuda *c = p->cuda;
+    int error = 0;
+    p->constants =
+        (staxi_cuda_memory *)staxi_alloc(steps->a, steps->n_cells * sizeof *p->constants);
+    if (!p->constants) return STAX_E_MEMORY;
+    p->n_constants = steps->n_cells;
+    memset(p->constants, 0, p->n_constants * sizeof *p->constants);
+    staxi_cuda_enter(c);
+    for (size_t k = 1; k < p->n_constants && error == 0; k++) {
+        const staxi_cell *cell = &steps->cells[k];
+        size_t bytes = staxi_dtype_bytes((stax_dtype)cell->type->dtype);
+        int64_t n = 1;
+        if (!cell->data) continue;
+        for (int d = 0; d < cell->type->rank; d++) { /* their sizes are literals */
+            int64_t size = 0;
+            if (!staxi_size_eval(&p->host->basis->sizes, cell->type->dims[d], NULL, &size)) size = 0;
+            n *= size;
+        }
+        bytes *= (size_t)n;
+        error = staxi_cuda_room(c, &p->constants[k], bytes);
+        if (error == 0 && bytes)
+            error = c->driver.to_device(p->constants[k].at, cell->data, bytes, c->stream);
+    }
+    if (error == 0) error = c->driver.stream_wait(c->stream);
+    staxi_cuda_leave(c);
+    return staxi_cuda_why(c, error, "the constants of a program", why);
+}
+
+/* Everything that a program needs on the device but its kernels. */
+static stax_status staxi_cuda_slots_new(stax_cuda_program *p, staxi_text *why) {
+    const stax_allocator *a = &p->host->ctx->allocator;
+    p->slots = (staxi_cuda_memory *)staxi_alloc(a, p->n_args * sizeof *p->slots);
+    p->slot_is_fresh = (bool *)staxi_alloc(a, p->n_args * sizeof *p->slot_is_fresh);
+    if (p->slots) memset(p->slots, 0, p->n_args * sizeof *p->slots);
+    if (p->slot_is_fresh) memset(p->slot_is_fresh, 0, p->n_args * sizeof *p->slot_is_fresh);
+    if (!p->slots || !p->slot_is_fresh) return STAX_E_MEMORY;
+    if (p->host->steps || (p->n_args + p->host->stages.n_sizes) * 8 <= 4000) return STAX_OK;
+    staxi_put(why, "CUDA: the kernels of this graph have more arguments than fit");
+    return STAX_E_NOT_BUILT;
+}
+
+/* Compiles and loads the kernels of a program, or of its pieces. */
+static stax_status staxi_cuda_ready(stax_cuda_program *p, const stax_compile_options *options,
+                                    bool tensor_cores, staxi_text *why) {
+    stax_cuda *c = p->cuda;
+    stax_status s = staxi_cuda_slots_new(p, why);
+    for (size_t k = 0; k < p->n_pieces && s == STAX_OK; k++) {
+        if (!p->pieces[k]) continue;
+        p->pieces[k]->cuda = c;
+        s = staxi_cuda_ready(p->pieces[k], NULL, tensor_cores, why);
+        p->host->built.origin = p->pieces[k]->host->built.origin;
+        p->host->built.spent_ns += p->pieces[k]->host->built.spent_ns;
+    }
+    if (s == STAX_OK && p->host->steps) return staxi_cuda_steps_ready(p, why);
+    staxi_text cubin;
+    staxi_text_init(&cubin, &c->ctx->allocator);
+    if (s == STAX_OK && options && options->reduce_overhead) s = staxi_cuda_will_replay(p, why);
+    if (s == STAX_OK)
+        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data,
+                             tensor_cores ? "sm_90a" : c->architecture, &cubin, &p->host->built,
+                             why);
+    if (s == STAX_OK) s = staxi_cuda_load(p, &cubin, why);
+    staxi_text_free(&cubin);
+    return s;
 }
 
 STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
@@ -4293,30 +4715,11 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
         options && options->tensor_cores && strcmp(c->architecture, "sm_90") == 0;
     stax_cuda_program *p = staxi_cuda_program_new(g, tensor_cores);
     if (!p) return NULL;
-    const stax_allocator *a = &c->ctx->allocator;
-    staxi_text cubin, why;
+    staxi_text why;
+    staxi_text_init(&why, &c->ctx->allocator);
     p->cuda = c;
-    staxi_text_init(&cubin, a);
-    staxi_text_init(&why, a);
-    p->slots = (staxi_cuda_memory *)staxi_alloc(a, p->n_args * sizeof *p->slots);
-    p->slot_is_fresh = (bool *)staxi_alloc(a, p->n_args * sizeof *p->slot_is_fresh);
-    stax_status s = p->slots && p->slot_is_fresh ? STAX_OK : STAX_E_MEMORY;
-    if (p->slots) memset(p->slots, 0, p->n_args * sizeof *p->slots);
-    if (p->slot_is_fresh) memset(p->slot_is_fresh, 0, p->n_args * sizeof *p->slot_is_fresh);
-    if (s == STAX_OK && (p->n_args + p->host->stages.n_sizes) * 8 > 4000) {
-        staxi_put(&why, "CUDA: the kernels of this graph have more arguments than fit");
-        s = STAX_E_NOT_BUILT;
-    }
-    if (s == STAX_OK && options && options->reduce_overhead) s = staxi_cuda_will_replay(p, &why);
-    if (s == STAX_OK)
-        s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data,
-                             tensor_cores ? "sm_90a" : c->architecture, &cubin, &p->host->built,
-                             &why);
-    if (s != STAX_OK)
-        (void)staxi_context_fail(c->ctx, s, &why);
-    else
-        s = staxi_cuda_load(p, &cubin);
-    staxi_text_free(&cubin);
+    stax_status s = staxi_cuda_ready(p, options, tensor_cores, &why);
+    if (s != STAX_OK) (void)staxi_context_fail(c->ctx, s, &why);
     staxi_text_free(&why);
     if (s == STAX_OK) return p;
     stax_cuda_program_free(p);
@@ -4327,7 +4730,11 @@ STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) {
     return p && p->source.data ? p->source.data : "";
 }
 
-STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return p ? (int)p->n_launches : 0; }
+STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) {
+    int n = p ? (int)p->n_launches : 0;
+    for (size_t k = 0; p && k < p->n_pieces; k++) n += stax_cuda_kernels(p->pieces[k]);
+    return n;
+}
 
 STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
                                               stax_figures *out) {
@@ -4396,6 +4803,7 @@ typedef struct staxi_cuda_call {
     size_t block_bytes;
     int64_t row_bytes, row_slots;
     bool waits; /* host memory takes part */
+    staxi_text *why;
 } staxi_cuda_call;
 
 static bool staxi_cuda_value(staxi_cuda_call *k, staxi_ix ix, int64_t *out) {
@@ -4446,12 +4854,9 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
         case STAXI_CUDA_CONTRACT:
         case STAXI_CUDA_SCAN:
         case STAXI_CUDA_TURN:
+        case STAXI_CUDA_ARG:
             *threads = l->threads;
             *blocks = l->stays && n > k->p->cuda->processors ? k->p->cuda->processors : n;
-            break;
-        case STAXI_CUDA_ARG:
-            *threads = length > 2048 ? 256 : 32;
-            *blocks = n;
             break;
         default:
             *threads = 128;
@@ -4765,8 +5170,8 @@ static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *he
     return STAX_OK;
 }
 
-static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor *inputs,
-                                          const stax_tensor *outputs) {
+/* The kernels, when all buffers have their addresses. */
+static stax_status staxi_cuda_run_placed(staxi_cuda_call *k) {
     stax_cuda_program *p = k->p;
     stax_cuda *c = p->cuda;
     staxi_cuda_head head;
@@ -4774,9 +5179,7 @@ static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor 
     int error = 0;
     memset(&head, 0, sizeof head);
     memset(&record, 0, sizeof record);
-    if (!staxi_cuda_sizes_hold(k, &record)) return staxi_run_checked(p->host, &record);
-    stax_status s = staxi_cuda_place_all(k, inputs, outputs);
-    if (s == STAX_OK) s = staxi_cuda_memory_for(k, &head);
+    stax_status s = staxi_cuda_memory_for(k, &head);
     if (s != STAX_OK) return s;
     head.record = p->record.at;
     size_t n = staxi_cuda_args_count(&p->host->stages), sizes = p->host->stages.n_sizes;
@@ -4789,13 +5192,249 @@ static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor 
     }
     s = staxi_cuda_note(c, error, "preparing a call");
     if (s == STAX_OK) s = staxi_cuda_launch_all(k, &head);
-    if (s == STAX_OK && p->has_checks) {
-        error = c->driver.to_host(&record, p->record.at, sizeof record, c->stream);
-        if (error == 0) error = c->driver.stream_wait(c->stream);
-        s = staxi_cuda_note(c, error, "the kernels of a program");
-        if (s == STAX_OK && record.check) return staxi_run_checked(p->host, &record);
-    }
+    if (s != STAX_OK || !p->has_checks) return s;
+    error = c->driver.to_host(&record, p->record.at, sizeof record, c->stream);
+    if (error == 0) error = c->driver.stream_wait(c->stream);
+    s = staxi_cuda_note(c, error, "the kernels of a program");
+    return s == STAX_OK && record.check ? staxi_run_checked(p->host, &record) : s;
+}
+
+static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor *inputs,
+                                          const stax_tensor *outputs) {
+    staxi_record record;
+    memset(&record, 0, sizeof record);
+    if (!staxi_cuda_sizes_hold(k, &record)) return staxi_run_checked(k->p->host, &record);
+    stax_status s = staxi_cuda_place_all(k, inputs, outputs);
+    if (s == STAX_OK) s = staxi_cuda_run_placed(k);
     if (s == STAX_OK && k->waits) s = staxi_cuda_fetch(k, inputs, outputs);
+    return s;
+}
+
+/* ---- calls of steps ----
+   Cells lie on the device. The host asks what decides, and runs the pieces that no kernel can run,
+   on copies, with the interpreter. */
+
+static void *staxi_cuda_take(void *user, size_t bytes) {
+    stax_cuda_program *p = ((staxi_cuda_call *)user)->p;
+    const stax_allocator *a = &p->host->ctx->allocator;
+    staxi_cuda_block *b = p->pool;
+    while (b && (b->used || b->memory.bytes < bytes || b->memory.bytes / 2 > bytes)) b = b->next;
+    if (!b) {
+        b = (staxi_cuda_block *)staxi_alloc(a, sizeof *b);
+        if (!b) return NULL;
+        memset(b, 0, sizeof *b);
+        if (staxi_cuda_room(p->cuda, &b->memory, bytes) != 0) {
+            staxi_free(a, b, sizeof *b);
+            return NULL;
+        }
+        b->next = p->pool;
+        p->pool = b;
+    }
+    b->used = true;
+    return (void *)(uintptr_t)b->memory.at;
+}
+
+static void staxi_cuda_give(void *user, void *memory) {
+    staxi_cuda_block *b = ((staxi_cuda_call *)user)->p->pool;
+    for (; b; b = b->next)
+        if (b->memory.at == staxi_cuda_address_of(memory)) b->used = false;
+}
+
+static stax_status staxi_cuda_away_move(void *user, staxi_away_move how, void *to, const void *from,
+                                        size_t bytes) {
+    const staxi_cuda_call *k = (const staxi_cuda_call *)user;
+    stax_cuda *c = k->p->cuda;
+    int error = 0;
+    if (how == STAXI_AWAY_BETWEEN)
+        error = to == from ? 0
+                           : c->driver.on_device(staxi_cuda_address_of(to),
+                                                 staxi_cuda_address_of(from), bytes, c->stream);
+    else if (how == STAXI_AWAY_HERE)
+        error = c->driver.to_host(to, staxi_cuda_address_of(from), bytes, c->stream);
+    else
+        error = c->driver.to_device(staxi_cuda_address_of(to), from, bytes, c->stream);
+    if (error == 0 && how != STAXI_AWAY_BETWEEN) error = c->driver.stream_wait(c->stream);
+    return staxi_cuda_why(c, error, "a step of the host", k->why);
+}
+
+/* A row-major tensor in the host's memory of each value that goes into or out of a piece; *bytes of
+   them all. */
+static stax_status staxi_cuda_host_tensors(const staxi_runner *r, const stax_graph *g,
+                                           stax_tensor *t, int64_t *bytes) {
+    *bytes = 0;
+    for (size_t k = 0; k < g->n_inputs + g->n_outputs; k++) {
+        const uint32_t v =
+            k < g->n_inputs ? g->inputs[k].value : g->outputs[k - g->n_inputs].value;
+        const staxi_type *type = &g->values[v].type;
+        stax_shape shape;
+        memset(&shape, 0, sizeof shape);
+        shape.rank = type->rank;
+        for (int d = 0; d < type->rank; d++)
+            if (!staxi_size_eval(&r->p->basis->sizes, type->dims[d], r->sizes, &shape.dims[d]))
+                return STAX_E_OVERFLOW;
+        t[k] = stax_tensor_of((stax_dtype)type->dtype, shape, NULL);
+        if (!staxi_tensor_fits(&t[k])) return STAX_E_OVERFLOW;
+        *bytes += staxi_round_up(staxi_tensor_elements(&t[k]) *
+                                 (int64_t)staxi_dtype_bytes((stax_dtype)type->dtype));
+    }
+    return STAX_OK;
+}
+
+/* A piece that no kernel can run. */
+static stax_status staxi_cuda_host_piece(staxi_runner *r, const stax_graph *g) {
+    const stax_allocator *a = &r->p->ctx->allocator;
+    const size_t n = g->n_inputs + g->n_outputs, tensor_bytes = (n + 1) * sizeof(stax_tensor);
+    stax_tensor *t = (stax_tensor *)staxi_alloc(a, tensor_bytes);
+    int64_t bytes = 0;
+    stax_status s = t ? staxi_cuda_host_tensors(r, g, t, &bytes) : STAX_E_MEMORY;
+    char *room = s == STAX_OK ? (char *)staxi_alloc(a, (size_t)bytes + 1) : NULL, *at = room;
+    if (s == STAX_OK && !room) s = STAX_E_MEMORY;
+    for (size_t k = 0; k < n && s == STAX_OK; k++) {
+        const size_t size =
+            (size_t)staxi_tensor_elements(&t[k]) * staxi_dtype_bytes((stax_dtype)t[k].dtype);
+        t[k].data = at;
+        at += staxi_round_up((int64_t)size);
+        if (k < g->n_inputs) s = staxi_run_move(r, STAXI_AWAY_HERE, t[k].data, r->buffers[k], size);
+    }
+    if (s == STAX_OK)
+        s = staxi_interpret_basis_why(r->p->ctx, g, t, t + g->n_inputs, r->sizes, r->why);
+    for (size_t k = g->n_inputs; k < n && s == STAX_OK; k++)
+        s = staxi_run_move(
+            r, STAXI_AWAY_THERE, r->buffers[k], t[k].data,
+            (size_t)staxi_tensor_elements(&t[k]) * staxi_dtype_bytes((stax_dtype)t[k].dtype));
+    staxi_free(a, room, (size_t)bytes + 1);
+    staxi_free(a, t, tensor_bytes);
+    return s;
+}
+
+static stax_status staxi_cuda_away_piece(staxi_runner *r, uint32_t piece) {
+    const stax_allocator *a = &r->p->ctx->allocator;
+    const staxi_cuda_call *whole = (const staxi_cuda_call *)r->user;
+    staxi_cuda_call k;
+    staxi_record record;
+    memset(&k, 0, sizeof k);
+    memset(&record, 0, sizeof record);
+    k.p = whole->p->pieces[piece];
+    if (!k.p) return staxi_cuda_host_piece(r, r->s->pieces[piece]->basis);
+    k.buffers = r->buffers;
+    k.sizes = r->piece_sizes;
+    k.block_bytes = staxi_cuda_block_bytes(k.p);
+    k.block = (unsigned char *)staxi_alloc(a, k.block_bytes);
+    if (!k.block) return STAX_E_MEMORY;
+    memset(k.block, 0, k.block_bytes);
+    const stax_status s = staxi_cuda_sizes_hold(&k, &record)
+                              ? staxi_cuda_run_placed(&k)
+                              : staxi_run_checked(k.p->host, &record);
+    r->told = s != STAX_OK;
+    staxi_free(a, k.block, k.block_bytes);
+    return s;
+}
+
+/* A tensor from or to row-major memory of the device, where the tensor is not row-major. */
+static stax_status staxi_cuda_strided(staxi_cuda_call *k, const stax_tensor *t,
+                                      staxi_cuda_address at, bool send) {
+    stax_cuda *c = k->p->cuda;
+    const stax_allocator *a = &c->ctx->allocator;
+    const size_t size = stax_dtype_bytes(t->dtype), bytes = (size_t)staxi_tensor_elements(t) * size;
+    int64_t low, strides[STAX_MAX_RANK];
+    const size_t span = staxi_cuda_span(t, &low), far_ = t->device ? span : 0;
+    char *row = (char *)staxi_alloc(a, bytes + far_ + 1), *there = row + bytes;
+    const int64_t before = low * (int64_t)size;
+    const staxi_cuda_address first = staxi_cuda_address_of(t->data) + (uint64_t)before;
+    int error = 0;
+    if (!row) return STAX_E_MEMORY;
+    char *base = t->device ? there - before : (char *)t->data;
+    staxi_row_strides(t->shape, t->rank, strides);
+    if (t->device) error = c->driver.to_host(there, first, span, c->stream);
+    if (error == 0 && !send) error = c->driver.to_host(row, at, bytes, c->stream);
+    if (error == 0) error = c->driver.stream_wait(c->stream);
+    if (error == 0 && send)
+        staxi_copy_strided(row, strides, base, t->strides, t->shape, t->rank, size);
+    if (error == 0 && !send)
+        staxi_copy_strided(base, t->strides, row, strides, t->shape, t->rank, size);
+    if (error == 0 && send) error = c->driver.to_device(at, row, bytes, c->stream);
+    if (error == 0 && !send && t->device) error = c->driver.to_device(first, there, span, c->stream);
+    if (error == 0) error = c->driver.stream_wait(c->stream);
+    staxi_free(a, row, bytes + far_ + 1);
+    return staxi_cuda_why(c, error, "copying a tensor", k->why);
+}
+
+/* A tensor from or to row-major memory of the device. */
+static stax_status staxi_cuda_exchange(staxi_cuda_call *k, const stax_tensor *t,
+                                       staxi_cuda_address at, bool send) {
+    const size_t bytes = (size_t)staxi_tensor_elements(t) * stax_dtype_bytes(t->dtype);
+    stax_tensor row = *t;
+    if (bytes == 0) return STAX_OK;
+    if (!staxi_tensor_is_row(t)) return staxi_cuda_strided(k, t, at, send);
+    row.data = (void *)(uintptr_t)at;
+    row.device = k->p->cuda->device + 1;
+    const int error = staxi_cuda_move(k->p->cuda, send ? &row : t, send ? t : &row, bytes);
+    return staxi_cuda_why(k->p->cuda, error, "copying a tensor", k->why);
+}
+
+/* The cells of inputs, outputs and constants. */
+static stax_status staxi_cuda_steps_begin(staxi_cuda_call *k, staxi_runner *r,
+                                          const stax_tensor *inputs, const stax_tensor *outputs) {
+    stax_cuda_program *p = k->p;
+    stax_program *h = p->host;
+    const size_t n_in = h->basis->n_inputs;
+    stax_status s = STAX_OK;
+    for (size_t cell = 1; cell < r->s->n_cells && s == STAX_OK; cell++) {
+        const bool is_input = cell <= n_in, is_output = !is_input && cell <= n_in + h->n_outputs;
+        const bool is_param = is_input && h->basis->inputs[cell - 1].kind == STAXI_PARAM;
+        r->mem[cell] = (void *)(uintptr_t)p->constants[cell].at;
+        if (!is_input && !is_output) continue;
+        const stax_tensor *t = is_input ? staxi_input_tensor(h, inputs, cell - 1)
+                                        : &outputs[cell - 1 - n_in];
+        r->bytes[cell] = staxi_tensor_elements(t) * (int64_t)stax_dtype_bytes(t->dtype);
+        r->mem[cell] = t->data;
+        k->waits = k->waits || (!t->device && !is_param);
+        if (t->device &&
+            (is_output || !staxi_input_is_copied(h, cell - 1, t, inputs, outputs)))
+            continue;
+        const bool fresh = is_param && p->slot_is_fresh[cell - 1];
+        const int error =
+            fresh ? 0 : staxi_cuda_room(p->cuda, &p->slots[cell - 1], (size_t)r->bytes[cell]);
+        s = staxi_cuda_why(p->cuda, error, "memory for a tensor", k->why);
+        if (s == STAX_OK && is_input && !fresh)
+            s = staxi_cuda_exchange(k, t, p->slots[cell - 1].at, true);
+        p->slot_is_fresh[cell - 1] = is_param && s == STAX_OK;
+        r->mem[cell] = (void *)(uintptr_t)p->slots[cell - 1].at;
+    }
+    return s;
+}
+
+/* Outputs that were not made in their place, then the states. */
+static stax_status staxi_cuda_steps_end(staxi_cuda_call *k, const staxi_runner *r,
+                                        const stax_tensor *inputs, const stax_tensor *outputs) {
+    stax_status s = STAX_OK;
+    for (size_t o = 0; o < r->p->basis->n_outputs && s == STAX_OK; o++) {
+        const stax_tensor *t = staxi_output_tensor(r->p, inputs, outputs, o);
+        const void *from = r->mem[r->s->results[o]];
+        if (!t->device || from != t->data)
+            s = staxi_cuda_exchange(k, t, staxi_cuda_address_of(from), false);
+    }
+    if (s != STAX_OK || !k->waits) return s;
+    return staxi_cuda_why(k->p->cuda, k->p->cuda->driver.stream_wait(k->p->cuda->stream),
+                          "copying results from it", k->why);
+}
+
+static stax_status staxi_cuda_run_steps(staxi_cuda_call *k, const stax_tensor *inputs,
+                                        const stax_tensor *outputs) {
+    static const staxi_away away = {staxi_cuda_take, staxi_cuda_give, staxi_cuda_away_move,
+                                    staxi_cuda_away_piece};
+    stax_program *h = k->p->host;
+    staxi_runner r;
+    int64_t *room = staxi_runner_init(&r, h, k->sizes, k->why);
+    if (!room) return staxi_context_fail(h->ctx, STAX_E_MEMORY, k->why);
+    r.away = &away;
+    r.user = k;
+    stax_status s = staxi_cuda_steps_begin(k, &r, inputs, outputs);
+    if (s == STAX_OK) s = staxi_run_list(&r, 0);
+    if (s == STAX_OK) s = staxi_cuda_steps_end(k, &r, inputs, outputs);
+    staxi_blocks_give(&r, 0, r.s->n_lists);
+    staxi_workspace_give(h, room);
+    if (s != STAX_OK && !r.told) s = staxi_context_fail(h->ctx, s, k->why);
     return s;
 }
 
@@ -4839,12 +5478,14 @@ STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *input
     if (s == STAX_OK) s = staxi_cuda_on_host(&k, k.outputs, outputs, h->n_outputs);
     if (s != STAX_OK) staxi_put(&why, "a tensor lies on another device than the program");
     if (s == STAX_OK) s = staxi_call_arguments(h, k.inputs, k.outputs, k.buffers, k.sizes, &why);
-    if (s == STAX_OK) s = staxi_check_in_place(h, k.inputs, k.outputs, &why);
+    if (s == STAX_OK && !h->steps) s = staxi_check_in_place(h, k.inputs, k.outputs, &why);
     if (s != STAX_OK) {
         (void)staxi_context_fail(h->ctx, s, &why);
     } else {
+        k.why = &why;
         staxi_cuda_enter(p->cuda);
-        s = staxi_cuda_run_checked(&k, inputs, outputs);
+        s = h->steps ? staxi_cuda_run_steps(&k, inputs, outputs)
+                     : staxi_cuda_run_checked(&k, inputs, outputs);
         staxi_cuda_leave(p->cuda);
     }
     staxi_text_free(&why);
