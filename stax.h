@@ -1938,6 +1938,7 @@ typedef struct stax_bisection {
     stax_status failure; /* it does not differ, it fails */
     char what[400]; /* what differs, or the message                                           */
     int runs;       /* that were compared                                                     */
+    int gate;       /* of a function: its data gate of this number, from 1; 0: its results */
 } stax_bisection;
 /* Runs the graph (params count as inputs, in order of declaration; states are not changed) layer by
    layer against stax_interpret, and names the first layer and pass that give anything else; with k
@@ -1945,6 +1946,16 @@ typedef struct stax_bisection {
    was found. Memory: a copy of outputs and states, twice. */
 STAXDEF stax_status stax_bisect(const stax_graph *g, const stax_tensor *inputs,
                                 const stax_bisect_options *options, stax_bisection *out);
+/* The same for a call of a traced function: traces it anew for these tensors, and searches its data
+   gates, in the order in which it took them, then the graph of this specialization. A gate whose
+   outcome is wrong leads to a branch that is not this call's; `gate` and `what` name it. The
+   capture is wrong where two runs of the function give two graphs, or another one than the program
+   has that the jit holds for this call: the function depends on more than its arguments. compile
+   and n_forward are the jit's unless given. Calls may run meanwhile, no tensor is changed. A trace
+   that fails is an error of the search: its status, and stax_error. */
+STAXDEF stax_status stax_jit_bisect(stax_jit *jit, const stax_tensor *in, int n_in,
+                                    const stax_scalar *scalars, int n_scalars, int n_out,
+                                    const stax_bisect_options *options, stax_bisection *out);
 
 /* ======================================================================================= >>measure
    MEASUREMENT  (section 13) statistics of readings, figures of the machine, and what the models
@@ -52829,6 +52840,7 @@ struct stax_trace {
     bool padded[STAXI_JIT_SYMBOLS]; /* by symbol: decisions see its upper bound                  */
     staxi_decision *decisions;
     size_t n_decisions, cap_decisions;
+    bool plain_slices; /* set before: slices are not rewritten, for >>bisect */
 };
 
 static void staxi_trace_free(stax_trace *t) {
@@ -52883,7 +52895,11 @@ static stax_graph *staxi_trace_slice(stax_trace *t, uint32_t value) {
     only.value = value;
     g->outputs = &only;
     g->n_outputs = 1;
-    stax_graph *slice = stax_rewritten(g);
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = !t->plain_slices;
+    o.no_builtin = t->plain_slices;
+    stax_graph *slice = stax_rewrite(g, &o);
     g->outputs = outputs;
     g->n_outputs = n;
     if (!slice) return NULL;
@@ -58975,6 +58991,134 @@ STAXDEF stax_status stax_bisect(const stax_graph *g, const stax_tensor *inputs,
     }
     staxi_trials_end(&b.t);
     return b.status;
+}
+
+/* ---- of a function ---- */
+
+/* One run of the function for this call, with slices as they were captured. */
+static stax_status staxi_bisect_trace(stax_jit *j, const staxi_request *c, staxi_words *w,
+                                      stax_trace **out) {
+    stax_trace *t = *out = (stax_trace *)staxi_alloc(j->a, sizeof *t);
+    if (!t) return STAX_E_MEMORY;
+    memset(t, 0, sizeof *t);
+    t->plain_slices = true;
+    stax_status s = staxi_trace_prove(j, t, c, w);
+    if (t->graph) t->graph->trace = NULL;
+    return s;
+}
+
+static void staxi_bisect_trace_free(stax_jit *j, stax_trace *t) {
+    if (t && t->jit) staxi_trace_free(t);
+    staxi_free(j->a, t, t ? sizeof *t : 0);
+}
+
+/* The function again: the same decisions and the same graph? And is it that of the program which a
+   call would find? Under the mutex. */
+static stax_status staxi_bisect_again(stax_jit *j, const staxi_request *c, staxi_words *w,
+                                      stax_trace *first, const char **wrong) {
+    stax_trace *t;
+    uint8_t one[32], two[32];
+    stax_status s = staxi_bisect_trace(j, c, w, &t);
+    if (s == STAX_OK) s = staxi_trace_digest(first, one);
+    if (s == STAX_OK) s = staxi_trace_digest(t, two);
+    if (s == STAX_OK) {
+        bool same = memcmp(one, two, sizeof one) == 0 && t->n_decisions == first->n_decisions;
+        for (size_t k = 0; same && k < t->n_decisions; k++)
+            same = t->decisions[k].hash == first->decisions[k].hash &&
+                   t->decisions[k].outcome == first->decisions[k].outcome;
+        if (!same)
+            *wrong =
+                "the function gave another graph when it ran again: it must depend on its "
+                "arguments only";
+    }
+    staxi_entry *e = s == STAX_OK ? staxi_entry_find(j, w) : NULL;
+    staxi_miss miss;
+    staxi_made *made = e ? staxi_walk_down(j, (staxi_point *)staxi_seen(&e->root), c, &miss) : NULL;
+    if (made && !*wrong && memcmp(made->digest, one, sizeof one) != 0)
+        *wrong =
+            "the program that is kept for this call was traced as another graph: the function "
+            "must depend on its arguments only";
+    staxi_bisect_trace_free(j, t);
+    return s;
+}
+
+/* A gate's search is that of its slice, with its place before what differs. */
+static stax_status staxi_bisect_gate(stax_trace *t, const staxi_decision *d,
+                                     const stax_bisect_options *options, stax_bisection *out) {
+    stax_bisect_options o = *options;
+    staxi_text say;
+    o.bounds = NULL; /* of the outputs */
+    o.n_forward = 0;
+    stax_status s = stax_bisect(d->slice, t->call->present, &o, out);
+    if (s != STAX_OK || !out->layer) return s;
+    staxi_text_init(&say, t->jit->a);
+    staxi_put_place(&say, t->graph, d->place);
+    staxi_putf(&say, "%s: %s", staxi_decision_names[d->kind], out->what);
+    if (!say.failed) staxi_bisect_copy(out->what, sizeof out->what, say.data);
+    staxi_text_free(&say);
+    return s;
+}
+
+static stax_status staxi_bisect_function(stax_jit *j, const staxi_request *c,
+                                         const stax_bisect_options *o, stax_bisection *out) {
+    staxi_words w;
+    stax_trace *t = NULL;
+    const char *wrong = NULL;
+    int runs = 0, gate = 0;
+    w.words = w.few;
+    w.bytes = 0;
+    staxi_mutex_lock(&j->mutex);
+    stax_status s = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, &w)
+                        ? STAX_OK
+                        : STAX_E_MEMORY;
+    if (s == STAX_OK) s = w.n ? staxi_bisect_trace(j, c, &w, &t) : staxi_bad_call(j, c);
+    staxi_mutex_unlock(&j->mutex);
+    if (s == STAX_OK && !t->has_samples)
+        s = staxi_jit_fail(j, STAX_E_ARGUMENT, "stax_jit_bisect: expected tensors with data");
+    for (size_t k = 0; s == STAX_OK && k < t->n_decisions && !out->layer; k++) {
+        if (!t->decisions[k].slice) continue;
+        s = staxi_bisect_gate(t, &t->decisions[k], o, out);
+        gate++;
+        runs += out->runs;
+        if (out->layer) out->gate = gate;
+    }
+    if (s == STAX_OK && !out->layer) {
+        s = stax_bisect(t->graph, c->present, o, out);
+        runs += out->runs;
+    }
+    if (s == STAX_OK && !out->layer) {
+        staxi_mutex_lock(&j->mutex);
+        s = staxi_bisect_again(j, c, &w, t, &wrong);
+        staxi_mutex_unlock(&j->mutex);
+    }
+    if (s == STAX_OK && wrong) {
+        out->layer = "eager";
+        staxi_bisect_copy(out->pass, sizeof out->pass, "capture");
+        staxi_bisect_copy(out->what, sizeof out->what, wrong);
+    }
+    out->runs = runs;
+    staxi_bisect_trace_free(j, t);
+    if (w.bytes) staxi_free(j->a, w.words, w.bytes);
+    return s;
+}
+
+STAXDEF stax_status stax_jit_bisect(stax_jit *jit, const stax_tensor *in, int n_in,
+                                    const stax_scalar *scalars, int n_scalars, int n_out,
+                                    const stax_bisect_options *options, stax_bisection *out) {
+    stax_tensor few[STAXI_JIT_TENSORS];
+    size_t bytes;
+    stax_bisect_options o;
+    staxi_request c, given = staxi_request_of(in, n_in, scalars, n_scalars, NULL, n_out);
+    if (!jit || !out) return STAX_E_ARGUMENT;
+    memset(&o, 0, sizeof o);
+    memset(out, 0, sizeof *out);
+    if (options) o = *options;
+    if (!o.compile) o.compile = &jit->compile;
+    if (!o.n_forward) o.n_forward = jit->options.n_forward;
+    stax_status s = staxi_request_init(&c, jit, &given, few, &bytes);
+    if (s == STAX_OK) s = staxi_bisect_function(jit, &c, &o, out);
+    staxi_request_free(&c, jit, bytes);
+    return s;
 }
 
 /* The vocabulary of chapter 2 served the function texts only. */
