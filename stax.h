@@ -1401,9 +1401,10 @@ typedef struct stax_compile_options {
        64. The bits are the same. It pays where the C compiler takes longer than a second and there
        are cores to spare: each unit costs the compiler's start and the text before the kernels. */
     int processes;
-    /* Called on the compiling thread as a stage begins, and 20 times a second while several
-       processes run. False cancels: no program, STAX_E_CANCELLED, and nothing is left behind (the
-       compilers that run are awaited, their files removed). NULL: none. */
+    /* Called on the compiling thread as a stage begins, and 20 times a second while C compilers run
+       (not on Windows). False cancels: no program, STAX_E_CANCELLED, and nothing is left behind:
+       the compilers that run, each a process group of its own, are stopped and awaited, their files
+       removed. NULL: none. */
     bool (*progress)(void *user, const struct stax_progress *now);
     void *progress_user;
     /* The program is there at once and interprets; a thread compiles it, and the calls after that
@@ -3161,19 +3162,31 @@ static void staxi_hex(const uint8_t *p, size_t n, char *out) {
 #include <dirent.h>
 #include <dlfcn.h>
 #include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <utime.h>
+#if defined(__APPLE__)
+#include <crt_externs.h>
+#define STAXI_ENVIRONMENT (*_NSGetEnviron())
+#else
+#if defined(__cplusplus)
+extern "C" {
+#endif
+extern char **environ;
+#if defined(__cplusplus)
+}
+#endif
+#define STAXI_ENVIRONMENT environ
+#endif
 #endif
 #if defined(__linux__) && !defined(__cplusplus) && \
     (defined(__STRICT_ANSI__) || (defined(__GLIBC__) && !defined(_DEFAULT_SOURCE)))
 extern int madvise(void *start, size_t bytes, int advice);
 #if defined(STAXI_JIT)
 extern char *realpath(const char *path, char *resolved);
-#if !defined(STAX_NO_STDIO)
-extern FILE *popen(const char *command, const char *mode);
-extern int pclose(FILE *stream);
-extern int fileno(FILE *stream);
-#endif
+extern int kill(pid_t process, int number);
 #endif
 #endif
 #endif
@@ -3900,19 +3913,61 @@ static bool staxi_take_status(staxi_text *output, size_t start, int *exit_code) 
 }
 #endif
 
-/* A shell command that runs with empty input; both its output streams are appended to output. */
+/* A shell command that runs with empty input; both its output streams are appended to output. It
+   is a process group of its own, so that it can be stopped with all that it started; popen has no
+   such thing. */
 typedef struct staxi_process {
     staxi_text *output;
     size_t start;
     int exit_code;
     bool is_running;
-#if !defined(STAX_NO_STDIO)
-    FILE *stream;
-#endif
+    int from; /* what it writes */
+    pid_t id;
 } staxi_process;
 
+#if !defined(STAX_NO_STDIO)
+/* A pipe that no other child inherits, not for a moment where the system has a way. */
+static bool staxi_pipe(int ends[2]) {
+#if defined(__linux__) && defined(O_CLOEXEC) && defined(_GNU_SOURCE)
+    return pipe2(ends, O_CLOEXEC) == 0;
+#else
+    if (pipe(ends) != 0) return false;
+    for (int k = 0; k < 2; k++) (void)fcntl(ends[k], F_SETFD, FD_CLOEXEC);
+    return true;
+#endif
+}
+
+/* The leader of a new process group, which writes to `to`. */
+static bool staxi_spawn_shell(char *command, int to, pid_t *id) {
+#if defined(__ANDROID__)
+    const char *shell = "/system/bin/sh";
+#else
+    const char *shell = "/bin/sh";
+#endif
+    char name[] = "sh", option[] = "-c";
+    char *words[4];
+    posix_spawnattr_t how;
+    posix_spawn_file_actions_t files;
+    words[0] = name;
+    words[1] = option;
+    words[2] = command;
+    words[3] = NULL;
+    if (posix_spawnattr_init(&how) != 0) return false;
+    bool ok = posix_spawn_file_actions_init(&files) == 0;
+    if (ok) {
+        ok = posix_spawnattr_setpgroup(&how, 0) == 0 &&
+             posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP) == 0 &&
+             posix_spawn_file_actions_adddup2(&files, to, 1) == 0 &&
+             posix_spawn(id, shell, &files, &how, words, STAXI_ENVIRONMENT) == 0;
+        (void)posix_spawn_file_actions_destroy(&files);
+    }
+    (void)posix_spawnattr_destroy(&how);
+    return ok;
+}
+#endif
+
 /* The shell itself writes the exit status, for in a host that ignores SIGCHLD, or reaps every
-   child, pclose cannot tell. False if no process could be started. Exit code 127: the shell could
+   child, waitpid cannot tell. False if no process could be started. Exit code 127: the shell could
    not parse the command, or was killed. */
 static bool staxi_process_start(staxi_process *p, const char *shell_command, staxi_text *output) {
     memset(p, 0, sizeof *p);
@@ -3922,16 +3977,30 @@ static bool staxi_process_start(staxi_process *p, const char *shell_command, sta
 #if defined(STAX_NO_STDIO)
     (void)shell_command;
 #else
+    int ends[2];
     staxi_text line;
     staxi_text_init(&line, output->a);
     /* The first line catches the shell's own messages too; the newline after the command ends a
        comment; the parentheses keep an `exit` in. */
     staxi_putf(&line, "exec 2>&1 </dev/null\n( %s\n); printf '\\n%%d\\n' $?", shell_command);
-    p->stream = line.failed ? NULL : popen(line.data, "r");
+    if (!line.failed && staxi_pipe(ends)) {
+        p->is_running = staxi_spawn_shell(line.data, ends[1], &p->id);
+        p->from = ends[0];
+        (void)close(ends[1]);
+        if (!p->is_running) (void)close(ends[0]);
+    }
     staxi_text_free(&line);
-    p->is_running = p->stream != NULL;
 #endif
     return p->is_running;
+}
+
+/* It has ended, or been killed. */
+static void staxi_process_close(staxi_process *p) {
+    int status;
+    (void)close(p->from);
+    while (waitpid(p->id, &status, 0) < 0 && errno == EINTR) continue;
+    p->is_running = false;
+    if (!p->output->failed) (void)staxi_take_status(p->output, p->start, &p->exit_code);
 }
 
 /* Waits until one of n processes, those that run, has ended, and gives its number; -1: none has for
@@ -3944,7 +4013,7 @@ static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
     int who[MOST], m = 0;
     for (int k = 0; k < n && m < MOST; k++) {
         if (!p[k].is_running) continue;
-        ends[m].fd = fileno(p[k].stream);
+        ends[m].fd = p[k].from;
         ends[m].events = POLLIN;
         who[m++] = k;
     }
@@ -3961,10 +4030,7 @@ static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
             /* reads on when memory is out: no closed pipe for it */
             if (got > 0) staxi_putn(one->output, chunk, (size_t)got);
             if (got > 0) continue;
-            (void)pclose(one->stream);
-            one->is_running = false;
-            if (!one->output->failed)
-                (void)staxi_take_status(one->output, one->start, &one->exit_code);
+            staxi_process_close(one);
             return who[k];
         }
     }
@@ -3974,6 +4040,23 @@ static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
     (void)timeout_ms;
 #endif
     return -1;
+}
+
+/* Stops those of n processes that run, with all that they started, and waits for them. First they
+   are asked, so that a compiler removes its files; after half a second they are killed. Until the
+   pipe is closed somebody in the group lives, so its number cannot mean another one. */
+static void staxi_process_stop(staxi_process *p, int n) {
+    enum { TERMINATE = 15, KILL = 9 }; /* of all systems; -std=c99 may hide the names */
+    for (int turn = 0; turn < 2; turn++) {
+        int64_t left = 500000000;
+        const int64_t end = staxi_clock_ns() + left;
+        for (int k = 0; k < n; k++)
+            if (p[k].is_running) (void)kill(-p[k].id, turn ? KILL : TERMINATE);
+        while (left > 0 && staxi_process_wait(p, n, (int)((left + 999999) / 1000000)) >= 0)
+            left = end - staxi_clock_ns();
+    }
+    for (int k = 0; k < n; k++) /* something left the group, and holds the pipe */
+        if (p[k].is_running) staxi_process_close(&p[k]);
 }
 
 /* Runs one command to its end. */
@@ -4156,6 +4239,10 @@ static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
         return k;
     }
     return -1;
+}
+
+static void staxi_process_stop(staxi_process *p, int n) {
+    for (int k = 0; k < n; k++) p[k].is_running = false;
 }
 
 static void *staxi_dl_open(const char *path, staxi_text *why) {
@@ -45586,10 +45673,15 @@ typedef struct staxi_build_result {
     int64_t spent_ns;
 } staxi_build_result;
 
+/* Told what is going on, 20 times a second while the compiler runs, and asked: false cancels. n 0:
+   the compiler itself is being tested. */
+typedef bool staxi_build_hook(void *user, int done, int n);
 typedef struct staxi_build_options {
     int opt_level;              /* 1..3, 0 means 2 */
     bool keep_source;           /* also when all goes well */
     staxi_build_result *result; /* may be NULL */
+    staxi_build_hook *hook;     /* may be NULL */
+    void *user;                 /* of it       */
 } staxi_build_options;
 
 typedef struct staxi_object staxi_object;
@@ -45659,7 +45751,6 @@ static void *staxi_object_symbol(staxi_object *object, const char *name) {
     return NULL;
 }
 
-typedef bool staxi_build_hook(void *user, int done, int n);
 enum { STAXI_MOST_UNITS = 64 };
 typedef struct staxi_unit {
     const char *source;
@@ -45668,13 +45759,10 @@ typedef struct staxi_unit {
 } staxi_unit;
 
 static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *units, int n,
-                                               int processes, staxi_build_hook *hook, void *user,
-                                               const staxi_build_options *o, staxi_text *message) {
-    (void)units;
+                                               int processes, const staxi_build_options *o,
+                                               staxi_text *message) {
     (void)n;
     (void)processes;
-    (void)hook;
-    (void)user;
     return staxi_toolchain_build(tc, "", 0, o, &units[0].object, message);
 }
 
@@ -46718,6 +46806,40 @@ static void staxi_rename_in_text(staxi_text *t, const char *from, const char *to
     }
 }
 
+enum { STAXI_MOST_UNITS = 64, STAXI_HOOK_MS = 50 };
+/* List scheduling (P 11.2): n commands on at most `processes` processes, in this order, each as
+   soon as a process is free; so the time is at most sum/P + (1 - 1/P) max. Put the longest first.
+   Of `o` the hook. False: cancelled; what was running has been stopped. started[k], exit_code[k]:
+   what became of each. */
+static bool staxi_commands_run(const char *const *commands, staxi_text *const *outputs, int n,
+                               int processes, const staxi_build_options *o, bool *started,
+                               int *exit_code) {
+    staxi_process p[STAXI_MOST_UNITS];
+    staxi_build_hook *hook = o ? o->hook : NULL;
+    int next = 0, done = 0, running = 0;
+    bool go_on = n <= STAXI_MOST_UNITS;
+    memset(p, 0, sizeof p);
+    for (int k = 0; k < n; k++) started[k] = false;
+    while (go_on && done < n) {
+        while (next < n && running < (processes > 1 ? processes : 1)) {
+            started[next] = staxi_process_start(&p[next], commands[next], outputs[next]);
+            running += started[next];
+            done += !started[next++];
+        }
+        if (running > 0) {
+            const int ended = staxi_process_wait(p, next, hook ? STAXI_HOOK_MS : -1);
+            if (ended >= 0) {
+                exit_code[ended] = p[ended].exit_code;
+                running--;
+                done++;
+            }
+        }
+        if (hook && !hook(o->user, done, n)) go_on = false;
+    }
+    staxi_process_stop(p, next);
+    return go_on && done == n;
+}
+
 /* One run of the compiler: its files and its command. */
 typedef struct staxi_compile_run {
     staxi_toolchain *tc;
@@ -46779,20 +46901,31 @@ static void staxi_compile_end(staxi_compile_run *r) {
     staxi_text_free(&r->output);
 }
 
-/* Compiles `source` and appends the object to `bytes`. When asked, or when something is wrong with
-   it, the text is kept under the name `kept`, "src-0123456789abcdef.c". */
+static stax_status staxi_compile_cancelled(staxi_text *message) {
+    staxi_put(message, "cancelled while the C compiler was running");
+    return STAX_E_CANCELLED;
+}
+
+/* Compiles `source` and appends the object to `bytes`. When `o` says so, or when something is wrong
+   with it, the text is kept under the name `kept`, "src-0123456789abcdef.c". Of `o` (may be NULL)
+   also the hook. */
 static stax_status staxi_compile(staxi_toolchain *tc, const staxi_compiler *c, int level,
-                                 const char *source, size_t n, const char *kept, bool keep,
-                                 staxi_text *bytes, staxi_text *message) {
+                                 const char *source, size_t n, const char *kept,
+                                 const staxi_build_options *o, staxi_text *bytes,
+                                 staxi_text *message) {
     staxi_compile_run r;
-    int exit_code = 0;
+    int exit_code = 127;
+    bool started = false;
+    const bool keep = o && o->keep_source;
     stax_status status = staxi_compile_begin(&r, tc, c, level, source, n, kept, keep, message);
-    if (status == STAX_OK) {
-        const bool started = staxi_command(r.command.data, &r.output, &exit_code);
-        status = staxi_compile_read(&r, started, exit_code, bytes, message);
-    } else {
+    const char *command = r.command.data;
+    staxi_text *output = &r.output;
+    if (status != STAX_OK)
         r.keep = false;
-    }
+    else if (staxi_commands_run(&command, &output, 1, 1, o, &started, &exit_code))
+        status = staxi_compile_read(&r, started, exit_code, bytes, message);
+    else
+        status = staxi_compile_cancelled(message), r.keep = false;
     staxi_compile_end(&r);
     return status;
 }
@@ -46958,18 +47091,29 @@ static void staxi_selftest_settle(staxi_compiler *c, int level, const staxi_text
     staxi_atomic_store(&c->verdict[level], right ? STAXI_RIGHT_BITS : STAXI_WRONG_BITS);
 }
 
+static bool staxi_selftest_tell(void *user, int done, int n) {
+    const staxi_build_options *o = (const staxi_build_options *)user;
+    (void)done;
+    (void)n;
+    return o->hook(o->user, 0, 0);
+}
+
 static stax_status staxi_selftest_make(staxi_toolchain *tc, staxi_compiler *c, int level,
-                                       const char *hex, const staxi_text *source,
-                                       staxi_text *message) {
+                                       const staxi_build_options *o, const char *hex,
+                                       const staxi_text *source, staxi_text *message) {
     char name[STAXI_CACHE_NAME], source_name[STAXI_CACHE_NAME];
+    staxi_build_options quiet;
     staxi_text object, verdict;
     stax_status status;
     int failed = 0;
     staxi_text_init(&object, &tc->allocator);
     staxi_text_init(&verdict, &tc->allocator);
     staxi_kept_name(hex, source_name);
+    memset(&quiet, 0, sizeof quiet);
+    if (o && o->hook) quiet.hook = staxi_selftest_tell;
+    quiet.user = (void *)(uintptr_t)o;
     status =
-        staxi_compile(tc, c, level, source->data, source->n, source_name, false, &object, message);
+        staxi_compile(tc, c, level, source->data, source->n, source_name, &quiet, &object, message);
     if (status == STAX_OK) status = staxi_selftest_run(tc, &object, &failed, message);
     if (status == STAX_OK) {
         if (failed) {
@@ -46991,7 +47135,7 @@ static stax_status staxi_selftest_make(staxi_toolchain *tc, staxi_compiler *c, i
 
 /* Looks on disk, compiles if need be. Under the test's mutex. */
 static stax_status staxi_selftest_find(staxi_toolchain *tc, staxi_compiler *c, int level,
-                                       staxi_text *message) {
+                                       const staxi_build_options *o, staxi_text *message) {
     char hex[65], name[STAXI_CACHE_NAME];
     staxi_text source, verdict;
     stax_status status = STAX_OK;
@@ -47010,7 +47154,7 @@ static stax_status staxi_selftest_find(staxi_toolchain *tc, staxi_compiler *c, i
             if (status == STAX_OK && !staxi_cache_read(tc, name, &verdict)) {
                 verdict.n = 0;
                 if (!verdict.failed)
-                    status = staxi_selftest_make(tc, c, level, hex, &source, message);
+                    status = staxi_selftest_make(tc, c, level, o, hex, &source, message);
             }
             if (lock >= 0) staxi_cache_unlock(tc, hex, lock);
         }
@@ -47025,14 +47169,15 @@ static stax_status staxi_selftest_find(staxi_toolchain *tc, staxi_compiler *c, i
     return status;
 }
 
-/* Returns when this compiler is known to give the right bits, or not. */
+/* Returns when this compiler is known to give the right bits, or not. Of `o` (may be NULL) the
+   hook. */
 static stax_status staxi_selftest_await(staxi_toolchain *tc, staxi_compiler *c, int level,
-                                        staxi_text *message) {
+                                        const staxi_build_options *o, staxi_text *message) {
     stax_status status = STAX_OK;
     if (staxi_atomic_load(&c->verdict[level]) == STAXI_RIGHT_BITS) return STAX_OK;
     staxi_mutex_lock(&c->test_mutex);
     if (staxi_atomic_load(&c->verdict[level]) == STAXI_UNTESTED)
-        status = staxi_selftest_find(tc, c, level, message);
+        status = staxi_selftest_find(tc, c, level, o, message);
     if (status == STAX_OK && staxi_atomic_load(&c->verdict[level]) == STAXI_WRONG_BITS) {
         staxi_putf(message,
                    "the C compiler is refused, it gives wrong bits: %s: ", c->refusal.data);
@@ -47062,10 +47207,10 @@ static void staxi_selftest_start(staxi_selftest_job *job, staxi_toolchain *tc, s
     staxi_text_init(&job->message, &tc->allocator);
 }
 
-static stax_status staxi_selftest_join(staxi_selftest_job *job, stax_status status,
-                                       staxi_text *message) {
+static stax_status staxi_selftest_join(staxi_selftest_job *job, const staxi_build_options *o,
+                                       stax_status status, staxi_text *message) {
     if (status == STAX_OK)
-        job->status = staxi_selftest_await(job->tc, job->compiler, job->level, &job->message);
+        job->status = staxi_selftest_await(job->tc, job->compiler, job->level, o, &job->message);
     if (status == STAX_OK && job->status != STAX_OK) {
         staxi_put(message, job->message.data);
         status = job->status;
@@ -47348,7 +47493,7 @@ typedef struct staxi_build_job {
     const char *source, *key;
     size_t n;
     int level;
-    bool keep;
+    const staxi_build_options *o; /* may be NULL */
     bool compiler_changed; /* while it ran: what it made belongs to no key */
 } staxi_build_job;
 
@@ -47380,10 +47525,10 @@ static stax_status staxi_build_compile(staxi_build_job *b, void **library, staxi
     staxi_text_init(&bytes, &tc->allocator);
     staxi_kept_name(b->key, source_name);
     staxi_selftest_start(&job, tc, b->compiler, b->level);
-    status = staxi_compile(tc, b->compiler, b->level, b->source, b->n, source_name, b->keep, &bytes,
+    status = staxi_compile(tc, b->compiler, b->level, b->source, b->n, source_name, b->o, &bytes,
                            message);
     if (status == STAX_OK) (void)staxi_atomic_add(&tc->compiles, 1);
-    status = staxi_selftest_join(&job, status, message);
+    status = staxi_selftest_join(&job, b->o, status, message);
     b->compiler_changed = !staxi_compiler_is_current(b->compiler);
     if (status == STAX_OK && !b->compiler_changed)
         status = staxi_build_publish(b, &bytes, library, message);
@@ -47405,7 +47550,7 @@ static stax_status staxi_build_obtain(staxi_build_job *b, void **library,
     stax_status status = STAX_OK;
     int lock = -1;
     if (staxi_atomic_load(&b->compiler->verdict[b->level]) == STAXI_WRONG_BITS)
-        return staxi_selftest_await(tc, b->compiler, b->level, message); /* why, at no cost */
+        return staxi_selftest_await(tc, b->compiler, b->level, b->o, message); /* at no cost */
     status = staxi_object_load(tc, b->key, library, message);
     if (status == STAX_OK && !*library) {
         lock = staxi_cache_lock(tc, b->key, message);
@@ -47413,7 +47558,7 @@ static stax_status staxi_build_obtain(staxi_build_job *b, void **library,
     }
     *origin = STAXI_BUILD_DISK;
     if (status == STAX_OK && *library) {
-        status = staxi_selftest_await(tc, b->compiler, b->level, message);
+        status = staxi_selftest_await(tc, b->compiler, b->level, b->o, message);
         if (status != STAX_OK) {
             staxi_dl_close(*library);
             *library = NULL;
@@ -47461,41 +47606,6 @@ static void staxi_build_count(staxi_toolchain *tc, staxi_build_origin origin) {
 
 static stax_status staxi_toolchain_check(const staxi_toolchain *tc, staxi_text *message);
 
-/* Told what is going on, and asked: false cancels. */
-typedef bool staxi_build_hook(void *user, int done, int n);
-
-enum { STAXI_MOST_UNITS = 64, STAXI_HOOK_MS = 50 };
-
-/* List scheduling (P 11.2): n commands on at most `processes` processes, in this order, each as
-   soon as a process is free; so the time is at most sum/P + (1 - 1/P) max. Put the longest first.
-   False: cancelled; what was running has ended by then. started[k], exit_code[k]: what became of
-   each. */
-static bool staxi_commands_run(const char *const *commands, staxi_text *const *outputs, int n,
-                               int processes, staxi_build_hook *hook, void *user, bool *started,
-                               int *exit_code) {
-    staxi_process p[STAXI_MOST_UNITS];
-    int next = 0, done = 0, running = 0;
-    bool go_on = n <= STAXI_MOST_UNITS;
-    memset(p, 0, sizeof p);
-    for (int k = 0; k < n; k++) started[k] = false;
-    while (go_on || running > 0) {
-        while (go_on && next < n && running < (processes > 1 ? processes : 1)) {
-            started[next] = staxi_process_start(&p[next], commands[next], outputs[next]);
-            running += started[next];
-            done += !started[next++];
-        }
-        if (running == 0 && (next == n || !go_on)) break;
-        const int ended = staxi_process_wait(p, next, go_on && hook ? STAXI_HOOK_MS : -1);
-        if (ended >= 0) {
-            exit_code[ended] = p[ended].exit_code;
-            running--;
-            done++;
-        }
-        if (go_on && hook && !hook(user, done, n)) go_on = false;
-    }
-    return go_on && done == n;
-}
-
 /* One unit of several. */
 typedef struct staxi_unit {
     const char *source;
@@ -47512,9 +47622,7 @@ typedef struct staxi_units {
     staxi_compiler *compiler;
     staxi_unit *at;
     int n, level, processes;
-    staxi_build_hook *hook;
-    void *user;
-    bool keep;
+    const staxi_build_options *o;
 } staxi_units;
 
 /* Finds what is there already. Locks are taken in the order of the keys, by everybody. */
@@ -47568,16 +47676,14 @@ static stax_status staxi_units_compile(staxi_units *u, staxi_text *message) {
         char kept[STAXI_CACHE_NAME];
         staxi_kept_name(unit->key, kept);
         s = staxi_compile_begin(&unit->run, u->tc, u->compiler, u->level, unit->source, unit->n,
-                                kept, u->keep, message);
+                                kept, u->o->keep_source, message);
         if (s != STAX_OK) unit->run.keep = false;
         commands[begun] = unit->run.command.data;
         outputs[begun] = &unit->run.output;
     }
-    if (s == STAX_OK && !staxi_commands_run(commands, outputs, n, u->processes, u->hook, u->user,
-                                            started, exit_code)) {
-        staxi_put(message, "cancelled while the C compiler was running");
-        s = STAX_E_CANCELLED;
-    }
+    if (s == STAX_OK &&
+        !staxi_commands_run(commands, outputs, n, u->processes, u->o, started, exit_code))
+        s = staxi_compile_cancelled(message);
     for (int i = 0; i < begun; i++) {
         staxi_unit *unit = &u->at[order[i]];
         staxi_build_job job;
@@ -47599,8 +47705,8 @@ static stax_status staxi_units_compile(staxi_units *u, staxi_text *message) {
 /* n texts to n loaded objects, all or none, on so many processes; objects[k] are the caller's to
    release. The first of them that fails gives the message. */
 static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *units, int n,
-                                               int processes, staxi_build_hook *hook, void *user,
-                                               const staxi_build_options *o, staxi_text *message) {
+                                               int processes, const staxi_build_options *o,
+                                               staxi_text *message) {
     const int64_t start = staxi_clock_ns(), failed_before = staxi_atomic_load(&tc->n_failed_allocs);
     staxi_build_origin origin = STAXI_BUILD_MEMORY;
     staxi_units u;
@@ -47610,13 +47716,11 @@ static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *
     u.n = n;
     u.level = o->opt_level >= 1 && o->opt_level <= 3 ? o->opt_level : 2;
     u.processes = processes;
-    u.hook = hook;
-    u.user = user;
-    u.keep = o->keep_source;
+    u.o = o;
     for (int k = 0; k < n; k++) units[k].lock = -1;
     stax_status s = staxi_toolchain_check(tc, message);
     if (s == STAX_OK) s = staxi_toolchain_ready(tc, &u.compiler, message);
-    if (s == STAX_OK) s = staxi_selftest_await(tc, u.compiler, u.level, message);
+    if (s == STAX_OK) s = staxi_selftest_await(tc, u.compiler, u.level, o, message);
     if (s == STAX_OK) s = staxi_units_claim(&u, message);
     if (s == STAX_OK) s = staxi_units_compile(&u, message);
     if (s == STAX_OK && !staxi_compiler_is_current(u.compiler)) {
@@ -47656,7 +47760,7 @@ static stax_status staxi_toolchain_bytes(staxi_toolchain *tc, const staxi_object
     stax_status status = staxi_toolchain_ready(tc, &compiler, message);
     if (status != STAX_OK) return status;
     staxi_kept_name(object->key, kept);
-    status = staxi_compile(tc, compiler, 2, source->data, source->n, kept, false, bytes, message);
+    status = staxi_compile(tc, compiler, 2, source->data, source->n, kept, NULL, bytes, message);
     staxi_toolchain_let_go(tc, compiler);
     return status;
 }
@@ -47816,7 +47920,7 @@ static stax_status staxi_toolchain_build(staxi_toolchain *tc, const char *source
     b.source = source;
     b.n = n;
     b.level = o && o->opt_level >= 1 && o->opt_level <= 3 ? o->opt_level : 2;
-    b.keep = o && o->keep_source;
+    b.o = o;
     status = staxi_toolchain_check(tc, message);
     for (tries = 0; status == STAX_OK && !*out && tries < 4; tries++) {
         status = staxi_toolchain_ready(tc, &b.compiler, message);
@@ -48655,8 +48759,13 @@ static bool staxi_tell(const stax_compile_options *o, const char *stage, int don
     return o->progress(o->progress_user, &now);
 }
 
+typedef struct staxi_teller {
+    const stax_compile_options *o;
+    int parts;
+} staxi_teller;
 static bool staxi_tell_units(void *user, int done, int n) {
-    return staxi_tell((const stax_compile_options *)user, "compile", done, n);
+    const staxi_teller *t = (const staxi_teller *)user;
+    return staxi_tell(t->o, "compile", done, n ? n : t->parts);
 }
 
 /* Shares kernels out so that the parts have texts of like length: the longest first, each to the
@@ -48753,8 +48862,7 @@ static stax_status staxi_share_keep(stax_program **p, int n, const staxi_unit *u
 
 /* The text in `parts` parts, compiled at the same time. */
 static stax_status staxi_parts_build(stax_program **p, int n, int parts, size_t n_kernels,
-                                     const stax_compile_options *o, const staxi_build_options *b,
-                                     staxi_text *why) {
+                                     const staxi_build_options *b, staxi_text *why) {
     const stax_allocator *a = &p[0]->ctx->allocator;
     const size_t bytes =
         n_kernels * sizeof(staxi_share) + (size_t)parts * (sizeof(staxi_unit) + sizeof(staxi_text));
@@ -48775,9 +48883,7 @@ static stax_status staxi_parts_build(stax_program **p, int n, int parts, size_t 
         if (texts[k].failed) s = STAX_E_MEMORY;
     }
     if (s == STAX_OK)
-        s = staxi_toolchain_build_units(&p[0]->ctx->toolchain, units, parts, parts,
-                                        o->progress ? staxi_tell_units : NULL, (void *)(uintptr_t)o,
-                                        b, why);
+        s = staxi_toolchain_build_units(&p[0]->ctx->toolchain, units, parts, parts, b, why);
     if (s == STAX_OK) s = staxi_share_keep(p, n, units, parts);
     if (s == STAX_OK) s = staxi_share_link(p, n, all, n_kernels, units, why);
     for (int k = 0; k < parts; k++) staxi_text_free(&texts[k]);
@@ -48800,13 +48906,18 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
                                         staxi_text *why) {
     char room[STAXI_ENTRY_NAME];
     staxi_build_options b;
+    staxi_teller teller;
     memset(&b, 0, sizeof b);
     b.opt_level = o->opt_level;
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
+    b.hook = o->progress ? staxi_tell_units : NULL;
+    b.user = &teller;
     stax_status s = staxi_fault_status(p[0]->ctx, "emit", why);
     size_t n_kernels = 0;
     const int parts = staxi_parts_of(p, n, o, &n_kernels);
+    teller.o = o;
+    teller.parts = parts;
     const unsigned how = (o->by_kernel ? (unsigned)STAXI_EMIT_BY_KERNEL : 0u) |
                          (parts > 1 ? (unsigned)STAXI_EMIT_PARTS : 0u);
     if (s == STAX_OK && !staxi_tell(o, "emit", 0, 1)) s = STAX_E_CANCELLED;
@@ -48814,7 +48925,7 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     if (s == STAX_OK) s = staxi_fault_status(p[0]->ctx, "compile", why);
     if (s == STAX_OK && !staxi_tell(o, "compile", 0, parts)) s = STAX_E_CANCELLED;
     if (s == STAX_OK && parts > 1)
-        s = staxi_parts_build(p, n, parts, n_kernels, o, &b, why);
+        s = staxi_parts_build(p, n, parts, n_kernels, &b, why);
     else if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
