@@ -1401,9 +1401,10 @@ typedef struct stax_compile_options {
        64. The bits are the same. It pays where the C compiler takes longer than a second and there
        are cores to spare: each unit costs the compiler's start and the text before the kernels. */
     int processes;
-    /* Called on the compiling thread as a stage begins, and 20 times a second while several
-       processes run. False cancels: no program, STAX_E_CANCELLED, and nothing is left behind (the
-       compilers that run are awaited, their files removed). NULL: none. */
+    /* Called on the compiling thread as a stage begins, and 20 times a second while C compilers run
+       (not on Windows). False cancels: no program, STAX_E_CANCELLED, and nothing is left behind:
+       the compilers that run, each a process group of its own, are stopped and awaited, their files
+       removed. NULL: none. */
     bool (*progress)(void *user, const struct stax_progress *now);
     void *progress_user;
     /* The program is there at once and interprets; a thread compiles it, and the calls after that
@@ -1938,6 +1939,7 @@ typedef struct stax_bisection {
     stax_status failure; /* it does not differ, it fails */
     char what[400]; /* what differs, or the message                                           */
     int runs;       /* that were compared                                                     */
+    int gate;       /* of a function: its data gate of this number, from 1; 0: its results */
 } stax_bisection;
 /* Runs the graph (params count as inputs, in order of declaration; states are not changed) layer by
    layer against stax_interpret, and names the first layer and pass that give anything else; with k
@@ -1945,6 +1947,16 @@ typedef struct stax_bisection {
    was found. Memory: a copy of outputs and states, twice. */
 STAXDEF stax_status stax_bisect(const stax_graph *g, const stax_tensor *inputs,
                                 const stax_bisect_options *options, stax_bisection *out);
+/* The same for a call of a traced function: traces it anew for these tensors, and searches its data
+   gates, in the order in which it took them, then the graph of this specialization. A gate whose
+   outcome is wrong leads to a branch that is not this call's; `gate` and `what` name it. The
+   capture is wrong where two runs of the function give two graphs, or another one than the program
+   has that the jit holds for this call: the function depends on more than its arguments. compile
+   and n_forward are the jit's unless given. Calls may run meanwhile, no tensor is changed. A trace
+   that fails is an error of the search: its status, and stax_error. */
+STAXDEF stax_status stax_jit_bisect(stax_jit *jit, const stax_tensor *in, int n_in,
+                                    const stax_scalar *scalars, int n_scalars, int n_out,
+                                    const stax_bisect_options *options, stax_bisection *out);
 
 /* ======================================================================================= >>measure
    MEASUREMENT  (section 13) statistics of readings, figures of the machine, and what the models
@@ -3150,19 +3162,31 @@ static void staxi_hex(const uint8_t *p, size_t n, char *out) {
 #include <dirent.h>
 #include <dlfcn.h>
 #include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <utime.h>
+#if defined(__APPLE__)
+#include <crt_externs.h>
+#define STAXI_ENVIRONMENT (*_NSGetEnviron())
+#else
+#if defined(__cplusplus)
+extern "C" {
+#endif
+extern char **environ;
+#if defined(__cplusplus)
+}
+#endif
+#define STAXI_ENVIRONMENT environ
+#endif
 #endif
 #if defined(__linux__) && !defined(__cplusplus) && \
     (defined(__STRICT_ANSI__) || (defined(__GLIBC__) && !defined(_DEFAULT_SOURCE)))
 extern int madvise(void *start, size_t bytes, int advice);
 #if defined(STAXI_JIT)
 extern char *realpath(const char *path, char *resolved);
-#if !defined(STAX_NO_STDIO)
-extern FILE *popen(const char *command, const char *mode);
-extern int pclose(FILE *stream);
-extern int fileno(FILE *stream);
-#endif
+extern int kill(pid_t process, int number);
 #endif
 #endif
 #endif
@@ -3889,19 +3913,61 @@ static bool staxi_take_status(staxi_text *output, size_t start, int *exit_code) 
 }
 #endif
 
-/* A shell command that runs with empty input; both its output streams are appended to output. */
+/* A shell command that runs with empty input; both its output streams are appended to output. It
+   is a process group of its own, so that it can be stopped with all that it started; popen has no
+   such thing. */
 typedef struct staxi_process {
     staxi_text *output;
     size_t start;
     int exit_code;
     bool is_running;
-#if !defined(STAX_NO_STDIO)
-    FILE *stream;
-#endif
+    int from; /* what it writes */
+    pid_t id;
 } staxi_process;
 
+#if !defined(STAX_NO_STDIO)
+/* A pipe that no other child inherits, not for a moment where the system has a way. */
+static bool staxi_pipe(int ends[2]) {
+#if defined(__linux__) && defined(O_CLOEXEC) && defined(_GNU_SOURCE)
+    return pipe2(ends, O_CLOEXEC) == 0;
+#else
+    if (pipe(ends) != 0) return false;
+    for (int k = 0; k < 2; k++) (void)fcntl(ends[k], F_SETFD, FD_CLOEXEC);
+    return true;
+#endif
+}
+
+/* The leader of a new process group, which writes to `to`. */
+static bool staxi_spawn_shell(char *command, int to, pid_t *id) {
+#if defined(__ANDROID__)
+    const char *shell = "/system/bin/sh";
+#else
+    const char *shell = "/bin/sh";
+#endif
+    char name[] = "sh", option[] = "-c";
+    char *words[4];
+    posix_spawnattr_t how;
+    posix_spawn_file_actions_t files;
+    words[0] = name;
+    words[1] = option;
+    words[2] = command;
+    words[3] = NULL;
+    if (posix_spawnattr_init(&how) != 0) return false;
+    bool ok = posix_spawn_file_actions_init(&files) == 0;
+    if (ok) {
+        ok = posix_spawnattr_setpgroup(&how, 0) == 0 &&
+             posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP) == 0 &&
+             posix_spawn_file_actions_adddup2(&files, to, 1) == 0 &&
+             posix_spawn(id, shell, &files, &how, words, STAXI_ENVIRONMENT) == 0;
+        (void)posix_spawn_file_actions_destroy(&files);
+    }
+    (void)posix_spawnattr_destroy(&how);
+    return ok;
+}
+#endif
+
 /* The shell itself writes the exit status, for in a host that ignores SIGCHLD, or reaps every
-   child, pclose cannot tell. False if no process could be started. Exit code 127: the shell could
+   child, waitpid cannot tell. False if no process could be started. Exit code 127: the shell could
    not parse the command, or was killed. */
 static bool staxi_process_start(staxi_process *p, const char *shell_command, staxi_text *output) {
     memset(p, 0, sizeof *p);
@@ -3911,16 +3977,30 @@ static bool staxi_process_start(staxi_process *p, const char *shell_command, sta
 #if defined(STAX_NO_STDIO)
     (void)shell_command;
 #else
+    int ends[2];
     staxi_text line;
     staxi_text_init(&line, output->a);
     /* The first line catches the shell's own messages too; the newline after the command ends a
        comment; the parentheses keep an `exit` in. */
     staxi_putf(&line, "exec 2>&1 </dev/null\n( %s\n); printf '\\n%%d\\n' $?", shell_command);
-    p->stream = line.failed ? NULL : popen(line.data, "r");
+    if (!line.failed && staxi_pipe(ends)) {
+        p->is_running = staxi_spawn_shell(line.data, ends[1], &p->id);
+        p->from = ends[0];
+        (void)close(ends[1]);
+        if (!p->is_running) (void)close(ends[0]);
+    }
     staxi_text_free(&line);
-    p->is_running = p->stream != NULL;
 #endif
     return p->is_running;
+}
+
+/* It has ended, or been killed. */
+static void staxi_process_close(staxi_process *p) {
+    int status;
+    (void)close(p->from);
+    while (waitpid(p->id, &status, 0) < 0 && errno == EINTR) continue;
+    p->is_running = false;
+    if (!p->output->failed) (void)staxi_take_status(p->output, p->start, &p->exit_code);
 }
 
 /* Waits until one of n processes, those that run, has ended, and gives its number; -1: none has for
@@ -3933,7 +4013,7 @@ static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
     int who[MOST], m = 0;
     for (int k = 0; k < n && m < MOST; k++) {
         if (!p[k].is_running) continue;
-        ends[m].fd = fileno(p[k].stream);
+        ends[m].fd = p[k].from;
         ends[m].events = POLLIN;
         who[m++] = k;
     }
@@ -3950,10 +4030,7 @@ static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
             /* reads on when memory is out: no closed pipe for it */
             if (got > 0) staxi_putn(one->output, chunk, (size_t)got);
             if (got > 0) continue;
-            (void)pclose(one->stream);
-            one->is_running = false;
-            if (!one->output->failed)
-                (void)staxi_take_status(one->output, one->start, &one->exit_code);
+            staxi_process_close(one);
             return who[k];
         }
     }
@@ -3963,6 +4040,23 @@ static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
     (void)timeout_ms;
 #endif
     return -1;
+}
+
+/* Stops those of n processes that run, with all that they started, and waits for them. First they
+   are asked, so that a compiler removes its files; after half a second they are killed. Until the
+   pipe is closed somebody in the group lives, so its number cannot mean another one. */
+static void staxi_process_stop(staxi_process *p, int n) {
+    enum { TERMINATE = 15, KILL = 9 }; /* of all systems; -std=c99 may hide the names */
+    for (int turn = 0; turn < 2; turn++) {
+        int64_t left = 500000000;
+        const int64_t end = staxi_clock_ns() + left;
+        for (int k = 0; k < n; k++)
+            if (p[k].is_running) (void)kill(-p[k].id, turn ? KILL : TERMINATE);
+        while (left > 0 && staxi_process_wait(p, n, (int)((left + 999999) / 1000000)) >= 0)
+            left = end - staxi_clock_ns();
+    }
+    for (int k = 0; k < n; k++) /* something left the group, and holds the pipe */
+        if (p[k].is_running) staxi_process_close(&p[k]);
 }
 
 /* Runs one command to its end. */
@@ -4145,6 +4239,10 @@ static int staxi_process_wait(staxi_process *p, int n, int timeout_ms) {
         return k;
     }
     return -1;
+}
+
+static void staxi_process_stop(staxi_process *p, int n) {
+    for (int k = 0; k < n; k++) p[k].is_running = false;
 }
 
 static void *staxi_dl_open(const char *path, staxi_text *why) {
@@ -45581,10 +45679,15 @@ typedef struct staxi_build_result {
     int64_t spent_ns;
 } staxi_build_result;
 
+/* Told what is going on, 20 times a second while the compiler runs, and asked: false cancels. n 0:
+   the compiler itself is being tested. */
+typedef bool staxi_build_hook(void *user, int done, int n);
 typedef struct staxi_build_options {
     int opt_level;              /* 1..3, 0 means 2 */
     bool keep_source;           /* also when all goes well */
     staxi_build_result *result; /* may be NULL */
+    staxi_build_hook *hook;     /* may be NULL */
+    void *user;                 /* of it       */
 } staxi_build_options;
 
 typedef struct staxi_object staxi_object;
@@ -45654,7 +45757,6 @@ static void *staxi_object_symbol(staxi_object *object, const char *name) {
     return NULL;
 }
 
-typedef bool staxi_build_hook(void *user, int done, int n);
 enum { STAXI_MOST_UNITS = 64 };
 typedef struct staxi_unit {
     const char *source;
@@ -45663,13 +45765,10 @@ typedef struct staxi_unit {
 } staxi_unit;
 
 static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *units, int n,
-                                               int processes, staxi_build_hook *hook, void *user,
-                                               const staxi_build_options *o, staxi_text *message) {
-    (void)units;
+                                               int processes, const staxi_build_options *o,
+                                               staxi_text *message) {
     (void)n;
     (void)processes;
-    (void)hook;
-    (void)user;
     return staxi_toolchain_build(tc, "", 0, o, &units[0].object, message);
 }
 
@@ -46719,6 +46818,40 @@ static void staxi_rename_in_text(staxi_text *t, const char *from, const char *to
     }
 }
 
+enum { STAXI_MOST_UNITS = 64, STAXI_HOOK_MS = 50 };
+/* List scheduling (P 11.2): n commands on at most `processes` processes, in this order, each as
+   soon as a process is free; so the time is at most sum/P + (1 - 1/P) max. Put the longest first.
+   Of `o` the hook. False: cancelled; what was running has been stopped. started[k], exit_code[k]:
+   what became of each. */
+static bool staxi_commands_run(const char *const *commands, staxi_text *const *outputs, int n,
+                               int processes, const staxi_build_options *o, bool *started,
+                               int *exit_code) {
+    staxi_process p[STAXI_MOST_UNITS];
+    staxi_build_hook *hook = o ? o->hook : NULL;
+    int next = 0, done = 0, running = 0;
+    bool go_on = n <= STAXI_MOST_UNITS;
+    memset(p, 0, sizeof p);
+    for (int k = 0; k < n; k++) started[k] = false;
+    while (go_on && done < n) {
+        while (next < n && running < (processes > 1 ? processes : 1)) {
+            started[next] = staxi_process_start(&p[next], commands[next], outputs[next]);
+            running += started[next];
+            done += !started[next++];
+        }
+        if (running > 0) {
+            const int ended = staxi_process_wait(p, next, hook ? STAXI_HOOK_MS : -1);
+            if (ended >= 0) {
+                exit_code[ended] = p[ended].exit_code;
+                running--;
+                done++;
+            }
+        }
+        if (hook && !hook(o->user, done, n)) go_on = false;
+    }
+    staxi_process_stop(p, next);
+    return go_on && done == n;
+}
+
 /* One run of the compiler: its files and its command. */
 typedef struct staxi_compile_run {
     staxi_toolchain *tc;
@@ -46780,20 +46913,31 @@ static void staxi_compile_end(staxi_compile_run *r) {
     staxi_text_free(&r->output);
 }
 
-/* Compiles `source` and appends the object to `bytes`. When asked, or when something is wrong with
-   it, the text is kept under the name `kept`, "src-0123456789abcdef.c". */
+static stax_status staxi_compile_cancelled(staxi_text *message) {
+    staxi_put(message, "cancelled while the C compiler was running");
+    return STAX_E_CANCELLED;
+}
+
+/* Compiles `source` and appends the object to `bytes`. When `o` says so, or when something is wrong
+   with it, the text is kept under the name `kept`, "src-0123456789abcdef.c". Of `o` (may be NULL)
+   also the hook. */
 static stax_status staxi_compile(staxi_toolchain *tc, const staxi_compiler *c, int level,
-                                 const char *source, size_t n, const char *kept, bool keep,
-                                 staxi_text *bytes, staxi_text *message) {
+                                 const char *source, size_t n, const char *kept,
+                                 const staxi_build_options *o, staxi_text *bytes,
+                                 staxi_text *message) {
     staxi_compile_run r;
-    int exit_code = 0;
+    int exit_code = 127;
+    bool started = false;
+    const bool keep = o && o->keep_source;
     stax_status status = staxi_compile_begin(&r, tc, c, level, source, n, kept, keep, message);
-    if (status == STAX_OK) {
-        const bool started = staxi_command(r.command.data, &r.output, &exit_code);
-        status = staxi_compile_read(&r, started, exit_code, bytes, message);
-    } else {
+    const char *command = r.command.data;
+    staxi_text *output = &r.output;
+    if (status != STAX_OK)
         r.keep = false;
-    }
+    else if (staxi_commands_run(&command, &output, 1, 1, o, &started, &exit_code))
+        status = staxi_compile_read(&r, started, exit_code, bytes, message);
+    else
+        status = staxi_compile_cancelled(message), r.keep = false;
     staxi_compile_end(&r);
     return status;
 }
@@ -46959,18 +47103,29 @@ static void staxi_selftest_settle(staxi_compiler *c, int level, const staxi_text
     staxi_atomic_store(&c->verdict[level], right ? STAXI_RIGHT_BITS : STAXI_WRONG_BITS);
 }
 
+static bool staxi_selftest_tell(void *user, int done, int n) {
+    const staxi_build_options *o = (const staxi_build_options *)user;
+    (void)done;
+    (void)n;
+    return o->hook(o->user, 0, 0);
+}
+
 static stax_status staxi_selftest_make(staxi_toolchain *tc, staxi_compiler *c, int level,
-                                       const char *hex, const staxi_text *source,
-                                       staxi_text *message) {
+                                       const staxi_build_options *o, const char *hex,
+                                       const staxi_text *source, staxi_text *message) {
     char name[STAXI_CACHE_NAME], source_name[STAXI_CACHE_NAME];
+    staxi_build_options quiet;
     staxi_text object, verdict;
     stax_status status;
     int failed = 0;
     staxi_text_init(&object, &tc->allocator);
     staxi_text_init(&verdict, &tc->allocator);
     staxi_kept_name(hex, source_name);
+    memset(&quiet, 0, sizeof quiet);
+    if (o && o->hook) quiet.hook = staxi_selftest_tell;
+    quiet.user = (void *)(uintptr_t)o;
     status =
-        staxi_compile(tc, c, level, source->data, source->n, source_name, false, &object, message);
+        staxi_compile(tc, c, level, source->data, source->n, source_name, &quiet, &object, message);
     if (status == STAX_OK) status = staxi_selftest_run(tc, &object, &failed, message);
     if (status == STAX_OK) {
         if (failed) {
@@ -46992,7 +47147,7 @@ static stax_status staxi_selftest_make(staxi_toolchain *tc, staxi_compiler *c, i
 
 /* Looks on disk, compiles if need be. Under the test's mutex. */
 static stax_status staxi_selftest_find(staxi_toolchain *tc, staxi_compiler *c, int level,
-                                       staxi_text *message) {
+                                       const staxi_build_options *o, staxi_text *message) {
     char hex[65], name[STAXI_CACHE_NAME];
     staxi_text source, verdict;
     stax_status status = STAX_OK;
@@ -47011,7 +47166,7 @@ static stax_status staxi_selftest_find(staxi_toolchain *tc, staxi_compiler *c, i
             if (status == STAX_OK && !staxi_cache_read(tc, name, &verdict)) {
                 verdict.n = 0;
                 if (!verdict.failed)
-                    status = staxi_selftest_make(tc, c, level, hex, &source, message);
+                    status = staxi_selftest_make(tc, c, level, o, hex, &source, message);
             }
             if (lock >= 0) staxi_cache_unlock(tc, hex, lock);
         }
@@ -47026,14 +47181,15 @@ static stax_status staxi_selftest_find(staxi_toolchain *tc, staxi_compiler *c, i
     return status;
 }
 
-/* Returns when this compiler is known to give the right bits, or not. */
+/* Returns when this compiler is known to give the right bits, or not. Of `o` (may be NULL) the
+   hook. */
 static stax_status staxi_selftest_await(staxi_toolchain *tc, staxi_compiler *c, int level,
-                                        staxi_text *message) {
+                                        const staxi_build_options *o, staxi_text *message) {
     stax_status status = STAX_OK;
     if (staxi_atomic_load(&c->verdict[level]) == STAXI_RIGHT_BITS) return STAX_OK;
     staxi_mutex_lock(&c->test_mutex);
     if (staxi_atomic_load(&c->verdict[level]) == STAXI_UNTESTED)
-        status = staxi_selftest_find(tc, c, level, message);
+        status = staxi_selftest_find(tc, c, level, o, message);
     if (status == STAX_OK && staxi_atomic_load(&c->verdict[level]) == STAXI_WRONG_BITS) {
         staxi_putf(message,
                    "the C compiler is refused, it gives wrong bits: %s: ", c->refusal.data);
@@ -47063,10 +47219,10 @@ static void staxi_selftest_start(staxi_selftest_job *job, staxi_toolchain *tc, s
     staxi_text_init(&job->message, &tc->allocator);
 }
 
-static stax_status staxi_selftest_join(staxi_selftest_job *job, stax_status status,
-                                       staxi_text *message) {
+static stax_status staxi_selftest_join(staxi_selftest_job *job, const staxi_build_options *o,
+                                       stax_status status, staxi_text *message) {
     if (status == STAX_OK)
-        job->status = staxi_selftest_await(job->tc, job->compiler, job->level, &job->message);
+        job->status = staxi_selftest_await(job->tc, job->compiler, job->level, o, &job->message);
     if (status == STAX_OK && job->status != STAX_OK) {
         staxi_put(message, job->message.data);
         status = job->status;
@@ -47349,7 +47505,7 @@ typedef struct staxi_build_job {
     const char *source, *key;
     size_t n;
     int level;
-    bool keep;
+    const staxi_build_options *o; /* may be NULL */
     bool compiler_changed; /* while it ran: what it made belongs to no key */
 } staxi_build_job;
 
@@ -47381,10 +47537,10 @@ static stax_status staxi_build_compile(staxi_build_job *b, void **library, staxi
     staxi_text_init(&bytes, &tc->allocator);
     staxi_kept_name(b->key, source_name);
     staxi_selftest_start(&job, tc, b->compiler, b->level);
-    status = staxi_compile(tc, b->compiler, b->level, b->source, b->n, source_name, b->keep, &bytes,
+    status = staxi_compile(tc, b->compiler, b->level, b->source, b->n, source_name, b->o, &bytes,
                            message);
     if (status == STAX_OK) (void)staxi_atomic_add(&tc->compiles, 1);
-    status = staxi_selftest_join(&job, status, message);
+    status = staxi_selftest_join(&job, b->o, status, message);
     b->compiler_changed = !staxi_compiler_is_current(b->compiler);
     if (status == STAX_OK && !b->compiler_changed)
         status = staxi_build_publish(b, &bytes, library, message);
@@ -47406,7 +47562,7 @@ static stax_status staxi_build_obtain(staxi_build_job *b, void **library,
     stax_status status = STAX_OK;
     int lock = -1;
     if (staxi_atomic_load(&b->compiler->verdict[b->level]) == STAXI_WRONG_BITS)
-        return staxi_selftest_await(tc, b->compiler, b->level, message); /* why, at no cost */
+        return staxi_selftest_await(tc, b->compiler, b->level, b->o, message); /* at no cost */
     status = staxi_object_load(tc, b->key, library, message);
     if (status == STAX_OK && !*library) {
         lock = staxi_cache_lock(tc, b->key, message);
@@ -47414,7 +47570,7 @@ static stax_status staxi_build_obtain(staxi_build_job *b, void **library,
     }
     *origin = STAXI_BUILD_DISK;
     if (status == STAX_OK && *library) {
-        status = staxi_selftest_await(tc, b->compiler, b->level, message);
+        status = staxi_selftest_await(tc, b->compiler, b->level, b->o, message);
         if (status != STAX_OK) {
             staxi_dl_close(*library);
             *library = NULL;
@@ -47462,41 +47618,6 @@ static void staxi_build_count(staxi_toolchain *tc, staxi_build_origin origin) {
 
 static stax_status staxi_toolchain_check(const staxi_toolchain *tc, staxi_text *message);
 
-/* Told what is going on, and asked: false cancels. */
-typedef bool staxi_build_hook(void *user, int done, int n);
-
-enum { STAXI_MOST_UNITS = 64, STAXI_HOOK_MS = 50 };
-
-/* List scheduling (P 11.2): n commands on at most `processes` processes, in this order, each as
-   soon as a process is free; so the time is at most sum/P + (1 - 1/P) max. Put the longest first.
-   False: cancelled; what was running has ended by then. started[k], exit_code[k]: what became of
-   each. */
-static bool staxi_commands_run(const char *const *commands, staxi_text *const *outputs, int n,
-                               int processes, staxi_build_hook *hook, void *user, bool *started,
-                               int *exit_code) {
-    staxi_process p[STAXI_MOST_UNITS];
-    int next = 0, done = 0, running = 0;
-    bool go_on = n <= STAXI_MOST_UNITS;
-    memset(p, 0, sizeof p);
-    for (int k = 0; k < n; k++) started[k] = false;
-    while (go_on || running > 0) {
-        while (go_on && next < n && running < (processes > 1 ? processes : 1)) {
-            started[next] = staxi_process_start(&p[next], commands[next], outputs[next]);
-            running += started[next];
-            done += !started[next++];
-        }
-        if (running == 0 && (next == n || !go_on)) break;
-        const int ended = staxi_process_wait(p, next, go_on && hook ? STAXI_HOOK_MS : -1);
-        if (ended >= 0) {
-            exit_code[ended] = p[ended].exit_code;
-            running--;
-            done++;
-        }
-        if (go_on && hook && !hook(user, done, n)) go_on = false;
-    }
-    return go_on && done == n;
-}
-
 /* One unit of several. */
 typedef struct staxi_unit {
     const char *source;
@@ -47513,9 +47634,7 @@ typedef struct staxi_units {
     staxi_compiler *compiler;
     staxi_unit *at;
     int n, level, processes;
-    staxi_build_hook *hook;
-    void *user;
-    bool keep;
+    const staxi_build_options *o;
 } staxi_units;
 
 /* Finds what is there already. Locks are taken in the order of the keys, by everybody. */
@@ -47569,16 +47688,14 @@ static stax_status staxi_units_compile(staxi_units *u, staxi_text *message) {
         char kept[STAXI_CACHE_NAME];
         staxi_kept_name(unit->key, kept);
         s = staxi_compile_begin(&unit->run, u->tc, u->compiler, u->level, unit->source, unit->n,
-                                kept, u->keep, message);
+                                kept, u->o->keep_source, message);
         if (s != STAX_OK) unit->run.keep = false;
         commands[begun] = unit->run.command.data;
         outputs[begun] = &unit->run.output;
     }
-    if (s == STAX_OK && !staxi_commands_run(commands, outputs, n, u->processes, u->hook, u->user,
-                                            started, exit_code)) {
-        staxi_put(message, "cancelled while the C compiler was running");
-        s = STAX_E_CANCELLED;
-    }
+    if (s == STAX_OK &&
+        !staxi_commands_run(commands, outputs, n, u->processes, u->o, started, exit_code))
+        s = staxi_compile_cancelled(message);
     for (int i = 0; i < begun; i++) {
         staxi_unit *unit = &u->at[order[i]];
         staxi_build_job job;
@@ -47600,8 +47717,8 @@ static stax_status staxi_units_compile(staxi_units *u, staxi_text *message) {
 /* n texts to n loaded objects, all or none, on so many processes; objects[k] are the caller's to
    release. The first of them that fails gives the message. */
 static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *units, int n,
-                                               int processes, staxi_build_hook *hook, void *user,
-                                               const staxi_build_options *o, staxi_text *message) {
+                                               int processes, const staxi_build_options *o,
+                                               staxi_text *message) {
     const int64_t start = staxi_clock_ns(), failed_before = staxi_atomic_load(&tc->n_failed_allocs);
     staxi_build_origin origin = STAXI_BUILD_MEMORY;
     staxi_units u;
@@ -47611,13 +47728,11 @@ static stax_status staxi_toolchain_build_units(staxi_toolchain *tc, staxi_unit *
     u.n = n;
     u.level = o->opt_level >= 1 && o->opt_level <= 3 ? o->opt_level : 2;
     u.processes = processes;
-    u.hook = hook;
-    u.user = user;
-    u.keep = o->keep_source;
+    u.o = o;
     for (int k = 0; k < n; k++) units[k].lock = -1;
     stax_status s = staxi_toolchain_check(tc, message);
     if (s == STAX_OK) s = staxi_toolchain_ready(tc, &u.compiler, message);
-    if (s == STAX_OK) s = staxi_selftest_await(tc, u.compiler, u.level, message);
+    if (s == STAX_OK) s = staxi_selftest_await(tc, u.compiler, u.level, o, message);
     if (s == STAX_OK) s = staxi_units_claim(&u, message);
     if (s == STAX_OK) s = staxi_units_compile(&u, message);
     if (s == STAX_OK && !staxi_compiler_is_current(u.compiler)) {
@@ -47657,7 +47772,7 @@ static stax_status staxi_toolchain_bytes(staxi_toolchain *tc, const staxi_object
     stax_status status = staxi_toolchain_ready(tc, &compiler, message);
     if (status != STAX_OK) return status;
     staxi_kept_name(object->key, kept);
-    status = staxi_compile(tc, compiler, 2, source->data, source->n, kept, false, bytes, message);
+    status = staxi_compile(tc, compiler, 2, source->data, source->n, kept, NULL, bytes, message);
     staxi_toolchain_let_go(tc, compiler);
     return status;
 }
@@ -47817,7 +47932,7 @@ static stax_status staxi_toolchain_build(staxi_toolchain *tc, const char *source
     b.source = source;
     b.n = n;
     b.level = o && o->opt_level >= 1 && o->opt_level <= 3 ? o->opt_level : 2;
-    b.keep = o && o->keep_source;
+    b.o = o;
     status = staxi_toolchain_check(tc, message);
     for (tries = 0; status == STAX_OK && !*out && tries < 4; tries++) {
         status = staxi_toolchain_ready(tc, &b.compiler, message);
@@ -48657,8 +48772,13 @@ static bool staxi_tell(const stax_compile_options *o, const char *stage, int don
     return o->progress(o->progress_user, &now);
 }
 
+typedef struct staxi_teller {
+    const stax_compile_options *o;
+    int parts;
+} staxi_teller;
 static bool staxi_tell_units(void *user, int done, int n) {
-    return staxi_tell((const stax_compile_options *)user, "compile", done, n);
+    const staxi_teller *t = (const staxi_teller *)user;
+    return staxi_tell(t->o, "compile", done, n ? n : t->parts);
 }
 
 /* Shares kernels out so that the parts have texts of like length: the longest first, each to the
@@ -48755,8 +48875,7 @@ static stax_status staxi_share_keep(stax_program **p, int n, const staxi_unit *u
 
 /* The text in `parts` parts, compiled at the same time. */
 static stax_status staxi_parts_build(stax_program **p, int n, int parts, size_t n_kernels,
-                                     const stax_compile_options *o, const staxi_build_options *b,
-                                     staxi_text *why) {
+                                     const staxi_build_options *b, staxi_text *why) {
     const stax_allocator *a = &p[0]->ctx->allocator;
     const size_t bytes =
         n_kernels * sizeof(staxi_share) + (size_t)parts * (sizeof(staxi_unit) + sizeof(staxi_text));
@@ -48777,9 +48896,7 @@ static stax_status staxi_parts_build(stax_program **p, int n, int parts, size_t 
         if (texts[k].failed) s = STAX_E_MEMORY;
     }
     if (s == STAX_OK)
-        s = staxi_toolchain_build_units(&p[0]->ctx->toolchain, units, parts, parts,
-                                        o->progress ? staxi_tell_units : NULL, (void *)(uintptr_t)o,
-                                        b, why);
+        s = staxi_toolchain_build_units(&p[0]->ctx->toolchain, units, parts, parts, b, why);
     if (s == STAX_OK) s = staxi_share_keep(p, n, units, parts);
     if (s == STAX_OK) s = staxi_share_link(p, n, all, n_kernels, units, why);
     for (int k = 0; k < parts; k++) staxi_text_free(&texts[k]);
@@ -48802,13 +48919,18 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
                                         staxi_text *why) {
     char room[STAXI_ENTRY_NAME];
     staxi_build_options b;
+    staxi_teller teller;
     memset(&b, 0, sizeof b);
     b.opt_level = o->opt_level;
     b.keep_source = o->keep_source;
     b.result = &p[0]->built;
+    b.hook = o->progress ? staxi_tell_units : NULL;
+    b.user = &teller;
     stax_status s = staxi_fault_status(p[0]->ctx, "emit", why);
     size_t n_kernels = 0;
     const int parts = staxi_parts_of(p, n, o, &n_kernels);
+    teller.o = o;
+    teller.parts = parts;
     const unsigned how = (o->by_kernel ? (unsigned)STAXI_EMIT_BY_KERNEL : 0u) |
                          (parts > 1 ? (unsigned)STAXI_EMIT_PARTS : 0u);
     if (s == STAX_OK && !staxi_tell(o, "emit", 0, 1)) s = STAX_E_CANCELLED;
@@ -48816,7 +48938,7 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     if (s == STAX_OK) s = staxi_fault_status(p[0]->ctx, "compile", why);
     if (s == STAX_OK && !staxi_tell(o, "compile", 0, parts)) s = STAX_E_CANCELLED;
     if (s == STAX_OK && parts > 1)
-        s = staxi_parts_build(p, n, parts, n_kernels, o, &b, why);
+        s = staxi_parts_build(p, n, parts, n_kernels, &b, why);
     else if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);
@@ -52915,6 +53037,7 @@ struct stax_trace {
     bool padded[STAXI_JIT_SYMBOLS]; /* by symbol: decisions see its upper bound                  */
     staxi_decision *decisions;
     size_t n_decisions, cap_decisions;
+    bool plain_slices; /* set before: slices are not rewritten, for >>bisect */
 };
 
 static void staxi_trace_free(stax_trace *t) {
@@ -52969,7 +53092,11 @@ static stax_graph *staxi_trace_slice(stax_trace *t, uint32_t value) {
     only.value = value;
     g->outputs = &only;
     g->n_outputs = 1;
-    stax_graph *slice = stax_rewritten(g);
+    stax_rewrite_options o;
+    memset(&o, 0, sizeof o);
+    o.basis = !t->plain_slices;
+    o.no_builtin = t->plain_slices;
+    stax_graph *slice = stax_rewrite(g, &o);
     g->outputs = outputs;
     g->n_outputs = n;
     if (!slice) return NULL;
@@ -59062,6 +59189,134 @@ STAXDEF stax_status stax_bisect(const stax_graph *g, const stax_tensor *inputs,
     }
     staxi_trials_end(&b.t);
     return b.status;
+}
+
+/* ---- of a function ---- */
+
+/* One run of the function for this call, with slices as they were captured. */
+static stax_status staxi_bisect_trace(stax_jit *j, const staxi_request *c, staxi_words *w,
+                                      stax_trace **out) {
+    stax_trace *t = *out = (stax_trace *)staxi_alloc(j->a, sizeof *t);
+    if (!t) return STAX_E_MEMORY;
+    memset(t, 0, sizeof *t);
+    t->plain_slices = true;
+    stax_status s = staxi_trace_prove(j, t, c, w);
+    if (t->graph) t->graph->trace = NULL;
+    return s;
+}
+
+static void staxi_bisect_trace_free(stax_jit *j, stax_trace *t) {
+    if (t && t->jit) staxi_trace_free(t);
+    staxi_free(j->a, t, t ? sizeof *t : 0);
+}
+
+/* The function again: the same decisions and the same graph? And is it that of the program which a
+   call would find? Under the mutex. */
+static stax_status staxi_bisect_again(stax_jit *j, const staxi_request *c, staxi_words *w,
+                                      stax_trace *first, const char **wrong) {
+    stax_trace *t;
+    uint8_t one[32], two[32];
+    stax_status s = staxi_bisect_trace(j, c, w, &t);
+    if (s == STAX_OK) s = staxi_trace_digest(first, one);
+    if (s == STAX_OK) s = staxi_trace_digest(t, two);
+    if (s == STAX_OK) {
+        bool same = memcmp(one, two, sizeof one) == 0 && t->n_decisions == first->n_decisions;
+        for (size_t k = 0; same && k < t->n_decisions; k++)
+            same = t->decisions[k].hash == first->decisions[k].hash &&
+                   t->decisions[k].outcome == first->decisions[k].outcome;
+        if (!same)
+            *wrong =
+                "the function gave another graph when it ran again: it must depend on its "
+                "arguments only";
+    }
+    staxi_entry *e = s == STAX_OK ? staxi_entry_find(j, w) : NULL;
+    staxi_miss miss;
+    staxi_made *made = e ? staxi_walk_down(j, (staxi_point *)staxi_seen(&e->root), c, &miss) : NULL;
+    if (made && !*wrong && memcmp(made->digest, one, sizeof one) != 0)
+        *wrong =
+            "the program that is kept for this call was traced as another graph: the function "
+            "must depend on its arguments only";
+    staxi_bisect_trace_free(j, t);
+    return s;
+}
+
+/* A gate's search is that of its slice, with its place before what differs. */
+static stax_status staxi_bisect_gate(stax_trace *t, const staxi_decision *d,
+                                     const stax_bisect_options *options, stax_bisection *out) {
+    stax_bisect_options o = *options;
+    staxi_text say;
+    o.bounds = NULL; /* of the outputs */
+    o.n_forward = 0;
+    stax_status s = stax_bisect(d->slice, t->call->present, &o, out);
+    if (s != STAX_OK || !out->layer) return s;
+    staxi_text_init(&say, t->jit->a);
+    staxi_put_place(&say, t->graph, d->place);
+    staxi_putf(&say, "%s: %s", staxi_decision_names[d->kind], out->what);
+    if (!say.failed) staxi_bisect_copy(out->what, sizeof out->what, say.data);
+    staxi_text_free(&say);
+    return s;
+}
+
+static stax_status staxi_bisect_function(stax_jit *j, const staxi_request *c,
+                                         const stax_bisect_options *o, stax_bisection *out) {
+    staxi_words w;
+    stax_trace *t = NULL;
+    const char *wrong = NULL;
+    int runs = 0, gate = 0;
+    w.words = w.few;
+    w.bytes = 0;
+    staxi_mutex_lock(&j->mutex);
+    stax_status s = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, &w)
+                        ? STAX_OK
+                        : STAX_E_MEMORY;
+    if (s == STAX_OK) s = w.n ? staxi_bisect_trace(j, c, &w, &t) : staxi_bad_call(j, c);
+    staxi_mutex_unlock(&j->mutex);
+    if (s == STAX_OK && !t->has_samples)
+        s = staxi_jit_fail(j, STAX_E_ARGUMENT, "stax_jit_bisect: expected tensors with data");
+    for (size_t k = 0; s == STAX_OK && k < t->n_decisions && !out->layer; k++) {
+        if (!t->decisions[k].slice) continue;
+        s = staxi_bisect_gate(t, &t->decisions[k], o, out);
+        gate++;
+        runs += out->runs;
+        if (out->layer) out->gate = gate;
+    }
+    if (s == STAX_OK && !out->layer) {
+        s = stax_bisect(t->graph, c->present, o, out);
+        runs += out->runs;
+    }
+    if (s == STAX_OK && !out->layer) {
+        staxi_mutex_lock(&j->mutex);
+        s = staxi_bisect_again(j, c, &w, t, &wrong);
+        staxi_mutex_unlock(&j->mutex);
+    }
+    if (s == STAX_OK && wrong) {
+        out->layer = "eager";
+        staxi_bisect_copy(out->pass, sizeof out->pass, "capture");
+        staxi_bisect_copy(out->what, sizeof out->what, wrong);
+    }
+    out->runs = runs;
+    staxi_bisect_trace_free(j, t);
+    if (w.bytes) staxi_free(j->a, w.words, w.bytes);
+    return s;
+}
+
+STAXDEF stax_status stax_jit_bisect(stax_jit *jit, const stax_tensor *in, int n_in,
+                                    const stax_scalar *scalars, int n_scalars, int n_out,
+                                    const stax_bisect_options *options, stax_bisection *out) {
+    stax_tensor few[STAXI_JIT_TENSORS];
+    size_t bytes;
+    stax_bisect_options o;
+    staxi_request c, given = staxi_request_of(in, n_in, scalars, n_scalars, NULL, n_out);
+    if (!jit || !out) return STAX_E_ARGUMENT;
+    memset(&o, 0, sizeof o);
+    memset(out, 0, sizeof *out);
+    if (options) o = *options;
+    if (!o.compile) o.compile = &jit->compile;
+    if (!o.n_forward) o.n_forward = jit->options.n_forward;
+    stax_status s = staxi_request_init(&c, jit, &given, few, &bytes);
+    if (s == STAX_OK) s = staxi_bisect_function(jit, &c, &o, out);
+    staxi_request_free(&c, jit, bytes);
+    return s;
 }
 
 /* The vocabulary of chapter 2 served the function texts only. */

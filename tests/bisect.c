@@ -237,6 +237,152 @@ static void each_rule_that_fires(void) {
     CHECK(found >= 5);
 }
 
+/* ---- of a function ---- */
+
+static int ran; /* runs of the function */
+
+/* The gate has an op that can be broken if `user`, its branches always. */
+static void gated(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    stax_value zero = stax_trace_const(t, 0.0), v = in[0];
+    (void)n;
+    ran++;
+    if (stax_trace_user(t))
+        v = stax_sub(stax_mul(in[0], stax_trace_const(t, 1.0)), stax_trace_const(t, 1.0));
+    if (stax_truth(stax_gt(stax_max(v, stax_axes_all(), false), zero)))
+        out[0] = stax_mul(in[0], in[1]);
+    else
+        out[0] = stax_sub(stax_exp(in[0]), in[1]);
+    out[1] = stax_sum(out[0], stax_axes1(-1), false);
+    stax_assign(in[1], stax_add(in[1], in[0]));
+}
+
+/* Whose result a static number decides too: wrong from the second run on, or the third. */
+static int steady_runs;
+static void fickle(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)n;
+    out[0] = stax_mul(in[0], stax_trace_const(t, ran++ < steady_runs ? 2.0 : 3.0));
+}
+
+/* x decides: all <= 0 or not. The tensors are as they were. */
+static stax_status function_search(stax_jit *jit, bool above, stax_bisection *out) {
+    static float x[4], s[4];
+    static const float low[4] = {-1, -2, -0.5f, -3}, high[4] = {0.5f, -2, 0.25f, -3},
+                       state[4] = {5, 6, 7, 8};
+    stax_tensor in[2];
+    memcpy(x, above ? high : low, sizeof x);
+    memcpy(s, state, sizeof s);
+    in[0] = stax_tensor_of(STAX_F32, stax_shape1(4), x);
+    in[1] = stax_tensor_of(STAX_F32, stax_shape1(4), s);
+    stax_status status = stax_jit_bisect(jit, in, 2, NULL, 0, 2, NULL, out);
+    CHECK_BYTES(x, above ? high : low, sizeof x);
+    CHECK_BYTES(s, state, sizeof s);
+    return status;
+}
+
+static void finds_in_function(const char *fault, bool in_gate, const char *layer,
+                              const char *pass) {
+    static const int states[1] = {1};
+    static char yes;
+    stax_bisection out;
+    stax_jit_options o;
+    memset(&o, 0, sizeof o);
+    o.n_states = 1;
+    o.states = states;
+    reopen(fault, false, 2);
+    for (int above = 0; above < 2; above++) {
+        stax_jit *jit = stax_jit_new(ctx, gated, in_gate ? &yes : NULL, &o);
+        ran = 0;
+        CHECK_INT(function_search(jit, above != 0, &out), STAX_OK);
+        if (!(CHECK_TEXT(out.layer, layer) && (!layer || CHECK_TEXT(out.pass, pass))))
+            printf("fault %s, %d: %s\n", fault ? fault : "none", above, out.what);
+        CHECK_INT(out.gate, layer && in_gate ? 1 : 0);
+        if (out.gate) CHECK_HAS(out.what, "stax_truth: gate: 1 of 1 elements differ");
+        if (out.gate) CHECK_HAS(out.what, "tests/bisect.c:");
+        CHECK_INT(ran, layer ? 1 : 2);
+        CHECK(out.runs >= 1 && out.runs <= 12);
+        stax_jit_free(jit);
+    }
+}
+
+static void function_is_right(void) {
+    finds_in_function(NULL, false, NULL, NULL);
+    finds_in_function(NULL, true, NULL, NULL);
+}
+
+/* The same faults as above, where the gate goes wrong and where only its branch does. */
+static void function_each_layer(void) {
+    for (int gate = 0; gate < 2; gate++) {
+        finds_in_function("capture=wrong", gate, "eager", "capture");
+        finds_in_function("decompose=wrong", gate, "aot_eager", "decompose");
+        finds_in_function("lower=wrong", gate, "stax", "lower");
+        finds_in_function("optimise=wrong", gate, "stax", "optimise");
+    }
+}
+
+/* A rule that fires in the gate only, and breaks nothing but its outcome. */
+static void function_rule(void) {
+    finds_in_function("mul_one=wrong", true, "aot_eager", "algebra.mul_one");
+}
+
+static void gated_loss(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    const bool large =
+        stax_truth(stax_gt(stax_max(in[0], stax_axes_all(), false), stax_trace_const(t, 0)));
+    (void)n;
+    out[0] = stax_sum(large ? stax_exp(in[0]) : stax_mul(in[0], in[0]), stax_axes_all(), false);
+    stax_grad(out[0], in, 1, &out[1]);
+}
+
+/* The jit's n_forward is taken: forward and backward apart. */
+static void function_partition(void) {
+    static float x[4] = {1, -2, 3, 4};
+    stax_tensor in = stax_tensor_of(STAX_F32, stax_shape1(4), x);
+    stax_bisection out;
+    stax_jit_options o;
+    memset(&o, 0, sizeof o);
+    o.n_forward = 1;
+    for (int wrong = 0; wrong < 2; wrong++) {
+        reopen(wrong ? "partition=wrong" : NULL, false, 1);
+        stax_jit *jit = stax_jit_new(ctx, gated_loss, NULL, &o);
+        CHECK_INT(stax_jit_bisect(jit, &in, 1, NULL, 0, 2, NULL, &out), STAX_OK);
+        CHECK_TEXT(out.layer, wrong ? "aot_eager" : NULL);
+        CHECK_TEXT(out.pass, wrong ? "partition" : "");
+        stax_jit_free(jit);
+    }
+}
+
+/* What the function itself does differently from run to run is capture. */
+static void function_depends_on_more(void) {
+    static float x[4] = {1, 2, 3, 4}, y[4];
+    stax_tensor in = stax_tensor_of(STAX_F32, stax_shape1(4), x),
+                out = stax_tensor_of(STAX_F32, stax_shape1(4), y), none = in;
+    stax_bisection found;
+    reopen(NULL, false, 1);
+    for (steady_runs = 1; steady_runs < 3; steady_runs++) {
+        stax_jit *jit = stax_jit_new(ctx, fickle, NULL, NULL);
+        ran = 0;
+        if (steady_runs == 2) { /* right when it was called first, another one since */
+            steady_runs = 1;
+            CHECK_INT(stax_call(jit, &in, 1, &out, 1), STAX_OK);
+            steady_runs = 2;
+            ran = 2;
+        }
+        CHECK_INT(stax_jit_bisect(jit, &in, 1, NULL, 0, 1, NULL, &found), STAX_OK);
+        CHECK_TEXT(found.layer, "eager");
+        CHECK_TEXT(found.pass, "capture");
+        CHECK_HAS(found.what,
+                  steady_runs == 1 ? "when it ran again" : "that is kept for this call");
+        stax_jit_free(jit);
+    }
+    stax_jit *jit = stax_jit_new(ctx, fickle, NULL, NULL);
+    none.data = NULL;
+    CHECK_INT(stax_jit_bisect(jit, &none, 1, NULL, 0, 1, NULL, &found), STAX_E_ARGUMENT);
+    CHECK_HAS(stax_error(ctx), "expected tensors with data");
+    none.rank = 99;
+    CHECK_INT(stax_jit_bisect(jit, &none, 1, NULL, 0, 1, NULL, &found), STAX_E_ARGUMENT);
+    CHECK_HAS(stax_error(ctx), "in[0]: found no valid tensor");
+    stax_jit_free(jit);
+}
+
 /* ---- the comparator ---- */
 
 static void compares(void) {
@@ -365,6 +511,11 @@ int main(int argc, char **argv) {
     RUN(each_decision_of_the_compiler);
     RUN(each_failing_stage);
     RUN(each_rule_that_fires);
+    RUN(function_is_right);
+    RUN(function_each_layer);
+    RUN(function_rule);
+    RUN(function_partition);
+    RUN(function_depends_on_more);
     RUN(compares);
     RUN(bounds_follow_the_condition);
     RUN(search_within_bounds);

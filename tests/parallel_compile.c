@@ -33,7 +33,7 @@ static double sleeps(const int *tenths, int n, int processes) {
         exit_code[k] = -1;
     }
     const double start = seconds();
-    CHECK(staxi_commands_run(commands, outputs, n, processes, NULL, NULL, started, exit_code));
+    CHECK(staxi_commands_run(commands, outputs, n, processes, NULL, started, exit_code));
     const double took = seconds() - start;
     for (int k = 0; k < n; k++) {
         CHECK(started[k]);
@@ -153,6 +153,8 @@ static void many_graphs(void) {
 
 /* ---- a compiler that sleeps, or fails ---- */
 
+/* Which texts the fake takes its time for: the parts of programs. */
+static const char *slow_for = "define SX_PART";
 /* Kernels take so long; what it does, it writes to a log. */
 static void make_fake(const char *before_kernels) {
     FILE *f = fopen(fake, "w");
@@ -160,9 +162,9 @@ static void make_fake(const char *before_kernels) {
     fprintf(
         f,
         "#!/bin/sh\ncase \"$*\" in *-E*) exec %s \"$@\" ;; esac\n"
-        "for last; do :; done\nif grep -q 'define SX_PART' \"$last\"; then\n"
+        "for last; do :; done\nif grep -q '%s' \"$last\"; then\n"
         "echo start $(wc -c <\"$last\") >>'%s/log'\n%s\necho end >>'%s/log'\nfi\nexec %s \"$@\"\n",
-        getenv("FAKE_CC"), folder, before_kernels, folder, getenv("FAKE_CC"));
+        getenv("FAKE_CC"), slow_for, folder, before_kernels, folder, getenv("FAKE_CC"));
     fclose(f);
     chmod(fake, 0755);
 }
@@ -171,6 +173,8 @@ static void reopen(const char *before_kernels) {
     static int serial;
     stax_options o = stax_options_default();
     stax_close(ctx);
+    snprintf(cache, sizeof cache, "%s/log", folder);
+    (void)remove(cache);
     snprintf(cache, sizeof cache, "%s/cache%d", folder, serial++);
     o.cache_dir = cache;
     if (before_kernels) {
@@ -194,20 +198,25 @@ static void leaves_nothing(void) {
     CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD); /* no child, not even a dead one */
 }
 
+/* How many compilers have started before the first one ended. */
+static int starts_in_log(void) {
+    char log[600];
+    snprintf(log, sizeof log, "%s/log", folder);
+    char *text = harness_file(log);
+    int starts = 0;
+    for (const char *at = text; at && strncmp(at, "start", 5) == 0; at = strchr(at, '\n') + 1)
+        starts++;
+    free(text);
+    return starts;
+}
+
 static void starts_all_then_waits(void) {
     reopen("sleep 0.6");
     stax_graph *g = parsed(feed_graphs[7]);
     stax_program *p = in_parts(g, 3);
-    char log[600], *text;
-    snprintf(log, sizeof log, "%s/log", folder);
-    text = harness_file(log);
-    /* three starts before the first end: a fourth word is an end */
-    int starts = 0;
-    for (const char *at = text; at && strncmp(at, "start", 5) == 0; at = strchr(at, '\n') + 1)
-        starts++;
+    const int starts = starts_in_log();
     CHECK_INT(starts, 3);
     if (p) CHECK(p->trees.n_kernels >= 3);
-    free(text);
     if (p) gives_the_bits(g, p);
     leaves_nothing();
     stax_program_free(p);
@@ -254,6 +263,99 @@ static void progress_and_cancelling(void) {
         stax_graph_free(g);
     }
     cancel_at = 0;
+}
+
+static double compiling_since; /* all compilers that are to run do so */
+/* 50 ms after that */
+static bool cancel_later(void *user, const stax_progress *now) {
+    (void)now;
+    if (compiling_since == 0 && starts_in_log() == *(const int *)user) compiling_since = seconds();
+    return compiling_since == 0 || seconds() - compiling_since < 0.05;
+}
+
+/* A process of this test's folder that is still there; those of others do not count. */
+static int still_running(void) {
+    char command[700];
+    snprintf(command, sizeof command, "ps -A -o args | grep -F '%s/hang' | grep -vc grep >'%s/n'",
+             folder, folder);
+    (void)!system(command);
+    snprintf(command, sizeof command, "%s/n", folder);
+    char *text = harness_file(command);
+    const int n = text ? atoi(text) : -1;
+    free(text);
+    return n;
+}
+
+/* Compilers that would run for half a minute are stopped, with what they started, whether they do
+   what they are asked or not; one unit or several, and the self-test before them. */
+static void cancelling_stops_the_compiler(void) {
+    static const struct {
+        const char *slow_for;
+        int processes;
+        bool stubborn;
+    } rows[] = {{"define SX_PART", 3, false},
+                {"define SX_PART", 3, true},
+                {"stax_call", 1, false},
+                {"stax_call", 1, true},
+                {"stax_selftest", 1, false}};
+    char hang[500], before[1200];
+    snprintf(hang, sizeof hang, "%s/hang", folder);
+    FILE *f = fopen(hang, "w"); /* a program of the compiler's, with a file of its own */
+    if (!CHECK(f != NULL)) return;
+    fprintf(f, "#!/bin/sh\n[ -z \"$1\" ] || trap '' TERM\nsleep 30 &\nwait\nsleep 30\n");
+    fclose(f);
+    chmod(hang, 0755);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        slow_for = rows[k].slow_for;
+        snprintf(before, sizeof before, "%s '%s' %s", rows[k].stubborn ? "trap '' TERM;" : "", hang,
+                 rows[k].stubborn ? "stubborn" : "");
+        reopen(before);
+        stax_graph *g = parsed(feed_graphs[7]);
+        stax_compile_options o;
+        memset(&o, 0, sizeof o);
+        o.processes = rows[k].processes;
+        o.progress = cancel_later;
+        o.progress_user = &o.processes;
+        compiling_since = 0;
+        stax_program *p = stax_compile(g, &o);
+        const double took = seconds() - compiling_since;
+        CHECK(p == NULL);
+        CHECK(took >= (rows[k].stubborn ? 0.55 : 0.05) && took < 2.0);
+        CHECK_INT(stax_error_status(ctx), STAX_E_CANCELLED);
+        CHECK_HAS(stax_error(ctx), "cancelled while the C compiler was running");
+        CHECK_INT(still_running(), 0);
+        leaves_nothing();
+        printf("%s, %d processes%s: %.2f s\n", rows[k].slow_for, rows[k].processes,
+               rows[k].stubborn ? ", stubborn" : "", took);
+        stax_program_free(p);
+        /* nothing holds a lock: the same context goes on with another compiler's answer */
+        make_fake("");
+        o.progress = NULL;
+        p = stax_compile(g, &o);
+        CHECK(p && stax_program_status(p) == STAX_OK);
+        if (p) gives_the_bits(g, p);
+        stax_program_free(p);
+        stax_graph_free(g);
+    }
+    slow_for = "define SX_PART";
+}
+
+/* Freed while it is compiled in the background by one unit: that too is stopped. */
+static void freeing_stops_the_compiler(void) {
+    slow_for = "stax_call";
+    reopen("sleep 30");
+    stax_graph *g = parsed(feed_graphs[7]);
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.tiered = true;
+    stax_program *p = stax_compile(g, &o);
+    CHECK_INT(system("sleep 0.3"), 0);
+    const double start = seconds();
+    stax_program_free(p);
+    CHECK(p != NULL && seconds() - start < 2.0);
+    leaves_nothing();
+    stax_graph_free(g);
+    slow_for = "define SX_PART";
 }
 
 static void one_unit_fails(void) {
@@ -404,6 +506,8 @@ int main(int argc, char **argv) {
     RUN(many_graphs);
     RUN(starts_all_then_waits);
     RUN(progress_and_cancelling);
+    RUN(cancelling_stops_the_compiler);
+    RUN(freeing_stops_the_compiler);
     RUN(one_unit_fails);
     RUN(interprets_until_compiled);
     RUN(threads_over_the_switch);
