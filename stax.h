@@ -36144,6 +36144,7 @@ typedef struct staxi_kernel_tree {
     const char *packing[2]; /* how its operands are read: for reports        */
     uint8_t direct;         /* those that are not packed                     */
     uint8_t steps;          /* of k in an element of its packed operands     */
+    size_t text_bytes;      /* of its own, as printed; 0: it has another's   */
 } staxi_kernel_tree;
 
 /* A copy of what a tile reads with a load that lies along the outer one of its two loops: made
@@ -38502,8 +38503,10 @@ static const char *const staxi_lines_base[] = {
     "    int64_t slots;",
     "    sx_record *records;",
     "} sx_exec;",
+    "typedef struct sx_place { void *p; int64_t row; } sx_place; /* p, or so far into the slot's row */",
     "typedef struct sx_args {",
     "    void *const *buffers;",
+    "    const sx_place *at; /* the buffers of a kernel that stands for several */",
     "    const int64_t *sizes;",
     "    unsigned char *workspace;",
     "    unsigned char *row;",
@@ -38645,6 +38648,7 @@ static const char *const staxi_lines_index[] = {
     "}",
     "/* Two pointers into one workspace look unrelated: gcc's loop optimiser may otherwise express one through",
     "   the other and then lose the store. */",
+    "SX_INLINE void *sx_at(const sx_args *sx, int k) { return sx->at[k].p ? sx->at[k].p : sx->row + sx->at[k].row; }",
     "SX_INLINE void *sx_hide(unsigned char *p) {",
     "#if SX_GNU && !defined(__wasm__) /* clang 14 for WebAssembly loses p here, and needs no such help */",
     "    __asm__(\"\" : \"+r\"(p));",
@@ -39822,9 +39826,21 @@ enum {
     STAXI_EMIT_PARTS = 4      /* the text can be compiled in parts, see staxi_put_link            */
 };
 
+/* The functions of a kernel as text, in which STAXI_PLACE and a number stand for where each of its
+   pointers comes from. Kernels that are alike but for that and for names have one text. */
+enum { STAXI_PLACE = 1 };
+typedef struct staxi_kernel_text {
+    staxi_text text, common; /* common: names by their first appearance                   */
+    int program;
+    uint32_t kernel;
+    uint32_t like; /* the one whose text it is                                            */
+    bool shared;   /* others have this one                                                */
+    uint32_t *places;
+    size_t n_places;
+} staxi_kernel_text;
+
 typedef struct staxi_emit {
     staxi_text *t;
-    size_t part_from; /* where the text of the present part of the unit begins              */
     staxi_trees *trees;
     staxi_stages *p;
     int lanes, indent;
@@ -39855,6 +39871,12 @@ typedef struct staxi_emit {
     int program; /* number of the program within the unit                       */
     unsigned how;   /* STAXI_EMIT_... */
     int isa;        /* what tiles are printed for, beside the plain form                 */
+    staxi_text *micro; /* the micro-kernels of the unit                             */
+    uint32_t *places;  /* buffers of this kernel's pointers, as they are printed    */
+    size_t n_places, cap_places;
+    staxi_kernel_text *texts; /* of all kernels of the unit                               */
+    size_t n_texts, cap_texts, first_text; /* the latter: of this program                 */
+    staxi_map alike;                       /* by what is common to kernels that are alike */
 } staxi_emit;
 
 static void staxi_line(staxi_emit *e) {
@@ -44059,13 +44081,13 @@ static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows
         staxi_putf(out, "_windows%d%s", t->segments, staxi_window_is_whole(t) ? "" : "m");
 }
 
-/* Has this unit, or what may become a part of it, that function already? */
+/* Has this unit that function already? */
 static bool staxi_has_micro(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
     staxi_text name;
     staxi_text_init(&name, e->p->a);
     staxi_put_micro_name(&name, t, rows, vectors);
     staxi_putc(&name, '(');
-    bool has = e->t->data && name.data && strstr(e->t->data + e->part_from, name.data) != NULL;
+    bool has = e->micro->data && name.data && strstr(e->micro->data, name.data) != NULL;
     if (name.failed) staxi_emit_no_memory(e);
     staxi_text_free(&name);
     return has;
@@ -44664,26 +44686,18 @@ static void staxi_emit_tiles_run(staxi_emit *e, const staxi_tiles *t) {
     staxi_put(e->t, "}\n");
 }
 
-/* Kernels that may be compiled apart each bring what they share; one of them is taken. */
-static void staxi_emit_micro_once(staxi_emit *e, const staxi_tiles *t, int rows, int vectors) {
-    for (int k = 0; k < 2 && e->how & STAXI_EMIT_PARTS; k++) {
-        staxi_put(e->t, k ? "#define has_" : "#if !defined(has_");
-        staxi_put_micro_name(e->t, t, rows, vectors);
-        staxi_put(e->t, k ? "\n" : ")\n");
-    }
-    staxi_emit_micro(e, t, rows, vectors);
-    if (e->how & STAXI_EMIT_PARTS) staxi_put(e->t, "#endif\n");
-}
-
 /* The functions of kernel k in tiles, in front of its plain form. */
 static void staxi_emit_tiles(staxi_emit *e, const staxi_tiles *t, uint8_t *const *used) {
     staxi_putf(e->t, "\n#if %s\n", staxi_tiles_guard(t->isa));
+    staxi_text *keep = e->t;
+    e->t = e->micro;
     int heights = t->heights, widths = t->last_vectors < t->vectors ? 2 : 1;
     for (int h = 0; h < heights; h++)
         for (int v = 0; v < widths; v++)
             if (t->rows - h > 0 &&
                 !staxi_has_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors))
-                staxi_emit_micro_once(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
+                staxi_emit_micro(e, t, t->rows - h, v ? t->last_vectors : t->vectors);
+    e->t = keep;
     size_t scope = staxi_emit_scope_open(e);
     if (t->pack[1] == STAXI_PACK_ALONG) staxi_emit_transpose(e, t);
     if (t->bound[0]) staxi_emit_pack_all_rows(e, t, used[0]);
@@ -44744,6 +44758,43 @@ static void staxi_emit_sizes(staxi_emit *e) {
     }
 }
 
+enum { STAXI_PLACE_PLAIN, STAXI_PLACE_HIDDEN };
+
+/* Is it packed when params are bound, in the program's own memory? */
+static bool staxi_lies_bound(const staxi_emit *e, const staxi_buffer *buf) {
+    return buf->bound_at >= 0 && buf->is_bound && e->how & STAXI_EMIT_BINDS;
+}
+
+static bool staxi_lies_in_row(const staxi_emit *e, const staxi_buffer *buf) {
+    return !staxi_lies_bound(e, buf) && buf->scope != STAXI_SCOPE_CONST &&
+           buf->scope != STAXI_SCOPE_ARG && buf->scope != STAXI_SCOPE_ROOT;
+}
+
+/* Where a buffer lies, or, of a row, how far into it: hidden from the optimiser in a kernel's own
+   text, which must not see that all are parts of one block. */
+static void staxi_put_buffer_place(staxi_emit *e, uint32_t b, const char *args, int how) {
+    const staxi_buffer *buf = &e->p->buffers[b];
+    const bool hidden = how == STAXI_PLACE_HIDDEN;
+    if (buf->scope == STAXI_SCOPE_CONST) {
+        staxi_putf(e->t, hidden ? "sx_hide_constant(sx_const_%d_%U)" : "(void *)sx_const_%d_%U",
+                   e->program, (uint64_t)b);
+    } else if (staxi_lies_bound(e, buf)) {
+        staxi_putf(e->t,
+                   hidden ? "sx_hide((unsigned char *)%sbuffers[%U] + %D)"
+                          : "(unsigned char *)%sbuffers[%U] + %D",
+                   args, (uint64_t)e->p->n_args, buf->bound_at);
+    } else if (buf->scope == STAXI_SCOPE_ARG) {
+        staxi_putf(e->t, "%sbuffers[%U]", args, (uint64_t)buf->slot);
+        if (hidden) staxi_putf(e->t, " /* %s */", buf->name);
+    } else {
+        const bool row = staxi_lies_in_row(e, buf);
+        if (hidden) staxi_put(e->t, "sx_hide(");
+        if (hidden || !row) staxi_putf(e->t, "%s%s + ", args, row ? "row" : "workspace");
+        staxi_emit_ix(e, buf->offset);
+        if (hidden) staxi_put(e->t, ")");
+    }
+}
+
 /* The pointers that a kernel uses, and the sizes. */
 static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
     staxi_emit_sizes(e);
@@ -44751,24 +44802,16 @@ static void staxi_emit_pointers(staxi_emit *e, const uint8_t *used) {
         if (!used[b]) continue;
         const staxi_buffer *buf = &e->p->buffers[b];
         const char *type = staxi_c_type(buf->dtype), *c = used[b] & 2 ? "" : "const ";
+        if (!staxi_grow(e->p->a, (void **)&e->places, &e->cap_places, e->n_places + 1,
+                        sizeof *e->places)) {
+            staxi_emit_no_memory(e);
+            return;
+        }
         staxi_line(e);
-        if (buf->scope == STAXI_SCOPE_CONST) {
-            staxi_putf(e->t, "const %s *b%U = (const %s *)sx_hide_constant(sx_const_%d_%U);\n",
-                       type, (uint64_t)b, type, e->program, (uint64_t)b);
-            continue;
-        }
         staxi_putf(e->t, "%s%s *b%U = (%s%s *)", c, type, (uint64_t)b, c, type);
-        if (buf->bound_at >= 0 && buf->is_bound && e->how & STAXI_EMIT_BINDS) {
-            staxi_putf(e->t, "sx_hide((unsigned char *)sx->buffers[%U] + %D);\n",
-                       (uint64_t)e->p->n_args, buf->bound_at);
-        } else if (buf->scope == STAXI_SCOPE_ARG) {
-            staxi_putf(e->t, "sx->buffers[%U]; /* %s */\n", (uint64_t)buf->slot, buf->name);
-        } else {
-            staxi_putf(e->t, "sx_hide(sx->%s + ",
-                       buf->scope == STAXI_SCOPE_ROOT ? "workspace" : "row");
-            staxi_emit_ix(e, buf->offset);
-            staxi_put(e->t, ");\n");
-        }
+        staxi_putc(e->t, STAXI_PLACE);
+        staxi_putf(e->t, "%U;\n", (uint64_t)e->n_places);
+        e->places[e->n_places++] = b;
     }
     for (uint32_t k = 0; k < e->p->n_sizes; k++) {
         staxi_line(e);
@@ -45222,6 +45265,33 @@ static void staxi_put_pad_checks(staxi_emit *e, staxi_text *t) {
     }
 }
 
+/* "kernel_0_3": the function of a kernel, by the name of the one whose text it has. */
+static void staxi_put_kernel_name(staxi_emit *e, staxi_text *t, const char *what, uint32_t k) {
+    const staxi_kernel_text *as = &e->texts[e->texts[e->first_text + k].like];
+    staxi_putf(t, "sx_%s_%d_%U", what, as->program, (uint64_t)as->kernel);
+}
+
+/* A kernel that shares its text is told where its buffers are; where params are bound, `bound`,
+   there is no workspace. */
+static void staxi_put_places(staxi_emit *e, staxi_text *t, uint32_t k, bool bound) {
+    const staxi_kernel_text *own = &e->texts[e->first_text + k];
+    if (!e->texts[own->like].shared) return;
+    staxi_put(t, "    {\n    const sx_place at[] = {");
+    for (size_t i = 0; i < own->n_places; i++) {
+        const staxi_buffer *buf = &e->p->buffers[own->places[i]];
+        const bool row = staxi_lies_in_row(e, buf);
+        staxi_put(t, i ? ", {" : "{");
+        if (bound && (row || (buf->scope == STAXI_SCOPE_ROOT && !staxi_lies_bound(e, buf)))) {
+            staxi_put(t, "0, 0}");
+            continue;
+        }
+        if (row) staxi_put(t, "0, ");
+        staxi_put_buffer_place(e, own->places[i], "args.", STAXI_PLACE_PLAIN);
+        staxi_put(t, row ? "}" : ", 0}");
+    }
+    staxi_put(t, own->n_places ? "};\n    args.at = at;\n" : "{0, 0}};\n    args.at = at;\n");
+}
+
 static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
     staxi_schedule *s = e->trees->s;
     staxi_text *keep = e->t;
@@ -45257,21 +45327,27 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
         if (e->how & STAXI_EMIT_BY_KERNEL)
             staxi_putf(t, "    if (sizes[%U] == 0 || sizes[%U] == %U) {\n", (uint64_t)e->p->n_sizes,
                        (uint64_t)e->p->n_sizes, (uint64_t)k + 1);
-        if (kt->tiled)
-            staxi_putf(t, "#if %s\n    sx_contract_%d_%U(x, &args);\n#else\n",
-                       staxi_tiles_guard(e->isa), e->program, (uint64_t)k);
+        staxi_put_places(e, t, k, false);
+        if (kt->tiled) {
+            staxi_putf(t, "#if %s\n    ", staxi_tiles_guard(e->isa));
+            staxi_put_kernel_name(e, t, "contract", k);
+            staxi_put(t, "(x, &args);\n#else\n");
+        }
         staxi_line(e);
         if (!kt->extent) {
-            staxi_putf(t, "sx_kernel_%d_%U(&args, 0, 0);\n", e->program, (uint64_t)k);
+            staxi_put_kernel_name(e, t, "kernel", k);
+            staxi_put(t, "(&args, 0, 0);\n");
         } else if (check) {
-            staxi_putf(t, "sx_kernel_%d_%U(&args, 0, ", e->program, (uint64_t)k);
+            staxi_put_kernel_name(e, t, "kernel", k);
+            staxi_put(t, "(&args, 0, ");
             staxi_emit_ix(e, kt->extent);
             staxi_put(t, ");\n");
         } else {
             staxi_put(t, "if (x->parallel_for && ");
             staxi_emit_ix(e, kt->work);
-            staxi_putf(t, " >= %d) sx_run(x, &args, sx_kernel_%d_%U, ", STAXI_PARALLEL_WORK,
-                       e->program, (uint64_t)k);
+            staxi_putf(t, " >= %d) sx_run(x, &args, ", STAXI_PARALLEL_WORK);
+            staxi_put_kernel_name(e, t, "kernel", k);
+            staxi_put(t, ", ");
             staxi_emit_ix(e, kt->extent);
             staxi_putf(t, ", %d, ",
                        e->trees->nodes[kt->root].mark == STAXI_MARK_VECTOR ||
@@ -45280,11 +45356,14 @@ static void staxi_put_entry(staxi_emit *e, staxi_text *t, const char *name) {
                            ? 256
                            : 1);
             staxi_emit_ix(e, staxi_slot_bytes(e));
-            staxi_putf(t, ");\n    else sx_kernel_%d_%U(&args, 0, ", e->program, (uint64_t)k);
+            staxi_put(t, ");\n    else ");
+            staxi_put_kernel_name(e, t, "kernel", k);
+            staxi_put(t, "(&args, 0, ");
             staxi_emit_ix(e, kt->extent);
             staxi_put(t, ");\n");
         }
         if (kt->tiled) staxi_put(t, "#endif\n");
+        if (e->texts[e->texts[e->first_text + k].like].shared) staxi_put(t, "    }\n");
         if (check) staxi_put(t, "    if (args.record->check) goto done;\n");
         if (e->how & STAXI_EMIT_BY_KERNEL) staxi_put(t, "    }\n");
     }
@@ -45302,10 +45381,18 @@ static void staxi_put_pack_entry(staxi_emit *e, staxi_text *t, const char *name)
         "args.buffers = buffers;\n    args.sizes = sizes;\n    args.workspace = args.row = "
         "0;\n    args.record = 0;\n    (void)args;\n    (void)kernel;\n#if %s\n",
         name, (uint64_t)e->p->n_sizes + 1, staxi_tiles_guard(e->isa));
-    for (uint32_t k = 0; k < e->trees->n_kernels; k++)
-        if (e->trees->kernels[k].bound)
-            staxi_putf(t, "    if (kernel == %U) sx_bind_%d_%U(&args);\n", (uint64_t)k, e->program,
-                       (uint64_t)k);
+    staxi_text *keep = e->t;
+    e->t = t;
+    for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
+        if (!e->trees->kernels[k].bound) continue;
+        staxi_putf(t, "    if (kernel == %U) {\n", (uint64_t)k);
+        staxi_put_places(e, t, k, true);
+        staxi_put(t, "    ");
+        staxi_put_kernel_name(e, t, "bind", k);
+        staxi_put(t, e->texts[e->texts[e->first_text + k].like].shared ? "(&args);\n    }\n    }\n"
+                                                                       : "(&args);\n    }\n");
+    }
+    e->t = keep;
     staxi_put(t, "#endif\n    sx_leave(mode);\n}\n");
 }
 
@@ -45317,6 +45404,13 @@ static void staxi_emit_free(staxi_emit *e, const stax_allocator *a) {
     staxi_free(a, e->hoisted.at, e->hoisted.cap * sizeof *e->hoisted.at);
     for (int b = 0; b < 2; b++)
         staxi_free(a, (void *)e->needs[b], e->cap_needs[b] * sizeof(char *));
+    for (size_t k = 0; k < e->n_texts; k++) {
+        staxi_text_free(&e->texts[k].text);
+        staxi_text_free(&e->texts[k].common);
+    }
+    staxi_free(a, e->texts, e->cap_texts * sizeof *e->texts);
+    staxi_free(a, e->places, e->cap_places * sizeof *e->places);
+    if (e->alike.n_slots) staxi_map_free(&e->alike);
 }
 
 /* Points the emitter at another program of the unit. */
@@ -45544,9 +45638,124 @@ static stax_status staxi_trees_tile(staxi_trees *trees, int isa) {
     return ok ? STAX_OK : staxi_stages_fail(p, STAX_E_MEMORY, NULL);
 }
 
+/* ---- kernels that are alike ----
+   Those of a net's layers differ in their buffers and in the numbers of variables and expressions.
+   Their texts are compared with all these named by their first appearance, and one is printed. */
+
+static bool staxi_is_word(char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* "b12": a letter and a number, which says which. */
+static bool staxi_is_numbered(const char *name, size_t n, uint64_t *number) {
+    *number = 0;
+    if (n < 2 || n > 10 || name[0] < 'a' || name[0] > 'z') return false;
+    for (size_t k = 1; k < n; k++) {
+        if (name[k] < '0' || name[k] > '9') return false;
+        *number = *number * 10 + (uint64_t)(name[k] - '0');
+    }
+    return true;
+}
+
+static bool staxi_put_common(staxi_emit *e, staxi_kernel_text *k) {
+    staxi_map names;
+    staxi_text own;
+    const char *c = k->text.data ? k->text.data : "";
+    bool ok = true;
+    staxi_text_init(&own, e->p->a);
+    staxi_putf(&own, "_%d_%U", k->program, (uint64_t)k->kernel);
+    ok = !own.failed;
+    staxi_map_init(&names, e->p->a);
+    while (*c && ok) {
+        size_t n = 0;
+        uint64_t number;
+        while (staxi_is_word(c[n])) n++;
+        if (n == 0) {
+            staxi_putc(&k->common, *c++);
+            continue;
+        }
+        if (staxi_is_numbered(c, n, &number)) {
+            size_t cursor;
+            const uint64_t key = number * 32 + (uint64_t)(c[0] - 'a');
+            const uint32_t *as = staxi_map_first(&names, key, &cursor);
+            const uint32_t id = as ? *as : (uint32_t)names.n;
+            if (!as) ok = staxi_map_add(&names, key, id);
+            staxi_putf(&k->common, "%c%U", c[0], (uint64_t)id);
+        } else if (n > own.n && memcmp(c + n - own.n, own.data, own.n) == 0) {
+            staxi_putn(&k->common, c, n - own.n);
+        } else {
+            staxi_putn(&k->common, c, n);
+        }
+        c += n;
+    }
+    staxi_map_free(&names);
+    staxi_text_free(&own);
+    return ok && !k->common.failed;
+}
+
+/* The text of kernel k, or that it has the text of an earlier one. */
+static bool staxi_unit_kernel(staxi_emit *e, uint32_t k) {
+    if (!staxi_grow(e->p->a, (void **)&e->texts, &e->cap_texts, e->n_texts + 1, sizeof *e->texts))
+        return staxi_emit_no_memory(e);
+    const uint32_t at = (uint32_t)e->n_texts++;
+    staxi_kernel_text *own = &e->texts[at];
+    memset(own, 0, sizeof *own);
+    own->program = e->program;
+    own->kernel = k;
+    own->like = at;
+    staxi_text_init(&own->text, e->p->a);
+    staxi_text_init(&own->common, e->p->a);
+    e->t = &own->text;
+    e->n_places = 0;
+    if (!staxi_emit_kernel(e, k)) return false;
+    own->places =
+        (uint32_t *)staxi_arena_push(&e->p->arena, (e->n_places + 1) * sizeof(uint32_t), 4);
+    if (!own->places || own->text.failed || !staxi_put_common(e, own))
+        return staxi_emit_no_memory(e);
+    if (e->n_places) memcpy(own->places, e->places, e->n_places * sizeof *e->places);
+    own->n_places = e->n_places;
+    size_t cursor = 0;
+    const uint64_t hash = staxi_hash_bytes(0, own->common.data, own->common.n);
+    for (const uint32_t *other = staxi_map_first(&e->alike, hash, &cursor); other;
+         other = staxi_map_next(&e->alike, hash, &cursor)) {
+        staxi_kernel_text *first = &e->texts[*other];
+        if (first->common.n != own->common.n || first->n_places != own->n_places ||
+            memcmp(first->common.data, own->common.data, own->common.n) != 0)
+            continue;
+        own->like = *other;
+        first->shared = true;
+        staxi_text_free(&own->text);
+        staxi_text_free(&own->common);
+        return true;
+    }
+    return staxi_map_add(&e->alike, hash, at) || staxi_emit_no_memory(e);
+}
+
+/* The text with its pointers: from where they are, or, if it is shared, from a table. */
+static void staxi_put_kernel_text(staxi_emit *e, const staxi_kernel_text *k) {
+    const char *c = k->text.data ? k->text.data : "";
+    while (*c) {
+        const char *end = c;
+        while (*end && *end != STAXI_PLACE) end++;
+        staxi_putn(e->t, c, (size_t)(end - c));
+        if (!*end) return;
+        uint32_t place = 0;
+        for (c = end + 1; *c >= '0' && *c <= '9'; c++) place = place * 10 + (uint32_t)(*c - '0');
+        if (k->shared)
+            staxi_putf(e->t, "sx_at(sx, %U)", (uint64_t)place);
+        else
+            staxi_put_buffer_place(e, k->places[place], "sx->", STAXI_PLACE_HIDDEN);
+    }
+}
+
 /* PARTS: with SX_PART defined the text is a part of the unit: it has the kernels k of program p for
    which SX_IN_p_k is defined; part 0 has the entries too, and reaches the kernels of other parts
    through a table that NAME_link(k, sx_link_p_k) fills in. Without SX_PART it is the whole. */
+static const char staxi_link_type[] =
+    "typedef struct sx_link {\n    void (*kernel)(const sx_args *sx, int64_t lo, int64_t hi);\n"
+    "    void (*contract)(const sx_exec *x, const sx_args *sx);\n"
+    "    void (*bind)(const sx_args *sx);\n} sx_link;\n";
+
 static void staxi_put_link(const staxi_emit *e, staxi_text *t, uint32_t k) {
     const staxi_kernel_tree *kt = &e->trees->kernels[k];
     const uint64_t n = k;
@@ -45560,7 +45769,24 @@ static void staxi_put_link(const staxi_emit *e, staxi_text *t, uint32_t k) {
     if (kt->tiled) staxi_put(t, "#else\n");
     staxi_putf(t, "    to->kernel = sx_kernel_%d_%U;\n", e->program, n);
     if (kt->tiled) staxi_put(t, "#endif\n");
-    staxi_putf(t, "}\n#endif\n#endif /* SX_IN_%d_%U */\n", e->program, n);
+    staxi_put(t, "}\n#endif\n");
+}
+
+/* Kernel k, unless it has the text of another. */
+static void staxi_put_kernel(staxi_emit *e, uint32_t k) {
+    const staxi_kernel_text *own = &e->texts[e->first_text + k];
+    const size_t from = e->t->n;
+    e->trees->kernels[k].text_bytes = 0;
+    if (own->like != e->first_text + k) return;
+    if (e->how & STAXI_EMIT_PARTS)
+        staxi_putf(e->t, "#if !defined(SX_PART) || defined(SX_IN_%d_%U)\n", e->program,
+                   (uint64_t)k);
+    staxi_put_kernel_text(e, own);
+    if (e->how & STAXI_EMIT_PARTS) {
+        staxi_put_link(e, e->t, k);
+        staxi_putf(e->t, "#endif /* SX_IN_%d_%U */\n", e->program, (uint64_t)k);
+    }
+    e->trees->kernels[k].text_bytes = e->t->n - from;
 }
 
 /* A pointer is written only where it changes: other threads may be running what was linked before.
@@ -45576,6 +45802,7 @@ static void staxi_put_links(const staxi_emit *e, staxi_text *t, const char *name
                "to->bind) *to = now;\n}\n",
                p, (uint64_t)e->trees->n_kernels + 1, name, p);
     for (uint32_t k = 0; k < e->trees->n_kernels; k++) {
+        if (e->trees->kernels[k].text_bytes == 0) continue;
         staxi_putf(t, "#if !defined(SX_IN_%d_%U)\n", p, (uint64_t)k);
         staxi_putf(t, "#define sx_kernel_%d_%U sx_links_%d[%U].kernel\n", p, (uint64_t)k, p,
                    (uint64_t)k);
@@ -45595,50 +45822,56 @@ static void staxi_put_links(const staxi_emit *e, staxi_text *t, const char *name
 static stax_status staxi_emit_unit(staxi_trees *const *programs, const char *const *names, int n,
                                    int isa, const char *types, unsigned how, staxi_text *out) {
     staxi_emit e;
-    staxi_text body, before;
+    staxi_text body, before, micro;
     bool vectors = false;
     memset(&e, 0, sizeof e);
     e.isa = isa;
     e.how = how;
+    e.micro = &micro;
     staxi_text_init(&body, out->a);
     staxi_text_init(&before, out->a);
-    const bool parts = how & STAXI_EMIT_PARTS;
-    if (parts)
-        staxi_put(&body,
-                  "typedef struct sx_link {\n    void (*kernel)(const sx_args *sx, int64_t lo, "
-                  "int64_t hi);\n    void (*contract)(const sx_exec *x, const sx_args *sx);\n"
-                  "    void (*bind)(const sx_args *sx);\n} sx_link;\n");
+    staxi_text_init(&micro, out->a);
+    staxi_map_init(&e.alike, out->a);
     for (int k = 0; k < n && !e.failed; k++) {
         staxi_emit_turn(&e, programs[k], k);
         programs[k]->packed_bytes = 0;
         staxi_put_constants(&e, &before);
-        e.t = &body;
         for (uint32_t i = 0; i < programs[k]->n_kernels && !e.failed; i++) {
             const staxi_schedule *s = programs[k]->s;
-            vectors = vectors || programs[k]->kernels[i].lanes || programs[k]->n_caches ||
-                      s->p->stages[s->kernels[programs[k]->kernels[i].kernel].first_stage].tiled;
-            if (parts)
-                staxi_putf(&body, "#if !defined(SX_PART) || defined(SX_IN_%d_%U)\n", k,
-                           (uint64_t)i);
-            if (parts) e.part_from = body.n;
-            if (!staxi_emit_kernel(&e, i)) e.failed = true;
-            if (parts) staxi_put_link(&e, &body, i);
+            const staxi_kernel_tree *kt = &programs[k]->kernels[i];
+            vectors = vectors || kt->lanes || programs[k]->n_caches ||
+                      s->p->stages[s->kernels[kt->kernel].first_stage].tiled;
+            if (!staxi_unit_kernel(&e, i)) e.failed = true;
         }
         staxi_put_customs(&e, &before);
-        if (parts) staxi_put_links(&e, &body, names[k]);
+    }
+    if (micro.n) {
+        staxi_putf(&body, "\n#if %s\n", staxi_tiles_guard(isa));
+        staxi_putn(&body, micro.data, micro.n);
+        staxi_put(&body, "#endif\n");
+    }
+    if (how & STAXI_EMIT_PARTS) staxi_put(&body, staxi_link_type);
+    for (int k = 0; k < n && !e.failed; k++) {
+        staxi_emit_turn(&e, programs[k], k);
+        e.t = &body;
+        for (uint32_t i = 0; i < programs[k]->n_kernels; i++) staxi_put_kernel(&e, i);
+        if (how & STAXI_EMIT_PARTS) staxi_put_links(&e, &body, names[k]);
         staxi_put_entry(&e, &body, names[k]);
         if (programs[k]->packed_bytes > 0) staxi_put_pack_entry(&e, &body, names[k]);
-        if (parts) staxi_put(&body, "#endif /* SX_PART */\n");
+        if (how & STAXI_EMIT_PARTS) staxi_put(&body, "#endif /* SX_PART */\n");
+        e.first_text += programs[k]->n_kernels;
     }
     staxi_put_prelude(&e, &body, vectors, types, out);
     staxi_putn(out, before.data ? before.data : "", before.n);
     staxi_putn(out, body.data ? body.data : "", body.n);
-    bool failed = e.failed, no_memory = e.no_memory || body.failed || before.failed || out->failed;
+    bool failed = e.failed,
+         no_memory = e.no_memory || body.failed || before.failed || micro.failed || out->failed;
     for (int k = 0; k < n; k++)
         if (staxi_marks_failed(programs[k]->s->p) || programs[k]->s->p->ix.no_memory)
             no_memory = true;
     staxi_text_free(&body);
     staxi_text_free(&before);
+    staxi_text_free(&micro);
     staxi_emit_free(&e, out->a);
     return no_memory ? STAX_E_MEMORY : failed ? STAX_E_INTERNAL : STAX_OK;
 }
@@ -48797,22 +49030,22 @@ static void staxi_share_out(staxi_share *all, size_t n, int parts) {
     }
 }
 
-/* The kernels in the order of the text, measured there. */
-static void staxi_share_measure(stax_program *const *p, int n, const staxi_text *text,
-                                staxi_share *all) {
-    char mark[64];
-    const char *at = text->data;
+/* The kernels that have a text of their own; `all` NULL: how many there are. */
+static size_t staxi_share_list(stax_program *const *p, int n, staxi_share *all) {
+    size_t n_all = 0;
     for (int k = 0; k < n; k++)
-        for (uint32_t i = 0; i < p[k]->trees.n_kernels; i++, all++) {
-            staxi_format(mark, sizeof mark, "SX_IN_%U_", (uint64_t)k);
-            staxi_format(mark + strlen(mark), 24, "%U */", i);
-            const char *end = strstr(at, mark);
-            all->program = k;
-            all->kernel = i;
-            all->part = -1;
-            all->bytes = end ? (size_t)(end - at) : 0;
-            if (end) at = end;
+        for (uint32_t i = 0; i < p[k]->trees.n_kernels; i++) {
+            const size_t bytes = p[k]->trees.kernels[i].text_bytes;
+            if (bytes == 0) continue;
+            if (all) {
+                all[n_all].program = k;
+                all[n_all].kernel = i;
+                all[n_all].part = -1;
+                all[n_all].bytes = bytes;
+            }
+            n_all++;
         }
+    return n_all;
 }
 
 /* What stands before the text of a part. */
@@ -48874,9 +49107,10 @@ static stax_status staxi_share_keep(stax_program **p, int n, const staxi_unit *u
 }
 
 /* The text in `parts` parts, compiled at the same time. */
-static stax_status staxi_parts_build(stax_program **p, int n, int parts, size_t n_kernels,
+static stax_status staxi_parts_build(stax_program **p, int n, int parts,
                                      const staxi_build_options *b, staxi_text *why) {
     const stax_allocator *a = &p[0]->ctx->allocator;
+    const size_t n_kernels = staxi_share_list(p, n, NULL);
     const size_t bytes =
         n_kernels * sizeof(staxi_share) + (size_t)parts * (sizeof(staxi_unit) + sizeof(staxi_text));
     staxi_share *all = (staxi_share *)staxi_alloc(a, bytes);
@@ -48885,7 +49119,7 @@ static stax_status staxi_parts_build(stax_program **p, int n, int parts, size_t 
     staxi_unit *units = (staxi_unit *)(void *)(all + n_kernels);
     staxi_text *texts = (staxi_text *)(void *)(units + parts);
     stax_status s = STAX_OK;
-    staxi_share_measure(p, n, &p[0]->source, all);
+    (void)staxi_share_list(p, n, all);
     staxi_share_out(all, n_kernels, parts);
     for (int k = 0; k < parts; k++) {
         staxi_text_init(&texts[k], a);
@@ -48904,14 +49138,10 @@ static stax_status staxi_parts_build(stax_program **p, int n, int parts, size_t 
     return s;
 }
 
-/* In how many parts: as many as processes, but none without a kernel. */
-static int staxi_parts_of(stax_program *const *p, int n, const stax_compile_options *o,
-                          size_t *n_kernels) {
-    int parts = o->processes < 0 ? staxi_cpu_count() : o->processes;
-    *n_kernels = 0;
-    for (int k = 0; k < n; k++) *n_kernels += p[k]->trees.n_kernels;
-    if (parts > STAXI_MOST_UNITS) parts = STAXI_MOST_UNITS;
-    return parts < 2 || *n_kernels < 2 ? 1 : (size_t)parts > *n_kernels ? (int)*n_kernels : parts;
+/* In how many parts at most. */
+static int staxi_parts_of(const stax_compile_options *o) {
+    const int parts = o->processes < 0 ? staxi_cpu_count() : o->processes;
+    return parts > STAXI_MOST_UNITS ? STAXI_MOST_UNITS : parts < 1 ? 1 : parts;
 }
 
 /* Prints all planned programs as one unit, compiles it, and gives each its entry. */
@@ -48927,18 +49157,21 @@ static stax_status staxi_programs_build(stax_program **p, int n, const stax_comp
     b.hook = o->progress ? staxi_tell_units : NULL;
     b.user = &teller;
     stax_status s = staxi_fault_status(p[0]->ctx, "emit", why);
-    size_t n_kernels = 0;
-    const int parts = staxi_parts_of(p, n, o, &n_kernels);
-    teller.o = o;
-    teller.parts = parts;
+    int parts = staxi_parts_of(o);
     const unsigned how = (o->by_kernel ? (unsigned)STAXI_EMIT_BY_KERNEL : 0u) |
                          (parts > 1 ? (unsigned)STAXI_EMIT_PARTS : 0u);
     if (s == STAX_OK && !staxi_tell(o, "emit", 0, 1)) s = STAX_E_CANCELLED;
     if (s == STAX_OK) s = staxi_programs_print(p, n, how, &p[0]->source, why);
+    if (s == STAX_OK) { /* none without a kernel */
+        const size_t n_texts = staxi_share_list(p, n, NULL);
+        if ((size_t)parts > n_texts) parts = n_texts < 2 ? 1 : (int)n_texts;
+    }
+    teller.o = o;
+    teller.parts = parts;
     if (s == STAX_OK) s = staxi_fault_status(p[0]->ctx, "compile", why);
     if (s == STAX_OK && !staxi_tell(o, "compile", 0, parts)) s = STAX_E_CANCELLED;
     if (s == STAX_OK && parts > 1)
-        s = staxi_parts_build(p, n, parts, n_kernels, &b, why);
+        s = staxi_parts_build(p, n, parts, &b, why);
     else if (s == STAX_OK)
         s = staxi_toolchain_build(&p[0]->ctx->toolchain, p[0]->source.data, p[0]->source.n, &b,
                                   &p[0]->object, why);

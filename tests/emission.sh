@@ -73,6 +73,22 @@ lacks 'u16' 'sx_pairadd32'
 has 'u16' 'sx_muladd32'
 micro 'a: i8[64,64], b: i8[64,64]) { c = matmul a, b {dtype=i64}; return c }'
 lacks 'sums of 64 bits' 'sx_pairadd32'
+# layers of a net have one text, and are told where their buffers are
+for layers in 2 6; do
+    k=0
+    params=
+    body=
+    while [ $k -lt $layers ]; do
+        params="$params, param w$k: f32[64,64]"
+        body="$body a$k = linear x$k, w$k; e$k = gelu a$k; f$k = add e$k, x$k; x$((k + 1)) = layer_norm f$k;"
+        k=$((k + 1))
+    done
+    kernels "x0: f32[32,64]$params) { $body return x$layers }"
+    n=$(grep -c '^static void sx_kernel' "$work/c")
+    [ "$layers" -eq 2 ] && two=$n
+done
+if [ "$n" -le "$((two + 1))" ]; then good; else bad "layers: $n kernels of six, $two of two"; fi
+has 'layers' 'sx_at(sx, 0)'
 
 # the header itself: what every call passes through is not compiled without optimisation
 for chapter in functions scalarops interpreter program steps partition jit; do

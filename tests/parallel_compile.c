@@ -109,6 +109,38 @@ static void same_bits(void) {
     CHECK(parts > 60 / step);
 }
 
+/* Kernels that are alike have one text, whatever part it is in; no part is without one. */
+static void alike(void) {
+    stax_graph *g = parsed(
+                   "graph g(x: f32[9,32], param a: f32[32,32], param b: f32[32,32], "
+                   "param c: f32[32,32]) {\n  s = linear x, a\n  t = softmax s\n"
+                   "  u = linear t, b\n  v = softmax u\n  w = linear v, c\n"
+                   "  y = softmax w\n  return y, t }\n"),
+               *one = parsed(
+                   "graph g(x: f32[9]) {\n  y = sort x\n  z = sort y\n"
+                   "  return y, z }\n");
+    for (int processes = 2; processes <= 8; processes++) {
+        stax_program *p = in_parts(g, processes);
+        if (!p) continue;
+        size_t texts = 0;
+        for (uint32_t k = 0; k < p->trees.n_kernels; k++)
+            texts += p->trees.kernels[k].text_bytes > 0;
+        CHECK(texts >= 2 && texts < p->trees.n_kernels);
+        CHECK_INT(p->n_parts + 1, (size_t)processes < texts ? processes : (int)texts);
+        gives_the_bits(g, p);
+        stax_program_free(p);
+    }
+    stax_program *p = in_parts(one, 4);
+    if (p) {
+        CHECK(p->trees.n_kernels >= 2);
+        CHECK_INT(p->n_parts, 0);
+        gives_the_bits(one, p);
+    }
+    stax_program_free(p);
+    stax_graph_free(one);
+    stax_graph_free(g);
+}
+
 /* One unit of each context at a time, shared by programs that outlive each other. */
 static void cached_and_shared(void) {
     stax_graph *g = parsed(feed_graphs[23]);
@@ -502,6 +534,7 @@ int main(int argc, char **argv) {
     ctx = stax_open(NULL);
     RUN(schedule_bound);
     RUN(same_bits);
+    RUN(alike);
     RUN(cached_and_shared);
     RUN(many_graphs);
     RUN(starts_all_then_waits);
