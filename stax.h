@@ -30387,10 +30387,16 @@ static staxi_ix staxi_size_of_attr(staxi_stages *p, int64_t size) {
                          staxi_size_ix((stax_graph *)(uintptr_t)p->graph, size));
 }
 
+/* Is it clear from ix alone that it lies in [0, size)? */
+static bool staxi_ix_is_inside(staxi_ix_pool *p, staxi_ix ix, staxi_ix size) {
+    return staxi_ix_is_leaf(p, ix) || (staxi_ix_proves(p, 1, ix, 0, ix, 0) &&
+                                       staxi_ix_proves(p, 1, size, -1, ix, -1));
+}
+
 /* reshape: index ix of `dst` as an index of `src`, which has as many elements: the row-major
    position, taken apart by the source's dims */
-static void staxi_reshape_index(staxi_stages *p, uint32_t src, uint32_t dst, const staxi_ix *ix,
-                                staxi_ix *at) {
+static void staxi_reshape_inside(staxi_stages *p, uint32_t src, uint32_t dst, const staxi_ix *ix,
+                                 staxi_ix *at) {
     const staxi_type *from = staxi_type_of(p, src), *to = staxi_type_of(p, dst);
     int f = 0, t = 0;
     /* groups of dims with equal products are independent: [a,b,c] -> [a,b*c] keeps a's index */
@@ -30421,6 +30427,24 @@ static void staxi_reshape_index(staxi_stages *p, uint32_t src, uint32_t dst, con
                 flat = staxi_ix_floordiv(&p->ix, flat, e);
         }
     }
+}
+
+/* The same. What is read lies inside, for behind a guard nothing else is evaluated: where an index
+   does not say so itself, as i - 1 of a pad, a variable that does takes its place meanwhile. */
+static void staxi_reshape_index(staxi_stages *p, uint32_t src, uint32_t dst, const staxi_ix *ix,
+                                staxi_ix *at) {
+    staxi_ix inside[STAX_MAX_RANK], from[STAX_MAX_RANK], to[STAX_MAX_RANK];
+    int n = 0;
+    for (int d = 0; d < staxi_type_of(p, dst)->rank; d++) {
+        const staxi_ix size = staxi_dim(p, dst, d);
+        inside[d] = ix[d];
+        if (staxi_ix_is_inside(&p->ix, ix[d], size)) continue;
+        inside[d] = from[n] = staxi_new_var(p, size);
+        to[n++] = ix[d];
+    }
+    staxi_reshape_inside(p, src, dst, inside, at);
+    for (int d = 0; d < staxi_type_of(p, src)->rank && n; d++)
+        at[d] = staxi_ix_substitute(&p->ix, at[d], from, to, n);
 }
 
 static staxi_expr staxi_lower_reshape(staxi_stages *p, const staxi_node *n, const staxi_ix *ix) {
@@ -55259,7 +55283,7 @@ static void staxi_machine_file(const stax_machine *m, char name[STAXI_CACHE_NAME
     char hex[65];
     staxi_text t;
     staxi_text_init(&t, NULL);
-    staxi_putf(&t, "machine 1 %s, isa %d, %d threads", m->cpu, (int)m->isa, m->threads);
+    staxi_putf(&t, "machine 2 %s, isa %d, %d threads", m->cpu, (int)m->isa, m->threads);
     staxi_hash_hex(t.data ? t.data : "", t.failed ? 0 : t.n, hex);
     staxi_text_free(&t);
     staxi_cache_name(hex, ".machine", name);
@@ -55372,7 +55396,11 @@ static const char *const staxi_lines_probe[] = {
     "    for (int64_t slot = lo; slot < hi; slot++) {",
     "        const float *from = (const float *)sx->buffers[0];",
     "        const sx_f32 x = sx_loadf(from), y = sx_loadf(from + SX_W);",
-    "        sx_f32 a = x, b = a, c = a, d = a, e = a, f = a, g = a, h = a, i = a, j = a, k = a, l = a;",
+    "        /* equal chains would be one to a compiler */",
+    "        sx_f32 a = sx_loadf(from + 2 * SX_W), b = sx_loadf(from + 3 * SX_W), c = sx_loadf(from + 4 * SX_W);",
+    "        sx_f32 d = sx_loadf(from + 5 * SX_W), e = sx_loadf(from + 6 * SX_W), f = sx_loadf(from + 7 * SX_W);",
+    "        sx_f32 g = sx_loadf(from + 8 * SX_W), h = sx_loadf(from + 9 * SX_W), i = sx_loadf(from + 10 * SX_W);",
+    "        sx_f32 j = sx_loadf(from + 11 * SX_W), k = sx_loadf(from + 12 * SX_W), l = sx_loadf(from + 13 * SX_W);",
     "        for (int64_t r = 0; r < repeat; r++) {",
     "            SX_PEAK(a); SX_PEAK(b); SX_PEAK(c); SX_PEAK(d); SX_PEAK(e); SX_PEAK(f);",
     "            SX_PEAK(g); SX_PEAK(h); SX_PEAK(i); SX_PEAK(j); SX_PEAK(k); SX_PEAK(l);",
