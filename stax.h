@@ -55396,11 +55396,12 @@ static const char *const staxi_lines_probe[] = {
     "    for (int64_t slot = lo; slot < hi; slot++) {",
     "        const float *from = (const float *)sx->buffers[0];",
     "        const sx_f32 x = sx_loadf(from), y = sx_loadf(from + SX_W);",
-    "        /* equal chains would be one to a compiler */",
-    "        sx_f32 a = sx_loadf(from + 2 * SX_W), b = sx_loadf(from + 3 * SX_W), c = sx_loadf(from + 4 * SX_W);",
-    "        sx_f32 d = sx_loadf(from + 5 * SX_W), e = sx_loadf(from + 6 * SX_W), f = sx_loadf(from + 7 * SX_W);",
-    "        sx_f32 g = sx_loadf(from + 8 * SX_W), h = sx_loadf(from + 9 * SX_W), i = sx_loadf(from + 10 * SX_W);",
-    "        sx_f32 j = sx_loadf(from + 11 * SX_W), k = sx_loadf(from + 12 * SX_W), l = sx_loadf(from + 13 * SX_W);",
+    /* chains that began alike would be one to the compiler */
+    "        sx_f32 a = x, b = y;",
+    "        sx_f32 c = sx_loadf(from + 2 * SX_W), d = sx_loadf(from + 3 * SX_W), e = sx_loadf(from + 4 * SX_W);",
+    "        sx_f32 f = sx_loadf(from + 5 * SX_W), g = sx_loadf(from + 6 * SX_W), h = sx_loadf(from + 7 * SX_W);",
+    "        sx_f32 i = sx_loadf(from + 8 * SX_W), j = sx_loadf(from + 9 * SX_W), k = sx_loadf(from + 10 * SX_W);",
+    "        sx_f32 l = sx_loadf(from + 11 * SX_W);",
     "        for (int64_t r = 0; r < repeat; r++) {",
     "            SX_PEAK(a); SX_PEAK(b); SX_PEAK(c); SX_PEAK(d); SX_PEAK(e); SX_PEAK(f);",
     "            SX_PEAK(g); SX_PEAK(h); SX_PEAK(i); SX_PEAK(j); SX_PEAK(k); SX_PEAK(l);",
@@ -55767,9 +55768,48 @@ static void staxi_touch(const stax_program *p, staxi_ix *touched, uint32_t buffe
     touched[buffer] = touched[buffer] ? staxi_ix_max(pool, touched[buffer], n) : n;
 }
 
-/* What one stage touches and computes. */
-static void staxi_stage_formula(const stax_program *p, uint32_t stage, staxi_ix *read,
-                                staxi_ix *written, staxi_ix *flops) {
+/* Operations of a stage, each as often as what it depends on varies: an operand of a contraction
+   is computed once for each of its own elements, not once for each product. */
+typedef struct staxi_flops_walk {
+    const stax_program *p;
+    const staxi_stage *st;
+    uint32_t *axes; /* by expression: a bit for each axis it depends on, and SEEN          */
+    staxi_ix flops;
+} staxi_flops_walk;
+
+#define STAXI_FLOPS_SEEN ((uint32_t)1 << 31)
+
+static staxi_ix staxi_axes_formula(const staxi_flops_walk *w, uint32_t axes) {
+    staxi_ix_pool *pool = staxi_pool_of(w->p);
+    staxi_ix n = staxi_ix_const(pool, 1);
+    for (int d = 0; d < w->st->n_domain + w->st->n_reduce; d++)
+        if (axes >> d & 1) n = staxi_ix_mul(pool, n, w->st->axes[d].extent);
+    return n;
+}
+
+static uint32_t staxi_flops_expr(staxi_flops_walk *w, staxi_expr e) {
+    staxi_stages *p = (staxi_stages *)(uintptr_t)&w->p->stages;
+    staxi_ix_pool *pool = staxi_pool_of(w->p);
+    const staxi_expr_node *n = &p->exprs[e];
+    uint32_t axes = 0;
+    if (!e || w->axes[e]) return w->axes[e];
+    for (int d = 0; d < w->st->n_domain + w->st->n_reduce; d++)
+        for (int k = 0; k < n->n_ix; k++)
+            if (staxi_ix_depends_on(pool, n->ix[k], w->st->axes[d].var)) axes |= (uint32_t)1 << d;
+    for (int i = 0; i < n->n_args; i++) axes |= staxi_flops_expr(w, n->args[i]);
+    size_t k = staxi_next_leaf(p, n->ix, n->n_ix, 0);
+    for (; k < p->n_value_leaves; k = staxi_next_leaf(p, n->ix, n->n_ix, k + 1))
+        axes |= staxi_flops_expr(w, p->value_exprs[k]);
+    if (n->kind == STAXI_EX_OP)
+        w->flops = staxi_ix_add(pool, w->flops,
+                                staxi_ix_mul(pool, staxi_axes_formula(w, axes),
+                                             staxi_ix_const(pool, staxi_op_cost((stax_op)n->op))));
+    return w->axes[e] = axes | STAXI_FLOPS_SEEN;
+}
+
+/* What one stage touches and computes. axes: room for a number for each expression. */
+static void staxi_stage_formula(const stax_program *p, uint32_t stage, uint32_t *axes,
+                                staxi_ix *read, staxi_ix *written, staxi_ix *flops) {
     const staxi_schedule *s = &p->schedule;
     const staxi_stage *st = &p->stages.stages[stage];
     staxi_ix_pool *pool = staxi_pool_of(p);
@@ -55790,10 +55830,14 @@ static void staxi_stage_formula(const stax_program *p, uint32_t stage, staxi_ix 
         if (w->kernel != st->kernel) staxi_touch(p, read, w->buffer, elements);
     }
     if (st->kind == STAXI_STAGE_CALL) return; /* nobody knows */
-    int64_t cost = s->cost[stage];
+    int64_t cost = 0;
     if (st->kind == STAXI_STAGE_SCAN) cost += 2;
     if (st->kind == STAXI_STAGE_REDUCE && !st->lead) cost += st->expr[1] ? 2 : 1;
-    *flops = staxi_ix_add(pool, *flops, staxi_ix_mul(pool, all, staxi_ix_const(pool, cost)));
+    staxi_flops_walk w = {p, st, axes, *flops};
+    memset(axes, 0, p->stages.n_exprs * sizeof *axes);
+    staxi_flops_expr(&w, st->expr[0]);
+    if (!st->lead) staxi_flops_expr(&w, st->expr[1]); /* few are combined */
+    *flops = staxi_ix_add(pool, w.flops, staxi_ix_mul(pool, all, staxi_ix_const(pool, cost)));
 }
 
 /* A buffer, or the state behind it, is read by the kernel that writes it. */
@@ -55806,21 +55850,22 @@ static bool staxi_reads_too(const stax_program *p, const staxi_ix *read, uint32_
 static bool staxi_kernel_formula(const stax_program *p, uint32_t kernel,
                                  staxi_kernel_formulas *out) {
     staxi_ix_pool *pool = staxi_pool_of(p);
-    size_t n = p->stages.n_buffers, bytes = 2 * n * sizeof(staxi_ix);
-    staxi_ix *read = (staxi_ix *)staxi_alloc(p->stages.a, bytes), *written = read + n;
+    size_t n = p->stages.n_buffers, bytes = 2 * n * sizeof(staxi_ix),
+           all = bytes + p->stages.n_exprs * sizeof(uint32_t);
+    staxi_ix *read = (staxi_ix *)staxi_alloc(p->stages.a, all), *written = read + n;
     out->reads = out->writes = out->allocates = out->flops = staxi_ix_const(pool, 0);
     if (!read) return false;
     memset(read, 0, bytes);
     for (uint32_t k = 1; k < p->stages.n_stages; k++)
         if (p->stages.stages[k].kernel == kernel)
-            staxi_stage_formula(p, k, read, written, &out->flops);
+            staxi_stage_formula(p, k, (uint32_t *)(written + n), read, written, &out->flops);
     for (uint32_t b = 1; b < n; b++) {
         if (read[b]) out->reads = staxi_ix_add(pool, out->reads, read[b]);
         if (written[b]) out->writes = staxi_ix_add(pool, out->writes, written[b]);
         if (written[b] && !staxi_reads_too(p, read, b))
             out->allocates = staxi_ix_add(pool, out->allocates, written[b]);
     }
-    staxi_free(p->stages.a, read, bytes);
+    staxi_free(p->stages.a, read, all);
     return true;
 }
 
