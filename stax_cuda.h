@@ -2432,7 +2432,7 @@ typedef struct staxi_cuda_tile {
 } staxi_cuda_tile;
 
 enum {
-    STAXI_CUDA_TILES = 4,
+    STAXI_CUDA_TILES = 5,
     STAXI_CUDA_BAND = 8,
     STAXI_CUDA_ENOUGH = 100,
     STAXI_CUDA_CHAINS = 64 /* of a thread, where each needs two registers */
@@ -2440,8 +2440,16 @@ enum {
 
 /* Of 4 and of 8 bytes. The first that gives all multiprocessors work is taken. */
 static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {
-    {{256, 128, 8, 16, 8, 1}, {128, 128, 8, 8, 8, 2}, {64, 64, 16, 4, 4, 4}, {32, 32, 16, 4, 4, 8}},
-    {{64, 64, 16, 4, 4, 2}, {64, 64, 16, 4, 4, 2}, {64, 64, 16, 4, 4, 2}, {32, 32, 16, 4, 4, 4}}};
+    {{256, 128, 8, 16, 8, 1},
+     {128, 128, 8, 8, 8, 2},
+     {128, 64, 16, 8, 8, 2},
+     {64, 64, 16, 4, 4, 4},
+     {32, 32, 16, 4, 4, 8}},
+    {{64, 64, 16, 4, 4, 2},
+     {64, 64, 16, 4, 4, 2},
+     {64, 64, 16, 4, 4, 2},
+     {64, 64, 16, 4, 4, 2},
+     {32, 32, 16, 4, 4, 4}}};
 
 /* An operand. A thread takes `width` elements at a time, along k or across it, `slots` times a
  * part. */

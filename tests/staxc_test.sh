@@ -480,6 +480,21 @@ graph tensor(a: bf16[200,136], b: bf16[136,152], bt: bf16[152,136], at: bf16[136
 }
 END
         expect 0 "^m4: f16\[130,66\]" run tensor.stax --device=cuda --tensor-cores --check
+        (STAX_CUDA_MMA=1 && export STAX_CUDA_MMA && "$staxc" run tensor.stax --device=cuda --tensor-cores --check >out 2>err) && good || bad "by mma.sync: $(cat err)"
+        cat >tf32.stax <<'END'
+graph tf32(i: i8[200,136], j: i8[136,152], k: i8[9,300]) {
+  a = cast i {dtype=f32}
+  b = cast j {dtype=f32}
+  c = cast k {dtype=f32}
+  m = matmul a, b
+  d = transpose c
+  n = matmul d, c
+  y = sin n
+  return m, y
+}
+END
+        expect 0 "^y: f32\[300,300\]" run tf32.stax --device=cuda --tf32 --check
+        expect 0 "sx_mma_tf32.d" print tf32.stax --emit=cuda --tf32
         (FAKE_NO_MAPS=1 && export FAKE_NO_MAPS && "$staxc" run tensor.stax --device=cuda --tensor-cores --check >out 2>err) && good || bad "without the copy engine: $(cat err)"
         cat >skinny.stax <<'END'
 graph skinny(a: f16[2,16,2100], b: f16[2,2100,72], c: f16[72], d: bf16[3,16,1024], e: bf16[1024,66]) {
