@@ -99,6 +99,9 @@ STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *input
 STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t);
 /* The CUDA C++ of the program, valid until it is freed. */
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p);
+/* What the option tune has done, valid until the program is freed: "tuned: 9 measured, 0 refused,
+   ..."; "" without it. */
+STAXDEF const char *stax_cuda_tuning(const stax_cuda_program *p);
 /* How many kernels one call launches at most. */
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p);
 /* As stax_program_figures. `workspace_bytes` are those on the device after the calls so far, `isa`
@@ -422,6 +425,12 @@ typedef struct staxi_cuda_segment {
     bool is_acc;
 } staxi_cuda_segment;
 
+/* What emission has chosen among n alternatives each time, by table unless a number is given. */
+enum { STAXI_CUDA_CHOICES = 24 };
+typedef struct staxi_cuda_choices {
+    uint8_t n, of[STAXI_CUDA_CHOICES], taken[STAXI_CUDA_CHOICES];
+} staxi_cuda_choices;
+
 typedef struct staxi_cuda_unit {
     staxi_emit e;
     staxi_text *t;
@@ -434,6 +443,7 @@ typedef struct staxi_cuda_unit {
     int n_loops;
     bool has_checks;
     unsigned tensor; /* STAXI_CUDA_WGMMA and the like: what may be used       */
+    staxi_cuda_choices choices, given; /* that were met, and those to take        */
     bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
     int at_once;     /* of the kernel begun next: blocks that run at once, at least; 0: unsaid */
     const char *more; /* of the kernel begun next: parameters behind the first */
@@ -816,6 +826,17 @@ static bool staxi_cuda_list_has(const staxi_trees *t, uint32_t list, int kind) {
     for (; list; list = t->nodes[list].next)
         if (t->nodes[list].kind == kind) return true;
     return false;
+}
+
+/* One of n alternatives: `table`, unless another one was given. */
+static int staxi_cuda_choose(staxi_cuda_unit *u, int n, int table) {
+    const int k = u->choices.n;
+    if (k == STAXI_CUDA_CHOICES) return table;
+    const int taken = k < u->given.n && u->given.taken[k] < n ? u->given.taken[k] : table;
+    u->choices.n++;
+    u->choices.of[k] = (uint8_t)n;
+    u->choices.taken[k] = (uint8_t)taken;
+    return taken;
 }
 
 /* ---- the frame of a kernel ---- */
@@ -1672,7 +1693,8 @@ static staxi_cuda_share staxi_cuda_rows_share(staxi_cuda_unit *u, const staxi_cu
     const int64_t blocks = staxi_high(&u->e, cut->blocks);
     if (cut->whole) return STAXI_CUDA_ROW;
     if (blocks <= STAXI_CUDA_ROW_BLOCKS &&
-        staxi_extent_guess(u->p, cut->results) >= (double)STAXI_CUDA_ENOUGH_ROWS)
+        staxi_cuda_choose(u, 2, staxi_extent_guess(u->p, cut->results) >=
+                                    (double)STAXI_CUDA_ENOUGH_ROWS))
         return STAXI_CUDA_LONG;
     return blocks <= STAXI_CUDA_ROW_WARPS ? STAXI_CUDA_TOGETHER : STAXI_CUDA_BLOCK;
 }
@@ -2288,6 +2310,10 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     u->shared_row = staxi_ix_is_const(&u->p->ix, u->trees->s->row_bytes, &row) &&
                     row + staxi_cuda_team_shared(u, list) <= STAXI_CUDA_SHARED_ALL;
     staxi_cuda_plan_holds(u, list);
+    if (u->held_each) { /* as many blocks at once as by table, one more, or one fewer */
+        const int more = staxi_cuda_choose(u, 3, 0);
+        u->held_blocks += more == 1 ? 1 : more == 2 && u->held_blocks > 1 ? -1 : 0;
+    }
     u->at_once = u->held_each ? u->held_blocks : 0;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x",
                                             u->held_each ? u->held_threads : 512);
@@ -2395,7 +2421,7 @@ static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     const bool alone =
         staxi_high(e, acc->runs[0].extent) <= STAXI_CUDA_ARG_LONG ||
         staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
-    const int threads = alone ? 32 : STAXI_CUDA_ARG_THREADS;
+    const int threads = staxi_cuda_choose(u, 2, alone) ? 32 : STAXI_CUDA_ARG_THREADS;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", threads);
     if (!l) return;
     l->count = rows;
@@ -2510,19 +2536,27 @@ static bool staxi_cuda_dot_sides(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     return d->sides[0].n_axes > 0 && d->sides[1].n_axes > 0;
 }
 
+/* Are there registers for it? */
+static bool staxi_cuda_tile_fits(const staxi_cuda_dot *d, const staxi_cuda_tile *t) {
+    return !d->blocks || t->own_rows * t->own_columns <= STAXI_CUDA_CHAINS;
+}
+
 static void staxi_cuda_dot_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     const staxi_cuda_tile *tiles =
         staxi_cuda_tiles[staxi_dtype_bytes((stax_dtype)d->fma.dtype) > 4];
     double batches = 1, n = 0;
     for (int k = 0; k < d->n_batches; k++)
         batches *= staxi_extent_guess(u->p, d->batches[k].extent);
+    int table = 0;
     for (int k = 0; k < STAXI_CUDA_TILES && n < (double)STAXI_CUDA_ENOUGH; k++) {
-        if (d->blocks && tiles[k].own_rows * tiles[k].own_columns > STAXI_CUDA_CHAINS) continue;
-        d->tile = tiles[k];
+        if (!staxi_cuda_tile_fits(d, &tiles[k])) continue;
+        table = k;
         n = batches *
             staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[0].count, tiles[k].rows)) *
             staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, tiles[k].columns));
     }
+    const int k = staxi_cuda_choose(u, STAXI_CUDA_TILES, table);
+    d->tile = tiles[staxi_cuda_tile_fits(d, &tiles[k]) ? k : table];
     d->threads = d->tile.rows / d->tile.own_rows * (d->tile.columns / d->tile.own_columns);
     d->sides[0].size = d->tile.rows;
     d->sides[1].size = d->tile.columns;
@@ -3039,6 +3073,12 @@ static void staxi_cuda_wgmma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
         d->tile.columns = wide;
         most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
     }
+    const int wide = 256 >> staxi_cuda_choose(u, 3, d->tile.columns == 256   ? 0
+                                                     : d->tile.columns == 128 ? 1
+                                                                              : 2);
+    if (wide != d->tile.columns)
+        most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
+    d->tile.columns = wide;
     d->tile.depth = STAXI_CUDA_WGMMA_DEPTH;
     d->tile.at_once = 1;
     d->stages = STAXI_CUDA_WGMMA_ROOM / ((d->tile.rows + d->tile.columns) * 128);
@@ -3536,6 +3576,8 @@ static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
         for (int s = 0; s < 2; s++)
             n *= staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[s].count, size));
     }
+    d->tile.rows = d->tile.columns =
+        STAXI_CUDA_MMA_TILE >> staxi_cuda_choose(u, 2, d->tile.rows < STAXI_CUDA_MMA_TILE);
     d->tile.depth = STAXI_CUDA_MMA_LINE * staxi_cuda_mma_words(d);
     d->tile.at_once = 2;
     d->threads = STAXI_CUDA_MMA_THREADS;
@@ -3776,9 +3818,10 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     const staxi_stage *st = &u->p->stages[n.ref];
     const stax_op op = (stax_op)u->p->graph->nodes[u->p->graph->values[st->value].node].op;
     const uint64_t number = u->n_launches;
-    const int line = staxi_extent_guess(u->p, n.runs[0].extent) > (double)STAXI_CUDA_LINE
-                         ? STAXI_CUDA_LINE / 2
-                         : STAXI_CUDA_LINE,
+    const int line =
+                  STAXI_CUDA_LINE >>
+                  staxi_cuda_choose(u, 2, staxi_extent_guess(u->p, n.runs[0].extent) >
+                                              (double)STAXI_CUDA_LINE),
               segments = line / 32, threads = line / STAXI_CUDA_LINE_EACH;
     staxi_text name;
     staxi_cuda_scan_fold(u, &n, number);
@@ -4121,10 +4164,11 @@ static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
 
 /* Prints the planned program. The launches stay in *u. */
 static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, unsigned tensor,
-                                   staxi_text *out) {
+                                   const staxi_cuda_choices *given, staxi_text *out) {
     staxi_text body;
     memset(u, 0, sizeof *u);
     u->tensor = tensor;
+    if (given) u->given = *given;
     u->trees = trees;
     u->p = trees->s->p;
     u->a = u->p->a;
@@ -4215,6 +4259,8 @@ struct stax_cuda_program {
     bool is_piece;                /* `host` is another program's                            */
     staxi_cuda_memory *constants; /* by cell of the steps                                   */
     struct staxi_cuda_block *pool; /* memory for cells, kept from call to call              */
+    staxi_cuda_choices choices;
+    staxi_text tuning; /* what the tuner has done                                           */
     staxi_cuda_size_check *size_checks;
     size_t n_size_checks, cap_size_checks;
 };
@@ -4659,6 +4705,7 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     staxi_free(a, p->replay.block, p->replay.block_bytes);
     staxi_free(a, p->launches, p->launch_bytes);
     staxi_text_free(&p->source);
+    staxi_text_free(&p->tuning);
     stax_program *host = p->is_piece ? NULL : p->host;
     staxi_free(a, p, sizeof *p);
     stax_program_free(host);
@@ -4750,16 +4797,17 @@ static unsigned staxi_cuda_tensor_cores(const stax_compile_options *o, const cha
 
 /* The kernels of a program that is planned. */
 static stax_status staxi_cuda_program_emit(stax_cuda_program *p, unsigned tensor,
-                                           staxi_text *why) {
+                                           const staxi_cuda_choices *given, staxi_text *why) {
     stax_program *host = p->host;
     staxi_cuda_unit u;
     stax_status s = staxi_cuda_refuse(host, why);
     if (s != STAX_OK) return s;
-    s = staxi_cuda_emit(&u, &host->trees, tensor, &p->source);
+    s = staxi_cuda_emit(&u, &host->trees, tensor, given, &p->source);
     p->launches = u.launches;
     p->n_launches = u.n_launches;
     p->launch_bytes = u.cap_launches * sizeof *u.launches;
     p->has_checks = u.has_checks;
+    p->choices = u.choices;
     u.launches = NULL;
     u.cap_launches = 0;
     staxi_cuda_unit_free(&u);
@@ -4776,6 +4824,7 @@ static stax_cuda_program *staxi_cuda_program_of(stax_program *host) {
     p->host = host;
     p->n_args = host->basis->n_inputs * 2 + host->n_outputs + 1;
     staxi_text_init(&p->source, a);
+    staxi_text_init(&p->tuning, a);
     return p;
 }
 
@@ -4800,7 +4849,7 @@ static stax_status staxi_cuda_pieces_new(stax_cuda_program *p, unsigned tensor, 
         if (!p->pieces[k]) s = STAX_E_MEMORY;
         if (s != STAX_OK) continue;
         p->pieces[k]->is_piece = true;
-        s = staxi_cuda_program_emit(p->pieces[k], tensor, why);
+        s = staxi_cuda_program_emit(p->pieces[k], tensor, NULL, why);
         const staxi_text *text = &p->pieces[k]->source;
         if (text->data) staxi_putn(&p->source, text->data, text->n);
     }
@@ -4808,7 +4857,8 @@ static stax_status staxi_cuda_pieces_new(stax_cuda_program *p, unsigned tensor, 
 }
 
 /* Lowered, scheduled and printed; no library is needed for it. */
-static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, unsigned tensor) {
+static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, unsigned tensor,
+                                                 const staxi_cuda_choices *given) {
     stax_program *host = g ? staxi_program_new(g, STAX_BACKEND_STAX) : NULL;
     if (!host) return NULL;
     stax_cuda_program *p = staxi_cuda_program_of(host);
@@ -4822,7 +4872,7 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, unsigned t
         s = steps ? staxi_steps_build(host, &why) : staxi_program_plan(host, &why);
         if (s == STAX_OK)
             s = steps ? staxi_cuda_pieces_new(p, tensor, &why)
-                      : staxi_cuda_program_emit(p, tensor, &why);
+                      : staxi_cuda_program_emit(p, tensor, given, &why);
     }
     if (s == STAX_OK) {
         staxi_text_free(&why);
@@ -4940,16 +4990,12 @@ static stax_status staxi_cuda_ready(stax_cuda_program *p, const stax_compile_opt
     return s;
 }
 
-STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
-                                             const stax_compile_options *options) {
-    if (!c || !g) return NULL;
-    if (options && options->schedule) {
-        staxi_context_note(c->ctx, STAX_E_NOT_BUILT,
-                           "a schedule for a GPU: this part is not built into this version");
-        return NULL;
-    }
-    const unsigned tensor = staxi_cuda_tensor_cores(options, c->architecture);
-    stax_cuda_program *p = staxi_cuda_program_new(g, tensor);
+/* Printed with these choices (NULL: those of the table), compiled and loaded. */
+static stax_cuda_program *staxi_cuda_program_with(stax_cuda *c, const stax_graph *g,
+                                                  const stax_compile_options *options,
+                                                  unsigned tensor,
+                                                  const staxi_cuda_choices *given) {
+    stax_cuda_program *p = staxi_cuda_program_new(g, tensor, given);
     if (!p) return NULL;
     staxi_text why;
     staxi_text_init(&why, &c->ctx->allocator);
@@ -4960,6 +5006,289 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
     if (s == STAX_OK) return p;
     stax_cuda_program_free(p);
     return NULL;
+}
+
+/* ---- the tuner ----
+   What emission has chosen by table is measured against its alternatives on random data: choice
+   after choice, in passes until none helps (coordinate descent, A 9.2), then some drawn at random
+   (P 9.3). Whatever does not have the bits of the table's program is refused. The winner is
+   recorded in the cache folder by source, sizes and device. */
+
+enum {
+    STAXI_CUDA_TUNE_PASSES = 3,
+    STAXI_CUDA_TUNE_DRAWS = 6,
+    STAXI_CUDA_TUNE_READINGS = 5,
+    STAXI_CUDA_TUNE_NS = 2000000, /* of a reading */
+    STAXI_CUDA_TUNE_SIZE = 1024   /* of a size symbol, if its range allows */
+};
+
+typedef struct staxi_cuda_probe {
+    stax_cuda_program *best, *first; /* so far, and by table: not freed before the end */
+    double least, table; /* ns a call */
+    stax_tensor *tensors; /* inputs, then outputs; on the device */
+    size_t n_in, n, room;
+    int64_t *sizes;
+    char *data, *want, *got; /* of all inputs; results of the table's program, and of another */
+    size_t in_bytes, bytes;  /* of all inputs; of results: outputs and what states became     */
+    int measured, refused;
+} staxi_cuda_probe;
+
+/* Numbers that are valid for every op: in [-1, 1), small integers. */
+static void staxi_cuda_probe_fill(char *to, stax_dtype t, int64_t n, uint64_t *seed) {
+    const size_t size = stax_dtype_bytes(t);
+    memset(to, 0, (size_t)n * size);
+    for (int64_t k = 0; k < n; k++, to += size) {
+        *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+        const uint32_t r = (uint32_t)(*seed >> 33);
+        const float f = (float)(r >> 7) * 1.1920929e-7f - 1.0f;
+        const double wide = (double)f;
+        const uint16_t half = t == STAX_BF16 ? staxi_bf16_of_f32(f) : staxi_f16_of_f32(f);
+        if (t == STAX_F32) memcpy(to, &f, size);
+        if (t == STAX_F64) memcpy(to, &wide, size);
+        if (t == STAX_F16 || t == STAX_BF16) memcpy(to, &half, size);
+        if (!staxi_dtype_is_float(t)) *(uint8_t *)to = (uint8_t)(r >> 8 & (t == STAX_BOOL ? 1 : 3));
+    }
+}
+
+static stax_shape staxi_cuda_probe_shape(const stax_graph *g, uint32_t value, const int64_t *sizes,
+                                         bool *ok) {
+    const staxi_type *t = &g->values[value].type;
+    stax_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.rank = t->rank;
+    for (int d = 0; d < t->rank; d++)
+        *ok = *ok && staxi_size_eval(&g->root->sizes, t->dims[d], sizes, &shape.dims[d]);
+    return shape;
+}
+
+static size_t staxi_cuda_tensor_bytes(const stax_tensor *t) {
+    return (size_t)staxi_tensor_elements(t) * stax_dtype_bytes(t->dtype);
+}
+
+/* Tensors for all slots. Params are bound later: programs that have some are not tuned. */
+static bool staxi_cuda_probe_new(staxi_cuda_probe *b, stax_cuda_program *p) {
+    const stax_graph *g = p->host->basis;
+    const stax_allocator *a = &p->cuda->ctx->allocator;
+    bool ok = true;
+    uint64_t seed = 1;
+    memset(b, 0, sizeof *b);
+    b->best = b->first = p;
+    b->n_in = g->n_inputs;
+    b->n = g->n_inputs + p->host->n_outputs;
+    b->room = (b->n + 1) * sizeof *b->tensors + (g->n_symbols + 1) * sizeof *b->sizes;
+    b->tensors = (stax_tensor *)staxi_alloc(a, b->room);
+    if (!b->tensors) return false;
+    memset(b->tensors, 0, b->room);
+    b->sizes = (int64_t *)(void *)(b->tensors + b->n + 1);
+    for (size_t k = 0; k < g->n_symbols; k++) {
+        const staxi_symbol *y = &g->root->symbols[k];
+        b->sizes[k] = y->hi < STAXI_CUDA_TUNE_SIZE   ? y->hi
+                      : y->lo > STAXI_CUDA_TUNE_SIZE ? y->lo
+                                                     : STAXI_CUDA_TUNE_SIZE;
+    }
+    for (size_t k = 0; k < b->n && ok; k++) {
+        const bool in = k < b->n_in;
+        const uint32_t v = in ? g->inputs[k].value : g->outputs[k - b->n_in].value;
+        ok = !in || g->inputs[k].kind != STAXI_PARAM;
+        const stax_shape shape = staxi_cuda_probe_shape(g, v, b->sizes, &ok);
+        ok = ok && stax_cuda_tensor_new(p->cuda, (stax_dtype)g->values[v].type.dtype, shape,
+                                        &b->tensors[k]) == STAX_OK;
+        if (!ok) continue;
+        if (in) b->in_bytes += staxi_cuda_tensor_bytes(&b->tensors[k]);
+        if (!in || g->inputs[k].kind == STAXI_STATE)
+            b->bytes += staxi_cuda_tensor_bytes(&b->tensors[k]);
+    }
+    b->data = ok ? (char *)staxi_alloc(a, b->in_bytes + 2 * b->bytes + 1) : NULL;
+    if (!b->data) return false;
+    b->want = b->data + b->in_bytes;
+    b->got = b->want + b->bytes;
+    char *at = b->data;
+    for (size_t k = 0; k < b->n_in; at += staxi_cuda_tensor_bytes(&b->tensors[k++]))
+        staxi_cuda_probe_fill(at, b->tensors[k].dtype, staxi_tensor_elements(&b->tensors[k]),
+                              &seed);
+    return true;
+}
+
+static void staxi_cuda_probe_free(staxi_cuda_probe *b, stax_cuda *c) {
+    const stax_allocator *a = &c->ctx->allocator;
+    for (size_t k = 0; b->tensors && k < b->n; k++) stax_cuda_tensor_free(c, &b->tensors[k]);
+    staxi_free(a, b->data, b->in_bytes + 2 * b->bytes + 1);
+    staxi_free(a, b->tensors, b->room);
+}
+
+/* Data into the tensors from..to - 1, or out of them. `results`: of states only. */
+static bool staxi_cuda_probe_copy(const staxi_cuda_probe *b, size_t from, size_t to, bool results,
+                                  bool out, char *data) {
+    const stax_graph *g = b->first->host->basis;
+    stax_cuda *c = b->first->cuda;
+    bool ok = true;
+    for (size_t k = from; k < to && ok; k++) {
+        stax_tensor host = b->tensors[k];
+        if (results && k < b->n_in && g->inputs[k].kind != STAXI_STATE) continue;
+        host.device = 0;
+        host.data = data;
+        ok = (out ? stax_cuda_copy(c, &host, &b->tensors[k])
+                  : stax_cuda_copy(c, &b->tensors[k], &host)) == STAX_OK;
+        data += staxi_cuda_tensor_bytes(&host);
+    }
+    return ok;
+}
+
+/* One call on the data as they were, over outputs of which nothing may remain; its results. */
+static bool staxi_cuda_probe_run(const staxi_cuda_probe *b, stax_cuda_program *p, char *results) {
+    memset(results, 0x55, b->bytes);
+    return staxi_cuda_probe_copy(b, b->n_in, b->n, false, false, results) &&
+           staxi_cuda_probe_copy(b, 0, b->n_in, false, false, b->data) &&
+           stax_cuda_run(p, b->tensors, b->tensors + b->n_in) == STAX_OK &&
+           staxi_cuda_probe_copy(b, 0, b->n, true, true, results) &&
+           stax_cuda_wait(p->cuda) == STAX_OK;
+}
+
+/* Nanoseconds a call: the median of some readings. */
+static double staxi_cuda_probe_time(const staxi_cuda_probe *b, stax_cuda_program *p) {
+    double ns[STAXI_CUDA_TUNE_READINGS];
+    int calls = 1;
+    for (int k = -1; k < STAXI_CUDA_TUNE_READINGS; k++) {
+        const int64_t start = staxi_clock_ns();
+        for (int i = 0; i < calls; i++)
+            (void)stax_cuda_run(p, b->tensors, b->tensors + b->n_in);
+        (void)stax_cuda_wait(p->cuda);
+        const double one = (double)(staxi_clock_ns() - start) / calls;
+        if (k < 0) calls = one * 200 < (double)STAXI_CUDA_TUNE_NS ? 200 : (int)(STAXI_CUDA_TUNE_NS / one) + 1;
+        int at = k;
+        for (; at > 0 && ns[at - 1] > one; at--) ns[at] = ns[at - 1];
+        if (k >= 0) ns[at] = one;
+    }
+    return ns[STAXI_CUDA_TUNE_READINGS / 2];
+}
+
+/* Measures other choices; true: they are the best so far. */
+static bool staxi_cuda_tune_try(staxi_cuda_probe *b, const stax_graph *g,
+                                const stax_compile_options *o, unsigned tensor,
+                                const staxi_cuda_choices *given) {
+    stax_cuda *c = b->best->cuda;
+    stax_cuda_program *p = staxi_cuda_program_with(c, g, o, tensor, given);
+    if (!p) return false;
+    b->measured++;
+    if (!staxi_cuda_probe_run(b, p, b->got) || memcmp(b->want, b->got, b->bytes) != 0) {
+        b->refused++;
+        stax_cuda_program_free(p);
+        return false;
+    }
+    const double ns = staxi_cuda_probe_time(b, p);
+    const bool better = ns < b->least * 0.98;
+    if (better) {
+        stax_cuda_program *old = b->best;
+        b->best = p;
+        b->least = ns;
+        p = old == b->first ? NULL : old;
+    }
+    stax_cuda_program_free(p);
+    return better;
+}
+
+static void staxi_cuda_tune_search(staxi_cuda_probe *b, const stax_graph *g,
+                                   const stax_compile_options *o, unsigned tensor) {
+    bool better = true;
+    uint64_t seed = 7;
+    for (int pass = 0; pass < STAXI_CUDA_TUNE_PASSES && better; pass++) {
+        better = false;
+        for (int k = 0; k < b->best->choices.n; k++)
+            for (int n = 0; n < b->best->choices.of[k]; n++) {
+                staxi_cuda_choices c = b->best->choices;
+                if (n == c.taken[k]) continue;
+                c.taken[k] = (uint8_t)n;
+                better = staxi_cuda_tune_try(b, g, o, tensor, &c) || better;
+            }
+    }
+    for (int draw = 0; draw < STAXI_CUDA_TUNE_DRAWS && b->best->choices.n > 2; draw++) {
+        staxi_cuda_choices c = b->best->choices;
+        for (int k = 0; k < c.n; k++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            c.taken[k] = (uint8_t)((seed >> 33) % c.of[k]);
+        }
+        (void)staxi_cuda_tune_try(b, g, o, tensor, &c);
+    }
+}
+
+/* The name of the record: everything that the choice depends on. */
+static void staxi_cuda_tune_name(const staxi_cuda_probe *b, const stax_cuda_program *p,
+                                 char name[STAXI_CACHE_NAME]) {
+    staxi_sha256 sha;
+    uint8_t digest[32];
+    char hex[65];
+    staxi_text t;
+    staxi_text_init(&t, &p->cuda->ctx->allocator);
+    staxi_putf(&t, "tuning 1\n%s\n", p->cuda->name);
+    for (size_t k = 0; k < p->host->basis->n_symbols; k++) staxi_putf(&t, "%D ", b->sizes[k]);
+    staxi_sha256_init(&sha);
+    if (t.data) staxi_sha256_update(&sha, t.data, t.n);
+    staxi_sha256_update(&sha, p->source.data, p->source.n);
+    staxi_sha256_final(&sha, digest);
+    staxi_hex(digest, sizeof digest, hex);
+    staxi_text_free(&t);
+    staxi_cache_name(hex, STAXI_OBJECT_SUFFIX, name);
+}
+
+/* The fastest program of the graph instead of the one by table, p. */
+static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph *g,
+                                          const stax_compile_options *o, unsigned tensor) {
+    stax_cuda *c = p->cuda;
+    staxi_toolchain *tc = staxi_toolchain_of(c->ctx);
+    char name[STAXI_CACHE_NAME];
+    staxi_cuda_probe b;
+    staxi_cuda_choices found;
+    staxi_text record, note;
+    if (p->host->steps || p->choices.n == 0) return p;
+    staxi_text_init(&record, &c->ctx->allocator);
+    staxi_text_init(&note, &c->ctx->allocator);
+    bool ok = staxi_cuda_probe_new(&b, p);
+    if (ok) staxi_cuda_tune_name(&b, p, name);
+    staxi_mutex_lock(&tc->setup);
+    const bool folder = ok && staxi_folder_ready(tc, &note) == STAX_OK;
+    staxi_mutex_unlock(&tc->setup);
+    const bool known = folder && staxi_cache_read(tc, name, &record) && record.n == sizeof found;
+    if (known) {
+        memcpy(&found, record.data, sizeof found);
+        stax_cuda_program *q = staxi_cuda_program_with(c, g, o, tensor, &found);
+        if (q) stax_cuda_program_free(p);
+        if (q) b.best = q;
+        staxi_put(&b.best->tuning, "tuned before");
+    } else if (ok && staxi_cuda_probe_run(&b, p, b.want)) {
+        b.least = b.table = staxi_cuda_probe_time(&b, p);
+        staxi_cuda_tune_search(&b, g, o, tensor);
+        if (b.best != p) stax_cuda_program_free(p);
+        record.n = 0;
+        staxi_putn(&record, (const char *)&b.best->choices, sizeof found);
+        staxi_seal(&record, name);
+        if (folder && !record.failed) (void)staxi_cache_publish(tc, name, &record, NULL, &note);
+        staxi_putf(&b.best->tuning, "tuned: %d measured, %d refused, %D ns a call, %D by table",
+                   b.measured, b.refused, (int64_t)b.least, (int64_t)b.table);
+    } else {
+        staxi_put(&b.best->tuning, "not tuned: a call on random data failed, or there are params");
+    }
+    p = b.best;
+    staxi_cuda_probe_free(&b, c);
+    staxi_text_free(&record);
+    staxi_text_free(&note);
+    return p;
+}
+
+STAXDEF const char *stax_cuda_tuning(const stax_cuda_program *p) {
+    return p && p->tuning.data ? p->tuning.data : "";
+}
+
+STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
+                                             const stax_compile_options *options) {
+    if (!c || !g) return NULL;
+    if (options && options->schedule) {
+        staxi_context_note(c->ctx, STAX_E_NOT_BUILT,
+                           "a schedule for a GPU: this part is not built into this version");
+        return NULL;
+    }
+    const unsigned tensor = staxi_cuda_tensor_cores(options, c->architecture);
+    stax_cuda_program *p = staxi_cuda_program_with(c, g, options, tensor, NULL);
+    return p && options && options->tune ? staxi_cuda_tune(p, g, options, tensor) : p;
 }
 
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) {
@@ -4993,7 +5322,7 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
 }
 
 STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options) {
-    stax_cuda_program *p = staxi_cuda_program_new(g, staxi_cuda_tensor_cores(options, "sm_90"));
+    stax_cuda_program *p = staxi_cuda_program_new(g, staxi_cuda_tensor_cores(options, "sm_90"), NULL);
     if (!p) return NULL;
     char *text = staxi_text_give(p->host->ctx, &p->source);
     stax_cuda_program_free(p);
@@ -5804,6 +6133,7 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
     return STAX_E_NOT_BUILT;
 }
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) { return (void)p, ""; }
+STAXDEF const char *stax_cuda_tuning(const stax_cuda_program *p) { return (void)p, ""; }
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return (void)p, 0; }
 STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
                                               stax_figures *out) {

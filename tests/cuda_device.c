@@ -498,6 +498,61 @@ static void check_replay(stax_context *ctx, stax_cuda *cuda, tally *all) {
     stax_graph_free(g);
 }
 
+/* All devices in one process, and two streams of the first: each has a program and tensors of its
+   own, the calls alternate, a program reads what another one has made, and none takes a tensor of
+   another device. */
+static void check_devices(stax_context *ctx, tally *all) {
+    enum { MOST = 9, N = 50000, ROUNDS = 3 };
+    static float data[N], want[N], got[N];
+    stax_cuda *cuda[MOST] = {NULL};
+    stax_cuda_program *p[MOST] = {NULL};
+    stax_tensor x[MOST], y[MOST], host = stax_tensor_of(STAX_F32, stax_shape1(N), data),
+                                  ref = stax_tensor_of(STAX_F32, stax_shape1(N), want);
+    int devices = stax_cuda_device_count(ctx), n = (devices < MOST ? devices : MOST - 1) + 1;
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value v = stax_input(g, "x", STAX_F32, stax_shape1(N));
+    stax_output(g, "y", stax_sin(stax_add(v, stax_const(g, 1.0))));
+    for (int i = 0; i < N; i++) data[i] = (float)(i % 1000) * 0.01f;
+    stax_status s = STAX_OK;
+    memset(x, 0, sizeof x);
+    memset(y, 0, sizeof y);
+    for (int k = 0; k < n && s == STAX_OK; k++) { /* the last one is the first device again */
+        cuda[k] = stax_cuda_open(ctx, k + 1 < n ? k : 0);
+        p[k] = cuda[k] ? stax_cuda_compile(cuda[k], g, NULL) : NULL;
+        s = p[k] ? stax_cuda_tensor_new(cuda[k], STAX_F32, stax_shape1(N), &x[k])
+                 : stax_error_status(ctx);
+        if (s == STAX_OK) s = stax_cuda_tensor_new(cuda[k], STAX_F32, stax_shape1(N), &y[k]);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda[k], &x[k], &host);
+    }
+    for (int r = 0; r < ROUNDS && s == STAX_OK; r++) {
+        s = stax_interpret(g, &host, &ref);
+        for (int k = 0; k < n && s == STAX_OK; k++)
+            s = r % 2 ? stax_cuda_run(p[k], &y[k], &x[k]) : stax_cuda_run(p[k], &x[k], &y[k]);
+        memcpy(data, want, sizeof data);
+    }
+    int wrong = 0;
+    for (int k = 0; k < n && s == STAX_OK; k++) {
+        stax_tensor back = stax_tensor_of(STAX_F32, stax_shape1(N), got);
+        s = stax_cuda_copy(cuda[k], &back, ROUNDS % 2 ? &y[k] : &x[k]);
+        wrong += memcmp(got, want, sizeof got) != 0;
+        if (k > 0 && k + 1 < n) wrong += stax_cuda_run(p[k], &x[0], &y[k]) != STAX_E_DEVICE;
+    }
+    if (s == STAX_OK && !wrong) {
+        printf("devices: %d in one process, and a second stream\n", devices);
+        all->equal++;
+    } else {
+        printf("FAIL devices: %d of %d differ; %s\n", wrong, n, stax_error(ctx));
+        all->different++;
+    }
+    for (int k = 0; k < n; k++) {
+        stax_cuda_tensor_free(cuda[k], &x[k]);
+        stax_cuda_tensor_free(cuda[k], &y[k]);
+        stax_cuda_program_free(p[k]);
+        stax_cuda_close(cuda[k]);
+    }
+    stax_graph_free(g);
+}
+
 /* Every jobs-th graph, from number `job` on. */
 static void check_share(int job, tally *t) {
     static recipe r;
@@ -521,6 +576,7 @@ static void check_share(int job, tally *t) {
     if (job == 0) check_bad_index(ctx, cuda, t);
     if (job == 0) check_async(ctx, cuda, t);
     if (job == 0) check_replay(ctx, cuda, t);
+    if (job == 0) check_devices(ctx, t);
     for (int64_t k = job; k < settings.count; k += settings.jobs) {
         recipe_make(&r, (uint64_t)(settings.seed + k));
         check_recipe(ctx, cuda, &r, t);

@@ -456,6 +456,23 @@ graph rare(x: f32[3,8192], v: f32[9,2100], i: i64[3], u: f32[3,2100]) {
 END
         for how in "" --reduce-overhead; do expect 0 "^y: f32\[9,3\]" run rare.stax --device=cuda --check $how; done
         expect 0 "^l: f32" run rare.stax --device=cuda --check
+        # the tuner: with a record, and with a candidate that is fast and wrong
+        cat >tune.stax <<'END'
+graph tune(x: f32[70,64], w: f32[64,80], v: f32[3,5000], inout s: f32[4]) {
+  y = matmul x, w
+  a = argmax v {axis=1}
+  s2 = add s, 1.0
+  assign s, s2
+  return y, a
+}
+END
+        expect 0 "  tuned: [0-9]+ measured, 0 refused, " bench tune.stax --device=cuda --tune --runs=3
+        expect 0 "  tuned before" bench tune.stax --device=cuda --tune --runs=3
+        sed 's/x: f32.70/x: f32[69/' tune.stax >tune_wrong.stax
+        (FAKE_WRONG='xs[2][16][68]' && export FAKE_WRONG && "$staxc" bench tune_wrong.stax --device=cuda --tune --runs=3 >out 2>err &&
+            grep -Eq ' [1-9][0-9]* refused' out && "$staxc" run tune_wrong.stax --device=cuda --tune --check >out 2>err) && good ||
+            bad "a wrong candidate: $(cat out err)"
+        expect 0 "  not tuned: " bench strides.stax --device=cuda --tune --runs=3
         for file in regions welford topk_ties custom_call while_gradients; do
             expect 0 ":" run "$root/tests/corpus/good/$file.stax" --device=cuda --check --seed=1
         done
