@@ -1393,8 +1393,11 @@ typedef struct stax_compile_options {
     bool no_horizontal; /* stages share a kernel only with what they read       */
     bool reduce_overhead; /* stax_cuda.h: a call is replayed as one graph of CUDA's */
     bool tensor_cores; /* stax_cuda.h: contractions of f16 or bf16 operands run on tensor cores   */
-                       /* (sm_90; ignored elsewhere): exact products, summed in f32 in the order  */
-                       /* of the hardware, so not the interpreter's bits                          */
+                       /* (sm_80 and newer; ignored elsewhere): exact products, summed in f32 in  */
+                       /* the order of the hardware, so not the interpreter's bits                */
+    bool tune; /* stax_cuda.h: measures what is else chosen by table, on random data; the winner has   */
+               /* the same bits and is recorded in the cache folder. It takes seconds              */
+    bool tf32;         /* stax_cuda.h: those of f32 too, operands rounded to TF32: 2^-11 of each   */
     stax_backend backend; /* interpret: as AOT_EAGER                              */
     /* The kernels in so many translation units, of texts of like length, compiled at the same time
        by so many processes (on Windows one after the other); 0 and 1: one, -1: one a core, at most

@@ -99,6 +99,9 @@ STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *input
 STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t);
 /* The CUDA C++ of the program, valid until it is freed. */
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p);
+/* What the option tune has done, valid until the program is freed: "tuned: 9 measured, 0 refused,
+   ..."; "" without it. */
+STAXDEF const char *stax_cuda_tuning(const stax_cuda_program *p);
 /* How many kernels one call launches at most. */
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p);
 /* As stax_program_figures. `workspace_bytes` are those on the device after the calls so far, `isa`
@@ -107,7 +110,7 @@ STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const 
                                               stax_figures *out);
 
 /* Without a device: the CUDA C++ of a graph (free with stax_free; with the option tensor_cores it
-   is for sm_90a), and any such text compiled for an architecture ("sm_80") to a cubin, whose size
+   is for sm_90a, or for sm_80 and newer where STAX_CUDA_MMA is set), and any such text compiled for an architecture ("sm_80") to a cubin, whose size
    is *bytes (free with stax_free). NULL on failure, see stax_error. STAX_E_DEVICE: there is no
    NVRTC; STAX_E_COMPILER: it refused. */
 STAXDEF char *stax_cuda_print(const stax_graph *g);
@@ -353,6 +356,9 @@ static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda
              in each of them: what is read twice, and row areas, stay in its registers (held)
    What ROWS and COLUMNS leave in parts, a second kernel (FINISH) sums by the same rule. */
 
+/* Tensor cores that a program may use. */
+enum { STAXI_CUDA_WGMMA = 1, STAXI_CUDA_MMA = 2, STAXI_CUDA_TF32 = 4 };
+
 typedef enum staxi_cuda_kind {
     STAXI_CUDA_SERIAL,
     STAXI_CUDA_CHECK,
@@ -419,6 +425,12 @@ typedef struct staxi_cuda_segment {
     bool is_acc;
 } staxi_cuda_segment;
 
+/* What emission has chosen among n alternatives each time, by table unless a number is given. */
+enum { STAXI_CUDA_CHOICES = 24 };
+typedef struct staxi_cuda_choices {
+    uint8_t n, of[STAXI_CUDA_CHOICES], taken[STAXI_CUDA_CHOICES];
+} staxi_cuda_choices;
+
 typedef struct staxi_cuda_unit {
     staxi_emit e;
     staxi_text *t;
@@ -430,7 +442,8 @@ typedef struct staxi_cuda_unit {
     staxi_loop_axis loops[64]; /* of the kernel being printed: the loops that are spread out */
     int n_loops;
     bool has_checks;
-    bool tensor_cores; /* allowed                                            */
+    unsigned tensor; /* STAXI_CUDA_WGMMA and the like: what may be used       */
+    staxi_cuda_choices choices, given; /* that were met, and those to take        */
     bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
     int at_once;     /* of the kernel begun next: blocks that run at once, at least; 0: unsaid */
     const char *more; /* of the kernel begun next: parameters behind the first */
@@ -813,6 +826,17 @@ static bool staxi_cuda_list_has(const staxi_trees *t, uint32_t list, int kind) {
     for (; list; list = t->nodes[list].next)
         if (t->nodes[list].kind == kind) return true;
     return false;
+}
+
+/* One of n alternatives: `table`, unless another one was given. */
+static int staxi_cuda_choose(staxi_cuda_unit *u, int n, int table) {
+    const int k = u->choices.n;
+    if (k == STAXI_CUDA_CHOICES) return table;
+    const int taken = k < u->given.n && u->given.taken[k] < n ? u->given.taken[k] : table;
+    u->choices.n++;
+    u->choices.of[k] = (uint8_t)n;
+    u->choices.taken[k] = (uint8_t)taken;
+    return taken;
 }
 
 /* ---- the frame of a kernel ---- */
@@ -1669,7 +1693,8 @@ static staxi_cuda_share staxi_cuda_rows_share(staxi_cuda_unit *u, const staxi_cu
     const int64_t blocks = staxi_high(&u->e, cut->blocks);
     if (cut->whole) return STAXI_CUDA_ROW;
     if (blocks <= STAXI_CUDA_ROW_BLOCKS &&
-        staxi_extent_guess(u->p, cut->results) >= (double)STAXI_CUDA_ENOUGH_ROWS)
+        staxi_cuda_choose(u, 2, staxi_extent_guess(u->p, cut->results) >=
+                                    (double)STAXI_CUDA_ENOUGH_ROWS))
         return STAXI_CUDA_LONG;
     return blocks <= STAXI_CUDA_ROW_WARPS ? STAXI_CUDA_TOGETHER : STAXI_CUDA_BLOCK;
 }
@@ -2285,6 +2310,10 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     u->shared_row = staxi_ix_is_const(&u->p->ix, u->trees->s->row_bytes, &row) &&
                     row + staxi_cuda_team_shared(u, list) <= STAXI_CUDA_SHARED_ALL;
     staxi_cuda_plan_holds(u, list);
+    if (u->held_each) { /* as many blocks at once as by table, one more, or one fewer */
+        const int more = staxi_cuda_choose(u, 3, 0);
+        u->held_blocks += more == 1 ? 1 : more == 2 && u->held_blocks > 1 ? -1 : 0;
+    }
     u->at_once = u->held_each ? u->held_blocks : 0;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TEAM, list, "blockIdx.x",
                                             u->held_each ? u->held_threads : 512);
@@ -2392,7 +2421,7 @@ static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     const bool alone =
         staxi_high(e, acc->runs[0].extent) <= STAXI_CUDA_ARG_LONG ||
         staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
-    const int threads = alone ? 32 : STAXI_CUDA_ARG_THREADS;
+    const int threads = staxi_cuda_choose(u, 2, alone) ? 32 : STAXI_CUDA_ARG_THREADS;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", threads);
     if (!l) return;
     l->count = rows;
@@ -2429,7 +2458,7 @@ typedef struct staxi_cuda_tile {
 } staxi_cuda_tile;
 
 enum {
-    STAXI_CUDA_TILES = 4,
+    STAXI_CUDA_TILES = 5,
     STAXI_CUDA_BAND = 8,
     STAXI_CUDA_ENOUGH = 100,
     STAXI_CUDA_CHAINS = 64 /* of a thread, where each needs two registers */
@@ -2437,8 +2466,16 @@ enum {
 
 /* Of 4 and of 8 bytes. The first that gives all multiprocessors work is taken. */
 static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {
-    {{256, 128, 8, 16, 8, 1}, {128, 128, 8, 8, 8, 2}, {64, 64, 16, 4, 4, 4}, {32, 32, 16, 4, 4, 8}},
-    {{64, 64, 16, 4, 4, 2}, {64, 64, 16, 4, 4, 2}, {64, 64, 16, 4, 4, 2}, {32, 32, 16, 4, 4, 4}}};
+    {{256, 128, 8, 16, 8, 1},
+     {128, 128, 8, 8, 8, 2},
+     {128, 64, 16, 8, 8, 2},
+     {64, 64, 16, 4, 4, 4},
+     {32, 32, 16, 4, 4, 8}},
+    {{64, 64, 16, 4, 4, 2},
+     {64, 64, 16, 4, 4, 2},
+     {64, 64, 16, 4, 4, 2},
+     {64, 64, 16, 4, 4, 2},
+     {32, 32, 16, 4, 4, 4}}};
 
 /* An operand. A thread takes `width` elements at a time, along k or across it, `slots` times a
  * part. */
@@ -2460,7 +2497,8 @@ typedef struct staxi_cuda_dot {
     int n_batches, threads;
     staxi_cuda_side sides[2]; /* of the rows, of the columns */
     staxi_cuda_tile tile;
-    bool tensor;      /* on tensor cores */
+    unsigned tensor; /* the tensor cores it runs on; 0: none */
+    int element;     /* there: dtype of the operands         */
     int stages,
         splits; /* there: parts in shared memory; blocks that share the steps of k of a tile */
     bool cut, blocks; /* k may end within a part; and run over several blocks of 4096 */
@@ -2498,19 +2536,27 @@ static bool staxi_cuda_dot_sides(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     return d->sides[0].n_axes > 0 && d->sides[1].n_axes > 0;
 }
 
+/* Are there registers for it? */
+static bool staxi_cuda_tile_fits(const staxi_cuda_dot *d, const staxi_cuda_tile *t) {
+    return !d->blocks || t->own_rows * t->own_columns <= STAXI_CUDA_CHAINS;
+}
+
 static void staxi_cuda_dot_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     const staxi_cuda_tile *tiles =
         staxi_cuda_tiles[staxi_dtype_bytes((stax_dtype)d->fma.dtype) > 4];
     double batches = 1, n = 0;
     for (int k = 0; k < d->n_batches; k++)
         batches *= staxi_extent_guess(u->p, d->batches[k].extent);
+    int table = 0;
     for (int k = 0; k < STAXI_CUDA_TILES && n < (double)STAXI_CUDA_ENOUGH; k++) {
-        if (d->blocks && tiles[k].own_rows * tiles[k].own_columns > STAXI_CUDA_CHAINS) continue;
-        d->tile = tiles[k];
+        if (!staxi_cuda_tile_fits(d, &tiles[k])) continue;
+        table = k;
         n = batches *
             staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[0].count, tiles[k].rows)) *
             staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, tiles[k].columns));
     }
+    const int k = staxi_cuda_choose(u, STAXI_CUDA_TILES, table);
+    d->tile = tiles[staxi_cuda_tile_fits(d, &tiles[k]) ? k : table];
     d->threads = d->tile.rows / d->tile.own_rows * (d->tile.columns / d->tile.own_columns);
     d->sides[0].size = d->tile.rows;
     d->sides[1].size = d->tile.columns;
@@ -2533,7 +2579,7 @@ static void staxi_cuda_dot_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, st
     s->slots = s->size * d->tile.depth / (s->width * d->threads);
 }
 
-static bool staxi_cuda_mma_of(staxi_cuda_unit *u, staxi_cuda_dot *d);
+static bool staxi_cuda_tensor_of(staxi_cuda_unit *u, staxi_cuda_dot *d);
 
 /* Is this list a contraction that is computed in tiles? */
 static bool staxi_cuda_dot_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
@@ -2560,8 +2606,8 @@ static bool staxi_cuda_dot_of(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot 
     d->blocks =
         staxi_dtype_is_float(d->fma.dtype) && staxi_high(&u->e, d->depth.extent) > STAXI_BLOCK;
     if (!staxi_cuda_dot_sides(u, d)) return false;
-    if (staxi_cuda_mma_of(u, d)) return true;
-    staxi_cuda_dot_tile(u, d);
+    if (staxi_cuda_tensor_of(u, d) && d->tensor == STAXI_CUDA_WGMMA) return true;
+    if (!d->tensor) staxi_cuda_dot_tile(u, d);
     d->cut = staxi_may_be_empty(&u->e, d->depth.extent) ||
              !staxi_cuda_is_multiple(u, d->depth.extent, d->tile.depth);
     return true;
@@ -2625,8 +2671,11 @@ static void staxi_cuda_dot_load(staxi_cuda_unit *u, const staxi_cuda_dot *d, int
         staxi_line(e);
         staxi_putf(u->t, "    for (int j = 0; j < %d; j++) %cl[s * %d + j] = ", s->width, c,
                    s->width);
-        staxi_emit_const(e, d->fma.dtype,
-                         side ? staxi_identity_bits(d->fma.combine, d->fma.dtype) : 0);
+        if (d->tensor)
+            staxi_put(u->t, "0");
+        else
+            staxi_emit_const(e, d->fma.dtype,
+                             side ? staxi_identity_bits(d->fma.combine, d->fma.dtype) : 0);
         staxi_put(u->t, ";\n");
         staxi_line(e);
         staxi_put(u->t, "    continue;\n");
@@ -2644,8 +2693,9 @@ static void staxi_cuda_dot_load(staxi_cuda_unit *u, const staxi_cuda_dot *d, int
     staxi_emit_value(e, s->x);
     staxi_line(e);
     staxi_putf(u->t, four ? "%cl[s * 4 + j] = " : "%cl[s] = ", c);
+    staxi_put(u->t, d->tensor == STAXI_CUDA_TF32 ? "sx_tf32(" : d->tensor ? "(uint16_t)(" : "(");
     staxi_emit_operand(e, s->x);
-    staxi_put(u->t, ";\n");
+    staxi_put(u->t, ");\n");
     staxi_emit_scope_close(e, scope);
     staxi_cuda_close(u, four ? 2 : 1);
 }
@@ -2818,7 +2868,7 @@ static void staxi_cuda_dot_place(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
             "        const int64_t split = sx_digit(&rest, %d), batch = rest, each = (depth + "
             "%d) / %d * %d, from = split * each, to = sx_imin(from + each, depth);\n",
             d->splits, d->splits * t.depth - 1, d->splits * t.depth, t.depth);
-    else if (d->tensor)
+    else if (d->tensor == STAXI_CUDA_WGMMA)
         staxi_put(u->t, "        const int64_t from = 0, to = depth;\n");
     staxi_cuda_counters(u, d->batches, d->n_batches, "const int64_t i", "");
 }
@@ -2848,6 +2898,9 @@ static void staxi_cuda_dot_arrays(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_cuda_close(u, 1);
 }
 
+static void staxi_cuda_mma_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side);
+static void staxi_cuda_mma_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d);
+
 /* Loads part after part, and multiplies each while the next one is under way. */
 static void staxi_cuda_dot_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_emit *e = &u->e;
@@ -2859,10 +2912,18 @@ static void staxi_cuda_dot_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     e->indent = 4;
     for (int side = 0; side < 2; side++) staxi_cuda_dot_load(u, d, side);
     staxi_put(u->t, "            }\n            if (k0 > 0) {\n");
-    staxi_cuda_dot_multiply(u, d);
+    if (d->tensor)
+        staxi_cuda_mma_multiply(u, d);
+    else
+        staxi_cuda_dot_multiply(u, d);
     staxi_put(u->t, "            }\n            if (k0 >= depth) break;\n");
     e->indent = 3;
-    for (int side = 0; side < 2; side++) staxi_cuda_dot_share(u, d, side);
+    for (int side = 0; side < 2; side++) {
+        if (d->tensor)
+            staxi_cuda_mma_share(u, d, side);
+        else
+            staxi_cuda_dot_share(u, d, side);
+    }
     staxi_put(u->t, "            __syncthreads();\n        }\n");
     e->indent = 2;
 }
@@ -2930,22 +2991,22 @@ static void staxi_cuda_contract(staxi_cuda_unit *u, uint32_t list, staxi_cuda_do
    through shared memory to threads that have neighbours. */
 
 enum {
-    STAXI_CUDA_MMA_DEPTH = 64,
-    STAXI_CUDA_MMA_ROWS = 128,
-    STAXI_CUDA_MMA_STAGES = 8,        /* at most */
-    STAXI_CUDA_MMA_ROOM = 192 * 1024, /* for them */
-    STAXI_CUDA_MMA_SPLITS = 8,
-    STAXI_CUDA_MMA_LEAST = 8,  /* parts of a split */
-    STAXI_CUDA_MMA_FILL = 128, /* threads */
-    STAXI_CUDA_MMA_THREADS = 384,
-    STAXI_CUDA_MMA_WARPS = 8,        /* that multiply */
-    STAXI_CUDA_MMA_PIECE = 8,        /* elements of 16 bytes */
-    STAXI_CUDA_MMA_BLOCK = 64 * 128, /* bytes of 64 steps of k of 64 rows or columns */
-    STAXI_CUDA_MMA_LINE = 64 + 4     /* floats of a line of results, 16 lines a warp */
+    STAXI_CUDA_WGMMA_DEPTH = 64,
+    STAXI_CUDA_WGMMA_ROWS = 128,
+    STAXI_CUDA_WGMMA_STAGES = 8,        /* at most */
+    STAXI_CUDA_WGMMA_ROOM = 192 * 1024, /* for them */
+    STAXI_CUDA_WGMMA_SPLITS = 8,
+    STAXI_CUDA_WGMMA_LEAST = 8,  /* parts of a split */
+    STAXI_CUDA_WGMMA_FILL = 128, /* threads */
+    STAXI_CUDA_WGMMA_THREADS = 384,
+    STAXI_CUDA_WGMMA_WARPS = 8,        /* that multiply */
+    STAXI_CUDA_WGMMA_PIECE = 8,        /* elements of 16 bytes */
+    STAXI_CUDA_WGMMA_BLOCK = 64 * 128, /* bytes of 64 steps of k of 64 rows or columns */
+    STAXI_CUDA_WGMMA_LINE = 64 + 4     /* floats of a line of results, 16 lines a warp */
 };
 
 /* clang-format off */
-static const char *const staxi_cuda_lines_tensor[] = {
+static const char *const staxi_cuda_lines_wgmma[] = {
     "#ifndef SX_OWN_TENSOR",
     "typedef struct __align__(64) sx_map { unsigned char bytes[128]; } sx_map;",
     "SX_INLINE uint32_t sx_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }",
@@ -3002,54 +3063,42 @@ static const char *const staxi_cuda_lines_tensor[] = {
 
 /* As wide as still gives all multiprocessors work; where nothing does, several blocks share the
    steps of k of a tile. */
-static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
-    staxi_ix rows = staxi_cuda_pieces(u, d->sides[0].count, STAXI_CUDA_MMA_ROWS);
+static void staxi_cuda_wgmma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    staxi_ix rows = staxi_cuda_pieces(u, d->sides[0].count, STAXI_CUDA_WGMMA_ROWS);
     double n = staxi_extent_guess(u->p, rows), most = 0;
     for (int k = 0; k < d->n_batches; k++) n *= staxi_extent_guess(u->p, d->batches[k].extent);
     memset(&d->tile, 0, sizeof d->tile);
-    d->tile.rows = STAXI_CUDA_MMA_ROWS;
+    d->tile.rows = STAXI_CUDA_WGMMA_ROWS;
     for (int wide = 256; wide >= 64 && most < (double)STAXI_CUDA_ENOUGH; wide /= 2) {
         d->tile.columns = wide;
         most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
     }
-    d->tile.depth = STAXI_CUDA_MMA_DEPTH;
+    const int wide = 256 >> staxi_cuda_choose(u, 3, d->tile.columns == 256   ? 0
+                                                     : d->tile.columns == 128 ? 1
+                                                                              : 2);
+    if (wide != d->tile.columns)
+        most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
+    d->tile.columns = wide;
+    d->tile.depth = STAXI_CUDA_WGMMA_DEPTH;
     d->tile.at_once = 1;
-    d->stages = STAXI_CUDA_MMA_ROOM / ((d->tile.rows + d->tile.columns) * 128);
-    if (d->stages > STAXI_CUDA_MMA_STAGES) d->stages = STAXI_CUDA_MMA_STAGES;
+    d->stages = STAXI_CUDA_WGMMA_ROOM / ((d->tile.rows + d->tile.columns) * 128);
+    if (d->stages > STAXI_CUDA_WGMMA_STAGES) d->stages = STAXI_CUDA_WGMMA_STAGES;
     d->splits = 1;
-    while (most * d->splits < (double)STAXI_CUDA_ENOUGH && d->splits < STAXI_CUDA_MMA_SPLITS &&
+    while (most * d->splits < (double)STAXI_CUDA_ENOUGH && d->splits < STAXI_CUDA_WGMMA_SPLITS &&
            staxi_extent_guess(u->p, d->depth.extent) >=
-               2 * d->splits * STAXI_CUDA_MMA_LEAST * STAXI_CUDA_MMA_DEPTH)
+               2 * d->splits * STAXI_CUDA_WGMMA_LEAST * STAXI_CUDA_WGMMA_DEPTH)
         d->splits *= 2;
-    d->threads = STAXI_CUDA_MMA_THREADS;
+    d->threads = STAXI_CUDA_WGMMA_THREADS;
     d->sides[0].size = d->tile.rows;
     d->sides[1].size = d->tile.columns;
 }
 
-/* Are both operands of one 16-bit dtype that is cast here? Then the sides have what is cast. */
-static bool staxi_cuda_mma_of(staxi_cuda_unit *u, staxi_cuda_dot *d) {
-    staxi_expr x[2];
-    if (!u->tensor_cores || d->fma.dtype != STAX_F32) return false;
-    for (int s = 0; s < 2; s++) {
-        const staxi_expr_node *n = &u->p->exprs[d->sides[s].x];
-        if (n->kind != STAXI_EX_OP || n->op != STAX_OP_CAST) return false;
-        x[s] = n->args[0];
-    }
-    const int dtype = u->p->exprs[x[0]].dtype;
-    if ((dtype != STAX_F16 && dtype != STAX_BF16) || u->p->exprs[x[1]].dtype != dtype) return false;
-    for (int s = 0; s < 2; s++) d->sides[s].x = x[s];
-    d->blocks = false;
-    d->tensor = true;
-    staxi_cuda_mma_tile(u, d);
-    return true;
-}
-
 /* Pieces are copied as they lie, along k or across it; else they are computed, along k. */
-static void staxi_cuda_mma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, staxi_cuda_side *s) {
+static void staxi_cuda_wgmma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, staxi_cuda_side *s) {
     const staxi_expr_node *n = &u->p->exprs[s->x];
     const staxi_loop_axis inner = s->axes[s->n_axes - 1];
     const staxi_ix at = n->kind == STAXI_EX_LOAD ? staxi_flat_index(u->p, n->ref, n->ix) : 0;
-    s->width = STAXI_CUDA_MMA_PIECE;
+    s->width = STAXI_CUDA_WGMMA_PIECE;
     s->along = s->plain = at && staxi_cuda_is_near(u, at, d->depth.var) &&
                           staxi_cuda_is_multiple(u, d->depth.extent, s->width);
     if (s->plain) return;
@@ -3067,7 +3116,7 @@ static bool staxi_cuda_map_step(staxi_cuda_unit *u, staxi_ix *ix, staxi_ix var, 
 
 /* How the copy engine reads an operand: along memory, then rows or k, then at most two batches; map
    stays empty where it cannot. */
-static void staxi_cuda_mma_map(staxi_cuda_unit *u, staxi_cuda_dot *d, int side,
+static void staxi_cuda_wgmma_map(staxi_cuda_unit *u, staxi_cuda_dot *d, int side,
                                staxi_cuda_view *map) {
     staxi_cuda_side *s = &d->sides[side];
     const staxi_expr_node n = u->p->exprs[s->x];
@@ -3097,13 +3146,13 @@ static void staxi_cuda_mma_map(staxi_cuda_unit *u, staxi_cuda_dot *d, int side,
     }
     for (int k = 2 + m.n; k < 4; k++) m.size[k] = one, m.step[k] = 0;
     if (staxi_ix_has_vars(&u->p->ix, m.first) || staxi_ix_has_values(&u->p->ix, m.first)) return;
-    m.box = s->along ? s->size : STAXI_CUDA_MMA_DEPTH;
+    m.box = s->along ? s->size : STAXI_CUDA_WGMMA_DEPTH;
     m.buffer = n.ref;
     *map = m;
 }
 
 /* sx_mma_<kernel>: adds to d the product of 64 rows and all columns of 16 steps of k. */
-static void staxi_cuda_mma_function(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+static void staxi_cuda_wgmma_function(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     const int n = d->tile.columns / 2;
     const uint64_t number = u->n_launches;
     const bool f16 = u->p->exprs[d->sides[0].x].dtype == STAX_F16;
@@ -3112,7 +3161,7 @@ static void staxi_cuda_mma_function(staxi_cuda_unit *u, const staxi_cuda_dot *d)
         u->t,
         "\nSX_INLINE void sx_mma_%U(float *d, const unsigned char *x, const unsigned char *y) "
         "{\n#ifdef SX_OWN_TENSOR\n    sx_own_mma(d, %d, %d, x, %d, y, %d, %d);\n#else\n",
-        number, d->tile.columns, f16 ? 1 : 0, across[0], across[1], STAXI_CUDA_MMA_BLOCK);
+        number, d->tile.columns, f16 ? 1 : 0, across[0], across[1], STAXI_CUDA_WGMMA_BLOCK);
     staxi_putf(u->t,
                "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n\"\n        "
                "\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
@@ -3124,11 +3173,11 @@ static void staxi_cuda_mma_function(staxi_cuda_unit *u, const staxi_cuda_dot *d)
     staxi_putf(u->t,
                "\n        : \"l\"(sx_descriptor(x, %d)), \"l\"(sx_descriptor(y, %d)) : "
                "\"memory\");\n#endif\n}\n",
-               STAXI_CUDA_MMA_BLOCK, STAXI_CUDA_MMA_BLOCK);
+               STAXI_CUDA_WGMMA_BLOCK, STAXI_CUDA_WGMMA_BLOCK);
 }
 
 /* One piece of a thread: where it goes, and what is there. */
-static void staxi_cuda_mma_piece(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+static void staxi_cuda_wgmma_piece(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
     staxi_emit *e = &u->e;
     const staxi_cuda_side *s = &d->sides[side];
     const staxi_expr_node n = u->p->exprs[s->x];
@@ -3143,7 +3192,7 @@ static void staxi_cuda_mma_piece(staxi_cuda_unit *u, const staxi_cuda_dot *d, in
             u->t,
             "unsigned char *const to = part + v %% %d / 8 * %d + v / %d * 128 + (v %% 8 ^ v / "
             "%d %% 8) * 16;\n",
-            line, STAXI_CUDA_MMA_BLOCK, line, line);
+            line, STAXI_CUDA_WGMMA_BLOCK, line, line);
     staxi_line(e);
     if (s->along)
         staxi_put(u->t, "const int64_t base = k0 + v % 8 * 8;\n");
@@ -3180,14 +3229,14 @@ static void staxi_cuda_mma_piece(staxi_cuda_unit *u, const staxi_cuda_dot *d, in
 }
 
 /* The part of an operand that begins at k0, piece by piece. */
-static void staxi_cuda_mma_pieces(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+static void staxi_cuda_wgmma_pieces(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
     staxi_emit *e = &u->e;
     const staxi_cuda_side *s = &d->sides[side];
     const int across = s->along ? 1 : s->width, line = s->size / s->width;
     staxi_put(u->t, "#pragma unroll 4\n");
     staxi_line(e);
     staxi_putf(u->t, "for (int v = (int)threadIdx.x; v < %d; v += %d) {\n",
-               s->size * STAXI_CUDA_MMA_DEPTH / s->width, STAXI_CUDA_MMA_FILL);
+               s->size * STAXI_CUDA_WGMMA_DEPTH / s->width, STAXI_CUDA_WGMMA_FILL);
     e->indent++;
     staxi_line(e);
     staxi_putf(u->t, "int64_t rest = %s0 + ", side ? "column" : "row");
@@ -3200,19 +3249,19 @@ static void staxi_cuda_mma_pieces(staxi_cuda_unit *u, const staxi_cuda_dot *d, i
     staxi_line(e);
     staxi_putf(u->t, "rest = sx_imin(rest, %s - %d);\n", side ? "columns" : "rows", across);
     staxi_cuda_counters(u, s->axes, s->n_axes, "const int64_t i", "");
-    staxi_cuda_mma_piece(u, d, side);
+    staxi_cuda_wgmma_piece(u, d, side);
     staxi_cuda_close(u, 1);
 }
 
 /* The same by the copy engine: one box, or one of each 64 rows or columns. */
-static void staxi_cuda_mma_copy(staxi_cuda_unit *u, const staxi_cuda_dot *d,
+static void staxi_cuda_wgmma_copy(staxi_cuda_unit *u, const staxi_cuda_dot *d,
                                 const staxi_cuda_view *map, int side) {
     const staxi_cuda_side *s = &d->sides[side];
     const int boxes = s->along ? 1 : s->size / 64;
     const char *first = side ? "column0" : "row0";
     staxi_cuda_unrolled(u, "j", boxes);
     staxi_line(&u->e);
-    staxi_putf(u->t, "sx_copy(part + j * %d, &%cmap, &filled[stage], ", STAXI_CUDA_MMA_BLOCK,
+    staxi_putf(u->t, "sx_copy(part + j * %d, &%cmap, &filled[stage], ", STAXI_CUDA_WGMMA_BLOCK,
                side ? 'y' : 'x');
     staxi_putf(u->t, s->along ? "k0, %s" : "%s + j * 64, k0", first);
     for (int k = 0; k < 2; k++) {
@@ -3226,7 +3275,7 @@ static void staxi_cuda_mma_copy(staxi_cuda_unit *u, const staxi_cuda_dot *d,
 }
 
 /* The four warps that fill parts, of all tiles of the block. */
-static void staxi_cuda_mma_fill(staxi_cuda_unit *u, const staxi_cuda_dot *d,
+static void staxi_cuda_wgmma_fill(staxi_cuda_unit *u, const staxi_cuda_dot *d,
                                 const staxi_cuda_launch *l) {
     staxi_emit *e = &u->e;
     const int bytes[2] = {d->tile.rows * 128, d->tile.columns * 128};
@@ -3236,7 +3285,7 @@ static void staxi_cuda_mma_fill(staxi_cuda_unit *u, const staxi_cuda_dot *d,
                "#pragma unroll 1\n        for (int64_t k0 = from; k0 < to; k0 += %d, turn++) {\n   "
                "         const int stage = (int)turn %% %d;\n            unsigned char *part = "
                "sx_room + stage * %d;\n            sx_pass(&freed[stage], turn / %d %% 2 ^ 1);\n",
-               STAXI_CUDA_MMA_DEPTH, d->stages, bytes[0] + bytes[1], d->stages);
+               STAXI_CUDA_WGMMA_DEPTH, d->stages, bytes[0] + bytes[1], d->stages);
     e->indent = 3;
     for (int side = 0; side < 2; side++) {
         const bool maps = l->maps[side].buffer != 0;
@@ -3249,13 +3298,13 @@ static void staxi_cuda_mma_fill(staxi_cuda_unit *u, const staxi_cuda_dot *d,
             e->indent++;
             staxi_line(e);
             staxi_putf(u->t, "sx_expect(&filled[stage], %d);\n", bytes[side]);
-            staxi_cuda_mma_copy(u, d, &l->maps[side], side);
+            staxi_cuda_wgmma_copy(u, d, &l->maps[side], side);
             staxi_cuda_close(u, 2);
             staxi_line(e);
             staxi_put(u->t, "else {\n");
             e->indent++;
         }
-        staxi_cuda_mma_pieces(u, d, side);
+        staxi_cuda_wgmma_pieces(u, d, side);
         staxi_line(e);
         staxi_put(u->t, "sx_seen();\n");
         if (maps) staxi_cuda_close(u, 1);
@@ -3268,7 +3317,7 @@ static void staxi_cuda_mma_fill(staxi_cuda_unit *u, const staxi_cuda_dot *d,
 }
 
 /* The products of a tile: one part's while the one before is finished, which is then free. */
-static void staxi_cuda_mma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+static void staxi_cuda_wgmma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     const int rows = d->tile.rows, bytes = (rows + d->tile.columns) * 128;
     const uint64_t number = u->n_launches - 1;
     const char *free_one = "if (threadIdx.x % 32 == 0) sx_arrive(&freed[(turn - 1) % ";
@@ -3278,7 +3327,7 @@ static void staxi_cuda_mma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
                "{\n            const int stage = (int)turn %% %d;\n            const unsigned char "
                "*const x = sx_room + stage * %d, *const y = x + %d;\n            "
                "sx_pass(&filled[stage], turn / %d %% 2);\n            sx_begin();\n",
-               d->tile.columns / 2, d->tile.columns / 2, STAXI_CUDA_MMA_DEPTH, d->stages, bytes,
+               d->tile.columns / 2, d->tile.columns / 2, STAXI_CUDA_WGMMA_DEPTH, d->stages, bytes,
                rows * 128, d->stages);
     staxi_putf(
         u->t,
@@ -3286,7 +3335,7 @@ static void staxi_cuda_mma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
         "k * %d, y + k * %d);\n            sx_end<1>();\n            if (k0 > from) {\n            "
         "   "
         " %s%d]);\n            }\n        }\n",
-        number, STAXI_CUDA_MMA_BLOCK, d->sides[0].along ? 32 : 2048, d->sides[1].along ? 32 : 2048,
+        number, STAXI_CUDA_WGMMA_BLOCK, d->sides[0].along ? 32 : 2048, d->sides[1].along ? 32 : 2048,
         free_one, d->stages);
     staxi_putf(u->t,
                "        sx_begin();\n        sx_end<0>();\n        if (from < to) {\n            "
@@ -3305,9 +3354,9 @@ static void staxi_cuda_batches(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
 
 /* Registers of a warp: 16 rows of it, pairs of columns; then four neighbours a thread, 64 columns
    after the other: the next ones move to the front. */
-static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+static void staxi_cuda_wgmma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_emit *e = &u->e;
-    const int line = STAXI_CUDA_MMA_LINE, left = d->tile.columns / 2 - 32;
+    const int line = STAXI_CUDA_WGMMA_LINE, left = d->tile.columns / 2 - 32;
     staxi_putf(
         u->t,
         "#pragma unroll 1\n        for (int part = 0; part < %d; part++) {\n#pragma unroll\n"
@@ -3354,7 +3403,7 @@ static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
 }
 
 /* What the blocks of a tile have left, added in order; then what follows. */
-static void staxi_cuda_mma_sum(staxi_cuda_unit *u, uint32_t list, const staxi_cuda_dot *d) {
+static void staxi_cuda_wgmma_sum(staxi_cuda_unit *u, uint32_t list, const staxi_cuda_dot *d) {
     staxi_emit *e = &u->e;
     staxi_ix_pool *ix = &u->p->ix;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_MAP, list, staxi_cuda_thread, 256);
@@ -3392,21 +3441,21 @@ static void staxi_cuda_mma_sum(staxi_cuda_unit *u, uint32_t list, const staxi_cu
     staxi_cuda_end(u);
 }
 
-static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
+static void staxi_cuda_wgmma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
     const int stages = d->stages * (d->tile.rows + d->tile.columns) * 128,
-              results = 16 * STAXI_CUDA_MMA_LINE * 4;
+              results = 16 * STAXI_CUDA_WGMMA_LINE * 4;
     staxi_cuda_view maps[2];
     for (int side = 0; side < 2; side++) {
-        staxi_cuda_mma_loads(u, d, &d->sides[side]);
-        staxi_cuda_mma_map(u, d, side, &maps[side]);
+        staxi_cuda_wgmma_loads(u, d, &d->sides[side]);
+        staxi_cuda_wgmma_map(u, d, side, &maps[side]);
     }
-    staxi_cuda_mma_function(u, d);
+    staxi_cuda_wgmma_function(u, d);
     u->more =
         ", const __grid_constant__ sx_map xmap, const __grid_constant__ sx_map ymap, const "
         "int maps";
     staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
     if (!l) return;
-    l->shared = stages + STAXI_CUDA_MMA_WARPS * results;
+    l->shared = stages + STAXI_CUDA_WGMMA_WARPS * results;
     l->stays = true;
     memcpy(l->maps, maps, sizeof maps);
     if (d->splits > 1) {
@@ -3423,22 +3472,232 @@ static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d)
                "sx_gate(&freed[j], %d);\n        }\n        sx_gates();\n    }\n    "
                "__syncthreads();\n    uint32_t turn = 0;\n    if (threadIdx.x < %d) {\n    "
                "sx_fewer<88>();\n",
-               d->stages, d->stages, d->stages, STAXI_CUDA_MMA_FILL / 32, STAXI_CUDA_MMA_WARPS,
-               STAXI_CUDA_MMA_FILL);
-    staxi_cuda_mma_fill(u, d, l);
+               d->stages, d->stages, d->stages, STAXI_CUDA_WGMMA_FILL / 32, STAXI_CUDA_WGMMA_WARPS,
+               STAXI_CUDA_WGMMA_FILL);
+    staxi_cuda_wgmma_fill(u, d, l);
     staxi_putf(
         u->t,
         "    } else {\n    sx_more<208>();\n    const int lane = (int)threadIdx.x %% 32, warp "
         "= (int)threadIdx.x / 32 - %d, group = warp / 4;\n    float *const mine = (float "
         "*)(void *)(sx_room + %d) + warp * %d;\n",
-        STAXI_CUDA_MMA_FILL / 32, stages, results / 4);
+        STAXI_CUDA_WGMMA_FILL / 32, stages, results / 4);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_dot_place(u, d);
-    staxi_cuda_mma_loop(u, d);
-    staxi_cuda_mma_finish(u, d);
+    staxi_cuda_wgmma_loop(u, d);
+    staxi_cuda_wgmma_finish(u, d);
     staxi_put(u->t, "    }\n    }\n");
     staxi_cuda_end(u);
-    if (d->splits > 1) staxi_cuda_mma_sum(u, list, d);
+    if (d->splits > 1) staxi_cuda_wgmma_sum(u, list, d);
+}
+
+/* ---- contractions on tensor cores, a warp at a time ----
+   mma.sync of sm_80 and newer, for f16 and bf16 where there is no wgmma, and for f32 rounded to
+   TF32. The frame is that of other contractions; in shared memory the steps of k of a row or column
+   lie side by side, and their lines are apart so that no two threads of a fragment meet in a bank.
+   Eight warps, two by four, have a part of the tile each, in pieces of 16 rows by 8 columns. */
+
+enum {
+    STAXI_CUDA_MMA_THREADS = 256,
+    STAXI_CUDA_MMA_WIDE = 4, /* warps side by side, and half as many one above the other */
+    STAXI_CUDA_MMA_ROWS = 16,
+    STAXI_CUDA_MMA_COLUMNS = 8,
+    STAXI_CUDA_MMA_TILE = 128, /* or half of it */
+    STAXI_CUDA_MMA_LINE = 16   /* words of a line of shared memory; four more keep lines apart */
+};
+
+/* clang-format off */
+static const char *const staxi_cuda_lines_mma[] = {
+    "#ifndef SX_OWN_TENSOR",
+    "/* d += a b: 16 rows, 8 columns, and 16 steps of k, or 8 of TF32. */",
+    "SX_INLINE void sx_mma_f16(float *d, const uint32_t *a, const uint32_t *b) {",
+    "    asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));",
+    "}",
+    "SX_INLINE void sx_mma_bf16(float *d, const uint32_t *a, const uint32_t *b) {",
+    "    asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));",
+    "}",
+    "SX_INLINE void sx_mma_tf32(float *d, const uint32_t *a, const uint32_t *b) {",
+    "    asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));",
+    "}",
+    "SX_INLINE uint32_t sx_tf32(float x) {",
+    "    uint32_t u;",
+    "    asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(u) : \"f\"(x));",
+    "    return u;",
+    "}",
+    "#endif",
+    NULL};
+/* clang-format on */
+
+static int staxi_cuda_mma_words(const staxi_cuda_dot *d) { /* elements of a word */
+    return d->tensor == STAXI_CUDA_TF32 ? 1 : 2;
+}
+
+static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d);
+
+/* What tensor cores this contraction may run on. Both operands are of one 16-bit dtype that is cast
+   here (then the sides have what is cast), or are f32. */
+static bool staxi_cuda_tensor_of(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    staxi_expr x[2];
+    int dtype = STAX_F32;
+    if (d->fma.dtype != STAX_F32) return false;
+    for (int s = 0; s < 2; s++) {
+        const staxi_expr_node *n = &u->p->exprs[d->sides[s].x];
+        const bool cast = n->kind == STAXI_EX_OP && n->op == STAX_OP_CAST;
+        const int from = cast ? u->p->exprs[n->args[0]].dtype : STAX_F32;
+        x[s] = n->args[0];
+        if ((from != STAX_F16 && from != STAX_BF16) || (s && from != dtype))
+            dtype = STAX_F32;
+        else if (!s)
+            dtype = from;
+    }
+    if (dtype == STAX_F32)
+        d->tensor = u->tensor & STAXI_CUDA_TF32;
+    else
+        d->tensor = u->tensor & (STAXI_CUDA_WGMMA | STAXI_CUDA_MMA);
+    if (!d->tensor) return false;
+    for (int s = 0; s < 2 && dtype != STAX_F32; s++) d->sides[s].x = x[s];
+    d->element = dtype;
+    d->blocks = false;
+    if (d->tensor == STAXI_CUDA_WGMMA)
+        staxi_cuda_wgmma_tile(u, d);
+    else
+        staxi_cuda_mma_tile(u, d);
+    return true;
+}
+
+static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
+    double batches = 1, n = 0;
+    for (int k = 0; k < d->n_batches; k++)
+        batches *= staxi_extent_guess(u->p, d->batches[k].extent);
+    memset(&d->tile, 0, sizeof d->tile);
+    for (int size = STAXI_CUDA_MMA_TILE; size >= STAXI_CUDA_MMA_TILE / 2; size /= 2) {
+        if (n >= (double)STAXI_CUDA_ENOUGH) break;
+        d->tile.rows = d->tile.columns = size;
+        n = batches;
+        for (int s = 0; s < 2; s++)
+            n *= staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[s].count, size));
+    }
+    d->tile.rows = d->tile.columns =
+        STAXI_CUDA_MMA_TILE >> staxi_cuda_choose(u, 2, d->tile.rows < STAXI_CUDA_MMA_TILE);
+    d->tile.depth = STAXI_CUDA_MMA_LINE * staxi_cuda_mma_words(d);
+    d->tile.at_once = 2;
+    d->threads = STAXI_CUDA_MMA_THREADS;
+    d->splits = 1;
+    for (int s = 0; s < 2; s++) d->sides[s].size = d->tile.rows;
+}
+
+/* A part from registers into shared memory: xs or ys, row by row. */
+static void staxi_cuda_mma_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    const staxi_cuda_side *s = &d->sides[side];
+    const char c = side ? 'y' : 'x';
+    const int line = (s->along ? d->tile.depth : s->size) / s->width;
+    staxi_cuda_unrolled(u, "s", s->slots);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
+    staxi_line(&u->e);
+    staxi_putf(u->t,
+               s->along
+                   ? "for (int j = 0; j < %d; j++) %cs[now][v / %d][v %% %d * %d + j] = %cl[s * %d + j];\n"
+                   : "for (int j = 0; j < %d; j++) %cs[now][v %% %d * %d + j][v / %d] = %cl[s * %d + j];\n",
+               s->width, c, line, s->along ? line : s->width, s->along ? s->width : line, c,
+               s->width);
+    staxi_cuda_close(u, 1);
+}
+
+/* How many pieces of 16 rows, or of 8 columns, a warp has. */
+static int staxi_cuda_mma_pieces(const staxi_cuda_dot *d, int side) {
+    return side ? d->tile.columns / STAXI_CUDA_MMA_WIDE / STAXI_CUDA_MMA_COLUMNS
+                : d->tile.rows * STAXI_CUDA_MMA_WIDE * 32 / STAXI_CUDA_MMA_THREADS /
+                      STAXI_CUDA_MMA_ROWS;
+}
+
+/* The part in shared memory, multiplied. In words: lane l has row or column l / 4 and word l % 4
+   of four of each fragment; the second four, and the second 8 rows, are its other registers. */
+static void staxi_cuda_mma_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    static const char *const names[] = {"f16", "bf16", "tf32"};
+    const int rows = staxi_cuda_mma_pieces(d, 0), columns = staxi_cuda_mma_pieces(d, 1);
+    staxi_cuda_unrolled(u, "k", STAXI_CUDA_MMA_LINE / 8);
+    for (int side = 0; side < 2; side++) {
+        const int pieces = side ? columns : rows, regs = side ? 2 : 4;
+        staxi_line(&u->e);
+        staxi_putf(u->t, "uint32_t %cf[%d][%d];\n", side ? 'y' : 'x', pieces, regs);
+        staxi_cuda_unrolled(u, "i", pieces);
+        staxi_line(&u->e);
+        staxi_putf(u->t,
+                   side ? "for (int r = 0; r < 2; r++) yf[i][r] = ((const uint32_t *)(const void "
+                          "*)ys[1 - now][right + i * 8 + lane / 4])[k * 8 + r * 4 + lane %% 4];\n"
+                        : "for (int r = 0; r < 4; r++) xf[i][r] = ((const uint32_t *)(const void "
+                          "*)xs[1 - now][down + i * 16 + r %% 2 * 8 + lane / 4])[k * 8 + r / 2 * 4 "
+                          "+ lane %% 4];\n");
+        staxi_cuda_close(u, 1);
+    }
+    staxi_cuda_unrolled(u, "i", rows);
+    staxi_cuda_unrolled(u, "j", columns);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "sx_mma_%s(d + (i * %d + j) * 4, xf[i], yf[j]);\n",
+               names[d->element == STAX_F16 ? 0 : d->element == STAX_BF16 ? 1 : 2], columns);
+    staxi_cuda_close(u, 3);
+}
+
+/* 16 rows after the other through shared memory to threads that have four neighbours; the next ones
+   move to the front, so that the code of 16 does for all. */
+static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const int rows = staxi_cuda_mma_pieces(d, 0), columns = staxi_cuda_mma_pieces(d, 1),
+              line = columns * STAXI_CUDA_MMA_COLUMNS + 4, fours = columns * 2;
+    staxi_putf(u->t,
+               "        __syncthreads();\n        float *const mine = (float *)(void *)xs + warp * "
+               "%d;\n#pragma unroll 1\n        for (int part = 0; part < %d; part++) {\n#pragma "
+               "unroll\n            for (int j = 0; j < %d; j++)\n                mine[(lane / 4 + "
+               "j %% 4 / 2 * 8) * %d + j / 4 * 8 + lane %% 4 * 2 + j %% 2] = d[j];\n            "
+               "__syncwarp();\n",
+               16 * line, rows, columns * 4, line);
+    staxi_putf(u->t,
+               "            for (int v = lane; v < %d; v += 32) {\n                int64_t rest = "
+               "row0 + down + part * 16 + v / %d;\n                const int64_t column = column0 + "
+               "right + v %% %d * 4;\n                if (rest >= rows) break;\n                "
+               "__align__(16) float c[4];\n                sx_four(c, mine + v / %d * %d + v %% %d "
+               "* 4);\n",
+               16 * fours, fours, fours, fours, line, fours);
+    e->indent = 4;
+    staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
+    staxi_line(e);
+    staxi_put(u->t, "{\n");
+    e->indent++;
+    staxi_cuda_dot_results(u, d, "c[j]");
+    staxi_cuda_close(u, 2);
+    staxi_putf(u->t,
+               "            __syncwarp();\n#pragma unroll\n            for (int j = 0; j < %d; "
+               "j++) d[j] = d[j + %d];\n        }\n        __syncthreads();\n",
+               (rows - 1) * columns * 4, columns * 4);
+}
+
+static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const char *type = d->tensor == STAXI_CUDA_TF32 ? "uint32_t" : "uint16_t";
+    const int rows = staxi_cuda_mma_pieces(d, 0), columns = staxi_cuda_mma_pieces(d, 1),
+              line = (STAXI_CUDA_MMA_LINE + 4) * staxi_cuda_mma_words(d);
+    staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
+    if (!l) return;
+    staxi_putf(u->t,
+               "    __shared__ __align__(16) %s xs[2][%d][%d], ys[2][%d][%d];\n    const int warp = "
+               "(int)threadIdx.x / 32, lane = (int)threadIdx.x %% 32, down = warp / %d * %d, right "
+               "= warp %% %d * %d;\n",
+               type, d->tile.rows, line, d->tile.columns, line, STAXI_CUDA_MMA_WIDE,
+               rows * STAXI_CUDA_MMA_ROWS, STAXI_CUDA_MMA_WIDE, columns * STAXI_CUDA_MMA_COLUMNS);
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_loads(u, d, &d->sides[side]);
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_dot_place(u, d);
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_spots(u, d, side);
+    staxi_line(e);
+    staxi_putf(u->t, "%s xl[%d], yl[%d];\n", type, d->sides[0].slots * d->sides[0].width,
+               d->sides[1].slots * d->sides[1].width);
+    staxi_line(e);
+    staxi_putf(u->t, "float d[%d] = {0};\n", rows * columns * 4);
+    staxi_cuda_dot_loop(u, d);
+    staxi_cuda_mma_finish(u, d);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+    for (int side = 0; side < 2; side++) staxi_cuda_near_free(u, &d->sides[side].near_);
 }
 
 /* ---- running values ----
@@ -3559,9 +3818,10 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     const staxi_stage *st = &u->p->stages[n.ref];
     const stax_op op = (stax_op)u->p->graph->nodes[u->p->graph->values[st->value].node].op;
     const uint64_t number = u->n_launches;
-    const int line = staxi_extent_guess(u->p, n.runs[0].extent) > (double)STAXI_CUDA_LINE
-                         ? STAXI_CUDA_LINE / 2
-                         : STAXI_CUDA_LINE,
+    const int line =
+                  STAXI_CUDA_LINE >>
+                  staxi_cuda_choose(u, 2, staxi_extent_guess(u->p, n.runs[0].extent) >
+                                              (double)STAXI_CUDA_LINE),
               segments = line / 32, threads = line / STAXI_CUDA_LINE_EACH;
     staxi_text name;
     staxi_cuda_scan_fold(u, &n, number);
@@ -3790,7 +4050,9 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     } else if (n->kind == STAXI_TREE_SCAN && !n->next && !n->parallel) {
         staxi_cuda_scan(u, body);
     } else if (staxi_cuda_dot_of(u, body, &dot)) {
-        if (dot.tensor)
+        if (dot.tensor == STAXI_CUDA_WGMMA)
+            staxi_cuda_wgmma(u, body, &dot);
+        else if (dot.tensor)
             staxi_cuda_mma(u, body, &dot);
         else
             staxi_cuda_contract(u, body, &dot);
@@ -3901,11 +4163,12 @@ static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
 }
 
 /* Prints the planned program. The launches stay in *u. */
-static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, bool tensor_cores,
-                                   staxi_text *out) {
+static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, unsigned tensor,
+                                   const staxi_cuda_choices *given, staxi_text *out) {
     staxi_text body;
     memset(u, 0, sizeof *u);
-    u->tensor_cores = tensor_cores;
+    u->tensor = tensor;
+    if (given) u->given = *given;
     u->trees = trees;
     u->p = trees->s->p;
     u->a = u->p->a;
@@ -3926,7 +4189,8 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, bool 
         staxi_put_lines(out, staxi_lines_sums);
     }
     staxi_put_lines(out, staxi_cuda_lines_warp);
-    if (u->tensor_cores) staxi_put_lines(out, staxi_cuda_lines_tensor);
+    if (u->tensor & STAXI_CUDA_WGMMA) staxi_put_lines(out, staxi_cuda_lines_wgmma);
+    if (u->tensor & ~(unsigned)STAXI_CUDA_WGMMA) staxi_put_lines(out, staxi_cuda_lines_mma);
     staxi_put_line_functions(&u->e, false, out);
     staxi_put_constants(&u->e, out);
     staxi_put_customs(&u->e, out);
@@ -3995,6 +4259,8 @@ struct stax_cuda_program {
     bool is_piece;                /* `host` is another program's                            */
     staxi_cuda_memory *constants; /* by cell of the steps                                   */
     struct staxi_cuda_block *pool; /* memory for cells, kept from call to call              */
+    staxi_cuda_choices choices;
+    staxi_text tuning; /* what the tuner has done                                           */
     staxi_cuda_size_check *size_checks;
     size_t n_size_checks, cap_size_checks;
 };
@@ -4439,6 +4705,7 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     staxi_free(a, p->replay.block, p->replay.block_bytes);
     staxi_free(a, p->launches, p->launch_bytes);
     staxi_text_free(&p->source);
+    staxi_text_free(&p->tuning);
     stax_program *host = p->is_piece ? NULL : p->host;
     staxi_free(a, p, sizeof *p);
     stax_program_free(host);
@@ -4511,18 +4778,36 @@ static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) 
     return STAX_OK;
 }
 
+/* What the options allow on an architecture. STAX_CUDA_MMA in the environment: mma.sync also where
+   there is wgmma. */
+static unsigned staxi_cuda_tensor_cores(const stax_compile_options *o, const char *architecture) {
+    unsigned tensor = 0;
+    int number = 0;
+    bool wgmma = strcmp(architecture, "sm_90") == 0;
+#if !defined(STAX_NO_ENV)
+    wgmma = wgmma && !staxi_getenv("STAX_CUDA_MMA");
+#endif
+    for (const char *c = architecture + 3; *c >= '0' && *c <= '9'; c++)
+        number = number * 10 + (*c - '0');
+    if (!o || number < 80) return 0;
+    if (o->tensor_cores) tensor |= wgmma ? STAXI_CUDA_WGMMA : STAXI_CUDA_MMA;
+    if (o->tf32) tensor |= STAXI_CUDA_TF32;
+    return tensor;
+}
+
 /* The kernels of a program that is planned. */
-static stax_status staxi_cuda_program_emit(stax_cuda_program *p, bool tensor_cores,
-                                           staxi_text *why) {
+static stax_status staxi_cuda_program_emit(stax_cuda_program *p, unsigned tensor,
+                                           const staxi_cuda_choices *given, staxi_text *why) {
     stax_program *host = p->host;
     staxi_cuda_unit u;
     stax_status s = staxi_cuda_refuse(host, why);
     if (s != STAX_OK) return s;
-    s = staxi_cuda_emit(&u, &host->trees, tensor_cores, &p->source);
+    s = staxi_cuda_emit(&u, &host->trees, tensor, given, &p->source);
     p->launches = u.launches;
     p->n_launches = u.n_launches;
     p->launch_bytes = u.cap_launches * sizeof *u.launches;
     p->has_checks = u.has_checks;
+    p->choices = u.choices;
     u.launches = NULL;
     u.cap_launches = 0;
     staxi_cuda_unit_free(&u);
@@ -4539,11 +4824,12 @@ static stax_cuda_program *staxi_cuda_program_of(stax_program *host) {
     p->host = host;
     p->n_args = host->basis->n_inputs * 2 + host->n_outputs + 1;
     staxi_text_init(&p->source, a);
+    staxi_text_init(&p->tuning, a);
     return p;
 }
 
 /* The pieces of a program of steps, and the text of them all. */
-static stax_status staxi_cuda_pieces_new(stax_cuda_program *p, bool tensor_cores, staxi_text *why) {
+static stax_status staxi_cuda_pieces_new(stax_cuda_program *p, unsigned tensor, staxi_text *why) {
     const staxi_steps *steps = p->host->steps;
     p->pieces = (stax_cuda_program **)staxi_alloc(steps->a, steps->n_pieces * sizeof *p->pieces);
     if (steps->n_pieces && !p->pieces) return STAX_E_MEMORY;
@@ -4563,7 +4849,7 @@ static stax_status staxi_cuda_pieces_new(stax_cuda_program *p, bool tensor_cores
         if (!p->pieces[k]) s = STAX_E_MEMORY;
         if (s != STAX_OK) continue;
         p->pieces[k]->is_piece = true;
-        s = staxi_cuda_program_emit(p->pieces[k], tensor_cores, why);
+        s = staxi_cuda_program_emit(p->pieces[k], tensor, NULL, why);
         const staxi_text *text = &p->pieces[k]->source;
         if (text->data) staxi_putn(&p->source, text->data, text->n);
     }
@@ -4571,7 +4857,8 @@ static stax_status staxi_cuda_pieces_new(stax_cuda_program *p, bool tensor_cores
 }
 
 /* Lowered, scheduled and printed; no library is needed for it. */
-static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, bool tensor_cores) {
+static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, unsigned tensor,
+                                                 const staxi_cuda_choices *given) {
     stax_program *host = g ? staxi_program_new(g, STAX_BACKEND_STAX) : NULL;
     if (!host) return NULL;
     stax_cuda_program *p = staxi_cuda_program_of(host);
@@ -4584,8 +4871,8 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, bool tenso
         const bool steps = staxi_is_stepped(host);
         s = steps ? staxi_steps_build(host, &why) : staxi_program_plan(host, &why);
         if (s == STAX_OK)
-            s = steps ? staxi_cuda_pieces_new(p, tensor_cores, &why)
-                      : staxi_cuda_program_emit(p, tensor_cores, &why);
+            s = steps ? staxi_cuda_pieces_new(p, tensor, &why)
+                      : staxi_cuda_program_emit(p, tensor, given, &why);
     }
     if (s == STAX_OK) {
         staxi_text_free(&why);
@@ -4680,13 +4967,13 @@ static stax_status staxi_cuda_slots_new(stax_cuda_program *p, staxi_text *why) {
 
 /* Compiles and loads the kernels of a program, or of its pieces. */
 static stax_status staxi_cuda_ready(stax_cuda_program *p, const stax_compile_options *options,
-                                    bool tensor_cores, staxi_text *why) {
+                                    unsigned tensor, staxi_text *why) {
     stax_cuda *c = p->cuda;
     stax_status s = staxi_cuda_slots_new(p, why);
     for (size_t k = 0; k < p->n_pieces && s == STAX_OK; k++) {
         if (!p->pieces[k]) continue;
         p->pieces[k]->cuda = c;
-        s = staxi_cuda_ready(p->pieces[k], NULL, tensor_cores, why);
+        s = staxi_cuda_ready(p->pieces[k], NULL, tensor, why);
         p->host->built.origin = p->pieces[k]->host->built.origin;
         p->host->built.spent_ns += p->pieces[k]->host->built.spent_ns;
     }
@@ -4696,11 +4983,299 @@ static stax_status staxi_cuda_ready(stax_cuda_program *p, const stax_compile_opt
     if (s == STAX_OK && options && options->reduce_overhead) s = staxi_cuda_will_replay(p, why);
     if (s == STAX_OK)
         s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data,
-                             tensor_cores ? "sm_90a" : c->architecture, &cubin, &p->host->built,
+                             tensor & STAXI_CUDA_WGMMA ? "sm_90a" : c->architecture, &cubin, &p->host->built,
                              why);
     if (s == STAX_OK) s = staxi_cuda_load(p, &cubin, why);
     staxi_text_free(&cubin);
     return s;
+}
+
+/* Printed with these choices (NULL: those of the table), compiled and loaded. */
+static stax_cuda_program *staxi_cuda_program_with(stax_cuda *c, const stax_graph *g,
+                                                  const stax_compile_options *options,
+                                                  unsigned tensor,
+                                                  const staxi_cuda_choices *given) {
+    stax_cuda_program *p = staxi_cuda_program_new(g, tensor, given);
+    if (!p) return NULL;
+    staxi_text why;
+    staxi_text_init(&why, &c->ctx->allocator);
+    p->cuda = c;
+    stax_status s = staxi_cuda_ready(p, options, tensor, &why);
+    if (s != STAX_OK) (void)staxi_context_fail(c->ctx, s, &why);
+    staxi_text_free(&why);
+    if (s == STAX_OK) return p;
+    stax_cuda_program_free(p);
+    return NULL;
+}
+
+/* ---- the tuner ----
+   What emission has chosen by table is measured against its alternatives on random data: choice
+   after choice, in passes until none helps (coordinate descent, A 9.2), then some drawn at random
+   (P 9.3). Whatever does not have the bits of the table's program is refused. The winner is
+   recorded in the cache folder by source, sizes and device. */
+
+enum {
+    STAXI_CUDA_TUNE_PASSES = 3,
+    STAXI_CUDA_TUNE_DRAWS = 6,
+    STAXI_CUDA_TUNE_READINGS = 5,
+    STAXI_CUDA_TUNE_NS = 2000000, /* of a reading */
+    STAXI_CUDA_TUNE_SIZE = 1024   /* of a size symbol, if its range allows */
+};
+
+typedef struct staxi_cuda_probe {
+    stax_cuda_program *best, *first; /* so far, and by table: not freed before the end */
+    double least, table; /* ns a call */
+    stax_tensor *tensors; /* inputs, then outputs; on the device */
+    size_t n_in, n, room;
+    int64_t *sizes;
+    char *data, *want, *got; /* of all inputs; results of the table's program, and of another */
+    size_t in_bytes, bytes;  /* of all inputs; of results: outputs and what states became     */
+    int measured, refused;
+} staxi_cuda_probe;
+
+/* Numbers that are valid for every op: in [-1, 1), small integers. */
+static void staxi_cuda_probe_fill(char *to, stax_dtype t, int64_t n, uint64_t *seed) {
+    const size_t size = stax_dtype_bytes(t);
+    memset(to, 0, (size_t)n * size);
+    for (int64_t k = 0; k < n; k++, to += size) {
+        *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+        const uint32_t r = (uint32_t)(*seed >> 33);
+        const float f = (float)(r >> 7) * 1.1920929e-7f - 1.0f;
+        const double wide = (double)f;
+        const uint16_t half = t == STAX_BF16 ? staxi_bf16_of_f32(f) : staxi_f16_of_f32(f);
+        if (t == STAX_F32) memcpy(to, &f, size);
+        if (t == STAX_F64) memcpy(to, &wide, size);
+        if (t == STAX_F16 || t == STAX_BF16) memcpy(to, &half, size);
+        if (!staxi_dtype_is_float(t)) *(uint8_t *)to = (uint8_t)(r >> 8 & (t == STAX_BOOL ? 1 : 3));
+    }
+}
+
+static stax_shape staxi_cuda_probe_shape(const stax_graph *g, uint32_t value, const int64_t *sizes,
+                                         bool *ok) {
+    const staxi_type *t = &g->values[value].type;
+    stax_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.rank = t->rank;
+    for (int d = 0; d < t->rank; d++)
+        *ok = *ok && staxi_size_eval(&g->root->sizes, t->dims[d], sizes, &shape.dims[d]);
+    return shape;
+}
+
+static size_t staxi_cuda_tensor_bytes(const stax_tensor *t) {
+    return (size_t)staxi_tensor_elements(t) * stax_dtype_bytes(t->dtype);
+}
+
+/* Tensors for all slots. Params are bound later: programs that have some are not tuned. */
+static bool staxi_cuda_probe_new(staxi_cuda_probe *b, stax_cuda_program *p) {
+    const stax_graph *g = p->host->basis;
+    const stax_allocator *a = &p->cuda->ctx->allocator;
+    bool ok = true;
+    uint64_t seed = 1;
+    memset(b, 0, sizeof *b);
+    b->best = b->first = p;
+    b->n_in = g->n_inputs;
+    b->n = g->n_inputs + p->host->n_outputs;
+    b->room = (b->n + 1) * sizeof *b->tensors + (g->n_symbols + 1) * sizeof *b->sizes;
+    b->tensors = (stax_tensor *)staxi_alloc(a, b->room);
+    if (!b->tensors) return false;
+    memset(b->tensors, 0, b->room);
+    b->sizes = (int64_t *)(void *)(b->tensors + b->n + 1);
+    for (size_t k = 0; k < g->n_symbols; k++) {
+        const staxi_symbol *y = &g->root->symbols[k];
+        b->sizes[k] = y->hi < STAXI_CUDA_TUNE_SIZE   ? y->hi
+                      : y->lo > STAXI_CUDA_TUNE_SIZE ? y->lo
+                                                     : STAXI_CUDA_TUNE_SIZE;
+    }
+    for (size_t k = 0; k < b->n && ok; k++) {
+        const bool in = k < b->n_in;
+        const uint32_t v = in ? g->inputs[k].value : g->outputs[k - b->n_in].value;
+        ok = !in || g->inputs[k].kind != STAXI_PARAM;
+        const stax_shape shape = staxi_cuda_probe_shape(g, v, b->sizes, &ok);
+        ok = ok && stax_cuda_tensor_new(p->cuda, (stax_dtype)g->values[v].type.dtype, shape,
+                                        &b->tensors[k]) == STAX_OK;
+        if (!ok) continue;
+        if (in) b->in_bytes += staxi_cuda_tensor_bytes(&b->tensors[k]);
+        if (!in || g->inputs[k].kind == STAXI_STATE)
+            b->bytes += staxi_cuda_tensor_bytes(&b->tensors[k]);
+    }
+    b->data = ok ? (char *)staxi_alloc(a, b->in_bytes + 2 * b->bytes + 1) : NULL;
+    if (!b->data) return false;
+    b->want = b->data + b->in_bytes;
+    b->got = b->want + b->bytes;
+    char *at = b->data;
+    for (size_t k = 0; k < b->n_in; at += staxi_cuda_tensor_bytes(&b->tensors[k++]))
+        staxi_cuda_probe_fill(at, b->tensors[k].dtype, staxi_tensor_elements(&b->tensors[k]),
+                              &seed);
+    return true;
+}
+
+static void staxi_cuda_probe_free(staxi_cuda_probe *b, stax_cuda *c) {
+    const stax_allocator *a = &c->ctx->allocator;
+    for (size_t k = 0; b->tensors && k < b->n; k++) stax_cuda_tensor_free(c, &b->tensors[k]);
+    staxi_free(a, b->data, b->in_bytes + 2 * b->bytes + 1);
+    staxi_free(a, b->tensors, b->room);
+}
+
+/* Data into the tensors from..to - 1, or out of them. `results`: of states only. */
+static bool staxi_cuda_probe_copy(const staxi_cuda_probe *b, size_t from, size_t to, bool results,
+                                  bool out, char *data) {
+    const stax_graph *g = b->first->host->basis;
+    stax_cuda *c = b->first->cuda;
+    bool ok = true;
+    for (size_t k = from; k < to && ok; k++) {
+        stax_tensor host = b->tensors[k];
+        if (results && k < b->n_in && g->inputs[k].kind != STAXI_STATE) continue;
+        host.device = 0;
+        host.data = data;
+        ok = (out ? stax_cuda_copy(c, &host, &b->tensors[k])
+                  : stax_cuda_copy(c, &b->tensors[k], &host)) == STAX_OK;
+        data += staxi_cuda_tensor_bytes(&host);
+    }
+    return ok;
+}
+
+/* One call on the data as they were, over outputs of which nothing may remain; its results. */
+static bool staxi_cuda_probe_run(const staxi_cuda_probe *b, stax_cuda_program *p, char *results) {
+    memset(results, 0x55, b->bytes);
+    return staxi_cuda_probe_copy(b, b->n_in, b->n, false, false, results) &&
+           staxi_cuda_probe_copy(b, 0, b->n_in, false, false, b->data) &&
+           stax_cuda_run(p, b->tensors, b->tensors + b->n_in) == STAX_OK &&
+           staxi_cuda_probe_copy(b, 0, b->n, true, true, results) &&
+           stax_cuda_wait(p->cuda) == STAX_OK;
+}
+
+/* Nanoseconds a call: the median of some readings. */
+static double staxi_cuda_probe_time(const staxi_cuda_probe *b, stax_cuda_program *p) {
+    double ns[STAXI_CUDA_TUNE_READINGS];
+    int calls = 1;
+    for (int k = -1; k < STAXI_CUDA_TUNE_READINGS; k++) {
+        const int64_t start = staxi_clock_ns();
+        for (int i = 0; i < calls; i++)
+            (void)stax_cuda_run(p, b->tensors, b->tensors + b->n_in);
+        (void)stax_cuda_wait(p->cuda);
+        const double one = (double)(staxi_clock_ns() - start) / calls;
+        if (k < 0) calls = one * 200 < (double)STAXI_CUDA_TUNE_NS ? 200 : (int)(STAXI_CUDA_TUNE_NS / one) + 1;
+        int at = k;
+        for (; at > 0 && ns[at - 1] > one; at--) ns[at] = ns[at - 1];
+        if (k >= 0) ns[at] = one;
+    }
+    return ns[STAXI_CUDA_TUNE_READINGS / 2];
+}
+
+/* Measures other choices; true: they are the best so far. */
+static bool staxi_cuda_tune_try(staxi_cuda_probe *b, const stax_graph *g,
+                                const stax_compile_options *o, unsigned tensor,
+                                const staxi_cuda_choices *given) {
+    stax_cuda *c = b->best->cuda;
+    stax_cuda_program *p = staxi_cuda_program_with(c, g, o, tensor, given);
+    if (!p) return false;
+    b->measured++;
+    if (!staxi_cuda_probe_run(b, p, b->got) || memcmp(b->want, b->got, b->bytes) != 0) {
+        b->refused++;
+        stax_cuda_program_free(p);
+        return false;
+    }
+    const double ns = staxi_cuda_probe_time(b, p);
+    const bool better = ns < b->least * 0.98;
+    if (better) {
+        stax_cuda_program *old = b->best;
+        b->best = p;
+        b->least = ns;
+        p = old == b->first ? NULL : old;
+    }
+    stax_cuda_program_free(p);
+    return better;
+}
+
+static void staxi_cuda_tune_search(staxi_cuda_probe *b, const stax_graph *g,
+                                   const stax_compile_options *o, unsigned tensor) {
+    bool better = true;
+    uint64_t seed = 7;
+    for (int pass = 0; pass < STAXI_CUDA_TUNE_PASSES && better; pass++) {
+        better = false;
+        for (int k = 0; k < b->best->choices.n; k++)
+            for (int n = 0; n < b->best->choices.of[k]; n++) {
+                staxi_cuda_choices c = b->best->choices;
+                if (n == c.taken[k]) continue;
+                c.taken[k] = (uint8_t)n;
+                better = staxi_cuda_tune_try(b, g, o, tensor, &c) || better;
+            }
+    }
+    for (int draw = 0; draw < STAXI_CUDA_TUNE_DRAWS && b->best->choices.n > 2; draw++) {
+        staxi_cuda_choices c = b->best->choices;
+        for (int k = 0; k < c.n; k++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            c.taken[k] = (uint8_t)((seed >> 33) % c.of[k]);
+        }
+        (void)staxi_cuda_tune_try(b, g, o, tensor, &c);
+    }
+}
+
+/* The name of the record: everything that the choice depends on. */
+static void staxi_cuda_tune_name(const staxi_cuda_probe *b, const stax_cuda_program *p,
+                                 char name[STAXI_CACHE_NAME]) {
+    staxi_sha256 sha;
+    uint8_t digest[32];
+    char hex[65];
+    staxi_text t;
+    staxi_text_init(&t, &p->cuda->ctx->allocator);
+    staxi_putf(&t, "tuning 1\n%s\n", p->cuda->name);
+    for (size_t k = 0; k < p->host->basis->n_symbols; k++) staxi_putf(&t, "%D ", b->sizes[k]);
+    staxi_sha256_init(&sha);
+    if (t.data) staxi_sha256_update(&sha, t.data, t.n);
+    staxi_sha256_update(&sha, p->source.data, p->source.n);
+    staxi_sha256_final(&sha, digest);
+    staxi_hex(digest, sizeof digest, hex);
+    staxi_text_free(&t);
+    staxi_cache_name(hex, STAXI_OBJECT_SUFFIX, name);
+}
+
+/* The fastest program of the graph instead of the one by table, p. */
+static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph *g,
+                                          const stax_compile_options *o, unsigned tensor) {
+    stax_cuda *c = p->cuda;
+    staxi_toolchain *tc = staxi_toolchain_of(c->ctx);
+    char name[STAXI_CACHE_NAME];
+    staxi_cuda_probe b;
+    staxi_cuda_choices found;
+    staxi_text record, note;
+    if (p->host->steps || p->choices.n == 0) return p;
+    staxi_text_init(&record, &c->ctx->allocator);
+    staxi_text_init(&note, &c->ctx->allocator);
+    bool ok = staxi_cuda_probe_new(&b, p);
+    if (ok) staxi_cuda_tune_name(&b, p, name);
+    staxi_mutex_lock(&tc->setup);
+    const bool folder = ok && staxi_folder_ready(tc, &note) == STAX_OK;
+    staxi_mutex_unlock(&tc->setup);
+    const bool known = folder && staxi_cache_read(tc, name, &record) && record.n == sizeof found;
+    if (known) {
+        memcpy(&found, record.data, sizeof found);
+        stax_cuda_program *q = staxi_cuda_program_with(c, g, o, tensor, &found);
+        if (q) stax_cuda_program_free(p);
+        if (q) b.best = q;
+        staxi_put(&b.best->tuning, "tuned before");
+    } else if (ok && staxi_cuda_probe_run(&b, p, b.want)) {
+        b.least = b.table = staxi_cuda_probe_time(&b, p);
+        staxi_cuda_tune_search(&b, g, o, tensor);
+        if (b.best != p) stax_cuda_program_free(p);
+        record.n = 0;
+        staxi_putn(&record, (const char *)&b.best->choices, sizeof found);
+        staxi_seal(&record, name);
+        if (folder && !record.failed) (void)staxi_cache_publish(tc, name, &record, NULL, &note);
+        staxi_putf(&b.best->tuning, "tuned: %d measured, %d refused, %D ns a call, %D by table",
+                   b.measured, b.refused, (int64_t)b.least, (int64_t)b.table);
+    } else {
+        staxi_put(&b.best->tuning, "not tuned: a call on random data failed, or there are params");
+    }
+    p = b.best;
+    staxi_cuda_probe_free(&b, c);
+    staxi_text_free(&record);
+    staxi_text_free(&note);
+    return p;
+}
+
+STAXDEF const char *stax_cuda_tuning(const stax_cuda_program *p) {
+    return p && p->tuning.data ? p->tuning.data : "";
 }
 
 STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
@@ -4711,19 +5286,9 @@ STAXDEF stax_cuda_program *stax_cuda_compile(stax_cuda *c, const stax_graph *g,
                            "a schedule for a GPU: this part is not built into this version");
         return NULL;
     }
-    const bool tensor_cores =
-        options && options->tensor_cores && strcmp(c->architecture, "sm_90") == 0;
-    stax_cuda_program *p = staxi_cuda_program_new(g, tensor_cores);
-    if (!p) return NULL;
-    staxi_text why;
-    staxi_text_init(&why, &c->ctx->allocator);
-    p->cuda = c;
-    stax_status s = staxi_cuda_ready(p, options, tensor_cores, &why);
-    if (s != STAX_OK) (void)staxi_context_fail(c->ctx, s, &why);
-    staxi_text_free(&why);
-    if (s == STAX_OK) return p;
-    stax_cuda_program_free(p);
-    return NULL;
+    const unsigned tensor = staxi_cuda_tensor_cores(options, c->architecture);
+    stax_cuda_program *p = staxi_cuda_program_with(c, g, options, tensor, NULL);
+    return p && options && options->tune ? staxi_cuda_tune(p, g, options, tensor) : p;
 }
 
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) {
@@ -4757,7 +5322,7 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
 }
 
 STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options) {
-    stax_cuda_program *p = staxi_cuda_program_new(g, options && options->tensor_cores);
+    stax_cuda_program *p = staxi_cuda_program_new(g, staxi_cuda_tensor_cores(options, "sm_90"), NULL);
     if (!p) return NULL;
     char *text = staxi_text_give(p->host->ctx, &p->source);
     stax_cuda_program_free(p);
@@ -5568,6 +6133,7 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
     return STAX_E_NOT_BUILT;
 }
 STAXDEF const char *stax_cuda_source(const stax_cuda_program *p) { return (void)p, ""; }
+STAXDEF const char *stax_cuda_tuning(const stax_cuda_program *p) { return (void)p, ""; }
 STAXDEF int stax_cuda_kernels(const stax_cuda_program *p) { return (void)p, 0; }
 STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const stax_tensor *inputs,
                                               stax_figures *out) {

@@ -125,31 +125,44 @@ static void kinds_of_kernels(void) {
 static void tensor_cores(void) {
     static const struct {
         const char *text, *must_have, *must_not_have;
+        int mma; /* for sm_80: mma.sync, and TF32 */
     } rows[] = {
         {"graph g(a: bf16[300,72], b: bf16[72,304], c: bf16[304]) { m = matmul a, b\n s = add m, "
          "c\n y = gelu s\n return y }",
-         "m64n64k16.f32.bf16.bf16", "stax_kernel_1"},
+         "m64n64k16.f32.bf16.bf16", "stax_kernel_1", 0},
         {"graph g(a: bf16[16,4096], b: bf16[4096,4096]) { y = matmul a, b\n return y }",
-         "more[j] = sums[part * all + j];", "xs[2]"},
+         "more[j] = sums[part * all + j];", "xs[2]", 0},
         {"graph g(a: bf16[2,3,300,72], b: bf16[3,72,304]) { y = matmul a, b\n return y }",
-         "sx_copy(part + j * 8192, &ymap, &filled[stage], column0 + j * 64, k0, i2, 0);", "xs[2]"},
+         "sx_copy(part + j * 8192, &ymap, &filled[stage], column0 + j * 64, k0, i2, 0);", "xs[2]", 0},
         {"graph g(a: f16[72,520], b: f16[8192,72]) { x = transpose a\n w = transpose b\n y = "
          "matmul x, w\n return y }",
-         "m64n256k16.f32.f16.f16", "xs[2]"},
+         "m64n256k16.f32.f16.f16", "xs[2]", 0},
         {"graph g(a: bf16[300,70], b: bf16[70,9000]) { x = relu a\n y = matmul x, b\n return y }",
-         "__align__(16) uint16_t w[8];", "xs[2]"},
+         "__align__(16) uint16_t w[8];", "xs[2]", 0},
         {"graph g(a: f32[300,72], b: f32[72,304]) { y = matmul a, b\n return y }", "xs[2]",
-         "m64n"}};
+         "m64n", 0},
+        {"graph g(a: bf16[300,72], b: bf16[72,304], c: bf16[304]) { m = matmul a, b\n s = add m, "
+         "c\n y = gelu s\n return y }",
+         "sx_mma_bf16(d", "wgmma", 1},
+        {"graph g(a: f16[2,3,300,72], b: f16[3,72,301]) { y = matmul a, b\n return y }",
+         "sx_mma_f16(d", "wgmma", 1},
+        {"graph g(a: f32[4096,72], b: f32[3000,72]) { w = transpose b\n y = matmul a, w\n return y "
+         "}",
+         "sx_mma_tf32(d", "wgmma", 1}};
     stax_compile_options o;
     memset(&o, 0, sizeof o);
     o.tensor_cores = true;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         stax_graph *g = stax_parse(context, "tensor", rows[k].text);
+        o.tf32 = rows[k].mma != 0;
+        if (rows[k].mma) setenv("STAX_CUDA_MMA", "1", 1);
         char *source = stax_cuda_print_with(g, &o);
+        unsetenv("STAX_CUDA_MMA");
         size_t bytes = 0;
         CHECK_HAS(source, rows[k].must_have);
         CHECK(source && strstr(source, rows[k].must_not_have) == NULL);
-        void *cubin = source ? stax_cuda_cubin(context, source, "sm_90a", &bytes) : NULL;
+        const char *architecture = rows[k].mma ? "sm_80" : "sm_90a";
+        void *cubin = source ? stax_cuda_cubin(context, source, architecture, &bytes) : NULL;
         if (!cubin) printf("tensor cores: %s\n", stax_error(context));
         CHECK(cubin != NULL && bytes > 500);
         stax_free(context, cubin);
@@ -166,7 +179,7 @@ static void steps_of_the_host(void) {
         {"argsort, by the host", "graph g(x: f32[9]) { y = argsort x\n return y }"},
         {"topk, by the host", "graph g(x: f32[9]) { y, i = topk x {k=2}\n return y }"},
         {"scatter, by the host", "graph g(x: f32[9]) { y = scatter x, 3, 1.5\n return y }"},
-        {"sum, by the host", "graph g(x: f32[9]) { y = sum x {compensated=true}\n return y }"},
+        {"reduce, by the host", "graph g(x: f32[9]) { y = sum x {compensated=true}\n return y }"},
         {"stax_kernel_0(",
          "graph g(x: f32[9]) { y = map x { body(a) { b = neg a; return b } }\n return y }"}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {

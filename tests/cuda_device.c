@@ -250,72 +250,84 @@ static const struct {
                      {1280, 4096, 4096, "turned", "row"}, {16, 200, 4000, "row", "row"}};
 enum { N_TENSOR_SHAPES = sizeof tensor_shapes / sizeof tensor_shapes[0] };
 
-static float of_half(stax_dtype t, uint16_t h) {
-    return t == STAX_BF16 ? staxi_float32((uint32_t)h << 16) : staxi_f32_of_f16(h);
+static double number_at(stax_dtype t, const void *x, int64_t at) {
+    if (t == STAX_F32) return (double)((const float *)x)[at];
+    const uint16_t h = ((const uint16_t *)x)[at];
+    return (double)(t == STAX_BF16 ? staxi_float32((uint32_t)h << 16) : staxi_f32_of_f16(h));
 }
 
-/* The checks of one result: products are exact; each of k + k / 16 + 2 additions may lose 2^-23 of
-   what it adds (it may be cut off), and the result is rounded once. */
-static double tensor_excess(stax_dtype t, const uint16_t *a, const uint16_t *b, int64_t a_step,
-                            int64_t b_step, int64_t k, float got) {
+static void number_put(stax_dtype t, void *x, int64_t at, float f) {
+    if (t == STAX_F32)
+        ((float *)x)[at] = f;
+    else
+        ((uint16_t *)x)[at] = (uint16_t)(t == STAX_BF16 ? staxi_bf16_of_f32(f) : staxi_f16_of_f32(f));
+}
+
+/* The error of one result in units of its bound. Products are exact, but that TF32 rounds both
+   operands, 2^-11 of each; each of k + k / 16 + 2 additions may lose 2^-23 of what it adds (it may
+   be cut off), and the result is rounded once. *exact: the result without any error. */
+static double tensor_excess(stax_dtype t, const void *a, const void *b, int64_t a_at,
+                            int64_t b_at, int64_t a_step, int64_t b_step, int64_t k, double got,
+                            double *exact) {
     double sum = 0, size = 0;
     for (int64_t i = 0; i < k; i++) {
-        double x = (double)of_half(t, a[i * a_step]) * (double)of_half(t, b[i * b_step]);
+        double x = number_at(t, a, a_at + i * a_step) * number_at(t, b, b_at + i * b_step);
         sum += x;
         size += fabs(x);
     }
     double inner = (double)(k + k / 16 + 2) * 0x1p-23 * size,
-           rounding = t == STAX_BF16 ? 0x1p-8 : 0x1p-11,
-           bound = inner + (fabs(sum) + inner) * rounding + 0x1p-25;
-    return fabs((double)got - sum) / bound;
+           rounding = t == STAX_BF16 ? 0x1p-8 : t == STAX_F16 ? 0x1p-11 : 0x1p-24;
+    if (t == STAX_F32) inner += 0x1.001p-10 * size;
+    *exact = sum;
+    return fabs(got - sum) / (inner + (fabs(sum) + inner) * rounding + 0x1p-25);
 }
 
 /* Numbers of the dtype: integers in [-2, 2], or in [-1, 1). */
-static void tensor_fill(uint16_t *x, stax_dtype t, int64_t n, bool integers, uint64_t seed) {
+static void tensor_fill(void *x, stax_dtype t, int64_t n, bool integers, uint64_t seed) {
     dice d = {seed};
-    for (int64_t k = 0; k < n; k++) {
-        float f = integers ? (float)(int)dice_below(&d, 5) - 2 : (float)(dice_unit(&d) * 2 - 1);
-        x[k] = (uint16_t)(t == STAX_BF16 ? staxi_bf16_of_f32(f) : staxi_f16_of_f32(f));
-    }
+    for (int64_t k = 0; k < n; k++)
+        number_put(t, x, k,
+                   integers ? (float)(int)dice_below(&d, 5) - 2 : (float)(dice_unit(&d) * 2 - 1));
 }
 
-static void check_tensor(stax_context *ctx, stax_cuda *cuda, int at, stax_dtype t, bool integers,
-                         tally *all) {
+/* `mma`: mma.sync also where there is wgmma. f32 runs as TF32. */
+static void check_tensor(stax_context *ctx, stax_cuda *cuda, int at, stax_dtype t, bool mma,
+                         bool integers, tally *all) {
     int64_t m = tensor_shapes[at].m, n = tensor_shapes[at].n, k = tensor_shapes[at].k;
     bool ta = tensor_shapes[at].a[0] == 't', tb = tensor_shapes[at].b[0] == 't';
+    size_t size = stax_dtype_bytes(t);
     stax_graph *g = stax_graph_new(ctx);
     stax_shape sa = ta ? stax_shape2(k, m) : stax_shape2(m, k),
                sb = tb ? stax_shape2(n, k) : stax_shape2(k, n);
     stax_value a = stax_input(g, "a", t, sa), b = stax_input(g, "b", t, sb);
     stax_output(g, "y", stax_matmul(ta ? stax_transpose(a) : a, tb ? stax_transpose(b) : b));
-    uint16_t *x = (uint16_t *)malloc((size_t)(m * k) * 2),
-             *y = (uint16_t *)malloc((size_t)(k * n) * 2),
-             *z = (uint16_t *)malloc((size_t)(m * n) * 2);
+    void *x = malloc((size_t)(m * k) * size), *y = malloc((size_t)(k * n) * size),
+         *z = malloc((size_t)(m * n) * size);
     tensor_fill(x, t, m * k, integers, (uint64_t)at + 1);
     tensor_fill(y, t, k * n, integers, (uint64_t)at + 100);
-    memset(z, 0xff, (size_t)(m * n) * 2);
+    memset(z, 0xff, (size_t)(m * n) * size);
     stax_tensor in[2], out = stax_tensor_of(t, stax_shape2(m, n), z);
     in[0] = stax_tensor_of(t, sa, x);
     in[1] = stax_tensor_of(t, sb, y);
     stax_compile_options o;
     memset(&o, 0, sizeof o);
-    o.tensor_cores = true;
+    o.tensor_cores = o.tf32 = true;
+    if (mma) setenv("STAX_CUDA_MMA", "1", 1);
     stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+    unsetenv("STAX_CUDA_MMA");
     stax_status s = p ? stax_cuda_run(p, in, &out) : stax_error_status(ctx);
-    double worst = 0;
-    int64_t different = 0;
+    const char *path = t == STAX_F32 || mma ? "sx_mma_" : "wgmma";
+    double worst = 0, exact = 0;
+    int64_t different = s == STAX_OK && !strstr(stax_cuda_source(p), path);
     dice d = {(uint64_t)at};
     for (int64_t c = 0; c < 20000 && s == STAX_OK; c++) {
         int64_t i = dice_below(&d, (int)m), j = dice_below(&d, (int)n);
-        const uint16_t *ai = ta ? x + i : x + i * k, *bj = tb ? y + j * k : y + j;
-        float got = of_half(t, z[i * n + j]);
-        double excess = tensor_excess(t, ai, bj, ta ? m : 1, tb ? 1 : n, k, got), exact = 0;
-        for (int64_t q = 0; q < k && integers; q++)
-            exact +=
-                (double)of_half(t, ai[q * (ta ? m : 1)]) * (double)of_half(t, bj[q * (tb ? 1 : n)]);
-        uint16_t want = (uint16_t)(t == STAX_BF16 ? staxi_bf16_of_f32((float)exact)
-                                                  : staxi_f16_of_f32((float)exact));
-        different += integers ? want != z[i * n + j] : !(excess <= 1);
+        double excess = tensor_excess(t, x, y, ta ? i : i * k, tb ? j * k : j, ta ? m : 1,
+                                      tb ? 1 : n, k, number_at(t, z, i * n + j), &exact);
+        uint32_t want = 0;
+        number_put(t, &want, 0, (float)exact);
+        different += integers ? memcmp(&want, (char *)z + (size_t)(i * n + j) * size, size) != 0
+                              : !(excess <= 1);
         if (!(excess <= worst)) worst = excess;
         if (k * c > 20000000) break;
     }
@@ -323,11 +335,11 @@ static void check_tensor(stax_context *ctx, stax_cuda *cuda, int at, stax_dtype 
         all->equal++;
     } else {
         printf(
-            "FAIL tensor cores %s %lld x %lld x %lld %s %s%s: %lld results, at worst %g of the "
+            "FAIL tensor cores %s%s %lld x %lld x %lld %s %s%s: %lld results, at worst %g of the "
             "bound; %s\n",
-            stax_dtype_name(t), (long long)m, (long long)n, (long long)k, tensor_shapes[at].a,
-            tensor_shapes[at].b, integers ? ", integers" : "", (long long)different, worst,
-            s == STAX_OK ? "" : stax_error(ctx));
+            stax_dtype_name(t), mma ? " by mma.sync" : "", (long long)m, (long long)n,
+            (long long)k, tensor_shapes[at].a, tensor_shapes[at].b, integers ? ", integers" : "",
+            (long long)different, worst, s == STAX_OK ? "" : stax_error(ctx));
         all->different++;
     }
     stax_cuda_program_free(p);
@@ -486,6 +498,61 @@ static void check_replay(stax_context *ctx, stax_cuda *cuda, tally *all) {
     stax_graph_free(g);
 }
 
+/* All devices in one process, and two streams of the first: each has a program and tensors of its
+   own, the calls alternate, a program reads what another one has made, and none takes a tensor of
+   another device. */
+static void check_devices(stax_context *ctx, tally *all) {
+    enum { MOST = 9, N = 50000, ROUNDS = 3 };
+    static float data[N], want[N], got[N];
+    stax_cuda *cuda[MOST] = {NULL};
+    stax_cuda_program *p[MOST] = {NULL};
+    stax_tensor x[MOST], y[MOST], host = stax_tensor_of(STAX_F32, stax_shape1(N), data),
+                                  ref = stax_tensor_of(STAX_F32, stax_shape1(N), want);
+    int devices = stax_cuda_device_count(ctx), n = (devices < MOST ? devices : MOST - 1) + 1;
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value v = stax_input(g, "x", STAX_F32, stax_shape1(N));
+    stax_output(g, "y", stax_sin(stax_add(v, stax_const(g, 1.0))));
+    for (int i = 0; i < N; i++) data[i] = (float)(i % 1000) * 0.01f;
+    stax_status s = STAX_OK;
+    memset(x, 0, sizeof x);
+    memset(y, 0, sizeof y);
+    for (int k = 0; k < n && s == STAX_OK; k++) { /* the last one is the first device again */
+        cuda[k] = stax_cuda_open(ctx, k + 1 < n ? k : 0);
+        p[k] = cuda[k] ? stax_cuda_compile(cuda[k], g, NULL) : NULL;
+        s = p[k] ? stax_cuda_tensor_new(cuda[k], STAX_F32, stax_shape1(N), &x[k])
+                 : stax_error_status(ctx);
+        if (s == STAX_OK) s = stax_cuda_tensor_new(cuda[k], STAX_F32, stax_shape1(N), &y[k]);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda[k], &x[k], &host);
+    }
+    for (int r = 0; r < ROUNDS && s == STAX_OK; r++) {
+        s = stax_interpret(g, &host, &ref);
+        for (int k = 0; k < n && s == STAX_OK; k++)
+            s = r % 2 ? stax_cuda_run(p[k], &y[k], &x[k]) : stax_cuda_run(p[k], &x[k], &y[k]);
+        memcpy(data, want, sizeof data);
+    }
+    int wrong = 0;
+    for (int k = 0; k < n && s == STAX_OK; k++) {
+        stax_tensor back = stax_tensor_of(STAX_F32, stax_shape1(N), got);
+        s = stax_cuda_copy(cuda[k], &back, ROUNDS % 2 ? &y[k] : &x[k]);
+        wrong += memcmp(got, want, sizeof got) != 0;
+        if (k > 0 && k + 1 < n) wrong += stax_cuda_run(p[k], &x[0], &y[k]) != STAX_E_DEVICE;
+    }
+    if (s == STAX_OK && !wrong) {
+        printf("devices: %d in one process, and a second stream\n", devices);
+        all->equal++;
+    } else {
+        printf("FAIL devices: %d of %d differ; %s\n", wrong, n, stax_error(ctx));
+        all->different++;
+    }
+    for (int k = 0; k < n; k++) {
+        stax_cuda_tensor_free(cuda[k], &x[k]);
+        stax_cuda_tensor_free(cuda[k], &y[k]);
+        stax_cuda_program_free(p[k]);
+        stax_cuda_close(cuda[k]);
+    }
+    stax_graph_free(g);
+}
+
 /* Every jobs-th graph, from number `job` on. */
 static void check_share(int job, tally *t) {
     static recipe r;
@@ -502,11 +569,14 @@ static void check_share(int job, tally *t) {
     for (int k = job; settings.tables && k < N_SHAPES * SHAPED_OPS * 4; k += settings.jobs)
         check_shape(ctx, cuda, k / SHAPED_OPS % N_SHAPES, k % SHAPED_OPS,
                     shaped_dtypes[k / SHAPED_OPS / N_SHAPES], t);
-    for (int k = job; k < settings.tensor * 4; k += settings.jobs)
-        check_tensor(ctx, cuda, k / 4, k % 2 ? STAX_F16 : STAX_BF16, k % 4 < 2, t);
+    for (int k = job; k < settings.tensor * 10; k += settings.jobs) {
+        static const stax_dtype dtypes[] = {STAX_BF16, STAX_F16, STAX_BF16, STAX_F16, STAX_F32};
+        check_tensor(ctx, cuda, k / 10, dtypes[k % 5], k % 5 == 2 || k % 5 == 3, k % 10 < 5, t);
+    }
     if (job == 0) check_bad_index(ctx, cuda, t);
     if (job == 0) check_async(ctx, cuda, t);
     if (job == 0) check_replay(ctx, cuda, t);
+    if (job == 0) check_devices(ctx, t);
     for (int64_t k = job; k < settings.count; k += settings.jobs) {
         recipe_make(&r, (uint64_t)(settings.seed + k));
         check_recipe(ctx, cuda, &r, t);
@@ -711,15 +781,18 @@ typedef struct product_timing {
     stax_dtype dtype;
     int64_t m, n, k;
     int finish, sets; /* bias and gelu; pairs of operands in turn, so that no cache holds them */
+    int tensor;       /* tensor cores: 1 the best, 2 mma.sync                                  */
 } product_timing;
 
 static const product_timing products[] = {
-    {"f32 matmul 4096", STAX_F32, 4096, 4096, 4096, 0, 1},
-    {"f32 matmul 4096 bias gelu", STAX_F32, 4096, 4096, 4096, 1, 1},
-    {"bf16 matmul 4096", STAX_BF16, 4096, 4096, 4096, 0, 1},
-    {"bf16 matmul 4096 bias gelu", STAX_BF16, 4096, 4096, 4096, 1, 1},
-    {"f16 matmul 8192 bias gelu", STAX_F16, 8192, 8192, 8192, 1, 1},
-    {"bf16 16 x 4096 x 4096", STAX_BF16, 16, 4096, 4096, 0, 8}};
+    {"f32 matmul 4096", STAX_F32, 4096, 4096, 4096, 0, 1, 0},
+    {"f32 matmul 4096 bias gelu", STAX_F32, 4096, 4096, 4096, 1, 1, 0},
+    {"tf32 matmul 4096", STAX_F32, 4096, 4096, 4096, 0, 1, 2},
+    {"bf16 matmul 4096", STAX_BF16, 4096, 4096, 4096, 0, 1, 1},
+    {"bf16 matmul 4096 mma.sync", STAX_BF16, 4096, 4096, 4096, 0, 1, 2},
+    {"bf16 matmul 4096 bias gelu", STAX_BF16, 4096, 4096, 4096, 1, 1, 1},
+    {"f16 matmul 8192 bias gelu", STAX_F16, 8192, 8192, 8192, 1, 1, 1},
+    {"bf16 16 x 4096 x 4096", STAX_BF16, 16, 4096, 4096, 0, 8, 1}};
 
 static stax_graph *product_graph(stax_context *ctx, const product_timing *row) {
     stax_graph *g = stax_graph_new(ctx);
@@ -740,8 +813,10 @@ static void time_product(stax_context *ctx, stax_cuda *cuda, events *e, const pr
     stax_graph *g = product_graph(ctx, row);
     stax_compile_options o;
     memset(&o, 0, sizeof o);
-    o.tensor_cores = stax_dtype_bytes(row->dtype) == 2;
+    o.tensor_cores = o.tf32 = row->tensor > 0;
+    if (row->tensor == 2) setenv("STAX_CUDA_MMA", "1", 1);
     stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+    unsetenv("STAX_CUDA_MMA");
     stax_status s = p ? stax_cuda_tensor_new(cuda, row->dtype, stax_shape2(row->m, row->n), &y)
                       : stax_error_status(ctx);
     memset(in, 0, sizeof in);

@@ -456,6 +456,23 @@ graph rare(x: f32[3,8192], v: f32[9,2100], i: i64[3], u: f32[3,2100]) {
 END
         for how in "" --reduce-overhead; do expect 0 "^y: f32\[9,3\]" run rare.stax --device=cuda --check $how; done
         expect 0 "^l: f32" run rare.stax --device=cuda --check
+        # the tuner: with a record, and with a candidate that is fast and wrong
+        cat >tune.stax <<'END'
+graph tune(x: f32[70,64], w: f32[64,80], v: f32[3,5000], inout s: f32[4]) {
+  y = matmul x, w
+  a = argmax v {axis=1}
+  s2 = add s, 1.0
+  assign s, s2
+  return y, a
+}
+END
+        expect 0 "  tuned: [0-9]+ measured, 0 refused, " bench tune.stax --device=cuda --tune --runs=3
+        expect 0 "  tuned before" bench tune.stax --device=cuda --tune --runs=3
+        sed 's/x: f32.70/x: f32[69/' tune.stax >tune_wrong.stax
+        (FAKE_WRONG='xs[2][16][68]' && export FAKE_WRONG && "$staxc" bench tune_wrong.stax --device=cuda --tune --runs=3 >out 2>err &&
+            grep -Eq ' [1-9][0-9]* refused' out && "$staxc" run tune_wrong.stax --device=cuda --tune --check >out 2>err) && good ||
+            bad "a wrong candidate: $(cat out err)"
+        expect 0 "  not tuned: " bench strides.stax --device=cuda --tune --runs=3
         for file in regions welford topk_ties custom_call while_gradients; do
             expect 0 ":" run "$root/tests/corpus/good/$file.stax" --device=cuda --check --seed=1
         done
@@ -480,6 +497,21 @@ graph tensor(a: bf16[200,136], b: bf16[136,152], bt: bf16[152,136], at: bf16[136
 }
 END
         expect 0 "^m4: f16\[130,66\]" run tensor.stax --device=cuda --tensor-cores --check
+        (STAX_CUDA_MMA=1 && export STAX_CUDA_MMA && "$staxc" run tensor.stax --device=cuda --tensor-cores --check >out 2>err) && good || bad "by mma.sync: $(cat err)"
+        cat >tf32.stax <<'END'
+graph tf32(i: i8[200,136], j: i8[136,152], k: i8[9,300]) {
+  a = cast i {dtype=f32}
+  b = cast j {dtype=f32}
+  c = cast k {dtype=f32}
+  m = matmul a, b
+  d = transpose c
+  n = matmul d, c
+  y = sin n
+  return m, y
+}
+END
+        expect 0 "^y: f32\[300,300\]" run tf32.stax --device=cuda --tf32 --check
+        expect 0 "sx_mma_tf32.d" print tf32.stax --emit=cuda --tf32
         (FAKE_NO_MAPS=1 && export FAKE_NO_MAPS && "$staxc" run tensor.stax --device=cuda --tensor-cores --check >out 2>err) && good || bad "without the copy engine: $(cat err)"
         cat >skinny.stax <<'END'
 graph skinny(a: f16[2,16,2100], b: f16[2,2100,72], c: f16[72], d: bf16[3,16,1024], e: bf16[1024,66]) {

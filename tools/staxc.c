@@ -62,7 +62,9 @@ enum {
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
     X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
     X(REDUCE_OVERHEAD, "reduce-overhead", NULL,   RUN|BENCH,    "with --device=cuda: a call is replayed as one graph of CUDA's") \
-    X(TENSOR_CORES, "tensor-cores", NULL,         RUN|BENCH|PRINT, "with --device=cuda and --emit=cuda: f16 and bf16 contractions on tensor cores (sm_90), not the interpreter's bits") \
+    X(TENSOR_CORES, "tensor-cores", NULL,         RUN|BENCH|PRINT, "with --device=cuda and --emit=cuda: f16 and bf16 contractions on tensor cores (sm_80 and newer), not the interpreter's bits") \
+    X(TUNE,         "tune",         NULL,         RUN|BENCH,    "with --device=cuda: measures how kernels are cut, and keeps the fastest") \
+    X(TF32,         "tf32",         NULL,         RUN|BENCH|PRINT, "the same for f32 contractions, whose operands are rounded to TF32") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT|SAVE|BISECT, "inputs without --in are filled from their name and this number (default 0)") \
     X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
     X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|SAVE|BISECT|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
@@ -1127,6 +1129,8 @@ static void choose(const tool *t, const stax_graph *g, stax_compile_options *o,
     o->processes = t->processes;
     if (g == t->scheduled) o->schedule = t->schedule;
     o->tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
+    o->tf32 = t->given[OPT_TF32] != NULL;
+    o->tune = t->given[OPT_TUNE] != NULL;
     o->reduce_overhead = t->given[OPT_REDUCE_OVERHEAD] != NULL;
     if (!rule) return;
     o->realize = strcmp(rule, "thresholds") == 0 ? STAX_REALIZE_THRESHOLDS
@@ -1408,6 +1412,7 @@ static int put_cuda(const tool *t, const stax_graph *g) {
     stax_compile_options o;
     memset(&o, 0, sizeof o);
     o.tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
+    o.tf32 = t->given[OPT_TF32] != NULL;
     return put_text(t, stax_cuda_print_with(g, &o));
 }
 
@@ -2313,6 +2318,7 @@ static void text_contender(const tool *t, const contender *c) {
                (long long)c->calls);
     }
     if (c->p.gpu) printf("  on %s\n", stax_cuda_name(t->cuda));
+    if (c->p.gpu && *stax_cuda_tuning(c->p.gpu)) printf("  %s\n", stax_cuda_tuning(c->p.gpu));
     printf(
         "  %d kernel%s, %d thread%s, %s; %.6g bytes (%.3g GB/s), %.6g with write-allocate, %.6g "
         "flops "
