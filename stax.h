@@ -1635,10 +1635,15 @@ typedef struct stax_jit_options {
     const char *mode;      /* NULL: "default"; "reduce_overhead", "max_autotune_no_graphs",
                               "max_autotune" (table 11.1)                                          */
     const char *settings;  /* over the mode's, key by key: "graphs=false, max_autotune=true". Keys:
-                              graphs   calls on the same tensors enter the program directly (always
-                                       done on CPUs; of the modes, for GPUs)
-                              max_autotune  the C compiler at level 3
-                              coordinate_descent   kept for the tuner: nothing yet on CPUs
+                              graphs   tensors are pinned: from the first call on them on, a call
+                                       enters the program directly (else from the third call in a
+                                       row on them; stax_record_new is a call without any look-up)
+                              max_autotune  a new program is tuned with the call's tensors, which
+                                       it only reads: calls of its schedule come or go, and the C
+                                       compiler's level, as `choices` of stax_tune
+                              coordinate_descent  and the numbers of its schedule, as `numbers`.
+                                       Both take some seconds a program once a machine; without
+                                       samples, and with n_forward, nothing is tuned
                               fusion   false: what several read is kept, kernels are not shared */
     const stax_dim *dims;
     int n_dims;
@@ -2067,6 +2072,44 @@ STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor
    counts microseconds. STAX_E_ARGUMENT without by_kernel, else as stax_run. */
 STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs,
                                          double (*clock_ns)(void), double *ns, int64_t *calls);
+
+/* ======================================================================================= >>tuning
+   TUNING  a schedule that was measured to be faster, for one graph on one machine (9.6, A 9.2).
+   The search changes what the schedule it starts from says, one thing at a time, each to its
+   neighbour: a number is halved or doubled (of the rows of a tensorize: two less or more); unroll,
+   stream or prefetch come to a loop of lanes or go from it, parallel goes, the C compiler's level
+   goes from 2 to 3. A neighbour that is faster is taken, and the next one tried, until none is:
+   coordinate descent, whose result is a local best. Schedules change no bit of the results, and a
+   candidate whose outputs differ is dropped all the same.
+   Faster is what stax_faster says of three rounds of pairs, run in turn, and by a hundredth at
+   least; and the result as a whole is measured against the start again, so what does not hold up
+   is not taken: noise leaves the start. What was found is kept in the cache folder, by the C text
+   of the start, the sizes as powers of two, the compiler and the processor. */
+
+typedef struct stax_tune_options {
+    const stax_compile_options *compile; /* NULL: default. Its schedule, or the automatic one, is */
+    /* where the search starts                                 */
+    bool numbers; /* the numbers of the schedule's calls                                         */
+    bool choices; /* calls that come or go, and the C compiler's level; neither: both            */
+    double seconds; /* of compiling and measuring, about; 0: 10 */
+    bool again; /* measures, whatever was found before                                         */
+    double (*clock_ns)(void); /* NULL: the library's own, which counts microseconds */
+} stax_tune_options;
+
+typedef struct stax_tuning {
+    stax_schedule *schedule;    /* NULL: the start is best. stax_schedule_free                    */
+    int opt_level;              /* for stax_compile_options; 0: as it was                         */
+    bool from_record;           /* found before: nothing was measured                             */
+    int candidates, refused;    /* tried; of them not legal, not compiled, or with other bits     */
+    double before_ns, after_ns; /* a call, at the last comparison; 0: there was none              */
+} stax_tuning;
+
+/* inputs: samples, as for stax_interpret (params count); only read, states are copied. Memory: a
+   copy of outputs and states, twice. Compiles some dozens of programs, one after the other. Where
+   nothing can be tuned (interpreted, a host function, no C compiler, a schedule with no number)
+   the result is the start. STAX_E_CANCELLED: progress said so. Any thread; one graph at a time. */
+STAXDEF stax_status stax_tune(const stax_graph *g, const stax_tensor *inputs,
+                              const stax_tune_options *options, stax_tuning *out);
 
 /* ======================================================================================= >>query
    QUERIES  what a graph is made of, for programs that did not build it: what goes in, what comes
@@ -47266,7 +47309,8 @@ static bool staxi_is_cache_name(const char *name) {
     if (n < 65 || !staxi_is_hex(name, 64)) return false;
     end = name + 64;
     return strcmp(end, STAXI_OBJECT_SUFFIX) == 0 || strcmp(end, ".probe") == 0 ||
-           strcmp(end, ".test") == 0 || strcmp(end, ".lock") == 0 || strcmp(end, ".machine") == 0;
+           strcmp(end, ".test") == 0 || strcmp(end, ".lock") == 0 || strcmp(end, ".machine") == 0 ||
+           strcmp(end, ".tuned") == 0;
 }
 
 static void staxi_cache_visit(const char *name, void *arg) {
@@ -52104,6 +52148,8 @@ typedef struct staxi_made {
     uint8_t digest[32]; /* of the graph's text */
     int leaves, number;
     bool held;             /* given to the caller: stays until reset */
+    stax_tuning tuning;    /* what it said; the schedule is gone     */
+    bool tuned;            /* and whether there was a better one     */
     volatile int64_t used; /* the time of its last call              */
     volatile int64_t gone; /* taken out: no record may hold it       */
 } staxi_made;
@@ -52210,6 +52256,8 @@ struct stax_jit {
     stax_jit_options options;
     stax_compile_options compile;
     const char *settings; /* as they are in force */
+    bool pins;            /* records are made at once */
+    stax_tune_options tune;
     staxi_arena arena;    /* of options           */
     const char **names;   /* of arguments         */
     size_t n_names, cap_names;
@@ -52564,7 +52612,10 @@ static stax_status staxi_jit_init(stax_jit *j, staxi_text *why) {
                    names);
         return STAX_E_ARGUMENT;
     }
-    if (s.max_autotune) j->compile.opt_level = 3;
+    j->pins = s.graphs;
+    j->tune.compile = &j->compile;
+    j->tune.choices = s.max_autotune;
+    j->tune.numbers = s.coordinate_descent;
     if (!s.fusion) {
         j->compile.realize = STAX_REALIZE_KEEP;
         j->compile.no_horizontal = true;
@@ -53970,6 +54021,27 @@ static stax_status staxi_trace_digest(stax_trace *t, uint8_t digest[32]) {
     return ok ? STAX_OK : STAX_E_MEMORY;
 }
 
+/* The graph with the schedule that was measured to be fastest for this call's tensors. Without one,
+   and if there is nothing to tune, made->program stays NULL. */
+static stax_status staxi_jit_tune(stax_trace *t, staxi_made *made) {
+    stax_jit *j = t->jit;
+    if (!made || j->options.n_forward || !t->has_samples || (!j->tune.choices && !j->tune.numbers))
+        return STAX_OK;
+    stax_tuning *found = &made->tuning;
+    stax_status s = stax_tune(t->graph, t->call->present, &j->tune, found);
+    made->tuned = found->schedule || found->opt_level;
+    if (s == STAX_OK && made->tuned) {
+        stax_compile_options o = j->compile;
+        o.schedule = found->schedule;
+        if (found->opt_level) o.opt_level = found->opt_level;
+        made->program = stax_compile(t->graph, &o);
+        if (!made->program) s = stax_error_status(j->ctx);
+    }
+    stax_schedule_free(found->schedule);
+    found->schedule = NULL;
+    return s;
+}
+
 /* Programs for the gates of decisions from `first` on, and for the graph itself unless made is
    NULL, as one unit for the C compiler. */
 static stax_status staxi_jit_compile(stax_trace *t, size_t first, stax_program **gates,
@@ -53983,8 +54055,9 @@ static stax_status staxi_jit_compile(stax_trace *t, size_t first, stax_program *
     for (size_t k = first; k < t->n_decisions; k++)
         if (t->decisions[k].slice) graphs[n++] = t->decisions[k].slice;
     const int n_gates = n;
-    if (made && j->options.n_forward == 0) graphs[n++] = t->graph;
-    stax_status s = n ? stax_compile_many(graphs, n, &j->compile, programs) : STAX_OK;
+    stax_status s = staxi_jit_tune(t, made);
+    if (made && !made->program && j->options.n_forward == 0) graphs[n++] = t->graph;
+    if (s == STAX_OK && n) s = stax_compile_many(graphs, n, &j->compile, programs);
     for (size_t k = first; k < t->n_decisions && s == STAX_OK; k++)
         gates[k - first] = t->decisions[k].slice ? programs[at++] : NULL;
     if (s == STAX_OK && n > n_gates) made->program = programs[at];
@@ -54505,8 +54578,8 @@ static void staxi_record_publish(stax_jit *j, const staxi_found *f, const staxi_
     const uint64_t mark = staxi_request_mark(c);
     const int slot = staxi_request_slot(mark);
     const int64_t n = f->seat->left[STAXI_OUT_KEY];
-    if (f->seat == &j->seats[STAXI_JIT_SEATS] || (n > 64 && n % 16)) return;
-    if (staxi_atomic_load(&j->last_seen[slot]) != (int64_t)mark) {
+    if (!j->pins && (f->seat == &j->seats[STAXI_JIT_SEATS] || (n > 64 && n % 16))) return;
+    if (!j->pins && staxi_atomic_load(&j->last_seen[slot]) != (int64_t)mark) {
         staxi_atomic_store(&j->last_seen[slot], (int64_t)mark);
         return;
     }
@@ -54715,6 +54788,18 @@ static void staxi_put_guards(staxi_text *t, const stax_jit *j, const staxi_entry
     staxi_free(j->a, c, bytes);
 }
 
+static void staxi_put_tuning(staxi_text *t, const staxi_made *m) {
+    const stax_tuning *found = &m->tuning;
+    if (found->from_record)
+        staxi_put(t, m->tuned ? ", tuned: as found before" : ", tuned: the start was best before");
+    else if (m->tuned)
+        staxi_putf(t, ", tuned: %d candidates, %D ns to %D ns", found->candidates,
+                   (int64_t)found->before_ns, (int64_t)found->after_ns);
+    else if (found->candidates)
+        staxi_putf(t, ", tuned: %d candidates, none better", found->candidates);
+    staxi_putc(t, '\n');
+}
+
 /* The ways down from a signature, each decision below the outcome that leads to it. */
 static void staxi_put_tree(staxi_text *t, staxi_entry *e) {
     staxi_point *stack = (staxi_point *)staxi_seen(&e->root);
@@ -54768,12 +54853,13 @@ STAXDEF char *stax_jit_explain(stax_jit *jit) {
                f.fallbacks, f.gates, f.evicted, f.promoted, f.demoted);
     for (staxi_made *m = jit->made; m; m = m->next) {
         stax_status s = m->program ? stax_program_status(m->program) : STAX_OK;
-        staxi_putf(&t, "program %d: %s, keys: %d\n", m->number,
+        staxi_putf(&t, "program %d: %s, keys: %d", m->number,
                    m->training              ? "forward and backward"
                    : jit->compile.interpret ? "interpreted"
                    : s == STAX_OK           ? "compiled"
                                             : "interpreted, the C compiler failed",
                    m->leaves);
+        staxi_put_tuning(&t, m);
     }
     for (staxi_entry *e = staxi_next_entry(jit, &chain, NULL); e;
          e = staxi_next_entry(jit, &chain, e)) {
@@ -58697,9 +58783,9 @@ static void staxi_trials_end(staxi_trials *t) {
     memset(t, 0, sizeof *t);
 }
 
-/* Takes the sizes from the inputs, and what the interpreter makes of them as the truth. */
-static stax_status staxi_trials_begin(staxi_trials *t, const stax_graph *g,
-                                      const stax_tensor *inputs) {
+/* Takes the sizes from the inputs. */
+static stax_status staxi_trials_prepare(staxi_trials *t, const stax_graph *g,
+                                        const stax_tensor *inputs) {
     const size_t n = g->n_inputs + g->n_outputs + 1;
     memset(t, 0, sizeof *t);
     if (!stax_ok(g) || (!inputs && g->n_inputs)) return stax_ok(g) ? STAX_E_ARGUMENT : g->status;
@@ -58733,21 +58819,38 @@ static stax_status staxi_trials_begin(staxi_trials *t, const stax_graph *g,
         if (!staxi_trials_state(t, &inputs[t->state[k]], &t->want[t->n_out + k]) ||
             !staxi_trials_state(t, &inputs[t->state[k]], &t->got[t->n_out + k]))
             return STAX_E_MEMORY;
+    return STAX_OK;
+}
+
+/* What the interpreter makes of the inputs is the truth. */
+static stax_status staxi_trials_begin(staxi_trials *t, const stax_graph *g,
+                                      const stax_tensor *inputs) {
+    stax_status s = staxi_trials_prepare(t, g, inputs);
+    if (s != STAX_OK) return s;
     staxi_trials_restore(t, t->want);
     return stax_interpret(g, t->given, t->want);
 }
 
-/* After a reset. */
-static stax_status staxi_trials_run(staxi_trials *t, stax_program *p) {
+static stax_status staxi_trials_bind(const staxi_trials *t, stax_program *p) {
     stax_status s = STAX_OK;
-    size_t n = 0;
-    for (size_t k = 0; k < t->g->n_inputs && s == STAX_OK; k++) {
+    for (size_t k = 0; k < t->g->n_inputs && s == STAX_OK; k++)
         if (t->g->inputs[k].kind == STAXI_PARAM)
             s = stax_bind(p, t->g->inputs[k].name, &t->given[k]);
-        else
-            t->slots[n++] = t->given[k];
-    }
-    return s == STAX_OK ? stax_run(p, t->slots, t->got) : s;
+    return s;
+}
+
+/* A call, after staxi_trials_restore, which says where the results go. */
+static stax_status staxi_trials_call(staxi_trials *t, stax_program *p, const stax_tensor *to) {
+    size_t n = 0;
+    for (size_t k = 0; k < t->g->n_inputs; k++)
+        if (t->g->inputs[k].kind != STAXI_PARAM) t->slots[n++] = t->given[k];
+    return stax_run(p, t->slots, to);
+}
+
+/* After a reset. */
+static stax_status staxi_trials_run(staxi_trials *t, stax_program *p) {
+    stax_status s = staxi_trials_bind(t, p);
+    return s == STAX_OK ? staxi_trials_call(t, p, t->got) : s;
 }
 
 /* ---- the error model ---- */
@@ -59231,6 +59334,441 @@ STAXDEF stax_status stax_jit_bisect(stax_jit *jit, const stax_tensor *in, int n_
     staxi_request_free(&c, jit, bytes);
     return s;
 }
+
+/* ======================================================================================= >>tuning
+   TUNING  coordinate descent over what a schedule says (A 9.2).
+   In:  a graph and samples.   Out: a schedule that was measured to be faster, or none.
+   A knob is one thing that can be turned: a number of a call, a call that may come or go, the C
+   compiler's level. Its values stand on a ladder, and a step goes to a neighbour; a candidate is
+   the start's text with the knobs as they stand. All is done in a context of its own, without a
+   log, on the graph printed and parsed again: refused candidates are nobody's failures. */
+
+#if !defined(STAXI_TOOLCHAIN)
+
+STAXDEF stax_status stax_tune(const stax_graph *g, const stax_tensor *inputs,
+                              const stax_tune_options *options, stax_tuning *out) {
+    (void)inputs;
+    (void)options;
+    if (!g || !out) return STAX_E_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    return STAX_OK;
+}
+
+#else
+
+typedef enum staxi_knob_kind {
+    STAXI_KNOB_LEVEL,    /* of the C compiler                              */
+    STAXI_KNOB_BY,       /* a number of a call                             */
+    STAXI_KNOB_DISTANCE, /* its distance                                   */
+    STAXI_KNOB_DROP,     /* 0: the call goes                               */
+    STAXI_KNOB_UNROLL,   /* a call behind it: by, of its loop; 1: none     */
+    STAXI_KNOB_PREFETCH, /* a call behind it: distance, of its loop; 0: no */
+    STAXI_KNOB_STREAM    /* a call behind it, 0: none                      */
+} staxi_knob_kind;
+
+enum {
+    STAXI_TUNER_KNOBS = 96,
+    STAXI_TUNER_LADDER = 7,
+    STAXI_TUNER_ROUNDS = 3,
+    STAXI_TUNER_PAIRS = 15
+};
+
+typedef struct staxi_knob {
+    staxi_knob_kind kind;
+    size_t call;
+    int component; /* of by */
+    int64_t ladder[STAXI_TUNER_LADDER];
+    int n, start, at;
+    bool refused[STAXI_TUNER_LADDER];
+} staxi_knob;
+
+typedef struct staxi_tuner {
+    staxi_trials t;
+    stax_context *ctx; /* its own */
+    stax_graph *g;
+    stax_compile_options compile;
+    const stax_tune_options *o;
+    stax_tuning *out;
+    stax_schedule *base; /* the whole schedule of the start */
+    staxi_knob knobs[STAXI_TUNER_KNOBS];
+    int n_knobs;
+    stax_program *start, *best;
+    int repeat; /* calls of a reading */
+    int64_t deadline;
+    stax_status status; /* why it ended early */
+} staxi_tuner;
+
+/* ---- knobs ---- */
+
+static staxi_knob *staxi_knob_new(staxi_tuner *t, staxi_knob_kind kind, size_t call) {
+    if (t->n_knobs == STAXI_TUNER_KNOBS) return NULL;
+    staxi_knob *k = &t->knobs[t->n_knobs++];
+    memset(k, 0, sizeof *k);
+    k->kind = kind;
+    k->call = call;
+    return k;
+}
+
+/* lo, lo + step or lo * 2, ...; the start is where `now` stands. */
+static void staxi_knob_ladder(staxi_tuner *t, staxi_knob_kind kind, size_t call, int component,
+                              int64_t now, int64_t step) {
+    staxi_knob *k = staxi_knob_new(t, kind, call);
+    if (!k) return;
+    k->component = component;
+    for (int i = -3; i <= 3; i++) {
+        const int64_t v = step ? now + i * step : i < 0 ? now >> -i : now << i;
+        if (v < 1 || (k->n > 0 && k->ladder[k->n - 1] == v)) continue;
+        if (i == 0) k->start = k->at = k->n;
+        k->ladder[k->n++] = v;
+    }
+}
+
+static void staxi_knob_values(staxi_tuner *t, staxi_knob_kind kind, size_t call,
+                              const int64_t *values, int n, int start) {
+    staxi_knob *k = staxi_knob_new(t, kind, call);
+    if (!k) return;
+    memcpy(k->ladder, values, (size_t)n * sizeof *values);
+    k->n = n;
+    k->start = k->at = start;
+}
+
+/* Does the schedule say this of the stage of a call? */
+static bool staxi_tuner_has(const staxi_tuner *t, staxi_primitive primitive,
+                            const staxi_directive *of) {
+    for (size_t k = 0; k < t->base->n_calls; k++) {
+        const staxi_directive *c = &t->base->calls[k];
+        if (c->primitive == primitive && c->block == of->block && c->stage == of->stage)
+            return true;
+    }
+    return false;
+}
+
+static void staxi_knobs_find(staxi_tuner *t) {
+    static const int64_t drop[] = {0, 1}, unroll[] = {1, 2, 4, 8}, fetch[] = {0, 256, 1024},
+                         level[] = {2, 3};
+    const bool all = !t->o->numbers && !t->o->choices;
+    const bool numbers = all || t->o->numbers, choices = all || t->o->choices;
+    for (size_t k = 0; k < t->base->n_calls; k++) {
+        const staxi_directive *c = &t->base->calls[k];
+        for (int i = 0; i < c->n_by && numbers; i++)
+            staxi_knob_ladder(t, STAXI_KNOB_BY, k, i, c->by[i],
+                              c->primitive == STAXI_CALL_TENSORIZE && i == 0 ? 2 : 0);
+        if (c->primitive == STAXI_CALL_PREFETCH && numbers)
+            staxi_knob_ladder(t, STAXI_KNOB_DISTANCE, k, 0, c->distance, 0);
+        if (!choices) continue;
+        if (c->primitive == STAXI_CALL_PREFETCH || c->primitive == STAXI_CALL_STREAM ||
+            (c->primitive == STAXI_CALL_PARALLEL && t->ctx->options.n_threads > 1))
+            staxi_knob_values(t, STAXI_KNOB_DROP, k, drop, 2, 1);
+        if (c->primitive != STAXI_CALL_VECTORIZE) continue;
+        if (!staxi_tuner_has(t, STAXI_CALL_UNROLL, c))
+            staxi_knob_values(t, STAXI_KNOB_UNROLL, k, unroll, 4, 0);
+        if (!staxi_tuner_has(t, STAXI_CALL_PREFETCH, c))
+            staxi_knob_values(t, STAXI_KNOB_PREFETCH, k, fetch, 3, 0);
+        if (!staxi_tuner_has(t, STAXI_CALL_STREAM, c))
+            staxi_knob_values(t, STAXI_KNOB_STREAM, k, drop, 2, 0);
+    }
+    if (choices && t->compile.opt_level != 3 && t->compile.opt_level != 1)
+        staxi_knob_values(t, STAXI_KNOB_LEVEL, SIZE_MAX, level, 2, 0);
+}
+
+/* A call as the knobs have it, and those that come behind it. */
+static void staxi_put_tuned_call(staxi_text *s, const staxi_tuner *t, size_t call) {
+    staxi_directive c = t->base->calls[call], behind[3];
+    int n = 0;
+    bool goes = false;
+    for (int i = 0; i < t->n_knobs; i++) {
+        const staxi_knob *k = &t->knobs[i];
+        const int64_t value = k->ladder[k->at];
+        if (k->call != call) continue;
+        if (k->kind == STAXI_KNOB_BY) c.by[k->component] = value;
+        if (k->kind == STAXI_KNOB_DISTANCE) c.distance = value;
+        if (k->kind == STAXI_KNOB_DROP) goes = value == 0;
+        if (k->kind < STAXI_KNOB_UNROLL || k->at == k->start) continue;
+        staxi_directive *d = &behind[n++];
+        *d = c;
+        d->primitive = (uint8_t)(k->kind == STAXI_KNOB_UNROLL     ? STAXI_CALL_UNROLL
+                                 : k->kind == STAXI_KNOB_PREFETCH ? STAXI_CALL_PREFETCH
+                                                                  : STAXI_CALL_STREAM);
+        if (k->kind == STAXI_KNOB_UNROLL) d->n_by = 1, d->by[0] = value;
+        if (k->kind == STAXI_KNOB_PREFETCH) d->distance = value;
+        if (k->kind == STAXI_KNOB_STREAM) d->n_axes = 0;
+    }
+    for (int i = goes ? 0 : -1; i < n; i++) {
+        staxi_put(s, "  ");
+        staxi_put_directive(s, i < 0 ? &c : &behind[i]);
+        staxi_putc(s, '\n');
+    }
+}
+
+static bool staxi_put_tuned(staxi_text *s, const staxi_tuner *t) {
+    for (uint32_t b = 0; b < t->base->n_blocks; b++) {
+        staxi_put_block_header(s, &t->base->blocks[b]);
+        for (size_t k = 0; k < t->base->n_calls; k++)
+            if (t->base->calls[k].block == b) staxi_put_tuned_call(s, t, k);
+        staxi_put(s, "}\n");
+    }
+    return !s->failed;
+}
+
+static int staxi_tuned_level(const staxi_tuner *t) {
+    for (int i = 0; i < t->n_knobs; i++) {
+        const staxi_knob *k = &t->knobs[i];
+        if (k->kind == STAXI_KNOB_LEVEL && k->at != k->start) return (int)k->ladder[k->at];
+    }
+    return 0;
+}
+
+/* ---- candidates ---- */
+
+/* The program of a schedule's text (NULL: the start's own), ready to be timed; NULL: refused. */
+static stax_program *staxi_tuner_compile(staxi_tuner *t, const char *text, int level) {
+    stax_compile_options o = t->compile;
+    stax_schedule *s = text ? stax_schedule_parse(t->ctx, "tuning", text) : NULL;
+    if (text && !s) return NULL;
+    if (s) o.schedule = s;
+    if (level) o.opt_level = level;
+    stax_program *p = stax_compile(t->g, &o);
+    stax_schedule_free(s);
+    if (!p && stax_error_status(t->ctx) == STAX_E_CANCELLED) t->status = STAX_E_CANCELLED;
+    if (!p && stax_error_status(t->ctx) == STAX_E_MEMORY) t->status = STAX_E_MEMORY;
+    if (p && staxi_trials_bind(&t->t, p) == STAX_OK) return p;
+    stax_program_free(p);
+    return NULL;
+}
+
+static bool staxi_tuner_same_bits(staxi_tuner *t, stax_program *p) {
+    stax_difference d;
+    staxi_trials_reset(&t->t);
+    if (staxi_trials_call(&t->t, p, t->t.got) != STAX_OK) return false;
+    for (size_t k = 0; k < t->t.n_out + t->t.n_states; k++)
+        if (!stax_compare(&t->t.want[k], &t->t.got[k], NULL, false, &d)) return false;
+    return true;
+}
+
+static double staxi_tuner_now(const staxi_tuner *t) {
+    return t->o->clock_ns ? t->o->clock_ns() : (double)staxi_clock_ns();
+}
+
+/* Nanoseconds of a call, from so many; states start anew. */
+static double staxi_tuner_read(staxi_tuner *t, stax_program *p) {
+    staxi_trials_reset(&t->t);
+    const double start = staxi_tuner_now(t);
+    for (int k = 0; k < t->repeat; k++)
+        if (staxi_trials_call(&t->t, p, t->t.got) != STAX_OK) t->status = STAX_E_INTERNAL;
+    return (staxi_tuner_now(t) - start) / t->repeat;
+}
+
+/* Is the second one faster, beyond doubt? Read in turn, which of them first changing. */
+static bool staxi_tuner_is_faster(staxi_tuner *t, stax_program *one, stax_program *two,
+                                  double *one_ns, double *two_ns) {
+    stax_sample rounds[STAXI_TUNER_ROUNDS];
+    double apart[STAXI_TUNER_PAIRS], first[STAXI_TUNER_PAIRS], gain = 0.0;
+    for (int r = 0; r < STAXI_TUNER_ROUNDS; r++) {
+        for (int k = 0; k < STAXI_TUNER_PAIRS; k++) {
+            double b = k % 2 ? staxi_tuner_read(t, two) : 0.0;
+            first[k] = staxi_tuner_read(t, one);
+            if (k % 2 == 0) b = staxi_tuner_read(t, two);
+            apart[k] = b - first[k];
+            /* most candidates are slower: seen soon */
+            if (r == 0 && k == 2 && apart[0] > 0.0 && apart[1] > 0.0 && apart[2] > 0.0)
+                return false;
+        }
+        rounds[r] = stax_sample_of(apart, STAXI_TUNER_PAIRS);
+        *one_ns = stax_sample_of(first, STAXI_TUNER_PAIRS).median;
+        *two_ns = *one_ns + rounds[r].median;
+        if (rounds[r].median > gain || r == 0) gain = rounds[r].median;
+        if (rounds[r].high >= 0.0) return false; /* the other rounds cannot save it */
+    }
+    return t->status == STAX_OK && stax_faster(rounds, STAXI_TUNER_ROUNDS) == 2 &&
+           -gain > *one_ns / 100.0;
+}
+
+/* The candidate that the knobs say, in the place of the best if it is faster. */
+static bool staxi_tuner_try(staxi_tuner *t, bool *refused) {
+    staxi_text text;
+    double before, after;
+    staxi_text_init(&text, t->t.a);
+    stax_program *p =
+        staxi_put_tuned(&text, t) ? staxi_tuner_compile(t, text.data, staxi_tuned_level(t)) : NULL;
+    staxi_text_free(&text);
+    t->out->candidates++;
+    *refused = !p || !staxi_tuner_same_bits(t, p);
+    t->out->refused += *refused;
+    const bool faster = !*refused && staxi_tuner_is_faster(t, t->best, p, &before, &after);
+    if (!faster) {
+        stax_program_free(p);
+        return false;
+    }
+    if (t->best != t->start) stax_program_free(t->best);
+    t->best = p;
+    return true;
+}
+
+static bool staxi_tuner_ends(const staxi_tuner *t) {
+    return t->status != STAX_OK || staxi_clock_ns() > t->deadline;
+}
+
+/* Knob by knob, step by step, until a round changes nothing. */
+static void staxi_tuner_descend(staxi_tuner *t) {
+    for (bool moved = true; moved && !staxi_tuner_ends(t);) {
+        moved = false;
+        for (int i = 0; i < t->n_knobs; i++) {
+            staxi_knob *k = &t->knobs[i];
+            bool found = false;
+            for (int turn = 1; turn >= -1 && !found; turn -= 2)
+                for (int to = k->at + turn; to >= 0 && to < k->n; to += turn) {
+                    const int from = k->at;
+                    if (k->refused[to] || staxi_tuner_ends(t)) break;
+                    k->at = to;
+                    found = staxi_tuner_try(t, &k->refused[to]);
+                    moved = moved || found;
+                    if (found) continue;
+                    k->at = from;
+                    break;
+                }
+        }
+    }
+}
+
+/* ---- what was found before ---- */
+
+static bool staxi_tuner_name(staxi_tuner *t, char name[STAXI_CACHE_NAME]) {
+    staxi_toolchain *tc = &t->ctx->toolchain;
+    staxi_compiler *compiler = NULL;
+    stax_machine m;
+    char hex[65], *c = stax_program_report(t->start, STAX_REPORT_C),
+                  *calls = stax_schedule_print(t->base);
+    staxi_text s;
+    staxi_text_init(&s, t->t.a);
+    stax_machine_of(t->ctx, t->ctx->options.n_threads, &m);
+    staxi_putf(&s, "%s, %d threads, %d %d, level %d, sizes", m.cpu, m.threads, (int)t->o->numbers,
+               (int)t->o->choices, t->compile.opt_level);
+    for (size_t k = 0; k < t->g->n_symbols; k++) {
+        int64_t bucket = 1;
+        while (bucket < t->t.symbols[k] && bucket < INT64_MAX / 2) bucket *= 2;
+        staxi_putf(&s, " %D", bucket);
+    }
+    staxi_putf(&s, "\n%s%s", calls ? calls : "", c ? c : "");
+    bool ok = c && calls && !s.failed && staxi_toolchain_ready(tc, &compiler, NULL) == STAX_OK &&
+              staxi_build_key(tc, compiler, 2, "stax tuning 1", s.data, s.n, hex);
+    if (ok) staxi_cache_name(hex, ".tuned", name);
+    if (compiler) staxi_toolchain_let_go(tc, compiler);
+    staxi_text_free(&s);
+    stax_free(t->ctx, c);
+    stax_free(t->ctx, calls);
+    return ok;
+}
+
+/* "level 3\n" and the schedule, if another one is better. */
+static void staxi_tuner_keep(staxi_tuner *t, const char *name, int level, const char *schedule) {
+    staxi_text s;
+    staxi_text_init(&s, t->t.a);
+    staxi_putf(&s, "level %d\n%s", level, schedule ? schedule : "");
+    staxi_seal(&s, name);
+    if (!s.failed) (void)staxi_cache_publish(&t->ctx->toolchain, name, &s, NULL, NULL);
+    staxi_text_free(&s);
+}
+
+/* The result in the caller's context. */
+static void staxi_tuner_give(staxi_tuner *t, stax_context *ctx, int level, const char *schedule) {
+    t->out->opt_level = level;
+    if (!schedule || !*schedule) return;
+    t->out->schedule = stax_schedule_parse(ctx, "tuned", schedule);
+    if (!t->out->schedule) t->status = STAX_E_MEMORY;
+}
+
+/* False: there is none, or it is not for this graph. */
+static bool staxi_tuner_recall(staxi_tuner *t, stax_context *ctx, const char *name) {
+    staxi_text s;
+    staxi_text_init(&s, t->t.a);
+    bool ok = !t->o->again && staxi_cache_read(&t->ctx->toolchain, name, &s) && s.n >= 8 &&
+              memcmp(s.data, "level ", 6) == 0 && s.data[6] >= '0' && s.data[6] <= '3' &&
+              s.data[7] == '\n';
+    if (ok && s.n > 8) {
+        stax_program *p = staxi_tuner_compile(t, s.data + 8, s.data[6] - '0');
+        ok = p && staxi_tuner_same_bits(t, p);
+        stax_program_free(p);
+    }
+    if (ok) staxi_tuner_give(t, ctx, s.data[6] - '0', s.data + 8);
+    staxi_text_free(&s);
+    return t->out->from_record = ok;
+}
+
+/* ---- from start to end ---- */
+
+/* The start is compiled and has run; its outputs are what candidates must give. */
+static bool staxi_tuner_start(staxi_tuner *t, const stax_tensor *inputs) {
+    t->status = staxi_trials_prepare(&t->t, t->g, inputs);
+    if (t->status != STAX_OK) return false;
+    staxi_trials_restore(&t->t, t->t.want);
+    t->start = t->best = staxi_tuner_compile(t, NULL, 0);
+    if (!t->start || staxi_trials_call(&t->t, t->start, t->t.want) != STAX_OK) return false;
+    t->base = stax_program_schedule(t->start);
+    if (!t->base) return false;
+    staxi_knobs_find(t);
+    return t->n_knobs > 0;
+}
+
+static void staxi_tuner_search(staxi_tuner *t, stax_context *ctx) {
+    char name[STAXI_CACHE_NAME];
+    const bool named = staxi_tuner_name(t, name);
+    if (named && staxi_tuner_recall(t, ctx, name)) return;
+    t->repeat = 1;
+    double once = staxi_tuner_read(t, t->start);
+    once = staxi_tuner_read(t, t->start);
+    if (once < 300000.0) t->repeat = (int)(300000.0 / (once > 100.0 ? once : 100.0)) + 1;
+    t->deadline = staxi_clock_ns() + (int64_t)((t->o->seconds > 0.0 ? t->o->seconds : 10.0) * 1e9);
+    staxi_tuner_descend(t);
+    staxi_text text;
+    staxi_text_init(&text, t->t.a);
+    const bool better =
+        t->status == STAX_OK && t->best != t->start &&
+        staxi_tuner_is_faster(t, t->start, t->best, &t->out->before_ns, &t->out->after_ns) &&
+        staxi_put_tuned(&text, t);
+    const int level = better ? staxi_tuned_level(t) : 0;
+    if (better) staxi_tuner_give(t, ctx, level, text.data);
+    if (named && t->status == STAX_OK) staxi_tuner_keep(t, name, level, better ? text.data : NULL);
+    staxi_text_free(&text);
+}
+
+STAXDEF stax_status stax_tune(const stax_graph *g, const stax_tensor *inputs,
+                              const stax_tune_options *options, stax_tuning *out) {
+    stax_tune_options none;
+    if (!g || !out) return STAX_E_ARGUMENT;
+    memset(&none, 0, sizeof none);
+    memset(out, 0, sizeof *out);
+    if (!stax_ok(g)) return g->status;
+    const stax_allocator *a = staxi_allocator_of(g->ctx);
+    staxi_tuner *t = (staxi_tuner *)staxi_alloc(a, sizeof *t);
+    if (!t) return STAX_E_MEMORY;
+    memset(t, 0, sizeof *t);
+    t->o = options ? options : &none;
+    t->out = out;
+    if (t->o->compile) t->compile = *t->o->compile;
+    const bool can = !t->compile.interpret && t->compile.backend == STAX_BACKEND_STAX;
+    t->compile.strict = true;
+    t->compile.tiered = false;
+    stax_options o = g->ctx->options;
+    memset(&o.log, 0, sizeof o.log);
+    char *text = stax_print(g);
+    t->ctx = text ? stax_open(&o) : NULL;
+    if (!t->ctx) t->status = STAX_E_MEMORY;
+    if (t->ctx && can) t->g = stax_parse(t->ctx, "tuning", text);
+    if (t->g && stax_ok(t->g) && staxi_tuner_start(t, inputs)) staxi_tuner_search(t, g->ctx);
+    stax_free(g->ctx, text);
+    if (t->best != t->start) stax_program_free(t->best);
+    stax_program_free(t->start);
+    stax_schedule_free(t->base);
+    staxi_trials_end(&t->t);
+    stax_graph_free(t->g);
+    stax_close(t->ctx);
+    const stax_status s = t->status;
+    staxi_free(a, t, sizeof *t);
+    if (s != STAX_OK) staxi_context_note(g->ctx, s, stax_status_text(s));
+    return s;
+}
+
+#endif
 
 /* The vocabulary of chapter 2 served the function texts only. */
 #undef sx_f32
