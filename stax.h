@@ -51,13 +51,13 @@
 
    CONTENTS      search for the tag:
        public     >>types >>sizes >>graphs >>ops >>optable >>derivatives >>run >>jit >>rules
-                  >>cache >>artifact >>bisect >>measure >>query
+                  >>cache >>artifact >>bisect >>measure >>tuning >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
                   >>vectorise
                   >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
                   >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>partition
-                  >>jit >>machine >>export >>artifact >>bisect
+                  >>jit >>machine >>export >>artifact >>bisect >>tuning
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1592,7 +1592,9 @@ STAXDEF stax_scalar stax_scalar_bool(bool x);
             needs more than can be proved of sizes (x.reshape(-1, 2)), these axes become STATIC.
    RANGE    a named size lo..hi, one program for all of them, 0 and 1 too (a size of 1 does not
             broadcast then). Axes of one name have one size. What the function decides about it must
-            follow from the range, else it is an error that says what to declare.
+            follow from the range, else it is an error that says what to declare. Without a name
+            the axis has a size of its own, and what does not follow from its range is part of the
+            key, as for DYNAMIC.
    DERIVED  times * n + plus, n a RANGE or a DERIVED axis by name; times > 0.
    BUCKET   one program for each power of two: sizes 0, 1, 2, 3..4, 5..8, and so on. Nothing is
             padded: a program takes any size of its range, which bounds its workspace, and the tails
@@ -1611,7 +1613,7 @@ typedef enum stax_dim_kind {
 typedef struct stax_dim {
     int arg, axis; /* tensor of the call; axis from 0                               */
     stax_dim_kind kind;
-    const char *name;    /* RANGE: the size; DERIVED: NULL, or a name for other DERIVED axes */
+    const char *name;    /* RANGE: the size, or NULL; DERIVED: NULL, or for other DERIVED axes    */
     int64_t lo, hi;      /* RANGE                                                         */
     const char *of;      /* DERIVED: of this name                                         */
     int64_t times, plus; /* DERIVED                                                       */
@@ -1745,7 +1747,8 @@ STAXDEF int64_t stax_size(stax_value v, int axis);
 STAXDEF int64_t stax_dim_of(stax_value v, int axis);
 typedef enum stax_relation { STAX_LT, STAX_LE, STAX_EQ, STAX_NE, STAX_GE, STAX_GT } stax_relation;
 /* A decision about sizes: dropped if it follows from the ranges; else its outcome becomes part of
-   the key, without the numbers. */
+   the key, without the numbers. A plain bound of a size (n <= 100) narrows its range for all that
+   follows, and for the program, which then is not shared with keys of another outcome. */
 STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int64_t b);
 
 /* The elements of x (any shape) where mask (bool, the same shape) is true, in row-major order: what
@@ -47835,6 +47838,11 @@ static stax_status staxi_toolchain_adopt(staxi_toolchain *tc, staxi_text *bytes,
         staxi_put(message, "the saved object is not whole");
         return STAX_E_IO;
     }
+    staxi_hash_hex(bytes->data, bytes->n, key);
+    if (strcmp(key, digest) != 0) { /* it would be kept under the name of another one */
+        staxi_put(message, "the saved object is not the one that its digest names");
+        return STAX_E_IO;
+    }
     staxi_mutex_lock(&tc->setup);
     stax_status status = staxi_folder_ready(tc, message);
     staxi_mutex_unlock(&tc->setup);
@@ -52520,9 +52528,9 @@ static bool staxi_dims_check(const stax_jit *j, staxi_text *why) {
         else if (staxi_dim_at(j, d->arg, d->axis) != d)
             wrong = "this axis is declared twice";
         else if (d->kind == STAX_DIM_RANGE &&
-                 (!staxi_is_identifier(d->name) || d->lo < 0 || d->hi < d->lo))
-            wrong = "a RANGE needs a name and 0 <= lo <= hi";
-        else if (d->kind == STAX_DIM_RANGE && same != d &&
+                 ((d->name && !staxi_is_identifier(d->name)) || d->lo < 0 || d->hi < d->lo))
+            wrong = "a RANGE needs 0 <= lo <= hi, and its name must be an identifier";
+        else if (d->kind == STAX_DIM_RANGE && d->name && same != d &&
                  (same->kind != d->kind || same->lo != d->lo || same->hi != d->hi))
             wrong = "another RANGE has this name and other bounds";
         else if (d->kind == STAX_DIM_DERIVED && !(base = staxi_dim_base(j, d, &times, &plus)))
@@ -53002,6 +53010,8 @@ struct stax_trace {
     bool padded[STAXI_JIT_SYMBOLS]; /* by symbol: decisions see its upper bound                  */
     staxi_decision *decisions;
     size_t n_decisions, cap_decisions;
+    int64_t lo[STAXI_JIT_SYMBOLS], hi[STAXI_JIT_SYMBOLS]; /* as the key has them; what the trace
+                                                            decides narrows the graph's own */
     bool plain_slices; /* set before: slices are not rewritten, for >>bisect */
 };
 
@@ -53333,6 +53343,32 @@ static bool staxi_related(int64_t a, stax_relation r, int64_t b) {
                           : a > b;
 }
 
+/* What was decided about one size and a number holds for all that follows: its range shrinks. */
+static void staxi_size_narrow(stax_trace *t, const staxi_decision *d) {
+    static const stax_relation turned[] = {STAX_GT, STAX_GE, STAX_EQ, STAX_NE, STAX_LE, STAX_LT},
+                               negated[] = {STAX_GE, STAX_GT, STAX_NE, STAX_EQ, STAX_LT, STAX_LE};
+    stax_graph *g = t->graph;
+    const bool is_turned = staxi_ix_op(&g->sizes, d->b) == STAXI_IX_SYM;
+    const staxi_ix size = is_turned ? d->b : d->a;
+    stax_relation r = is_turned ? turned[d->relation] : d->relation;
+    int64_t c = 0;
+    if (staxi_ix_op(&g->sizes, size) != STAXI_IX_SYM ||
+        !staxi_ix_is_const(&g->sizes, is_turned ? d->a : d->b, &c))
+        return;
+    const int64_t k = staxi_ix_number(&g->sizes, size);
+    staxi_symbol *s = &g->symbols[k];
+    int64_t lo = s->lo, hi = s->hi;
+    if (t->padded[k]) return; /* it was decided about the power of two */
+    if (!d->outcome) r = negated[r];
+    if (r == STAX_LT || (r == STAX_NE && c == hi)) hi = c - 1 < hi ? c - 1 : hi;
+    if (r == STAX_GT || (r == STAX_NE && c == lo)) lo = c + 1 > lo ? c + 1 : lo;
+    if (r == STAX_LE || r == STAX_EQ) hi = c < hi ? c : hi;
+    if (r == STAX_GE || r == STAX_EQ) lo = c > lo ? c : lo;
+    if (lo > hi || !staxi_ix_set_range(&g->sizes, s->ix, staxi_ix_between(lo, hi))) return;
+    s->lo = lo;
+    s->hi = hi;
+}
+
 STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int64_t b) {
     staxi_decision d;
     int64_t x = 0, y = 0;
@@ -53366,8 +53402,8 @@ STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int6
     if (!declared) declared = staxi_size_declared(t, d.b);
     if (declared)
         staxi_size_refuse(t, &d, declared);
-    else if (!decided)
-        staxi_trace_decide(t, &d);
+    else if (!decided && staxi_trace_decide(t, &d))
+        staxi_size_narrow(t, &d);
     return d.outcome != 0;
 }
 
@@ -53446,20 +53482,28 @@ static int64_t staxi_trace_symbol(stax_trace *t, const char *name, int64_t lo, i
 static int64_t staxi_trace_axis(stax_trace *t, const char *name, int kind, int arg, int d,
                                 int64_t word) {
     stax_graph *g = t->graph;
+    int64_t lo = 2, hi = INT64_MAX;
     if (kind == STAX_DIM_RANGE || kind == STAX_DIM_DERIVED) {
         int64_t times, plus;
         const stax_dim *base = staxi_dim_base(t->jit, staxi_dim_at(t->jit, arg, d), &times, &plus);
-        int64_t n = staxi_trace_symbol(t, base->name, base->lo, base->hi, -1, false);
-        return stax_size_add(g, stax_size_mul(g, n, times), plus);
+        lo = base->lo;
+        hi = base->hi;
+        if (base->name) {
+            int64_t n = staxi_trace_symbol(t, base->name, lo, hi, -1, false);
+            return stax_size_add(g, stax_size_mul(g, n, times), plus);
+        }
+    } else if (word >= 0) {
+        return word;
+    } else if (word != STAXI_ANY_SIZE) {
+        lo = -word / 2 + 1;
+        hi = -word;
     }
-    if (word >= 0) return word;
     staxi_text s;
     staxi_text_init(&s, t->jit->a);
     staxi_putf(&s, "%s_%d", name, d);
     int64_t n = s.failed ? (int64_t)staxi_no_graph_memory(g, 0)
-                         : staxi_trace_symbol(t, s.data, word == STAXI_ANY_SIZE ? 2 : -word / 2 + 1,
-                                              word == STAXI_ANY_SIZE ? INT64_MAX : -word,
-                                 arg * STAX_MAX_RANK + d, kind == STAX_DIM_PADDED);
+                         : staxi_trace_symbol(t, s.data, lo, hi, arg * STAX_MAX_RANK + d,
+                                              kind == STAX_DIM_PADDED);
     staxi_text_free(&s);
     return n;
 }
@@ -53526,6 +53570,10 @@ static bool staxi_trace_sizes(stax_trace *t) {
                               g->inputs[k].name, t->symbols, &why);
     if (s != STAX_OK)
         staxi_graph_fail(g, s, 0, STAXI_SAY("%s"), why.failed || !why.data ? "" : why.data);
+    for (size_t k = 0; k < g->n_symbols && s == STAX_OK; k++) {
+        t->lo[k] = g->symbols[k].lo;
+        t->hi[k] = g->symbols[k].hi;
+    }
     staxi_text_free(&why);
     return s == STAX_OK;
 }
@@ -53608,8 +53656,9 @@ static staxi_axes_kinds *staxi_trace_learn(stax_trace *t, const staxi_axes_kinds
         now->n_equal += any;
     }
     for (size_t k = 0; k < g->n_symbols && now->n_equal == kinds->n_equal; k++) {
-        if (t->axes[k] < 0 || !(staxi_ix_depends_on(&g->sizes, a, g->symbols[k].ix) ||
-                                (b && staxi_ix_depends_on(&g->sizes, b, g->symbols[k].ix))))
+        if (t->axes[k] < 0 || now->kinds[t->axes[k]] == STAX_DIM_RANGE ||
+            !(staxi_ix_depends_on(&g->sizes, a, g->symbols[k].ix) ||
+              (b && staxi_ix_depends_on(&g->sizes, b, g->symbols[k].ix))))
             continue;
         now->kinds[t->axes[k]] = STAX_DIM_STATIC;
         ++*demoted;
@@ -54162,6 +54211,10 @@ static bool staxi_branch_points(stax_trace *t, size_t first, stax_program **gate
         traced->points++;
         staxi_publish(&p->ways, w);
         b->top = p;
+    }
+    for (size_t k = 0; traced && traced->points && k < t->graph->n_symbols; k++) {
+        t->graph->symbols[k].lo = t->lo[k]; /* a point is asked about all sizes of the key */
+        t->graph->symbols[k].hi = t->hi[k];
     }
     if (traced && traced->points == 0)
         staxi_free(j->a, traced, sizeof *traced);

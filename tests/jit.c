@@ -846,18 +846,104 @@ static void declared(void) {
     static const struct {
         stax_dim second;
         const char *message;
-    } wrong[] = {{{0, 0, STAX_DIM_STATIC, NULL, 0, 0, NULL, 0, 0}, "dims[1]: this axis is declared twice"},
-                 {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "m", 1, 0}, "dims[1]: a DERIVED axis needs `of`"},
-                 {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 0, 0}, "dims[1]: a DERIVED axis needs `of`"},
-                 {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 2, -3}, "dims[1]: its least size is negative"},
-                 {{1, 0, STAX_DIM_DERIVED, "k", 0, 0, "k", 1, 0}, "dims[1]: a DERIVED axis needs `of`"},
-                 {{1, 0, STAX_DIM_RANGE, "k", 5, 4, NULL, 0, 0}, "dims[1]: a RANGE needs a name"},
-                 {{1, 9, STAX_DIM_DYNAMIC, NULL, 0, 0, NULL, 0, 0}, "dims[1]: arg and axis"}};
+    } wrong[] = {
+        {{0, 0, STAX_DIM_STATIC, NULL, 0, 0, NULL, 0, 0}, "dims[1]: this axis is declared twice"},
+        {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "m", 1, 0}, "dims[1]: a DERIVED axis needs `of`"},
+        {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 0, 0}, "dims[1]: a DERIVED axis needs `of`"},
+        {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 2, -3}, "dims[1]: its least size is negative"},
+        {{1, 0, STAX_DIM_DERIVED, "k", 0, 0, "k", 1, 0}, "dims[1]: a DERIVED axis needs `of`"},
+        {{1, 0, STAX_DIM_RANGE, "k", 5, 4, NULL, 0, 0}, "dims[1]: a RANGE needs 0 <= lo <= hi"},
+        {{1, 9, STAX_DIM_DYNAMIC, NULL, 0, 0, NULL, 0, 0}, "dims[1]: arg and axis"}};
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         d[1] = wrong[k].second;
         CHECK(stax_jit_new(ctx, ends, NULL, &o) == NULL);
         CHECK_HAS(stax_error(ctx), wrong[k].message);
     }
+}
+
+/* -x above 100; below that the second decision follows from the first. */
+static void bounded_size(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    stax_graph *g = stax_trace_graph(t);
+    int64_t size = stax_dim_of(in[0], 0);
+    (void)n;
+    if (!stax_size_is(g, 100, STAX_GE, size))
+        out[0] = stax_neg(in[0]);
+    else if (stax_size_is(g, size, STAX_LT, 200) && !stax_size_is(g, size, STAX_EQ, 101))
+        out[0] = stax_mul(in[0], stax_trace_const(t, 2.0));
+    else
+        out[0] = stax_mul(in[0], stax_trace_const(t, 3.0));
+}
+
+/* What is decided about a size narrows it: later decisions follow, the program is for these sizes
+   only, and the guard sends the others elsewhere. */
+static void narrowed(void) {
+    static const int64_t sizes[] = {50, 150, 5, 100, 101, 200, 7};
+    stax_jit_options o = dynamic();
+    for (int compiled = 0; compiled < 2; compiled++) {
+        if (compiled) o.compile = NULL;
+        stax_jit *jit = stax_jit_new(ctx, bounded_size, NULL, &o);
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            float want = sizes[k] <= 100 ? 2.0f : -1.0f;
+            ramp(jit, sizes[k], sizes[k], &want);
+            CHECK_INT(figures(jit).programs, k == 0 ? 1 : 2);
+        }
+        CHECK_INT(figures(jit).keys, 2);
+        CHECK_INT(figures(jit).misses, 2);
+        char *why = stax_jit_explain(jit);
+        CHECK_HAS(why, "100 >= in0_0 was true, is false");
+        CHECK(why && !strstr(why, "200") && !strstr(why, "101"));
+        stax_free(ctx, why);
+        for (int64_t n = 50; n <= 150; n += 100) {
+            static float x[150];
+            stax_symbol_info range;
+            stax_tensor in = f32(x, stax_shape1(n));
+            stax_program *p = stax_jit_program(jit, &in, 1, NULL, 0, 1);
+            if (!CHECK(p && stax_graph_symbol(stax_program_graph(p), 0, &range))) continue;
+            CHECK_INT(range.lo, n == 50 ? 2 : 101);
+            CHECK_INT(range.hi, n == 50 ? 100 : INT64_MAX);
+        }
+        stax_jit_free(jit);
+    }
+}
+
+/* A RANGE without a name: its bounds are a promise, and what does not follow is part of the key. */
+static void unnamed_range(void) {
+    static float x[80], w[80], y[80];
+    stax_dim d[2];
+    stax_jit_options o = interpreted(0);
+    memset(d, 0, sizeof d);
+    for (int k = 0; k < 2; k++) {
+        d[k].arg = k;
+        d[k].kind = STAX_DIM_RANGE;
+        d[k].lo = 1;
+        d[k].hi = 64;
+    }
+    o.dims = d;
+    o.n_dims = 1;
+    stax_jit *jit = stax_jit_new(ctx, relation_branch, NULL, &o);
+    for (int64_t n = 1; n <= 64; n++) {
+        float want = n > 4 ? -1.0f : 1.0f;
+        ramp(jit, n, n, &want);
+    }
+    CHECK_INT(figures(jit).keys, 2);
+    CHECK_INT(figures(jit).programs, 2);
+    stax_tensor in[2], out = f32(y, stax_shape1(65));
+    in[0] = f32(x, stax_shape1(65));
+    CHECK_INT(stax_call(jit, in, 1, &out, 1), STAX_E_SHAPE);
+    CHECK_HAS(stax_error(ctx), "the size in0_0 is 65: expected 1..64");
+    stax_jit_free(jit);
+    o.n_dims = 2; /* two of them need not be equal, until the function needs it */
+    jit = stax_jit_new(ctx, pair, NULL, &o);
+    for (int64_t n = 1; n <= 64; n += 7) {
+        in[0] = f32(x, stax_shape1(n));
+        in[1] = f32(w, stax_shape1(n));
+        out = f32(y, stax_shape1(n));
+        check_ok(stax_call(jit, in, 2, &out, 1), "unnamed ranges");
+    }
+    CHECK_INT(figures(jit).programs, 1);
+    in[1] = f32(w, stax_shape1(9));
+    CHECK_INT(stax_call(jit, in, 2, &out, 1), STAX_E_SHAPE);
+    stax_jit_free(jit);
 }
 
 static void pairs_of_elements(stax_trace *t, const stax_value *in, int n, stax_value *out) {
@@ -1380,6 +1466,8 @@ int main(int argc, char **argv) {
     RUN(many_sizes);
     RUN(octets_of_all_sizes);
     RUN(declared);
+    RUN(narrowed);
+    RUN(unnamed_range);
     RUN(odd_total);
     RUN(promotion);
     RUN(expected);
