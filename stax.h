@@ -52276,6 +52276,8 @@ struct stax_jit {
     volatile int64_t last_seen[STAXI_JIT_DIRECT]; /* marks of calls that missed the first level */
     staxi_seat seats[STAXI_JIT_SEATS + 1];
     volatile int64_t time, interpreted;
+    volatile int64_t changes; /* of keys, programs and kinds; counted after each, so that what a
+                                 reader saw after it read this number holds while it stays */
     staxi_kept *waiting[2]; /* not yet begun to wait; waiting */
     staxi_made *made;
     staxi_last_sizes *last;
@@ -53675,6 +53677,7 @@ typedef struct staxi_miss { /* where a call left what is known */
     staxi_point *at;        /* NULL: the signature is new      */
     int64_t outcome;
     stax_status status; /* not OK: a gate failed           */
+    int64_t changes;    /* of the jit, before it was looked for */
 } staxi_miss;
 
 static stax_status staxi_assume_failed(stax_jit *j, const staxi_point *p) {
@@ -53888,6 +53891,7 @@ STAXDEF void stax_jit_reset(stax_jit *jit) {
     for (int k = 0; k < jit->n_last; k++) memset(&jit->last[k], 0, sizeof jit->last[k]);
     jit->said_limit = false;
     staxi_reclaim(jit, false);
+    staxi_atomic_add(&jit->changes, 1);
     staxi_mutex_unlock(&jit->mutex);
 }
 
@@ -54385,19 +54389,22 @@ static stax_status staxi_trace_prove(stax_jit *j, stax_trace *t, const staxi_req
     return s;
 }
 
-/* The call is not known, as far as its thread saw. */
+/* The call is not known, as far as its thread saw: `seen`, and found->made. If nothing has changed
+   since, that holds, and no gate is asked again. */
 static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_words *w, bool keep,
-                                  staxi_found *found) {
-    staxi_miss miss;
-    memset(&miss, 0, sizeof miss);
+                                  const staxi_miss *seen, staxi_found *found) {
+    staxi_miss miss = *seen;
     found->how = STAXI_OUT_OTHER;
     staxi_mutex_lock(&j->mutex);
+    const bool holds = seen->changes == staxi_atomic_load(&j->changes);
     staxi_reclaim(j, false); /* now, while this thread has no seat and nothing in its hands */
     bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, w);
     staxi_entry *e = ok ? staxi_entry_find(j, w) : NULL; /* another thread may have been first */
+    if (!holds) memset(&miss, 0, sizeof miss);
     if (!ok) miss.status = STAX_E_MEMORY;
-    found->made = e ? staxi_walk_down(j, (staxi_point *)staxi_seen(&e->root), c, &miss) : NULL;
-    if (found->made) {
+    if (!holds)
+        found->made = e ? staxi_walk_down(j, (staxi_point *)staxi_seen(&e->root), c, &miss) : NULL;
+    if (ok && found->made) {
         found->decided = ((staxi_point *)staxi_seen(&e->root))->kind == STAXI_DECIDED;
         if (keep) found->made->held = true;
         found->how = STAXI_OUT_KEY;
@@ -54417,6 +54424,7 @@ static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_wor
         if (t && t->jit) staxi_trace_free(t);
         staxi_free(j->a, t, t ? sizeof *t : 0);
     }
+    if (found->how == STAXI_OUT_OTHER) staxi_atomic_add(&j->changes, 1); /* after the changes */
     found->seat = staxi_reader_in(j);
     staxi_mutex_unlock(&j->mutex);
     return miss.status;
@@ -54456,6 +54464,7 @@ static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, st
     staxi_miss miss;
     staxi_point *root = NULL;
     memset(&miss, 0, sizeof miss);
+    miss.changes = staxi_atomic_load(&j->changes);
     w.words = w.few;
     w.bytes = 0;
     const bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, &w);
@@ -54476,8 +54485,7 @@ static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, st
         found->how = STAXI_OUT_KEY;
     } else if (miss.status == STAX_OK) {
         staxi_reader_out(j, found->seat, STAXI_OUT_AGAIN);
-        found->made = NULL;
-        miss.status = staxi_jit_miss(j, c, &w, keep, found);
+        miss.status = staxi_jit_miss(j, c, &w, keep, &miss, found);
     }
     if (w.bytes) staxi_free(j->a, w.words, w.bytes);
     return miss.status;
@@ -59339,6 +59347,7 @@ static stax_status staxi_bisect_function(stax_jit *j, const staxi_request *c,
                         ? STAX_OK
                         : STAX_E_MEMORY;
     if (s == STAX_OK) s = w.n ? staxi_bisect_trace(j, c, &w, &t) : staxi_bad_call(j, c);
+    staxi_atomic_add(&j->changes, 1); /* the trace may have learnt about axes */
     staxi_mutex_unlock(&j->mutex);
     if (s == STAX_OK && !t->has_samples)
         s = staxi_jit_fail(j, STAX_E_ARGUMENT, "stax_jit_bisect: expected tensors with data");
@@ -59356,6 +59365,7 @@ static stax_status staxi_bisect_function(stax_jit *j, const staxi_request *c,
     if (s == STAX_OK && !out->layer) {
         staxi_mutex_lock(&j->mutex);
         s = staxi_bisect_again(j, c, &w, t, &wrong);
+        staxi_atomic_add(&j->changes, 1);
         staxi_mutex_unlock(&j->mutex);
     }
     if (s == STAX_OK && wrong) {
@@ -59749,6 +59759,16 @@ static bool staxi_tuner_recall(staxi_tuner *t, stax_context *ctx, const char *na
 
 /* ---- from start to end ---- */
 
+/* A host function is called as often as calls are made, and no more. */
+static bool staxi_has_host_calls(const stax_graph *g) {
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        if (staxi_class_of((stax_op)g->nodes[k].op) == STAXI_CLASS_CALL) return true;
+        for (uint32_t r = 0; r < g->nodes[k].n_regions; r++)
+            if (staxi_has_host_calls(g->nodes[k].regions[r])) return true;
+    }
+    return false;
+}
+
 /* The start is compiled and has run; its outputs are what candidates must give. */
 static bool staxi_tuner_start(staxi_tuner *t, const stax_tensor *inputs) {
     t->status = staxi_trials_prepare(&t->t, t->g, inputs);
@@ -59798,7 +59818,8 @@ STAXDEF stax_status stax_tune(const stax_graph *g, const stax_tensor *inputs,
     t->o = options ? options : &none;
     t->out = out;
     if (t->o->compile) t->compile = *t->o->compile;
-    const bool can = !t->compile.interpret && t->compile.backend == STAX_BACKEND_STAX;
+    const bool can = !t->compile.interpret && t->compile.backend == STAX_BACKEND_STAX &&
+                     !staxi_has_host_calls(g);
     t->compile.strict = true;
     t->compile.tiered = false;
     stax_options o = g->ctx->options;

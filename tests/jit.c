@@ -523,6 +523,76 @@ static void unobservable(void) {
     stax_jit_free(jit);
 }
 
+/* Counts its calls, against all rules for such functions, in memory whose address it gets. */
+static stax_value counting(stax_value x, stax_value address) {
+    stax_value both[2];
+    both[0] = x;
+    both[1] = address;
+    return stax_custom_call(both, 2,
+                            "++*(int64_t *)b[0];\n"
+                            "for (int64_t i = 0; i < a_shape[0]; i++) out[i] = a[i] + 1.0f;",
+                            stax_shape1(2), NULL);
+}
+static void host_in_gate(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    stax_value y = counting(in[0], in[1]);
+    (void)n;
+    out[0] = stax_truth(stax_gt(stax_max(y, stax_axes_all(), false), stax_trace_const(t, 0)))
+                 ? stax_neg(in[0])
+                 : in[0];
+}
+static void host_in_result(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)t, (void)n;
+    out[0] = stax_neg(counting(in[0], in[1]));
+}
+static void host_in_both(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    stax_value y = counting(in[0], in[1]);
+    (void)n;
+    out[0] = stax_truth(stax_gt(stax_max(y, stax_axes_all(), false), stax_trace_const(t, 0)))
+                 ? stax_neg(y)
+                 : y;
+}
+
+/* A host function runs once a call for each program that needs it, and once more in a trace for
+   each gate that does; compiling, tuning and preparing run it no other time. */
+static void host_functions_are_counted(void) {
+    static const struct {
+        stax_trace_fn fn;
+        int trace, first,
+            later; /* calls: of stax_jit_prepare, of the call that traces, of others */
+    } rows[] = {{host_in_result, 0, 1, 1}, {host_in_gate, 1, 1, 1}, {host_in_both, 1, 2, 2}};
+    static const char *const modes[] = {NULL, "max_autotune"};
+    static int64_t count, address;
+    static float x[2], y[2];
+    address = (int64_t)(intptr_t)&count;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        for (int mode = 0; mode < 2; mode++)
+            for (int prepared = 0; prepared < 2; prepared++) {
+                stax_jit_options o;
+                stax_tensor in[2], out = f32(y, stax_shape1(2));
+                memset(&o, 0, sizeof o);
+                o.mode = modes[mode];
+                in[0] = f32(x, stax_shape1(2));
+                in[1] = stax_tensor_of(STAX_I64, stax_shape1(1), &address);
+                stax_jit *jit = stax_jit_new(ctx, rows[k].fn, NULL, &o);
+                x[0] = x[1] = 1;
+                count = 0;
+                if (prepared) {
+                    check_ok(stax_jit_prepare(jit, in, 2, NULL, 0, 1), "prepare");
+                    CHECK_INT(count, rows[k].trace);
+                }
+                for (int call = 0; call < 5; call++) {
+                    const bool traces = call == 3 || (call == 0 && !prepared); /* other outcome */
+                    x[0] = x[1] = call == 3 ? -5.0f : 1.0f;
+                    count = 0;
+                    check_ok(stax_call(jit, in, 2, &out, 1), "counting");
+                    /* a call that finds its gate's outcome missing has asked the gate already */
+                    const int asked = call == 3 && rows[k].trace ? 1 : 0;
+                    CHECK_INT(count, traces ? rows[k].first + asked : rows[k].later);
+                }
+                stax_jit_free(jit);
+            }
+}
+
 static void positive(stax_trace *t, const stax_value *in, int n, stax_value *out) {
     (void)n;
     stax_assume(stax_ge(stax_min(in[0], stax_axes_all(), false), stax_trace_const(t, 1.0)));
@@ -1457,6 +1527,7 @@ int main(int argc, char **argv) {
     RUN(guards_apart);
     RUN(trace_errors);
     RUN(unobservable);
+    RUN(host_functions_are_counted);
     RUN(without_samples);
     RUN(bounded);
     RUN(zero_and_one);
