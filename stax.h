@@ -1890,7 +1890,8 @@ STAXDEF stax_status stax_program_save(const stax_program *p, const char *file);
    processor with at least its ISA level (and the context's `isa`); elsewhere the C text in it is
    compiled (STAX_E_COMPILER: that failed), for the same bits. The program runs as the one that was
    saved; threads are those of this context. It has no stages: stax_program_report gives its C,
-   stax_program_figures its kernels, workspace and origin; it cannot be exported. Free it with
+   stax_program_figures its kernels, workspace and origin; stax_export is STAX_E_NOT_BUILT (do it
+   where the program is compiled), stax_program_save writes it again. Free it with
    stax_program_free. */
 STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
 /* The ports of a program, loaded or compiled, for the functions of >>query: inputs, outputs and
@@ -57737,8 +57738,11 @@ static stax_status staxi_export_check(const stax_program *p, const char *prefix,
         planned = planned && p->steps->pieces[k]->planned &&
                   p->steps->pieces[k]->stages.status == STAX_OK;
     if (p->is_loaded) {
-        staxi_put(why,
-                  "export: the program was loaded from a file: export it where it is compiled");
+        staxi_put(
+            why,
+            "export: the program was loaded from a file, which keeps no plan to write C from: "
+            "export it where it is compiled, or stax_program_save this one; STAX_REPORT_C has "
+            "its kernels");
         return STAX_E_NOT_BUILT;
     }
     if (!planned) {

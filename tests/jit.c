@@ -732,6 +732,73 @@ static void not_equal(void) {
     stax_jit_free(jit);
 }
 
+/* ---- functions that other compilers got wrong ---- */
+
+static void columns_of_sum(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)t, (void)n;
+    out[0] = stax_sum(stax_add(in[0], in[1]), stax_axes1(0), false);
+}
+
+static void rows_of_squares(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)t, (void)n;
+    out[0] = stax_sum(stax_mul(in[0], in[0]), stax_axes1(1), false);
+}
+
+/* A function on tensors of `all` in this order; want[k] has n_out numbers. */
+typedef struct use {
+    int in[2];
+    float want[3];
+} use;
+
+static void uses(stax_trace_fn fn, int n_in, const stax_tensor *all, const use *u, int n_uses,
+                 int64_t n_out) {
+    static const stax_dim_kind kinds[] = {STAX_DIM_STATIC, STAX_DIM_DYNAMIC, STAX_DIM_BUCKET,
+                                          STAX_DIM_PADDED};
+    for (int k = 0; k < 8; k++) {
+        stax_jit_options o = interpreted(0);
+        if (k >= 4) o.compile = NULL;
+        o.other_dims = kinds[k % 4];
+        stax_jit *jit = stax_jit_new(ctx, fn, NULL, &o);
+        for (int i = 0; i < n_uses; i++) {
+            float y[3] = {-1, -1, -1};
+            stax_tensor in[2], out;
+            for (int a = 0; a < n_in; a++) in[a] = all[u[i].in[a]];
+            const int64_t rows = in[0].shape[0];
+            out = f32(y, stax_shape1(n_out < 0 ? rows : n_out));
+            check_ok(stax_call(jit, in, n_in, &out, 1), "use");
+            CHECK_BYTES(y, u[i].want, (size_t)out.shape[0] * sizeof *y);
+        }
+        stax_jit_free(jit);
+    }
+}
+
+/* s038: size 1 means broadcast, also where the side that broadcasts swaps, and 0 is a size. */
+static void size_one_first(void) {
+    static const float a[3] = {1, 2, 3}, b[6] = {1, 2, 3, 4, 5, 6}, c[1] = {0};
+    static const use u[] = {{{0, 0}, {2, 4, 6}},
+                            {{1, 1}, {10, 14, 18}},
+                            {{1, 0}, {7, 11, 15}},
+                            {{0, 1}, {7, 11, 15}},
+                            {{2, 0}, {0, 0, 0}}};
+    stax_tensor all[3];
+    all[0] = f32(a, stax_shape2(1, 3));
+    all[1] = f32(b, stax_shape2(2, 3));
+    all[2] = f32(c, stax_shape2(0, 3));
+    uses(columns_of_sum, 2, all, u, 5, 3);
+}
+
+/* s075: shapes that agree in some axes only. */
+static void guard_on_several_sizes(void) {
+    static const float a[6] = {1, 2, 3, 4, 5, 6}, c[2] = {7, 8};
+    static const use u[] = {
+        {{0, 0}, {14, 77, 0}}, {{1, 0}, {49, 64, 0}}, {{2, 0}, {5, 25, 61}}, {{0, 0}, {14, 77, 0}}};
+    stax_tensor all[3];
+    all[0] = f32(a, stax_shape2(2, 3));
+    all[1] = f32(c, stax_shape2(2, 1));
+    all[2] = f32(a, stax_shape2(3, 2));
+    uses(rows_of_squares, 1, all, u, 4, -1);
+}
+
 static void size_branch(stax_trace *t, const stax_value *in, int n, stax_value *out) {
     (void)t, (void)n;
     out[0] = stax_size(in[0], 0) > 4 ? stax_neg(in[0]) : in[0];
@@ -1533,6 +1600,8 @@ int main(int argc, char **argv) {
     RUN(zero_and_one);
     RUN(one_for_all);
     RUN(not_equal);
+    RUN(size_one_first);
+    RUN(guard_on_several_sizes);
     RUN(size_branches);
     RUN(many_sizes);
     RUN(octets_of_all_sizes);
