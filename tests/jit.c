@@ -228,6 +228,48 @@ static void aliases(void) {
     stax_jit_free(jit);
 }
 
+/* Memory that is not aligned as its dtype has a key of its own, and the same results. */
+static void alignment(void) {
+    static float memory[8], y[4];
+    static const float x[4] = {1, 2, 3, 4};
+    stax_jit_options o = interpreted(0);
+    for (int compiled = 0; compiled < 2; compiled++) {
+        if (compiled) o.compile = NULL;
+        stax_jit *jit = stax_jit_new(ctx, double_it, NULL, &o);
+        for (int off = 0; off < 5; off++) {
+            stax_tensor in = f32((char *)memory + off, stax_shape1(4)),
+                        out = f32(y, stax_shape1(4));
+            memcpy(in.data, x, sizeof x);
+            check_ok(stax_call(jit, &in, 1, &out, 1), "wherever it lies");
+            CHECK_FLOAT(y[3], 8);
+            CHECK_INT(figures(jit).keys, off ? 2 : 1);
+        }
+        char *why = stax_jit_explain(jit);
+        CHECK_HAS(why, "in[0].alignment was of its dtype, is not of its dtype");
+        stax_free(ctx, why);
+        CHECK_INT(figures(jit).programs, 1); /* the graph is the same */
+        stax_jit_free(jit);
+    }
+}
+
+/* The first four conditions, and how many more. */
+static void many_conditions(void) {
+    static float x[64], y[64];
+    stax_jit_options o = interpreted(0);
+    stax_jit *jit = stax_jit_new(ctx, double_it, NULL, &o);
+    stax_shape shape = {{2, 2, 2, 2, 2, 2}, 6}, other = {{1, 1, 1, 1, 1, 1}, 6};
+    stax_tensor in = f32(x, shape), out = f32(y, shape);
+    check_ok(stax_call(jit, &in, 1, &out, 1), "2, 2, 2, 2, 2, 2");
+    in = f32(x, other);
+    out = f32(y, other);
+    check_ok(stax_call(jit, &in, 1, &out, 1), "1, 1, 1, 1, 1, 1");
+    char *why = stax_jit_explain(jit);
+    CHECK_HAS(why, "in[0].shape[3] was 2, is 1, and 2 more");
+    CHECK(why && !strstr(why, "in[0].shape[4] was"));
+    stax_free(ctx, why);
+    stax_jit_free(jit);
+}
+
 static void net(stax_trace *t, const stax_value *in, int n, stax_value *out) {
     (void)t;
     out[0] = in[0];
@@ -1586,6 +1628,8 @@ int main(int argc, char **argv) {
     RUN(scalars);
     RUN(left_out);
     RUN(aliases);
+    RUN(alignment);
+    RUN(many_conditions);
     RUN(names);
     RUN(gates);
     RUN(gate_tree);
