@@ -3973,15 +3973,24 @@ typedef struct staxi_process {
 } staxi_process;
 
 #if !defined(STAX_NO_STDIO)
-/* A pipe that no other child inherits, not for a moment where the system has a way. */
+/* A pipe that no other child inherits, not for a moment where the system has a way. Both ends are
+   above 2, also in a host that has closed its own streams. */
 static bool staxi_pipe(int ends[2]) {
+    bool ok = true;
 #if defined(__linux__) && defined(O_CLOEXEC) && defined(_GNU_SOURCE)
-    return pipe2(ends, O_CLOEXEC) == 0;
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
 #else
     if (pipe(ends) != 0) return false;
-    for (int k = 0; k < 2; k++) (void)fcntl(ends[k], F_SETFD, FD_CLOEXEC);
-    return true;
 #endif
+    for (int k = 0; k < 2; k++) {
+        const int low = ends[k];
+        if (low < 3) ends[k] = fcntl(low, F_DUPFD, 3);
+        if (low < 3) (void)close(low);
+        ok = ok && ends[k] >= 0 && fcntl(ends[k], F_SETFD, FD_CLOEXEC) == 0;
+    }
+    for (int k = 0; k < 2 && !ok; k++)
+        if (ends[k] >= 0) (void)close(ends[k]);
+    return ok;
 }
 
 /* The leader of a new process group, which writes to `to`. */
@@ -59716,8 +59725,11 @@ static bool staxi_tuner_name(staxi_tuner *t, char name[STAXI_CACHE_NAME]) {
         staxi_putf(&s, " %D", bucket);
     }
     staxi_putf(&s, "\n%s%s", calls ? calls : "", c ? c : "");
-    bool ok = c && calls && !s.failed && staxi_toolchain_ready(tc, &compiler, NULL) == STAX_OK &&
+    staxi_text unread;
+    staxi_text_init(&unread, t->t.a);
+    bool ok = c && calls && !s.failed && staxi_toolchain_ready(tc, &compiler, &unread) == STAX_OK &&
               staxi_build_key(tc, compiler, 2, "stax tuning 1", s.data, s.n, hex);
+    staxi_text_free(&unread);
     if (ok) staxi_cache_name(hex, ".tuned", name);
     if (compiler) staxi_toolchain_let_go(tc, compiler);
     staxi_text_free(&s);

@@ -777,6 +777,16 @@ static void test_commands(void) {
         if (done) break;
     }
     CHECK(i > 3 && i < 30);
+#if defined(STAXI_POSIX)
+    fflush(stdout);
+    pid_t closed = fork(); /* a host that has closed its own streams */
+    if (closed == 0) {
+        for (i = 0; i < 3; i++) (void)close((int)i);
+        _exit(!(run("echo out; echo err >&2; exit 6", &t) == 6 && text_is(&t, "out\nerr\n")));
+    }
+    int status = -1;
+    CHECK(waitpid(closed, &status, 0) == closed && status == 0);
+#endif
     staxi_text_free(&t);
     staxi_text_free(&quoted);
 }
