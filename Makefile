@@ -26,7 +26,7 @@ TEST_CFLAGS = $(if $(filter file,$(origin CFLAGS)),-O1 -g1 -std=c99 -Wall -Wextr
 PRIVATE_CFLAGS = $(if $(filter file,$(origin CFLAGS)),$(if $(filter $(OPTIMISED),$(notdir $@)),,-O0))
 # clang takes a third of gcc's time for that, so it is taken where it is installed and no compiler was asked for.
 PRIVATE_CC := $(if $(filter default,$(origin CC)),$(shell command -v clang || echo $(CC)),$(CC))
-OPTIMISED = foundations functions index functions_long cuda_device
+OPTIMISED = foundations functions index functions_long cuda_device fuzz_artifact
 LDLIBS ?= -lm -ldl -lpthread
 
 B = build
@@ -71,7 +71,7 @@ cross:
 	@-$(PARALLEL) staxc $(B)/cross/driver
 	@LIMIT=1500 $(RUN) $(CROSS_SCRIPT)
 
-# FUZZ_SECONDS for the parser (`make test` gives it 10), FUZZ_GRAPHS for the compiler.
+# FUZZ_SECONDS for the parser and for saved programs (`make test` gives each 10), FUZZ_GRAPHS for the compiler.
 fuzz:
 	@-$(PARALLEL) $(B)/tests/differential $(FUZZ_PROGRAMS)
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} LIMIT=$${LIMIT:-36000} $(RUN) $(FUZZ_PROGRAMS) tests/fuzz/fuzz_graph.sh
@@ -125,8 +125,12 @@ $(B)/cross/driver: tests/export_driver.inc tests/cross/examples.inc $(EXAMPLES:%
 	$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -Itests -DEXPORT_EXAMPLES -x c $< -x none $(filter %.o,$^) \
 	    -Wl,--wrap=stax_compile,--wrap=stax_bind,--wrap=stax_run -o $@ $(LDFLAGS) $(LDLIBS)
 
+# It has an implementation of its own.
+$(B)/fuzz/fuzz_artifact: tests/fuzz/fuzz_artifact.c tests/fuzz/driver.h $(TEST_HEADERS)
+	$(BUILD_PRIVATE)
+
 # It includes tools/staxc.c.
-$(B)/fuzz/%: tests/fuzz/%.c tools/staxc.c $(B)/stax.o $(TEST_HEADERS)
+$(B)/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.h tools/staxc.c $(B)/stax.o $(TEST_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(TEST_CFLAGS) -I. -Itests $(DONE) $< $(B)/stax.o -o $@ $(LDFLAGS) $(LDLIBS)
 

@@ -51,13 +51,13 @@
 
    CONTENTS      search for the tag:
        public     >>types >>sizes >>graphs >>ops >>optable >>derivatives >>run >>jit >>rules
-                  >>cache >>artifact >>bisect >>measure >>query
+                  >>cache >>artifact >>bisect >>measure >>tuning >>query
        private    >>foundations >>platform >>scalars >>functions >>functions64 >>scalarops >>index
                   >>graph >>graphir >>infer >>nodes >>build >>text >>decompose >>differentiate
                   >>vectorise
                   >>interpreter >>statistics >>rewrite >>queries >>stages >>language >>schedule
                   >>plan >>loops >>prelude >>emit >>toolchain >>program >>steps >>partition
-                  >>jit >>machine >>export >>artifact >>bisect
+                  >>jit >>machine >>export >>artifact >>bisect >>tuning
    A reader who only wants the interface can stop at STAX_IMPLEMENTATION. */
 
 #ifndef STAX_H
@@ -1595,7 +1595,9 @@ STAXDEF stax_scalar stax_scalar_bool(bool x);
             needs more than can be proved of sizes (x.reshape(-1, 2)), these axes become STATIC.
    RANGE    a named size lo..hi, one program for all of them, 0 and 1 too (a size of 1 does not
             broadcast then). Axes of one name have one size. What the function decides about it must
-            follow from the range, else it is an error that says what to declare.
+            follow from the range, else it is an error that says what to declare. Without a name
+            the axis has a size of its own, and what does not follow from its range is part of the
+            key, as for DYNAMIC.
    DERIVED  times * n + plus, n a RANGE or a DERIVED axis by name; times > 0.
    BUCKET   one program for each power of two: sizes 0, 1, 2, 3..4, 5..8, and so on. Nothing is
             padded: a program takes any size of its range, which bounds its workspace, and the tails
@@ -1614,7 +1616,7 @@ typedef enum stax_dim_kind {
 typedef struct stax_dim {
     int arg, axis; /* tensor of the call; axis from 0                               */
     stax_dim_kind kind;
-    const char *name;    /* RANGE: the size; DERIVED: NULL, or a name for other DERIVED axes */
+    const char *name;    /* RANGE: the size, or NULL; DERIVED: NULL, or for other DERIVED axes    */
     int64_t lo, hi;      /* RANGE                                                         */
     const char *of;      /* DERIVED: of this name                                         */
     int64_t times, plus; /* DERIVED                                                       */
@@ -1638,10 +1640,15 @@ typedef struct stax_jit_options {
     const char *mode;      /* NULL: "default"; "reduce_overhead", "max_autotune_no_graphs",
                               "max_autotune" (table 11.1)                                          */
     const char *settings;  /* over the mode's, key by key: "graphs=false, max_autotune=true". Keys:
-                              graphs   calls on the same tensors enter the program directly (always
-                                       done on CPUs; of the modes, for GPUs)
-                              max_autotune  the C compiler at level 3
-                              coordinate_descent   kept for the tuner: nothing yet on CPUs
+                              graphs   tensors are pinned: from the first call on them on, a call
+                                       enters the program directly (else from the third call in a
+                                       row on them; stax_record_new is a call without any look-up)
+                              max_autotune  a new program is tuned with the call's tensors, which
+                                       it only reads: calls of its schedule come or go, and the C
+                                       compiler's level, as `choices` of stax_tune
+                              coordinate_descent  and the numbers of its schedule, as `numbers`.
+                                       Both take some seconds a program once a machine; without
+                                       samples, and with n_forward, nothing is tuned
                               fusion   false: what several read is kept, kernels are not shared */
     const stax_dim *dims;
     int n_dims;
@@ -1743,7 +1750,8 @@ STAXDEF int64_t stax_size(stax_value v, int axis);
 STAXDEF int64_t stax_dim_of(stax_value v, int axis);
 typedef enum stax_relation { STAX_LT, STAX_LE, STAX_EQ, STAX_NE, STAX_GE, STAX_GT } stax_relation;
 /* A decision about sizes: dropped if it follows from the ranges; else its outcome becomes part of
-   the key, without the numbers. */
+   the key, without the numbers. A plain bound of a size (n <= 100) narrows its range for all that
+   follows, and for the program, which then is not shared with keys of another outcome. */
 STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int64_t b);
 
 /* The elements of x (any shape) where mask (bool, the same shape) is true, in row-major order: what
@@ -1885,7 +1893,8 @@ STAXDEF stax_status stax_program_save(const stax_program *p, const char *file);
    processor with at least its ISA level (and the context's `isa`); elsewhere the C text in it is
    compiled (STAX_E_COMPILER: that failed), for the same bits. The program runs as the one that was
    saved; threads are those of this context. It has no stages: stax_program_report gives its C,
-   stax_program_figures its kernels, workspace and origin; it cannot be exported. Free it with
+   stax_program_figures its kernels, workspace and origin; stax_export is STAX_E_NOT_BUILT (do it
+   where the program is compiled), stax_program_save writes it again. Free it with
    stax_program_free. */
 STAXDEF stax_program *stax_program_load(stax_context *ctx, const char *file);
 /* The ports of a program, loaded or compiled, for the functions of >>query: inputs, outputs and
@@ -2070,6 +2079,44 @@ STAXDEF bool stax_program_kernel(const stax_program *p, int k, const stax_tensor
    counts microseconds. STAX_E_ARGUMENT without by_kernel, else as stax_run. */
 STAXDEF stax_status stax_program_profile(stax_program *p, const stax_tensor *inputs, const stax_tensor *outputs,
                                          double (*clock_ns)(void), double *ns, int64_t *calls);
+
+/* ======================================================================================= >>tuning
+   TUNING  a schedule that was measured to be faster, for one graph on one machine (9.6, A 9.2).
+   The search changes what the schedule it starts from says, one thing at a time, each to its
+   neighbour: a number is halved or doubled (of the rows of a tensorize: two less or more); unroll,
+   stream or prefetch come to a loop of lanes or go from it, parallel goes, the C compiler's level
+   goes from 2 to 3. A neighbour that is faster is taken, and the next one tried, until none is:
+   coordinate descent, whose result is a local best. Schedules change no bit of the results, and a
+   candidate whose outputs differ is dropped all the same.
+   Faster is what stax_faster says of three rounds of pairs, run in turn, and by a hundredth at
+   least; and the result as a whole is measured against the start again, so what does not hold up
+   is not taken: noise leaves the start. What was found is kept in the cache folder, by the C text
+   of the start, the sizes as powers of two, the compiler and the processor. */
+
+typedef struct stax_tune_options {
+    const stax_compile_options *compile; /* NULL: default. Its schedule, or the automatic one, is */
+    /* where the search starts                                 */
+    bool numbers; /* the numbers of the schedule's calls                                         */
+    bool choices; /* calls that come or go, and the C compiler's level; neither: both            */
+    double seconds; /* of compiling and measuring, about; 0: 10 */
+    bool again; /* measures, whatever was found before                                         */
+    double (*clock_ns)(void); /* NULL: the library's own, which counts microseconds */
+} stax_tune_options;
+
+typedef struct stax_tuning {
+    stax_schedule *schedule;    /* NULL: the start is best. stax_schedule_free                    */
+    int opt_level;              /* for stax_compile_options; 0: as it was                         */
+    bool from_record;           /* found before: nothing was measured                             */
+    int candidates, refused;    /* tried; of them not legal, not compiled, or with other bits     */
+    double before_ns, after_ns; /* a call, at the last comparison; 0: there was none              */
+} stax_tuning;
+
+/* inputs: samples, as for stax_interpret (params count); only read, states are copied. Memory: a
+   copy of outputs and states, twice. Compiles some dozens of programs, one after the other. Where
+   nothing can be tuned (interpreted, a host function, no C compiler, a schedule with no number)
+   the result is the start. STAX_E_CANCELLED: progress said so. Any thread; one graph at a time. */
+STAXDEF stax_status stax_tune(const stax_graph *g, const stax_tensor *inputs,
+                              const stax_tune_options *options, stax_tuning *out);
 
 /* ======================================================================================= >>query
    QUERIES  what a graph is made of, for programs that did not build it: what goes in, what comes
@@ -3929,15 +3976,24 @@ typedef struct staxi_process {
 } staxi_process;
 
 #if !defined(STAX_NO_STDIO)
-/* A pipe that no other child inherits, not for a moment where the system has a way. */
+/* A pipe that no other child inherits, not for a moment where the system has a way. Both ends are
+   above 2, also in a host that has closed its own streams. */
 static bool staxi_pipe(int ends[2]) {
+    bool ok = true;
 #if defined(__linux__) && defined(O_CLOEXEC) && defined(_GNU_SOURCE)
-    return pipe2(ends, O_CLOEXEC) == 0;
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
 #else
     if (pipe(ends) != 0) return false;
-    for (int k = 0; k < 2; k++) (void)fcntl(ends[k], F_SETFD, FD_CLOEXEC);
-    return true;
 #endif
+    for (int k = 0; k < 2; k++) {
+        const int low = ends[k];
+        if (low < 3) ends[k] = fcntl(low, F_DUPFD, 3);
+        if (low < 3) (void)close(low);
+        ok = ok && ends[k] >= 0 && fcntl(ends[k], F_SETFD, FD_CLOEXEC) == 0;
+    }
+    for (int k = 0; k < 2 && !ok; k++)
+        if (ends[k] >= 0) (void)close(ends[k]);
+    return ok;
 }
 
 /* The leader of a new process group, which writes to `to`. */
@@ -47538,7 +47594,8 @@ static bool staxi_is_cache_name(const char *name) {
     if (n < 65 || !staxi_is_hex(name, 64)) return false;
     end = name + 64;
     return strcmp(end, STAXI_OBJECT_SUFFIX) == 0 || strcmp(end, ".probe") == 0 ||
-           strcmp(end, ".test") == 0 || strcmp(end, ".lock") == 0 || strcmp(end, ".machine") == 0;
+           strcmp(end, ".test") == 0 || strcmp(end, ".lock") == 0 || strcmp(end, ".machine") == 0 ||
+           strcmp(end, ".tuned") == 0;
 }
 
 static void staxi_cache_visit(const char *name, void *arg) {
@@ -48061,6 +48118,11 @@ static stax_status staxi_toolchain_adopt(staxi_toolchain *tc, staxi_text *bytes,
     result->origin = STAXI_BUILD_MEMORY;
     if (!staxi_object_is_whole(bytes)) {
         staxi_put(message, "the saved object is not whole");
+        return STAX_E_IO;
+    }
+    staxi_hash_hex(bytes->data, bytes->n, key);
+    if (strcmp(key, digest) != 0) { /* it would be kept under the name of another one */
+        staxi_put(message, "the saved object is not the one that its digest names");
         return STAX_E_IO;
     }
     staxi_mutex_lock(&tc->setup);
@@ -52450,6 +52512,8 @@ typedef struct staxi_made {
     uint8_t digest[32]; /* of the graph's text */
     int leaves, number;
     bool held;             /* given to the caller: stays until reset */
+    stax_tuning tuning;    /* what it said; the schedule is gone     */
+    bool tuned;            /* and whether there was a better one     */
     volatile int64_t used; /* the time of its last call              */
     volatile int64_t gone; /* taken out: no record may hold it       */
 } staxi_made;
@@ -52556,6 +52620,8 @@ struct stax_jit {
     stax_jit_options options;
     stax_compile_options compile;
     const char *settings; /* as they are in force */
+    bool pins;            /* records are made at once */
+    stax_tune_options tune;
     staxi_arena arena;    /* of options           */
     const char **names;   /* of arguments         */
     size_t n_names, cap_names;
@@ -52566,6 +52632,8 @@ struct stax_jit {
     volatile int64_t last_seen[STAXI_JIT_DIRECT]; /* marks of calls that missed the first level */
     staxi_seat seats[STAXI_JIT_SEATS + 1];
     volatile int64_t time, interpreted;
+    volatile int64_t changes; /* of keys, programs and kinds; counted after each, so that what a
+                                 reader saw after it read this number holds while it stays */
     staxi_kept *waiting[2]; /* not yet begun to wait; waiting */
     staxi_made *made;
     staxi_last_sizes *last;
@@ -52818,9 +52886,9 @@ static bool staxi_dims_check(const stax_jit *j, staxi_text *why) {
         else if (staxi_dim_at(j, d->arg, d->axis) != d)
             wrong = "this axis is declared twice";
         else if (d->kind == STAX_DIM_RANGE &&
-                 (!staxi_is_identifier(d->name) || d->lo < 0 || d->hi < d->lo))
-            wrong = "a RANGE needs a name and 0 <= lo <= hi";
-        else if (d->kind == STAX_DIM_RANGE && same != d &&
+                 ((d->name && !staxi_is_identifier(d->name)) || d->lo < 0 || d->hi < d->lo))
+            wrong = "a RANGE needs 0 <= lo <= hi, and its name must be an identifier";
+        else if (d->kind == STAX_DIM_RANGE && d->name && same != d &&
                  (same->kind != d->kind || same->lo != d->lo || same->hi != d->hi))
             wrong = "another RANGE has this name and other bounds";
         else if (d->kind == STAX_DIM_DERIVED && !(base = staxi_dim_base(j, d, &times, &plus)))
@@ -52910,7 +52978,10 @@ static stax_status staxi_jit_init(stax_jit *j, staxi_text *why) {
                    names);
         return STAX_E_ARGUMENT;
     }
-    if (s.max_autotune) j->compile.opt_level = 3;
+    j->pins = s.graphs;
+    j->tune.compile = &j->compile;
+    j->tune.choices = s.max_autotune;
+    j->tune.numbers = s.coordinate_descent;
     if (!s.fusion) {
         j->compile.realize = STAX_REALIZE_KEEP;
         j->compile.no_horizontal = true;
@@ -53297,6 +53368,8 @@ struct stax_trace {
     bool padded[STAXI_JIT_SYMBOLS]; /* by symbol: decisions see its upper bound                  */
     staxi_decision *decisions;
     size_t n_decisions, cap_decisions;
+    int64_t lo[STAXI_JIT_SYMBOLS], hi[STAXI_JIT_SYMBOLS]; /* as the key has them; what the trace
+                                                            decides narrows the graph's own */
     bool plain_slices; /* set before: slices are not rewritten, for >>bisect */
 };
 
@@ -53628,6 +53701,32 @@ static bool staxi_related(int64_t a, stax_relation r, int64_t b) {
                           : a > b;
 }
 
+/* What was decided about one size and a number holds for all that follows: its range shrinks. */
+static void staxi_size_narrow(stax_trace *t, const staxi_decision *d) {
+    static const stax_relation turned[] = {STAX_GT, STAX_GE, STAX_EQ, STAX_NE, STAX_LE, STAX_LT},
+                               negated[] = {STAX_GE, STAX_GT, STAX_NE, STAX_EQ, STAX_LT, STAX_LE};
+    stax_graph *g = t->graph;
+    const bool is_turned = staxi_ix_op(&g->sizes, d->b) == STAXI_IX_SYM;
+    const staxi_ix size = is_turned ? d->b : d->a;
+    stax_relation r = is_turned ? turned[d->relation] : d->relation;
+    int64_t c = 0;
+    if (staxi_ix_op(&g->sizes, size) != STAXI_IX_SYM ||
+        !staxi_ix_is_const(&g->sizes, is_turned ? d->a : d->b, &c))
+        return;
+    const int64_t k = staxi_ix_number(&g->sizes, size);
+    staxi_symbol *s = &g->symbols[k];
+    int64_t lo = s->lo, hi = s->hi;
+    if (t->padded[k]) return; /* it was decided about the power of two */
+    if (!d->outcome) r = negated[r];
+    if (r == STAX_LT || (r == STAX_NE && c == hi)) hi = c - 1 < hi ? c - 1 : hi;
+    if (r == STAX_GT || (r == STAX_NE && c == lo)) lo = c + 1 > lo ? c + 1 : lo;
+    if (r == STAX_LE || r == STAX_EQ) hi = c < hi ? c : hi;
+    if (r == STAX_GE || r == STAX_EQ) lo = c > lo ? c : lo;
+    if (lo > hi || !staxi_ix_set_range(&g->sizes, s->ix, staxi_ix_between(lo, hi))) return;
+    s->lo = lo;
+    s->hi = hi;
+}
+
 STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int64_t b) {
     staxi_decision d;
     int64_t x = 0, y = 0;
@@ -53661,8 +53760,8 @@ STAXDEF bool stax_size_is(stax_graph *g, int64_t a, stax_relation relation, int6
     if (!declared) declared = staxi_size_declared(t, d.b);
     if (declared)
         staxi_size_refuse(t, &d, declared);
-    else if (!decided)
-        staxi_trace_decide(t, &d);
+    else if (!decided && staxi_trace_decide(t, &d))
+        staxi_size_narrow(t, &d);
     return d.outcome != 0;
 }
 
@@ -53741,20 +53840,28 @@ static int64_t staxi_trace_symbol(stax_trace *t, const char *name, int64_t lo, i
 static int64_t staxi_trace_axis(stax_trace *t, const char *name, int kind, int arg, int d,
                                 int64_t word) {
     stax_graph *g = t->graph;
+    int64_t lo = 2, hi = INT64_MAX;
     if (kind == STAX_DIM_RANGE || kind == STAX_DIM_DERIVED) {
         int64_t times, plus;
         const stax_dim *base = staxi_dim_base(t->jit, staxi_dim_at(t->jit, arg, d), &times, &plus);
-        int64_t n = staxi_trace_symbol(t, base->name, base->lo, base->hi, -1, false);
-        return stax_size_add(g, stax_size_mul(g, n, times), plus);
+        lo = base->lo;
+        hi = base->hi;
+        if (base->name) {
+            int64_t n = staxi_trace_symbol(t, base->name, lo, hi, -1, false);
+            return stax_size_add(g, stax_size_mul(g, n, times), plus);
+        }
+    } else if (word >= 0) {
+        return word;
+    } else if (word != STAXI_ANY_SIZE) {
+        lo = -word / 2 + 1;
+        hi = -word;
     }
-    if (word >= 0) return word;
     staxi_text s;
     staxi_text_init(&s, t->jit->a);
     staxi_putf(&s, "%s_%d", name, d);
     int64_t n = s.failed ? (int64_t)staxi_no_graph_memory(g, 0)
-                         : staxi_trace_symbol(t, s.data, word == STAXI_ANY_SIZE ? 2 : -word / 2 + 1,
-                                              word == STAXI_ANY_SIZE ? INT64_MAX : -word,
-                                 arg * STAX_MAX_RANK + d, kind == STAX_DIM_PADDED);
+                         : staxi_trace_symbol(t, s.data, lo, hi, arg * STAX_MAX_RANK + d,
+                                              kind == STAX_DIM_PADDED);
     staxi_text_free(&s);
     return n;
 }
@@ -53821,6 +53928,10 @@ static bool staxi_trace_sizes(stax_trace *t) {
                               g->inputs[k].name, t->symbols, &why);
     if (s != STAX_OK)
         staxi_graph_fail(g, s, 0, STAXI_SAY("%s"), why.failed || !why.data ? "" : why.data);
+    for (size_t k = 0; k < g->n_symbols && s == STAX_OK; k++) {
+        t->lo[k] = g->symbols[k].lo;
+        t->hi[k] = g->symbols[k].hi;
+    }
     staxi_text_free(&why);
     return s == STAX_OK;
 }
@@ -53903,8 +54014,9 @@ static staxi_axes_kinds *staxi_trace_learn(stax_trace *t, const staxi_axes_kinds
         now->n_equal += any;
     }
     for (size_t k = 0; k < g->n_symbols && now->n_equal == kinds->n_equal; k++) {
-        if (t->axes[k] < 0 || !(staxi_ix_depends_on(&g->sizes, a, g->symbols[k].ix) ||
-                                (b && staxi_ix_depends_on(&g->sizes, b, g->symbols[k].ix))))
+        if (t->axes[k] < 0 || now->kinds[t->axes[k]] == STAX_DIM_RANGE ||
+            !(staxi_ix_depends_on(&g->sizes, a, g->symbols[k].ix) ||
+              (b && staxi_ix_depends_on(&g->sizes, b, g->symbols[k].ix))))
             continue;
         now->kinds[t->axes[k]] = STAX_DIM_STATIC;
         ++*demoted;
@@ -53921,6 +54033,7 @@ typedef struct staxi_miss { /* where a call left what is known */
     staxi_point *at;        /* NULL: the signature is new      */
     int64_t outcome;
     stax_status status; /* not OK: a gate failed           */
+    int64_t changes;    /* of the jit, before it was looked for */
 } staxi_miss;
 
 static stax_status staxi_assume_failed(stax_jit *j, const staxi_point *p) {
@@ -54134,6 +54247,7 @@ STAXDEF void stax_jit_reset(stax_jit *jit) {
     for (int k = 0; k < jit->n_last; k++) memset(&jit->last[k], 0, sizeof jit->last[k]);
     jit->said_limit = false;
     staxi_reclaim(jit, false);
+    staxi_atomic_add(&jit->changes, 1);
     staxi_mutex_unlock(&jit->mutex);
 }
 
@@ -54316,6 +54430,27 @@ static stax_status staxi_trace_digest(stax_trace *t, uint8_t digest[32]) {
     return ok ? STAX_OK : STAX_E_MEMORY;
 }
 
+/* The graph with the schedule that was measured to be fastest for this call's tensors. Without one,
+   and if there is nothing to tune, made->program stays NULL. */
+static stax_status staxi_jit_tune(stax_trace *t, staxi_made *made) {
+    stax_jit *j = t->jit;
+    if (!made || j->options.n_forward || !t->has_samples || (!j->tune.choices && !j->tune.numbers))
+        return STAX_OK;
+    stax_tuning *found = &made->tuning;
+    stax_status s = stax_tune(t->graph, t->call->present, &j->tune, found);
+    made->tuned = found->schedule || found->opt_level;
+    if (s == STAX_OK && made->tuned) {
+        stax_compile_options o = j->compile;
+        o.schedule = found->schedule;
+        if (found->opt_level) o.opt_level = found->opt_level;
+        made->program = stax_compile(t->graph, &o);
+        if (!made->program) s = stax_error_status(j->ctx);
+    }
+    stax_schedule_free(found->schedule);
+    found->schedule = NULL;
+    return s;
+}
+
 /* Programs for the gates of decisions from `first` on, and for the graph itself unless made is
    NULL, as one unit for the C compiler. */
 static stax_status staxi_jit_compile(stax_trace *t, size_t first, stax_program **gates,
@@ -54329,8 +54464,9 @@ static stax_status staxi_jit_compile(stax_trace *t, size_t first, stax_program *
     for (size_t k = first; k < t->n_decisions; k++)
         if (t->decisions[k].slice) graphs[n++] = t->decisions[k].slice;
     const int n_gates = n;
-    if (made && j->options.n_forward == 0) graphs[n++] = t->graph;
-    stax_status s = n ? stax_compile_many(graphs, n, &j->compile, programs) : STAX_OK;
+    stax_status s = staxi_jit_tune(t, made);
+    if (made && !made->program && j->options.n_forward == 0) graphs[n++] = t->graph;
+    if (s == STAX_OK && n) s = stax_compile_many(graphs, n, &j->compile, programs);
     for (size_t k = first; k < t->n_decisions && s == STAX_OK; k++)
         gates[k - first] = t->decisions[k].slice ? programs[at++] : NULL;
     if (s == STAX_OK && n > n_gates) made->program = programs[at];
@@ -54435,6 +54571,10 @@ static bool staxi_branch_points(stax_trace *t, size_t first, stax_program **gate
         traced->points++;
         staxi_publish(&p->ways, w);
         b->top = p;
+    }
+    for (size_t k = 0; traced && traced->points && k < t->graph->n_symbols; k++) {
+        t->graph->symbols[k].lo = t->lo[k]; /* a point is asked about all sizes of the key */
+        t->graph->symbols[k].hi = t->hi[k];
     }
     if (traced && traced->points == 0)
         staxi_free(j->a, traced, sizeof *traced);
@@ -54605,19 +54745,22 @@ static stax_status staxi_trace_prove(stax_jit *j, stax_trace *t, const staxi_req
     return s;
 }
 
-/* The call is not known, as far as its thread saw. */
+/* The call is not known, as far as its thread saw: `seen`, and found->made. If nothing has changed
+   since, that holds, and no gate is asked again. */
 static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_words *w, bool keep,
-                                  staxi_found *found) {
-    staxi_miss miss;
-    memset(&miss, 0, sizeof miss);
+                                  const staxi_miss *seen, staxi_found *found) {
+    staxi_miss miss = *seen;
     found->how = STAXI_OUT_OTHER;
     staxi_mutex_lock(&j->mutex);
+    const bool holds = seen->changes == staxi_atomic_load(&j->changes);
     staxi_reclaim(j, false); /* now, while this thread has no seat and nothing in its hands */
     bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, w);
     staxi_entry *e = ok ? staxi_entry_find(j, w) : NULL; /* another thread may have been first */
+    if (!holds) memset(&miss, 0, sizeof miss);
     if (!ok) miss.status = STAX_E_MEMORY;
-    found->made = e ? staxi_walk_down(j, (staxi_point *)staxi_seen(&e->root), c, &miss) : NULL;
-    if (found->made) {
+    if (!holds)
+        found->made = e ? staxi_walk_down(j, (staxi_point *)staxi_seen(&e->root), c, &miss) : NULL;
+    if (ok && found->made) {
         found->decided = ((staxi_point *)staxi_seen(&e->root))->kind == STAXI_DECIDED;
         if (keep) found->made->held = true;
         found->how = STAXI_OUT_KEY;
@@ -54637,6 +54780,7 @@ static stax_status staxi_jit_miss(stax_jit *j, const staxi_request *c, staxi_wor
         if (t && t->jit) staxi_trace_free(t);
         staxi_free(j->a, t, t ? sizeof *t : 0);
     }
+    if (found->how == STAXI_OUT_OTHER) staxi_atomic_add(&j->changes, 1); /* after the changes */
     found->seat = staxi_reader_in(j);
     staxi_mutex_unlock(&j->mutex);
     return miss.status;
@@ -54676,6 +54820,7 @@ static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, st
     staxi_miss miss;
     staxi_point *root = NULL;
     memset(&miss, 0, sizeof miss);
+    miss.changes = staxi_atomic_load(&j->changes);
     w.words = w.few;
     w.bytes = 0;
     const bool ok = staxi_words_write(j, (const staxi_axes_kinds *)staxi_seen(&j->kinds), c, &w);
@@ -54696,8 +54841,7 @@ static stax_status staxi_find(stax_jit *j, const staxi_request *c, bool keep, st
         found->how = STAXI_OUT_KEY;
     } else if (miss.status == STAX_OK) {
         staxi_reader_out(j, found->seat, STAXI_OUT_AGAIN);
-        found->made = NULL;
-        miss.status = staxi_jit_miss(j, c, &w, keep, found);
+        miss.status = staxi_jit_miss(j, c, &w, keep, &miss, found);
     }
     if (w.bytes) staxi_free(j->a, w.words, w.bytes);
     return miss.status;
@@ -54851,8 +54995,8 @@ static void staxi_record_publish(stax_jit *j, const staxi_found *f, const staxi_
     const uint64_t mark = staxi_request_mark(c);
     const int slot = staxi_request_slot(mark);
     const int64_t n = f->seat->left[STAXI_OUT_KEY];
-    if (f->seat == &j->seats[STAXI_JIT_SEATS] || (n > 64 && n % 16)) return;
-    if (staxi_atomic_load(&j->last_seen[slot]) != (int64_t)mark) {
+    if (!j->pins && (f->seat == &j->seats[STAXI_JIT_SEATS] || (n > 64 && n % 16))) return;
+    if (!j->pins && staxi_atomic_load(&j->last_seen[slot]) != (int64_t)mark) {
         staxi_atomic_store(&j->last_seen[slot], (int64_t)mark);
         return;
     }
@@ -55061,6 +55205,18 @@ static void staxi_put_guards(staxi_text *t, const stax_jit *j, const staxi_entry
     staxi_free(j->a, c, bytes);
 }
 
+static void staxi_put_tuning(staxi_text *t, const staxi_made *m) {
+    const stax_tuning *found = &m->tuning;
+    if (found->from_record)
+        staxi_put(t, m->tuned ? ", tuned: as found before" : ", tuned: the start was best before");
+    else if (m->tuned)
+        staxi_putf(t, ", tuned: %d candidates, %D ns to %D ns", found->candidates,
+                   (int64_t)found->before_ns, (int64_t)found->after_ns);
+    else if (found->candidates)
+        staxi_putf(t, ", tuned: %d candidates, none better", found->candidates);
+    staxi_putc(t, '\n');
+}
+
 /* The ways down from a signature, each decision below the outcome that leads to it. */
 static void staxi_put_tree(staxi_text *t, staxi_entry *e) {
     staxi_point *stack = (staxi_point *)staxi_seen(&e->root);
@@ -55114,12 +55270,13 @@ STAXDEF char *stax_jit_explain(stax_jit *jit) {
                f.fallbacks, f.gates, f.evicted, f.promoted, f.demoted);
     for (staxi_made *m = jit->made; m; m = m->next) {
         stax_status s = m->program ? stax_program_status(m->program) : STAX_OK;
-        staxi_putf(&t, "program %d: %s, keys: %d\n", m->number,
+        staxi_putf(&t, "program %d: %s, keys: %d", m->number,
                    m->training              ? "forward and backward"
                    : jit->compile.interpret ? "interpreted"
                    : s == STAX_OK           ? "compiled"
                                             : "interpreted, the C compiler failed",
                    m->leaves);
+        staxi_put_tuning(&t, m);
     }
     for (staxi_entry *e = staxi_next_entry(jit, &chain, NULL); e;
          e = staxi_next_entry(jit, &chain, e)) {
@@ -57986,8 +58143,11 @@ static stax_status staxi_export_check(const stax_program *p, const char *prefix,
         planned = planned && p->steps->pieces[k]->planned &&
                   p->steps->pieces[k]->stages.status == STAX_OK;
     if (p->is_loaded) {
-        staxi_put(why,
-                  "export: the program was loaded from a file: export it where it is compiled");
+        staxi_put(
+            why,
+            "export: the program was loaded from a file, which keeps no plan to write C from: "
+            "export it where it is compiled, or stax_program_save this one; STAX_REPORT_C has "
+            "its kernels");
         return STAX_E_NOT_BUILT;
     }
     if (!planned) {
@@ -59093,9 +59253,9 @@ static void staxi_trials_end(staxi_trials *t) {
     memset(t, 0, sizeof *t);
 }
 
-/* Takes the sizes from the inputs, and what the interpreter makes of them as the truth. */
-static stax_status staxi_trials_begin(staxi_trials *t, const stax_graph *g,
-                                      const stax_tensor *inputs) {
+/* Takes the sizes from the inputs. */
+static stax_status staxi_trials_prepare(staxi_trials *t, const stax_graph *g,
+                                        const stax_tensor *inputs) {
     const size_t n = g->n_inputs + g->n_outputs + 1;
     memset(t, 0, sizeof *t);
     if (!stax_ok(g) || (!inputs && g->n_inputs)) return stax_ok(g) ? STAX_E_ARGUMENT : g->status;
@@ -59129,21 +59289,38 @@ static stax_status staxi_trials_begin(staxi_trials *t, const stax_graph *g,
         if (!staxi_trials_state(t, &inputs[t->state[k]], &t->want[t->n_out + k]) ||
             !staxi_trials_state(t, &inputs[t->state[k]], &t->got[t->n_out + k]))
             return STAX_E_MEMORY;
+    return STAX_OK;
+}
+
+/* What the interpreter makes of the inputs is the truth. */
+static stax_status staxi_trials_begin(staxi_trials *t, const stax_graph *g,
+                                      const stax_tensor *inputs) {
+    stax_status s = staxi_trials_prepare(t, g, inputs);
+    if (s != STAX_OK) return s;
     staxi_trials_restore(t, t->want);
     return stax_interpret(g, t->given, t->want);
 }
 
-/* After a reset. */
-static stax_status staxi_trials_run(staxi_trials *t, stax_program *p) {
+static stax_status staxi_trials_bind(const staxi_trials *t, stax_program *p) {
     stax_status s = STAX_OK;
-    size_t n = 0;
-    for (size_t k = 0; k < t->g->n_inputs && s == STAX_OK; k++) {
+    for (size_t k = 0; k < t->g->n_inputs && s == STAX_OK; k++)
         if (t->g->inputs[k].kind == STAXI_PARAM)
             s = stax_bind(p, t->g->inputs[k].name, &t->given[k]);
-        else
-            t->slots[n++] = t->given[k];
-    }
-    return s == STAX_OK ? stax_run(p, t->slots, t->got) : s;
+    return s;
+}
+
+/* A call, after staxi_trials_restore, which says where the results go. */
+static stax_status staxi_trials_call(staxi_trials *t, stax_program *p, const stax_tensor *to) {
+    size_t n = 0;
+    for (size_t k = 0; k < t->g->n_inputs; k++)
+        if (t->g->inputs[k].kind != STAXI_PARAM) t->slots[n++] = t->given[k];
+    return stax_run(p, t->slots, to);
+}
+
+/* After a reset. */
+static stax_status staxi_trials_run(staxi_trials *t, stax_program *p) {
+    stax_status s = staxi_trials_bind(t, p);
+    return s == STAX_OK ? staxi_trials_call(t, p, t->got) : s;
 }
 
 /* ---- the error model ---- */
@@ -59579,6 +59756,7 @@ static stax_status staxi_bisect_function(stax_jit *j, const staxi_request *c,
                         ? STAX_OK
                         : STAX_E_MEMORY;
     if (s == STAX_OK) s = w.n ? staxi_bisect_trace(j, c, &w, &t) : staxi_bad_call(j, c);
+    staxi_atomic_add(&j->changes, 1); /* the trace may have learnt about axes */
     staxi_mutex_unlock(&j->mutex);
     if (s == STAX_OK && !t->has_samples)
         s = staxi_jit_fail(j, STAX_E_ARGUMENT, "stax_jit_bisect: expected tensors with data");
@@ -59596,6 +59774,7 @@ static stax_status staxi_bisect_function(stax_jit *j, const staxi_request *c,
     if (s == STAX_OK && !out->layer) {
         staxi_mutex_lock(&j->mutex);
         s = staxi_bisect_again(j, c, &w, t, &wrong);
+        staxi_atomic_add(&j->changes, 1);
         staxi_mutex_unlock(&j->mutex);
     }
     if (s == STAX_OK && wrong) {
@@ -59627,6 +59806,455 @@ STAXDEF stax_status stax_jit_bisect(stax_jit *jit, const stax_tensor *in, int n_
     staxi_request_free(&c, jit, bytes);
     return s;
 }
+
+/* ======================================================================================= >>tuning
+   TUNING  coordinate descent over what a schedule says (A 9.2).
+   In:  a graph and samples.   Out: a schedule that was measured to be faster, or none.
+   A knob is one thing that can be turned: a number of a call, a call that may come or go, the C
+   compiler's level. Its values stand on a ladder, and a step goes to a neighbour; a candidate is
+   the start's text with the knobs as they stand. All is done in a context of its own, without a
+   log, on the graph printed and parsed again: refused candidates are nobody's failures. */
+
+#if !defined(STAXI_TOOLCHAIN)
+
+STAXDEF stax_status stax_tune(const stax_graph *g, const stax_tensor *inputs,
+                              const stax_tune_options *options, stax_tuning *out) {
+    (void)inputs;
+    (void)options;
+    if (!g || !out) return STAX_E_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    return STAX_OK;
+}
+
+#else
+
+typedef enum staxi_knob_kind {
+    STAXI_KNOB_LEVEL,    /* of the C compiler                              */
+    STAXI_KNOB_BY,       /* a number of a call                             */
+    STAXI_KNOB_DISTANCE, /* its distance                                   */
+    STAXI_KNOB_DROP,     /* 0: the call goes                               */
+    STAXI_KNOB_UNROLL,   /* a call behind it: by, of its loop; 1: none     */
+    STAXI_KNOB_PREFETCH, /* a call behind it: distance, of its loop; 0: no */
+    STAXI_KNOB_STREAM    /* a call behind it, 0: none                      */
+} staxi_knob_kind;
+
+enum {
+    STAXI_TUNER_KNOBS = 96,
+    STAXI_TUNER_LADDER = 7,
+    STAXI_TUNER_ROUNDS = 3,
+    STAXI_TUNER_PAIRS = 15
+};
+
+typedef struct staxi_knob {
+    staxi_knob_kind kind;
+    size_t call;
+    int component; /* of by */
+    int64_t ladder[STAXI_TUNER_LADDER];
+    int n, start, at;
+    bool refused[STAXI_TUNER_LADDER];
+} staxi_knob;
+
+typedef struct staxi_tuner {
+    staxi_trials t;
+    stax_context *ctx; /* its own */
+    stax_graph *g;
+    stax_compile_options compile;
+    const stax_tune_options *o;
+    stax_tuning *out;
+    stax_schedule *base; /* the whole schedule of the start */
+    staxi_knob knobs[STAXI_TUNER_KNOBS];
+    int n_knobs;
+    stax_program *start, *best;
+    int repeat; /* calls of a reading */
+    int64_t deadline;
+    stax_status status; /* why it ended early */
+} staxi_tuner;
+
+/* ---- knobs ---- */
+
+static staxi_knob *staxi_knob_new(staxi_tuner *t, staxi_knob_kind kind, size_t call) {
+    if (t->n_knobs == STAXI_TUNER_KNOBS) return NULL;
+    staxi_knob *k = &t->knobs[t->n_knobs++];
+    memset(k, 0, sizeof *k);
+    k->kind = kind;
+    k->call = call;
+    return k;
+}
+
+/* lo, lo + step or lo * 2, ...; the start is where `now` stands. */
+static void staxi_knob_ladder(staxi_tuner *t, staxi_knob_kind kind, size_t call, int component,
+                              int64_t now, int64_t step) {
+    staxi_knob *k = staxi_knob_new(t, kind, call);
+    if (!k) return;
+    k->component = component;
+    for (int i = -3; i <= 3; i++) {
+        const int64_t v = step ? now + i * step : i < 0 ? now >> -i : now << i;
+        if (v < 1 || (k->n > 0 && k->ladder[k->n - 1] == v)) continue;
+        if (i == 0) k->start = k->at = k->n;
+        k->ladder[k->n++] = v;
+    }
+}
+
+static void staxi_knob_values(staxi_tuner *t, staxi_knob_kind kind, size_t call,
+                              const int64_t *values, int n, int start) {
+    staxi_knob *k = staxi_knob_new(t, kind, call);
+    if (!k) return;
+    memcpy(k->ladder, values, (size_t)n * sizeof *values);
+    k->n = n;
+    k->start = k->at = start;
+}
+
+/* Does the schedule say this of the stage of a call? */
+static bool staxi_tuner_has(const staxi_tuner *t, staxi_primitive primitive,
+                            const staxi_directive *of) {
+    for (size_t k = 0; k < t->base->n_calls; k++) {
+        const staxi_directive *c = &t->base->calls[k];
+        if (c->primitive == primitive && c->block == of->block && c->stage == of->stage)
+            return true;
+    }
+    return false;
+}
+
+static void staxi_knobs_find(staxi_tuner *t) {
+    static const int64_t drop[] = {0, 1}, unroll[] = {1, 2, 4, 8}, fetch[] = {0, 256, 1024},
+                         level[] = {2, 3};
+    const bool all = !t->o->numbers && !t->o->choices;
+    const bool numbers = all || t->o->numbers, choices = all || t->o->choices;
+    for (size_t k = 0; k < t->base->n_calls; k++) {
+        const staxi_directive *c = &t->base->calls[k];
+        for (int i = 0; i < c->n_by && numbers; i++)
+            staxi_knob_ladder(t, STAXI_KNOB_BY, k, i, c->by[i],
+                              c->primitive == STAXI_CALL_TENSORIZE && i == 0 ? 2 : 0);
+        if (c->primitive == STAXI_CALL_PREFETCH && numbers)
+            staxi_knob_ladder(t, STAXI_KNOB_DISTANCE, k, 0, c->distance, 0);
+        if (!choices) continue;
+        if (c->primitive == STAXI_CALL_PREFETCH || c->primitive == STAXI_CALL_STREAM ||
+            (c->primitive == STAXI_CALL_PARALLEL && t->ctx->options.n_threads > 1))
+            staxi_knob_values(t, STAXI_KNOB_DROP, k, drop, 2, 1);
+        if (c->primitive != STAXI_CALL_VECTORIZE) continue;
+        if (!staxi_tuner_has(t, STAXI_CALL_UNROLL, c))
+            staxi_knob_values(t, STAXI_KNOB_UNROLL, k, unroll, 4, 0);
+        if (!staxi_tuner_has(t, STAXI_CALL_PREFETCH, c))
+            staxi_knob_values(t, STAXI_KNOB_PREFETCH, k, fetch, 3, 0);
+        if (!staxi_tuner_has(t, STAXI_CALL_STREAM, c))
+            staxi_knob_values(t, STAXI_KNOB_STREAM, k, drop, 2, 0);
+    }
+    if (choices && t->compile.opt_level != 3 && t->compile.opt_level != 1)
+        staxi_knob_values(t, STAXI_KNOB_LEVEL, SIZE_MAX, level, 2, 0);
+}
+
+/* A call as the knobs have it, and those that come behind it. */
+static void staxi_put_tuned_call(staxi_text *s, const staxi_tuner *t, size_t call) {
+    staxi_directive c = t->base->calls[call], behind[3];
+    int n = 0;
+    bool goes = false;
+    for (int i = 0; i < t->n_knobs; i++) {
+        const staxi_knob *k = &t->knobs[i];
+        const int64_t value = k->ladder[k->at];
+        if (k->call != call) continue;
+        if (k->kind == STAXI_KNOB_BY) c.by[k->component] = value;
+        if (k->kind == STAXI_KNOB_DISTANCE) c.distance = value;
+        if (k->kind == STAXI_KNOB_DROP) goes = value == 0;
+        if (k->kind < STAXI_KNOB_UNROLL || k->at == k->start) continue;
+        staxi_directive *d = &behind[n++];
+        *d = c;
+        d->primitive = (uint8_t)(k->kind == STAXI_KNOB_UNROLL     ? STAXI_CALL_UNROLL
+                                 : k->kind == STAXI_KNOB_PREFETCH ? STAXI_CALL_PREFETCH
+                                                                  : STAXI_CALL_STREAM);
+        if (k->kind == STAXI_KNOB_UNROLL) d->n_by = 1, d->by[0] = value;
+        if (k->kind == STAXI_KNOB_PREFETCH) d->distance = value;
+        if (k->kind == STAXI_KNOB_STREAM) d->n_axes = 0;
+    }
+    for (int i = goes ? 0 : -1; i < n; i++) {
+        staxi_put(s, "  ");
+        staxi_put_directive(s, i < 0 ? &c : &behind[i]);
+        staxi_putc(s, '\n');
+    }
+}
+
+static bool staxi_put_tuned(staxi_text *s, const staxi_tuner *t) {
+    for (uint32_t b = 0; b < t->base->n_blocks; b++) {
+        staxi_put_block_header(s, &t->base->blocks[b]);
+        for (size_t k = 0; k < t->base->n_calls; k++)
+            if (t->base->calls[k].block == b) staxi_put_tuned_call(s, t, k);
+        staxi_put(s, "}\n");
+    }
+    return !s->failed;
+}
+
+static int staxi_tuned_level(const staxi_tuner *t) {
+    for (int i = 0; i < t->n_knobs; i++) {
+        const staxi_knob *k = &t->knobs[i];
+        if (k->kind == STAXI_KNOB_LEVEL && k->at != k->start) return (int)k->ladder[k->at];
+    }
+    return 0;
+}
+
+/* ---- candidates ---- */
+
+/* The program of a schedule's text (NULL: the start's own), ready to be timed; NULL: refused. */
+static stax_program *staxi_tuner_compile(staxi_tuner *t, const char *text, int level) {
+    stax_compile_options o = t->compile;
+    stax_schedule *s = text ? stax_schedule_parse(t->ctx, "tuning", text) : NULL;
+    if (text && !s) return NULL;
+    if (s) o.schedule = s;
+    if (level) o.opt_level = level;
+    stax_program *p = stax_compile(t->g, &o);
+    stax_schedule_free(s);
+    if (!p && stax_error_status(t->ctx) == STAX_E_CANCELLED) t->status = STAX_E_CANCELLED;
+    if (!p && stax_error_status(t->ctx) == STAX_E_MEMORY) t->status = STAX_E_MEMORY;
+    if (p && staxi_trials_bind(&t->t, p) == STAX_OK) return p;
+    stax_program_free(p);
+    return NULL;
+}
+
+static bool staxi_tuner_same_bits(staxi_tuner *t, stax_program *p) {
+    stax_difference d;
+    staxi_trials_reset(&t->t);
+    if (staxi_trials_call(&t->t, p, t->t.got) != STAX_OK) return false;
+    for (size_t k = 0; k < t->t.n_out + t->t.n_states; k++)
+        if (!stax_compare(&t->t.want[k], &t->t.got[k], NULL, false, &d)) return false;
+    return true;
+}
+
+static double staxi_tuner_now(const staxi_tuner *t) {
+    return t->o->clock_ns ? t->o->clock_ns() : (double)staxi_clock_ns();
+}
+
+/* Nanoseconds of a call, from so many; states start anew. */
+static double staxi_tuner_read(staxi_tuner *t, stax_program *p) {
+    staxi_trials_reset(&t->t);
+    const double start = staxi_tuner_now(t);
+    for (int k = 0; k < t->repeat; k++)
+        if (staxi_trials_call(&t->t, p, t->t.got) != STAX_OK) t->status = STAX_E_INTERNAL;
+    return (staxi_tuner_now(t) - start) / t->repeat;
+}
+
+/* Is the second one faster, beyond doubt? Read in turn, which of them first changing. */
+static bool staxi_tuner_is_faster(staxi_tuner *t, stax_program *one, stax_program *two,
+                                  double *one_ns, double *two_ns) {
+    stax_sample rounds[STAXI_TUNER_ROUNDS];
+    double apart[STAXI_TUNER_PAIRS], first[STAXI_TUNER_PAIRS], gain = 0.0;
+    for (int r = 0; r < STAXI_TUNER_ROUNDS; r++) {
+        for (int k = 0; k < STAXI_TUNER_PAIRS; k++) {
+            double b = k % 2 ? staxi_tuner_read(t, two) : 0.0;
+            first[k] = staxi_tuner_read(t, one);
+            if (k % 2 == 0) b = staxi_tuner_read(t, two);
+            apart[k] = b - first[k];
+            /* most candidates are slower: seen soon */
+            if (r == 0 && k == 2 && apart[0] > 0.0 && apart[1] > 0.0 && apart[2] > 0.0)
+                return false;
+        }
+        rounds[r] = stax_sample_of(apart, STAXI_TUNER_PAIRS);
+        *one_ns = stax_sample_of(first, STAXI_TUNER_PAIRS).median;
+        *two_ns = *one_ns + rounds[r].median;
+        if (rounds[r].median > gain || r == 0) gain = rounds[r].median;
+        if (rounds[r].high >= 0.0) return false; /* the other rounds cannot save it */
+    }
+    return t->status == STAX_OK && stax_faster(rounds, STAXI_TUNER_ROUNDS) == 2 &&
+           -gain > *one_ns / 100.0;
+}
+
+/* The candidate that the knobs say, in the place of the best if it is faster. */
+static bool staxi_tuner_try(staxi_tuner *t, bool *refused) {
+    staxi_text text;
+    double before, after;
+    staxi_text_init(&text, t->t.a);
+    stax_program *p =
+        staxi_put_tuned(&text, t) ? staxi_tuner_compile(t, text.data, staxi_tuned_level(t)) : NULL;
+    staxi_text_free(&text);
+    t->out->candidates++;
+    *refused = !p || !staxi_tuner_same_bits(t, p);
+    t->out->refused += *refused;
+    const bool faster = !*refused && staxi_tuner_is_faster(t, t->best, p, &before, &after);
+    if (!faster) {
+        stax_program_free(p);
+        return false;
+    }
+    if (t->best != t->start) stax_program_free(t->best);
+    t->best = p;
+    return true;
+}
+
+static bool staxi_tuner_ends(const staxi_tuner *t) {
+    return t->status != STAX_OK || staxi_clock_ns() > t->deadline;
+}
+
+/* Knob by knob, step by step, until a round changes nothing. */
+static void staxi_tuner_descend(staxi_tuner *t) {
+    for (bool moved = true; moved && !staxi_tuner_ends(t);) {
+        moved = false;
+        for (int i = 0; i < t->n_knobs; i++) {
+            staxi_knob *k = &t->knobs[i];
+            bool found = false;
+            for (int turn = 1; turn >= -1 && !found; turn -= 2)
+                for (int to = k->at + turn; to >= 0 && to < k->n; to += turn) {
+                    const int from = k->at;
+                    if (k->refused[to] || staxi_tuner_ends(t)) break;
+                    k->at = to;
+                    found = staxi_tuner_try(t, &k->refused[to]);
+                    moved = moved || found;
+                    if (found) continue;
+                    k->at = from;
+                    break;
+                }
+        }
+    }
+}
+
+/* ---- what was found before ---- */
+
+static bool staxi_tuner_name(staxi_tuner *t, char name[STAXI_CACHE_NAME]) {
+    staxi_toolchain *tc = &t->ctx->toolchain;
+    staxi_compiler *compiler = NULL;
+    stax_machine m;
+    char hex[65], *c = stax_program_report(t->start, STAX_REPORT_C),
+                  *calls = stax_schedule_print(t->base);
+    staxi_text s;
+    staxi_text_init(&s, t->t.a);
+    stax_machine_of(t->ctx, t->ctx->options.n_threads, &m);
+    staxi_putf(&s, "%s, %d threads, %d %d, level %d, sizes", m.cpu, m.threads, (int)t->o->numbers,
+               (int)t->o->choices, t->compile.opt_level);
+    for (size_t k = 0; k < t->g->n_symbols; k++) {
+        int64_t bucket = 1;
+        while (bucket < t->t.symbols[k] && bucket < INT64_MAX / 2) bucket *= 2;
+        staxi_putf(&s, " %D", bucket);
+    }
+    staxi_putf(&s, "\n%s%s", calls ? calls : "", c ? c : "");
+    staxi_text unread;
+    staxi_text_init(&unread, t->t.a);
+    bool ok = c && calls && !s.failed && staxi_toolchain_ready(tc, &compiler, &unread) == STAX_OK &&
+              staxi_build_key(tc, compiler, 2, "stax tuning 1", s.data, s.n, hex);
+    staxi_text_free(&unread);
+    if (ok) staxi_cache_name(hex, ".tuned", name);
+    if (compiler) staxi_toolchain_let_go(tc, compiler);
+    staxi_text_free(&s);
+    stax_free(t->ctx, c);
+    stax_free(t->ctx, calls);
+    return ok;
+}
+
+/* "level 3\n" and the schedule, if another one is better. */
+static void staxi_tuner_keep(staxi_tuner *t, const char *name, int level, const char *schedule) {
+    staxi_text s;
+    staxi_text_init(&s, t->t.a);
+    staxi_putf(&s, "level %d\n%s", level, schedule ? schedule : "");
+    staxi_seal(&s, name);
+    if (!s.failed) (void)staxi_cache_publish(&t->ctx->toolchain, name, &s, NULL, NULL);
+    staxi_text_free(&s);
+}
+
+/* The result in the caller's context. */
+static void staxi_tuner_give(staxi_tuner *t, stax_context *ctx, int level, const char *schedule) {
+    t->out->opt_level = level;
+    if (!schedule || !*schedule) return;
+    t->out->schedule = stax_schedule_parse(ctx, "tuned", schedule);
+    if (!t->out->schedule) t->status = STAX_E_MEMORY;
+}
+
+/* False: there is none, or it is not for this graph. */
+static bool staxi_tuner_recall(staxi_tuner *t, stax_context *ctx, const char *name) {
+    staxi_text s;
+    staxi_text_init(&s, t->t.a);
+    bool ok = !t->o->again && staxi_cache_read(&t->ctx->toolchain, name, &s) && s.n >= 8 &&
+              memcmp(s.data, "level ", 6) == 0 && s.data[6] >= '0' && s.data[6] <= '3' &&
+              s.data[7] == '\n';
+    if (ok && s.n > 8) {
+        stax_program *p = staxi_tuner_compile(t, s.data + 8, s.data[6] - '0');
+        ok = p && staxi_tuner_same_bits(t, p);
+        stax_program_free(p);
+    }
+    if (ok) staxi_tuner_give(t, ctx, s.data[6] - '0', s.data + 8);
+    staxi_text_free(&s);
+    return t->out->from_record = ok;
+}
+
+/* ---- from start to end ---- */
+
+/* A host function is called as often as calls are made, and no more. */
+static bool staxi_has_host_calls(const stax_graph *g) {
+    for (size_t k = 1; k < g->n_nodes; k++) {
+        if (staxi_class_of((stax_op)g->nodes[k].op) == STAXI_CLASS_CALL) return true;
+        for (uint32_t r = 0; r < g->nodes[k].n_regions; r++)
+            if (staxi_has_host_calls(g->nodes[k].regions[r])) return true;
+    }
+    return false;
+}
+
+/* The start is compiled and has run; its outputs are what candidates must give. */
+static bool staxi_tuner_start(staxi_tuner *t, const stax_tensor *inputs) {
+    t->status = staxi_trials_prepare(&t->t, t->g, inputs);
+    if (t->status != STAX_OK) return false;
+    staxi_trials_restore(&t->t, t->t.want);
+    t->start = t->best = staxi_tuner_compile(t, NULL, 0);
+    if (!t->start || staxi_trials_call(&t->t, t->start, t->t.want) != STAX_OK) return false;
+    t->base = stax_program_schedule(t->start);
+    if (!t->base) return false;
+    staxi_knobs_find(t);
+    return t->n_knobs > 0;
+}
+
+static void staxi_tuner_search(staxi_tuner *t, stax_context *ctx) {
+    char name[STAXI_CACHE_NAME];
+    const bool named = staxi_tuner_name(t, name);
+    if (named && staxi_tuner_recall(t, ctx, name)) return;
+    t->repeat = 1;
+    double once = staxi_tuner_read(t, t->start);
+    once = staxi_tuner_read(t, t->start);
+    if (once < 300000.0) t->repeat = (int)(300000.0 / (once > 100.0 ? once : 100.0)) + 1;
+    t->deadline = staxi_clock_ns() + (int64_t)((t->o->seconds > 0.0 ? t->o->seconds : 10.0) * 1e9);
+    staxi_tuner_descend(t);
+    staxi_text text;
+    staxi_text_init(&text, t->t.a);
+    const bool better =
+        t->status == STAX_OK && t->best != t->start &&
+        staxi_tuner_is_faster(t, t->start, t->best, &t->out->before_ns, &t->out->after_ns) &&
+        staxi_put_tuned(&text, t);
+    const int level = better ? staxi_tuned_level(t) : 0;
+    if (better) staxi_tuner_give(t, ctx, level, text.data);
+    if (named && t->status == STAX_OK) staxi_tuner_keep(t, name, level, better ? text.data : NULL);
+    staxi_text_free(&text);
+}
+
+STAXDEF stax_status stax_tune(const stax_graph *g, const stax_tensor *inputs,
+                              const stax_tune_options *options, stax_tuning *out) {
+    stax_tune_options none;
+    if (!g || !out) return STAX_E_ARGUMENT;
+    memset(&none, 0, sizeof none);
+    memset(out, 0, sizeof *out);
+    if (!stax_ok(g)) return g->status;
+    const stax_allocator *a = staxi_allocator_of(g->ctx);
+    staxi_tuner *t = (staxi_tuner *)staxi_alloc(a, sizeof *t);
+    if (!t) return STAX_E_MEMORY;
+    memset(t, 0, sizeof *t);
+    t->o = options ? options : &none;
+    t->out = out;
+    if (t->o->compile) t->compile = *t->o->compile;
+    const bool can = !t->compile.interpret && t->compile.backend == STAX_BACKEND_STAX &&
+                     !staxi_has_host_calls(g);
+    t->compile.strict = true;
+    t->compile.tiered = false;
+    stax_options o = g->ctx->options;
+    memset(&o.log, 0, sizeof o.log);
+    char *text = stax_print(g);
+    t->ctx = text ? stax_open(&o) : NULL;
+    if (!t->ctx) t->status = STAX_E_MEMORY;
+    if (t->ctx && can) t->g = stax_parse(t->ctx, "tuning", text);
+    if (t->g && stax_ok(t->g) && staxi_tuner_start(t, inputs)) staxi_tuner_search(t, g->ctx);
+    stax_free(g->ctx, text);
+    if (t->best != t->start) stax_program_free(t->best);
+    stax_program_free(t->start);
+    stax_schedule_free(t->base);
+    staxi_trials_end(&t->t);
+    stax_graph_free(t->g);
+    stax_close(t->ctx);
+    const stax_status s = t->status;
+    staxi_free(a, t, sizeof *t);
+    if (s != STAX_OK) staxi_context_note(g->ctx, s, stax_status_text(s));
+    return s;
+}
+
+#endif
 
 /* The vocabulary of chapter 2 served the function texts only. */
 #undef sx_f32

@@ -165,6 +165,7 @@ static void twice_in_one_context(void) {
         CHECK_HAS(stax_error(c), "loaded from a file");
         CHECK(stax_program_schedule(r) == NULL);
         CHECK_INT(stax_export(r, folder, "x", NULL), STAX_E_NOT_BUILT);
+        CHECK_HAS(stax_error(c), "export it where it is compiled, or stax_program_save");
     }
     stax_program_free(r);
     stax_close(c);

@@ -781,6 +781,23 @@ static void test_commands(void) {
     staxi_text_free(&quoted);
 }
 
+#if defined(STAXI_POSIX)
+/* A host that has closed its own streams. */
+static void commands_without_streams(void) {
+    staxi_text t;
+    int status = -1;
+    staxi_text_init(&t, NULL);
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        for (int k = 0; k < 3; k++) (void)close(k);
+        _exit(run("echo out; echo err >&2; exit 6", &t) != 6 || !text_is(&t, "out\nerr\n"));
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    staxi_text_free(&t);
+}
+#endif
+
 static void increment_file(const char *path, int times) {
     char lock_path[200], digits[32];
     int i;
@@ -903,6 +920,7 @@ int main(int argc, char **argv) {
     RUN_NAMED("commands", test_commands);
 #ifdef STAXI_POSIX
     RUN_NAMED("commands_without_sigchld", test_commands_without_sigchld);
+    RUN(commands_without_streams);
 #endif
 #endif
     RUN_NAMED("random_floats", test_random_floats);

@@ -228,6 +228,48 @@ static void aliases(void) {
     stax_jit_free(jit);
 }
 
+/* Memory that is not aligned as its dtype has a key of its own, and the same results. */
+static void alignment(void) {
+    static float memory[8], y[4];
+    static const float x[4] = {1, 2, 3, 4};
+    stax_jit_options o = interpreted(0);
+    for (int compiled = 0; compiled < 2; compiled++) {
+        if (compiled) o.compile = NULL;
+        stax_jit *jit = stax_jit_new(ctx, double_it, NULL, &o);
+        for (int off = 0; off < 5; off++) {
+            stax_tensor in = f32((char *)memory + off, stax_shape1(4)),
+                        out = f32(y, stax_shape1(4));
+            memcpy(in.data, x, sizeof x);
+            check_ok(stax_call(jit, &in, 1, &out, 1), "wherever it lies");
+            CHECK_FLOAT(y[3], 8);
+            CHECK_INT(figures(jit).keys, off ? 2 : 1);
+        }
+        char *why = stax_jit_explain(jit);
+        CHECK_HAS(why, "in[0].alignment was of its dtype, is not of its dtype");
+        stax_free(ctx, why);
+        CHECK_INT(figures(jit).programs, 1); /* the graph is the same */
+        stax_jit_free(jit);
+    }
+}
+
+/* The first four conditions, and how many more. */
+static void many_conditions(void) {
+    static float x[64], y[64];
+    stax_jit_options o = interpreted(0);
+    stax_jit *jit = stax_jit_new(ctx, double_it, NULL, &o);
+    stax_shape shape = {{2, 2, 2, 2, 2, 2}, 6}, other = {{1, 1, 1, 1, 1, 1}, 6};
+    stax_tensor in = f32(x, shape), out = f32(y, shape);
+    check_ok(stax_call(jit, &in, 1, &out, 1), "2, 2, 2, 2, 2, 2");
+    in = f32(x, other);
+    out = f32(y, other);
+    check_ok(stax_call(jit, &in, 1, &out, 1), "1, 1, 1, 1, 1, 1");
+    char *why = stax_jit_explain(jit);
+    CHECK_HAS(why, "in[0].shape[3] was 2, is 1, and 2 more");
+    CHECK(why && !strstr(why, "in[0].shape[4] was"));
+    stax_free(ctx, why);
+    stax_jit_free(jit);
+}
+
 static void net(stax_trace *t, const stax_value *in, int n, stax_value *out) {
     (void)t;
     out[0] = in[0];
@@ -523,6 +565,76 @@ static void unobservable(void) {
     stax_jit_free(jit);
 }
 
+/* Counts its calls, against all rules for such functions, in memory whose address it gets. */
+static stax_value counting(stax_value x, stax_value address) {
+    stax_value both[2];
+    both[0] = x;
+    both[1] = address;
+    return stax_custom_call(both, 2,
+                            "++*(int64_t *)b[0];\n"
+                            "for (int64_t i = 0; i < a_shape[0]; i++) out[i] = a[i] + 1.0f;",
+                            stax_shape1(2), NULL);
+}
+static void host_in_gate(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    stax_value y = counting(in[0], in[1]);
+    (void)n;
+    out[0] = stax_truth(stax_gt(stax_max(y, stax_axes_all(), false), stax_trace_const(t, 0)))
+                 ? stax_neg(in[0])
+                 : in[0];
+}
+static void host_in_result(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)t, (void)n;
+    out[0] = stax_neg(counting(in[0], in[1]));
+}
+static void host_in_both(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    stax_value y = counting(in[0], in[1]);
+    (void)n;
+    out[0] = stax_truth(stax_gt(stax_max(y, stax_axes_all(), false), stax_trace_const(t, 0)))
+                 ? stax_neg(y)
+                 : y;
+}
+
+/* A host function runs once a call for each program that needs it, and once more in a trace for
+   each gate that does; compiling, tuning and preparing run it no other time. */
+static void host_functions_are_counted(void) {
+    static const struct {
+        stax_trace_fn fn;
+        int trace, first,
+            later; /* calls: of stax_jit_prepare, of the call that traces, of others */
+    } rows[] = {{host_in_result, 0, 1, 1}, {host_in_gate, 1, 1, 1}, {host_in_both, 1, 2, 2}};
+    static const char *const modes[] = {NULL, "max_autotune"};
+    static int64_t count, address;
+    static float x[2], y[2];
+    address = (int64_t)(intptr_t)&count;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        for (int mode = 0; mode < 2; mode++)
+            for (int prepared = 0; prepared < 2; prepared++) {
+                stax_jit_options o;
+                stax_tensor in[2], out = f32(y, stax_shape1(2));
+                memset(&o, 0, sizeof o);
+                o.mode = modes[mode];
+                in[0] = f32(x, stax_shape1(2));
+                in[1] = stax_tensor_of(STAX_I64, stax_shape1(1), &address);
+                stax_jit *jit = stax_jit_new(ctx, rows[k].fn, NULL, &o);
+                x[0] = x[1] = 1;
+                count = 0;
+                if (prepared) {
+                    check_ok(stax_jit_prepare(jit, in, 2, NULL, 0, 1), "prepare");
+                    CHECK_INT(count, rows[k].trace);
+                }
+                for (int call = 0; call < 5; call++) {
+                    const bool traces = call == 3 || (call == 0 && !prepared); /* other outcome */
+                    x[0] = x[1] = call == 3 ? -5.0f : 1.0f;
+                    count = 0;
+                    check_ok(stax_call(jit, in, 2, &out, 1), "counting");
+                    /* a call that finds its gate's outcome missing has asked the gate already */
+                    const int asked = call == 3 && rows[k].trace ? 1 : 0;
+                    CHECK_INT(count, traces ? rows[k].first + asked : rows[k].later);
+                }
+                stax_jit_free(jit);
+            }
+}
+
 static void positive(stax_trace *t, const stax_value *in, int n, stax_value *out) {
     (void)n;
     stax_assume(stax_ge(stax_min(in[0], stax_axes_all(), false), stax_trace_const(t, 1.0)));
@@ -660,6 +772,73 @@ static void not_equal(void) {
     in[1] = f32(w, stax_shape1(5));
     CHECK_INT(stax_call(jit, in, 2, &out, 1), STAX_E_SHAPE);
     stax_jit_free(jit);
+}
+
+/* ---- functions that other compilers got wrong ---- */
+
+static void columns_of_sum(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)t, (void)n;
+    out[0] = stax_sum(stax_add(in[0], in[1]), stax_axes1(0), false);
+}
+
+static void rows_of_squares(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)t, (void)n;
+    out[0] = stax_sum(stax_mul(in[0], in[0]), stax_axes1(1), false);
+}
+
+/* A function on tensors of `all` in this order; want[k] has n_out numbers. */
+typedef struct use {
+    int in[2];
+    float want[3];
+} use;
+
+static void uses(stax_trace_fn fn, int n_in, const stax_tensor *all, const use *u, int n_uses,
+                 int64_t n_out) {
+    static const stax_dim_kind kinds[] = {STAX_DIM_STATIC, STAX_DIM_DYNAMIC, STAX_DIM_BUCKET,
+                                          STAX_DIM_PADDED};
+    for (int k = 0; k < 8; k++) {
+        stax_jit_options o = interpreted(0);
+        if (k >= 4) o.compile = NULL;
+        o.other_dims = kinds[k % 4];
+        stax_jit *jit = stax_jit_new(ctx, fn, NULL, &o);
+        for (int i = 0; i < n_uses; i++) {
+            float y[3] = {-1, -1, -1};
+            stax_tensor in[2], out;
+            for (int a = 0; a < n_in; a++) in[a] = all[u[i].in[a]];
+            const int64_t rows = in[0].shape[0];
+            out = f32(y, stax_shape1(n_out < 0 ? rows : n_out));
+            check_ok(stax_call(jit, in, n_in, &out, 1), "use");
+            CHECK_BYTES(y, u[i].want, (size_t)out.shape[0] * sizeof *y);
+        }
+        stax_jit_free(jit);
+    }
+}
+
+/* s038: size 1 means broadcast, also where the side that broadcasts swaps, and 0 is a size. */
+static void size_one_first(void) {
+    static const float a[3] = {1, 2, 3}, b[6] = {1, 2, 3, 4, 5, 6}, c[1] = {0};
+    static const use u[] = {{{0, 0}, {2, 4, 6}},
+                            {{1, 1}, {10, 14, 18}},
+                            {{1, 0}, {7, 11, 15}},
+                            {{0, 1}, {7, 11, 15}},
+                            {{2, 0}, {0, 0, 0}}};
+    stax_tensor all[3];
+    all[0] = f32(a, stax_shape2(1, 3));
+    all[1] = f32(b, stax_shape2(2, 3));
+    all[2] = f32(c, stax_shape2(0, 3));
+    uses(columns_of_sum, 2, all, u, 5, 3);
+}
+
+/* s075: shapes that agree in some axes only. */
+static void guard_on_several_sizes(void) {
+    static const float a[6] = {1, 2, 3, 4, 5, 6}, c[2] = {7, 8};
+    static const use u[] = {
+        {{0, 0}, {14, 77, 0}}, {{1, 0}, {49, 64, 0}}, {{2, 0}, {5, 25, 61}}, {{0, 0}, {14, 77, 0}}};
+    stax_tensor all[3];
+    all[0] = f32(a, stax_shape2(2, 3));
+    all[1] = f32(c, stax_shape2(2, 1));
+    all[2] = f32(a, stax_shape2(3, 2));
+    uses(rows_of_squares, 1, all, u, 4, -1);
 }
 
 static void size_branch(stax_trace *t, const stax_value *in, int n, stax_value *out) {
@@ -846,18 +1025,104 @@ static void declared(void) {
     static const struct {
         stax_dim second;
         const char *message;
-    } wrong[] = {{{0, 0, STAX_DIM_STATIC, NULL, 0, 0, NULL, 0, 0}, "dims[1]: this axis is declared twice"},
-                 {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "m", 1, 0}, "dims[1]: a DERIVED axis needs `of`"},
-                 {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 0, 0}, "dims[1]: a DERIVED axis needs `of`"},
-                 {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 2, -3}, "dims[1]: its least size is negative"},
-                 {{1, 0, STAX_DIM_DERIVED, "k", 0, 0, "k", 1, 0}, "dims[1]: a DERIVED axis needs `of`"},
-                 {{1, 0, STAX_DIM_RANGE, "k", 5, 4, NULL, 0, 0}, "dims[1]: a RANGE needs a name"},
-                 {{1, 9, STAX_DIM_DYNAMIC, NULL, 0, 0, NULL, 0, 0}, "dims[1]: arg and axis"}};
+    } wrong[] = {
+        {{0, 0, STAX_DIM_STATIC, NULL, 0, 0, NULL, 0, 0}, "dims[1]: this axis is declared twice"},
+        {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "m", 1, 0}, "dims[1]: a DERIVED axis needs `of`"},
+        {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 0, 0}, "dims[1]: a DERIVED axis needs `of`"},
+        {{1, 0, STAX_DIM_DERIVED, NULL, 0, 0, "n", 2, -3}, "dims[1]: its least size is negative"},
+        {{1, 0, STAX_DIM_DERIVED, "k", 0, 0, "k", 1, 0}, "dims[1]: a DERIVED axis needs `of`"},
+        {{1, 0, STAX_DIM_RANGE, "k", 5, 4, NULL, 0, 0}, "dims[1]: a RANGE needs 0 <= lo <= hi"},
+        {{1, 9, STAX_DIM_DYNAMIC, NULL, 0, 0, NULL, 0, 0}, "dims[1]: arg and axis"}};
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         d[1] = wrong[k].second;
         CHECK(stax_jit_new(ctx, ends, NULL, &o) == NULL);
         CHECK_HAS(stax_error(ctx), wrong[k].message);
     }
+}
+
+/* -x above 100; below that the second decision follows from the first. */
+static void bounded_size(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    stax_graph *g = stax_trace_graph(t);
+    int64_t size = stax_dim_of(in[0], 0);
+    (void)n;
+    if (!stax_size_is(g, 100, STAX_GE, size))
+        out[0] = stax_neg(in[0]);
+    else if (stax_size_is(g, size, STAX_LT, 200) && !stax_size_is(g, size, STAX_EQ, 101))
+        out[0] = stax_mul(in[0], stax_trace_const(t, 2.0));
+    else
+        out[0] = stax_mul(in[0], stax_trace_const(t, 3.0));
+}
+
+/* What is decided about a size narrows it: later decisions follow, the program is for these sizes
+   only, and the guard sends the others elsewhere. */
+static void narrowed(void) {
+    static const int64_t sizes[] = {50, 150, 5, 100, 101, 200, 7};
+    stax_jit_options o = dynamic();
+    for (int compiled = 0; compiled < 2; compiled++) {
+        if (compiled) o.compile = NULL;
+        stax_jit *jit = stax_jit_new(ctx, bounded_size, NULL, &o);
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            float want = sizes[k] <= 100 ? 2.0f : -1.0f;
+            ramp(jit, sizes[k], sizes[k], &want);
+            CHECK_INT(figures(jit).programs, k == 0 ? 1 : 2);
+        }
+        CHECK_INT(figures(jit).keys, 2);
+        CHECK_INT(figures(jit).misses, 2);
+        char *why = stax_jit_explain(jit);
+        CHECK_HAS(why, "100 >= in0_0 was true, is false");
+        CHECK(why && !strstr(why, "200") && !strstr(why, "101"));
+        stax_free(ctx, why);
+        for (int64_t n = 50; n <= 150; n += 100) {
+            static float x[150];
+            stax_symbol_info range;
+            stax_tensor in = f32(x, stax_shape1(n));
+            stax_program *p = stax_jit_program(jit, &in, 1, NULL, 0, 1);
+            if (!CHECK(p && stax_graph_symbol(stax_program_graph(p), 0, &range))) continue;
+            CHECK_INT(range.lo, n == 50 ? 2 : 101);
+            CHECK_INT(range.hi, n == 50 ? 100 : INT64_MAX);
+        }
+        stax_jit_free(jit);
+    }
+}
+
+/* A RANGE without a name: its bounds are a promise, and what does not follow is part of the key. */
+static void unnamed_range(void) {
+    static float x[80], w[80], y[80];
+    stax_dim d[2];
+    stax_jit_options o = interpreted(0);
+    memset(d, 0, sizeof d);
+    for (int k = 0; k < 2; k++) {
+        d[k].arg = k;
+        d[k].kind = STAX_DIM_RANGE;
+        d[k].lo = 1;
+        d[k].hi = 64;
+    }
+    o.dims = d;
+    o.n_dims = 1;
+    stax_jit *jit = stax_jit_new(ctx, relation_branch, NULL, &o);
+    for (int64_t n = 1; n <= 64; n++) {
+        float want = n > 4 ? -1.0f : 1.0f;
+        ramp(jit, n, n, &want);
+    }
+    CHECK_INT(figures(jit).keys, 2);
+    CHECK_INT(figures(jit).programs, 2);
+    stax_tensor in[2], out = f32(y, stax_shape1(65));
+    in[0] = f32(x, stax_shape1(65));
+    CHECK_INT(stax_call(jit, in, 1, &out, 1), STAX_E_SHAPE);
+    CHECK_HAS(stax_error(ctx), "the size in0_0 is 65: expected 1..64");
+    stax_jit_free(jit);
+    o.n_dims = 2; /* two of them need not be equal, until the function needs it */
+    jit = stax_jit_new(ctx, pair, NULL, &o);
+    for (int64_t n = 1; n <= 64; n += 7) {
+        in[0] = f32(x, stax_shape1(n));
+        in[1] = f32(w, stax_shape1(n));
+        out = f32(y, stax_shape1(n));
+        check_ok(stax_call(jit, in, 2, &out, 1), "unnamed ranges");
+    }
+    CHECK_INT(figures(jit).programs, 1);
+    in[1] = f32(w, stax_shape1(9));
+    CHECK_INT(stax_call(jit, in, 2, &out, 1), STAX_E_SHAPE);
+    stax_jit_free(jit);
 }
 
 static void pairs_of_elements(stax_trace *t, const stax_value *in, int n, stax_value *out) {
@@ -1363,6 +1628,8 @@ int main(int argc, char **argv) {
     RUN(scalars);
     RUN(left_out);
     RUN(aliases);
+    RUN(alignment);
+    RUN(many_conditions);
     RUN(names);
     RUN(gates);
     RUN(gate_tree);
@@ -1371,15 +1638,20 @@ int main(int argc, char **argv) {
     RUN(guards_apart);
     RUN(trace_errors);
     RUN(unobservable);
+    RUN(host_functions_are_counted);
     RUN(without_samples);
     RUN(bounded);
     RUN(zero_and_one);
     RUN(one_for_all);
     RUN(not_equal);
+    RUN(size_one_first);
+    RUN(guard_on_several_sizes);
     RUN(size_branches);
     RUN(many_sizes);
     RUN(octets_of_all_sizes);
     RUN(declared);
+    RUN(narrowed);
+    RUN(unnamed_range);
     RUN(odd_total);
     RUN(promotion);
     RUN(expected);

@@ -10,44 +10,15 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define STAX_IMPLEMENTATION
 #define main staxc_main
 #include "../../tools/staxc.c"
 #undef main
 
-enum { MOST_BYTES = 1 << 16, MOST_FILES = 1024, BATCH = 500, MOST_MEMORY = 64 << 20 };
+#include "driver.h"
 
 /* ---- what must hold of any bytes ---- */
-
-static size_t held; /* bytes that the library holds: it may not take all of the machine */
-
-static void *limited_alloc(size_t bytes, size_t align, void *user) {
-    void *p = NULL;
-    (void)user;
-    if (bytes > MOST_MEMORY || held + bytes > MOST_MEMORY) return NULL;
-    if (posix_memalign(&p, align < sizeof p ? sizeof p : align, bytes ? bytes : 1) != 0)
-        return NULL;
-    held += bytes;
-    return p;
-}
-static void limited_free(void *p, size_t bytes, void *user) {
-    (void)user;
-    if (p) held -= bytes;
-    free(p);
-}
-
-static stax_context *open_limited(void) {
-    stax_options o = stax_options_default();
-    o.allocator.alloc = limited_alloc;
-    o.allocator.free = limited_free;
-    return stax_open(&o);
-}
 
 /* A tensor with these sizes in `room`; the bytes that it takes, 0: too large to run. */
 static size_t place(const stax_graph *g, const int64_t *symbols, stax_dtype dtype, stax_shape shape,
@@ -97,14 +68,10 @@ static void interpret(stax_context *ctx, const stax_graph *g) {
     }
 }
 
-static void broken(const char *what, const char *a, const char *b) {
-    fprintf(stderr, "%s\n%s\n----\n%s\n", what, a ? a : "", b ? b : "");
-    _exit(3);
-}
-
 /* A text is refused with file:line:column, or prints to a text that parses to the same print. */
 static void check_text(const char *text) {
-    stax_context *ctx = open_limited();
+    const stax_options options = limited_options();
+    stax_context *ctx = stax_open(&options);
     stax_graph *g = ctx ? stax_parse(ctx, "t", text) : NULL, *again;
     char *first, *second;
     int line = 0, column = 0;
@@ -162,7 +129,6 @@ static void check_npy(const char *data, size_t n) {
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     char *text;
     if (n >= 6 && memcmp(data, "\x93NUMPY", 6) == 0) {
@@ -180,33 +146,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
 
 #ifndef FUZZ_ENTRY_ONLY
 /* ---- without libFuzzer: changed files of the corpus ---- */
-
-typedef struct shared_state {
-    size_t n; /* of the text in work */
-    long long done;
-    char text[MOST_BYTES + 1];
-} shared_state;
-
-static char *files[MOST_FILES];
-static size_t sizes[MOST_FILES];
-static int n_files;
-static uint64_t state;
-
-static uint64_t draw(void) { /* splitmix64 */
-    uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-static size_t below(size_t n) { return n ? (size_t)(draw() % n) : 0; }
-
-static void add_file(const char *data, size_t n) {
-    if (n_files == MOST_FILES || n > MOST_BYTES / 2) return;
-    files[n_files] = (char *)malloc(n + 1);
-    if (!files[n_files]) return;
-    memcpy(files[n_files], data, n);
-    sizes[n_files++] = n;
-}
 
 static void add_folder(const char *folder) {
     static char data[MOST_BYTES];
@@ -317,7 +256,7 @@ static const char *any_word(void) {
     return k < n ? words[k] : op_names[k - n];
 }
 
-static size_t change(char *text, size_t n) {
+static size_t fuzz_change(char *text, size_t n) {
     size_t at = below(n + 1), length, from;
     const char *word;
     char number[32];
@@ -372,77 +311,16 @@ static size_t change(char *text, size_t n) {
     return n - length + from;
 }
 
-static void batch(shared_state *s, uint64_t seed) {
-    state = seed;
-    alarm(60);
-    for (int k = 0; k < BATCH; k++) {
-        int file = (int)below((size_t)n_files), changes = 1 + (int)below(6);
-        memcpy(s->text, files[file], sizes[file]);
-        s->n = sizes[file];
-        while (changes-- > 0) s->n = change(s->text, s->n);
-        LLVMFuzzerTestOneInput((const uint8_t *)s->text, s->n);
-        s->done++;
-    }
-}
-
-static void keep(const shared_state *s, uint64_t seed) {
-    const char *build = getenv("BUILD") ? getenv("BUILD") : "build";
-    char path[600];
-    FILE *f;
-    snprintf(path, sizeof path, "%s/found", build);
-    mkdir(path, 0777);
-    snprintf(path, sizeof path, "%s/found/text-%llx.stax", build, (unsigned long long)seed);
-    f = fopen(path, "wb");
-    if (f) {
-        fwrite(s->text, 1, s->n, f);
-        fclose(f);
-    }
-    printf("FAIL: the text is in %s\n", path);
-}
-
-int main(int argc, char **argv) {
-    const char *given = argc > 1 ? argv[1] : getenv("FUZZ_SECONDS");
-    double limit = given ? atof(given) : 10;
-    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : given ? (uint64_t)time(NULL) : 1;
-    time_t start = time(NULL);
-    long long done = 0;
-    int failed = 0;
-    shared_state *s = (shared_state *)mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE,
-                                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (s == MAP_FAILED) return 1;
+static bool fuzz_seeds(void) {
     add_op_names();
     add_folder("tests/corpus/good");
     add_folder("tests/corpus/bad");
     add_npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", 12);
     add_npy(2, "{'descr': '>i8', 'fortran_order': True, 'shape': (2, 2), }\n", 32);
     add_npy(3, "{'descr': '|b1', 'fortran_order': False, 'shape': (), }\n", 1);
-    if (n_files < 5) {
-        puts("tests/corpus is not here: run it from the root of the repository");
-        return 1;
-    }
-    printf("seed %llu, %d files to begin with\n", (unsigned long long)seed, n_files);
-    fflush(stdout);
-    for (uint64_t k = 0; difftime(time(NULL), start) < limit && failed < 10; k++) {
-        uint64_t batch_seed = seed * 1000003 + k;
-        int status = 0;
-        pid_t child;
-        s->done = 0;
-        child = fork();
-        if (child == 0) {
-            batch(s, batch_seed);
-            _exit(0);
-        }
-        if (child < 0 || waitpid(child, &status, 0) != child) return 1;
-        done += s->done;
-        if (status == 0) continue;
-        printf("batch %llu ended with %s %d\n", (unsigned long long)batch_seed,
-               WIFSIGNALED(status) ? "signal" : "status",
-               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        keep(s, batch_seed);
-        failed++;
-    }
-    printf("%lld texts and files\n", done);
-    printf("%d passed, %d failed\n", done > 0 ? 1 : 0, failed);
-    return failed != 0;
+    if (n_files < 5) puts("tests/corpus is not here: run it from the root of the repository");
+    return n_files >= 5;
 }
+
+int main(int argc, char **argv) { return fuzz_main(argc, argv, "text", "stax"); }
 #endif
