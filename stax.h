@@ -39788,6 +39788,7 @@ typedef struct staxi_emit {
     bool partial;            /* inside a tail: loads and stores take `left` lanes           */
     uint32_t ahead;          /* inside a long run, its nodes: loads fetch what comes later  */
     staxi_expr range;        /* inside a select: loads take lanes from..to of this name     */
+    bool unguarded;          /* in front of a select: loads stay inside their buffers       */
     staxi_ix vec;            /* the variable that lanes run along, 0: none                  */
     staxi_ix loop_vars[256]; /* of this kernel; bit min(k, 63) of a dependence mask         */
     int n_loop_vars;
@@ -40298,13 +40299,32 @@ static bool staxi_fetches_ahead(staxi_emit *e, uint32_t buffer) {
     return !fetched;
 }
 
+/* Where a load reads. In front of its guard that may lie outside of the buffer: then elsewhere in
+   it, for nobody takes the value. */
+static void staxi_emit_place(staxi_emit *e, uint32_t buffer, staxi_ix flat) {
+    const staxi_buffer *b = &e->p->buffers[buffer];
+    staxi_ix size = staxi_ix_const(&e->p->ix, 1);
+    for (int d = 0; d < b->rank; d++) size = staxi_ix_mul(&e->p->ix, size, b->dims[d]);
+    const staxi_ix_interval at = staxi_ix_range(&e->p->ix, flat),
+                            sizes = staxi_ix_range(&e->p->ix, size);
+    if (!e->unguarded || (at.lo >= 0 && at.hi < sizes.lo)) {
+        staxi_emit_ix(e, flat);
+        return;
+    }
+    staxi_put(e->t, "sx_imax(0, sx_imin(");
+    staxi_emit_ix(e, flat);
+    staxi_put(e->t, ", ");
+    staxi_emit_ix(e, staxi_ix_sub(&e->p->ix, size, staxi_ix_const(&e->p->ix, 1)));
+    staxi_put(e->t, "))");
+}
+
 /* A load at width 1, or of W lanes: contiguous, one element in every lane, or strided. */
 static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
     staxi_ix flat = staxi_flat_index(e->p, n->ref, n->ix);
     if (!e->lanes) {
         if (staxi_is_storage(n->dtype)) staxi_put(e->t, "(uint32_t)");
         staxi_putf(e->t, "b%U[", (uint64_t)n->ref);
-        staxi_emit_ix(e, flat);
+        staxi_emit_place(e, n->ref, flat);
         staxi_put(e->t, "]");
         return;
     }
@@ -40327,7 +40347,7 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
                : near_ && n->dtype == STAX_F32 && staxi_fetches_ahead(e, n->ref) ? "a"
                                                                                  : "",
                s, wide, (uint64_t)n->ref);
-    staxi_emit_ix(e, flat);
+    staxi_emit_place(e, n->ref, flat);
     if (varies && !near_ && !twos) {
         staxi_put(e->t, ", ");
         staxi_emit_ix(e, step);
@@ -40516,7 +40536,61 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
     staxi_emit_done(e, x);
 }
 
-/* Computes what x needs that does not change in the loops of `inner`; arms of selects stay lazy. */
+static bool staxi_buffer_is_row_major(staxi_stages *p, const staxi_buffer *b) {
+    staxi_ix stride = staxi_ix_const(&p->ix, 1);
+    for (int d = b->rank - 1; d >= 0; d--) {
+        if (b->strides[d] != stride) return false;
+        stride = staxi_ix_mul(&p->ix, stride, b->dims[d]);
+    }
+    return true;
+}
+
+enum { STAXI_ARM_CYCLES = 7, STAXI_ARM_NODES = 32 };
+
+/* Cycles that x takes, which may be computed although nobody may want it: floats that are made of
+   loads from buffers that are not empty; or -1. */
+static int staxi_spare_cycles(staxi_emit *e, staxi_expr x, int *nodes) {
+    const staxi_expr_node n = e->p->exprs[x];
+    int sum = n.kind == STAXI_EX_OP ? staxi_op_cycles((stax_op)n.op) : 0;
+    if (--*nodes < 0 || !staxi_dtype_is_float(n.dtype)) return -1;
+    if (n.kind == STAXI_EX_LOAD) {
+        const staxi_buffer *b = &e->p->buffers[n.ref];
+        for (int k = 0; k < n.n_ix; k++)
+            if (staxi_ix_has_values(&e->p->ix, n.ix[k])) return -1;
+        for (int d = 0; d < b->rank; d++)
+            if (staxi_ix_range(&e->p->ix, b->dims[d]).lo < 1) return -1;
+        return staxi_buffer_is_row_major(e->p, b) && !(e->buffer_use[n.ref] & 2) ? 0 : -1;
+    }
+    if (n.kind != STAXI_EX_CONST && n.kind != STAXI_EX_CANON &&
+        (n.kind != STAXI_EX_OP || !staxi_op_in_lanes(e->p, &n)))
+        return -1;
+    for (int k = 0; k < n.n_args; k++) {
+        const int c = staxi_spare_cycles(e, n.args[k], nodes);
+        if (c < 0) return -1;
+        sum += c;
+    }
+    return sum;
+}
+
+/* The arm of a select: what is dear and does not change in the loops of `inner` is computed in
+   front of them, wanted or not. */
+static void staxi_emit_hoist_arm(staxi_emit *e, staxi_expr x, uint64_t inner) {
+    if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
+    const staxi_expr_node n = e->p->exprs[x];
+    if (n.kind != STAXI_EX_OP && n.kind != STAXI_EX_SELECT && n.kind != STAXI_EX_CANON) return;
+    if (!staxi_mark_first(e->p, &e->hoisted, x)) return;
+    int nodes = STAXI_ARM_NODES;
+    if (n.kind == STAXI_EX_SELECT || staxi_expr_deps(e, x) & inner) {
+        for (int k = 0; k < n.n_args; k++) staxi_emit_hoist_arm(e, n.args[k], inner);
+    } else if (staxi_spare_cycles(e, x, &nodes) >= STAXI_ARM_CYCLES) {
+        e->unguarded = true;
+        staxi_emit_value(e, x);
+        e->unguarded = false;
+    }
+}
+
+/* Computes what x needs that does not change in the loops of `inner`; arms of selects stay lazy,
+   but for what is dear. */
 static void staxi_emit_hoist(staxi_emit *e, staxi_expr x, uint64_t inner) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
@@ -40531,8 +40605,12 @@ static void staxi_emit_hoist(staxi_emit *e, staxi_expr x, uint64_t inner) {
     size_t leaf = staxi_next_leaf(e->p, n.ix, n.n_ix, 0);
     for (; leaf < e->p->n_value_leaves; leaf = staxi_next_leaf(e->p, n.ix, n.n_ix, leaf + 1))
         staxi_emit_hoist(e, e->p->value_exprs[leaf], inner);
-    if (n.kind == STAXI_EX_SELECT) return;
-    for (int k = 0; k < n.n_args; k++) staxi_emit_hoist(e, n.args[k], inner);
+    for (int k = 0; k < n.n_args; k++) {
+        if (n.kind == STAXI_EX_SELECT)
+            staxi_emit_hoist_arm(e, n.args[k], inner);
+        else
+            staxi_emit_hoist(e, n.args[k], inner);
+    }
 }
 
 static uint64_t staxi_tree_bits(const staxi_emit *e, uint32_t list) {
@@ -43067,15 +43145,6 @@ static bool staxi_tiles_direct(staxi_emit *e, staxi_tiles *t, int side, staxi_ix
     *near_ = var ? staxi_stride_along(e->p, flat, var) : 0;
     *deep = staxi_stride_along(e->p, flat, t->depth.var);
     return *near_ >= 0 && *deep >= 0;
-}
-
-static bool staxi_buffer_is_row_major(staxi_stages *p, const staxi_buffer *b) {
-    staxi_ix stride = staxi_ix_const(&p->ix, 1);
-    for (int d = b->rank - 1; d >= 0; d--) {
-        if (b->strides[d] != stride) return false;
-        stride = staxi_ix_mul(&p->ix, stride, b->dims[d]);
-    }
-    return true;
 }
 
 /* The elements from line to line, when all loads of x agree about it and walk on by one within a
