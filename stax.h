@@ -33378,6 +33378,25 @@ static bool staxi_wants_columns(staxi_schedule *s, uint32_t k, int side, const u
                    : !joins && !staxi_is_near(p, e, inner->var);
 }
 
+/* Dim `inner` becomes the innermost one of a layout; while columns that lie side by side are few,
+   so do those outside of it that are columns (axes of `side`) too, in their order. */
+static void staxi_lay_columns(staxi_stages *p, const staxi_stage *st, uint8_t side, uint8_t inner,
+                              uint8_t *layout, int dims) {
+    double run = 1;
+    int n = 0, at = dims; /* layout[at]: the outermost of those that were moved */
+    for (int d = dims - 1; d >= 0; d--) {
+        const uint8_t dim = layout[d];
+        int a = 0;
+        while (a < st->n_domain && st->store[dim] != st->axes[a].var) a++;
+        if (a == st->n_domain || st->sides[a] != side || run >= (double)STAXI_TILE_COLUMNS) continue;
+        if (n == 0 && dim != inner) continue;
+        run *= staxi_extent_guess(p, st->axes[a].extent);
+        at = dims - ++n;
+        memmove(&layout[d], &layout[d + 1], (size_t)(at - d));
+        layout[at] = dim;
+    }
+}
+
 /* A contraction of integers, or of floats in chains, is computed in tiles: the operand that varies
    along the last axis gives their columns, the other one their rows. Its axes become: those of both
    operands, of the rows, of the columns. The last axis is that of the first reader, unless only the
@@ -33413,9 +33432,8 @@ static bool staxi_choose_tiles(staxi_schedule *s, uint32_t k) {
         int at = 0; /* it is the innermost one in memory, unless it is read as one with the last */
         while (st->store[layout[at]] != st->axes[inner].var) at++;
         const uint8_t dim = layout[at];
-        if (rank[dim] / 32 == rank[layout[dims - 1]] / 32) at = dims;
-        for (; at + 1 < dims; at++) layout[at] = layout[at + 1];
-        if (at < dims) layout[dims - 1] = dim;
+        if (rank[dim] / 32 != rank[layout[dims - 1]] / 32)
+            staxi_lay_columns(p, st, last, dim, layout, dims);
     }
     double rows = 1;
     for (int d = 0; d < st->n_domain; d++)
@@ -39645,9 +39663,19 @@ static const char *const staxi_lines_memory[] = {
     "    return sx_among32(lo, hi, SXV_TWOS);",
     "}",
     "SX_INLINE void sx_storepd(double *p, sxv_f64 v, int64_t n) { __builtin_ia32_storeupd512_mask(p, v, SXV_LEFT64(n)); }",
+    "/* every second place, `n` of them */",
+    "SX_INLINE void sx_puttwospf(float *p, sxv_f32 v, int64_t n) {",
+    "    const unsigned int m = 0x55555555u & ((1ull << 2 * n) - 1ull);",
+    "    __builtin_ia32_storeups512_mask(p, sx_among32(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), (unsigned short)m);",
+    "    if (n > 8) __builtin_ia32_storeups512_mask(p + 16, sx_among32(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15), (unsigned short)(m >> 16));",
+    "}",
+    "#define sx_puttwosf(p, v) sx_puttwospf((p), (v), 16)",
     "/* lanes of v, where the mask says so those at p */",
     "#define sx_overf(v, mask, p) ((sxv_f32)__builtin_ia32_loadups512_mask((p), (v), (mask)))",
     "#define sx_overd(v, mask, p) ((sxv_f64)__builtin_ia32_loadupd512_mask((p), (v), (unsigned char)(mask)))",
+    "/* lanes that the mask has, in front */",
+    "#define sx_squeezef(v, mask) ((sxv_f32)__builtin_ia32_compresssf512_mask((v), sx_k32(0.0f), (mask)))",
+    "#define sx_squeezed(v, mask) ((sxv_f64)__builtin_ia32_compressdf512_mask((v), sx_k64(0.0), (unsigned char)(mask)))",
     "#define sx_keep32(n, a, b) sx_sel32(SXV_LEFT32(n), (a), (b))",
     "#define sx_keep64(n, a, b) sx_sel64(SXV_LEFT64(n), (a), (b))",
     "#define SXV_RANGE32(f, t) ((sxv_m32)(SXV_LEFT32(t) & ~((1u << (f)) - 1u)))",
@@ -39681,6 +39709,8 @@ static const char *const staxi_lines_memory[] = {
     "#endif",
     "#if !(SX_W == 16 && defined(__AVX512F__) && !defined(SX_PLAIN))",
     "#define sx_twosrf(p, f, t) sx_pickrf((p), 2, (f), (t))",
+    "#define sx_puttwosf(p, v) sx_putf((p), 2, (v))",
+    "#define sx_puttwospf(p, v, n) sx_putpf((p), 2, (v), (n))",
     "#endif",
     "#define sx_twospf(p, n) sx_twosrf((p), 0, (n))",
     "#define sx_loadph(p, n) sx_pickph((p), 1, (n))",
@@ -39769,6 +39799,8 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_twosf(p) (*(p))",
     "#define sx_twosrf(p, f, t) (*(p))",
     "#define sx_twospf(p, n) ((void)(n), *(p))",
+    "#define sx_puttwosf(p, v) (*(p) = (v))",
+    "#define sx_puttwospf(p, v, n) ((void)(n), *(p) = (v))",
     "#define sx_pickf(p, s) ((void)(s), *(p))",
     "#define sx_pickd(p, s) ((void)(s), *(p))",
     "#define sx_pickh(p, s) ((void)(s), (uint32_t)*(p))",
@@ -39930,6 +39962,7 @@ typedef struct staxi_emit {
     bool partial;            /* inside a tail: loads and stores take `left` lanes           */
     uint32_t ahead;          /* inside a long run, its nodes: loads fetch what comes later  */
     staxi_expr range;        /* inside a select: loads take lanes from..to of this name     */
+    bool unguarded;          /* in front of a select: loads stay inside their buffers       */
     staxi_ix vec;            /* the variable that lanes run along, 0: none                  */
     staxi_ix loop_vars[256]; /* of this kernel; bit min(k, 63) of a dependence mask         */
     int n_loop_vars;
@@ -40451,13 +40484,32 @@ static bool staxi_fetches_ahead(staxi_emit *e, uint32_t buffer) {
     return !fetched;
 }
 
+/* Where a load reads. In front of its guard that may lie outside of the buffer: then elsewhere in
+   it, for nobody takes the value. */
+static void staxi_emit_place(staxi_emit *e, uint32_t buffer, staxi_ix flat) {
+    const staxi_buffer *b = &e->p->buffers[buffer];
+    staxi_ix size = staxi_ix_const(&e->p->ix, 1);
+    for (int d = 0; d < b->rank; d++) size = staxi_ix_mul(&e->p->ix, size, b->dims[d]);
+    const staxi_ix_interval at = staxi_ix_range(&e->p->ix, flat),
+                            sizes = staxi_ix_range(&e->p->ix, size);
+    if (!e->unguarded || (at.lo >= 0 && at.hi < sizes.lo)) {
+        staxi_emit_ix(e, flat);
+        return;
+    }
+    staxi_put(e->t, "sx_imax(0, sx_imin(");
+    staxi_emit_ix(e, flat);
+    staxi_put(e->t, ", ");
+    staxi_emit_ix(e, staxi_ix_sub(&e->p->ix, size, staxi_ix_const(&e->p->ix, 1)));
+    staxi_put(e->t, "))");
+}
+
 /* A load at width 1, or of W lanes: contiguous, one element in every lane, or strided. */
 static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
     staxi_ix flat = staxi_flat_index(e->p, n->ref, n->ix);
     if (!e->lanes) {
         if (staxi_is_storage(n->dtype)) staxi_put(e->t, "(uint32_t)");
         staxi_putf(e->t, "b%U[", (uint64_t)n->ref);
-        staxi_emit_ix(e, flat);
+        staxi_emit_place(e, n->ref, flat);
         staxi_put(e->t, "]");
         return;
     }
@@ -40480,7 +40532,7 @@ static void staxi_emit_load(staxi_emit *e, const staxi_expr_node *n) {
                : near_ && n->dtype == STAX_F32 && staxi_fetches_ahead(e, n->ref) ? "a"
                                                                                  : "",
                s, wide, (uint64_t)n->ref);
-    staxi_emit_ix(e, flat);
+    staxi_emit_place(e, n->ref, flat);
     if (varies && !near_ && !twos) {
         staxi_put(e->t, ", ");
         staxi_emit_ix(e, step);
@@ -40669,7 +40721,61 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
     staxi_emit_done(e, x);
 }
 
-/* Computes what x needs that does not change in the loops of `inner`; arms of selects stay lazy. */
+static bool staxi_buffer_is_row_major(staxi_stages *p, const staxi_buffer *b) {
+    staxi_ix stride = staxi_ix_const(&p->ix, 1);
+    for (int d = b->rank - 1; d >= 0; d--) {
+        if (b->strides[d] != stride) return false;
+        stride = staxi_ix_mul(&p->ix, stride, b->dims[d]);
+    }
+    return true;
+}
+
+enum { STAXI_ARM_CYCLES = 7, STAXI_ARM_NODES = 32 };
+
+/* Cycles that x takes, which may be computed although nobody may want it: floats that are made of
+   loads from buffers that are not empty; or -1. */
+static int staxi_spare_cycles(staxi_emit *e, staxi_expr x, int *nodes) {
+    const staxi_expr_node n = e->p->exprs[x];
+    int sum = n.kind == STAXI_EX_OP ? staxi_op_cycles((stax_op)n.op) : 0;
+    if (--*nodes < 0 || !staxi_dtype_is_float(n.dtype)) return -1;
+    if (n.kind == STAXI_EX_LOAD) {
+        const staxi_buffer *b = &e->p->buffers[n.ref];
+        for (int k = 0; k < n.n_ix; k++)
+            if (staxi_ix_has_values(&e->p->ix, n.ix[k])) return -1;
+        for (int d = 0; d < b->rank; d++)
+            if (staxi_ix_range(&e->p->ix, b->dims[d]).lo < 1) return -1;
+        return staxi_buffer_is_row_major(e->p, b) && !(e->buffer_use[n.ref] & 2) ? 0 : -1;
+    }
+    if (n.kind != STAXI_EX_CONST && n.kind != STAXI_EX_CANON &&
+        (n.kind != STAXI_EX_OP || !staxi_op_in_lanes(e->p, &n)))
+        return -1;
+    for (int k = 0; k < n.n_args; k++) {
+        const int c = staxi_spare_cycles(e, n.args[k], nodes);
+        if (c < 0) return -1;
+        sum += c;
+    }
+    return sum;
+}
+
+/* The arm of a select: what is dear and does not change in the loops of `inner` is computed in
+   front of them, wanted or not. */
+static void staxi_emit_hoist_arm(staxi_emit *e, staxi_expr x, uint64_t inner) {
+    if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
+    const staxi_expr_node n = e->p->exprs[x];
+    if (n.kind != STAXI_EX_OP && n.kind != STAXI_EX_SELECT && n.kind != STAXI_EX_CANON) return;
+    if (!staxi_mark_first(e->p, &e->hoisted, x)) return;
+    int nodes = STAXI_ARM_NODES;
+    if (n.kind == STAXI_EX_SELECT || staxi_expr_deps(e, x) & inner) {
+        for (int k = 0; k < n.n_args; k++) staxi_emit_hoist_arm(e, n.args[k], inner);
+    } else if (staxi_spare_cycles(e, x, &nodes) >= STAXI_ARM_CYCLES) {
+        e->unguarded = true;
+        staxi_emit_value(e, x);
+        e->unguarded = false;
+    }
+}
+
+/* Computes what x needs that does not change in the loops of `inner`; arms of selects stay lazy,
+   but for what is dear. */
 static void staxi_emit_hoist(staxi_emit *e, staxi_expr x, uint64_t inner) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
@@ -40684,8 +40790,12 @@ static void staxi_emit_hoist(staxi_emit *e, staxi_expr x, uint64_t inner) {
     size_t leaf = staxi_next_leaf(e->p, n.ix, n.n_ix, 0);
     for (; leaf < e->p->n_value_leaves; leaf = staxi_next_leaf(e->p, n.ix, n.n_ix, leaf + 1))
         staxi_emit_hoist(e, e->p->value_exprs[leaf], inner);
-    if (n.kind == STAXI_EX_SELECT) return;
-    for (int k = 0; k < n.n_args; k++) staxi_emit_hoist(e, n.args[k], inner);
+    for (int k = 0; k < n.n_args; k++) {
+        if (n.kind == STAXI_EX_SELECT)
+            staxi_emit_hoist_arm(e, n.args[k], inner);
+        else
+            staxi_emit_hoist(e, n.args[k], inner);
+    }
 }
 
 static uint64_t staxi_tree_bits(const staxi_emit *e, uint32_t list) {
@@ -40764,17 +40874,18 @@ static void staxi_emit_store(staxi_emit *e, const staxi_tree_node *n) {
         !staxi_ix_affine(&e->p->ix, n->at, e->vec, &step, &rest))
         e->failed = true;
     bool varies = step != 0 && !(staxi_ix_is_const(&e->p->ix, step, &c) && c == 0);
-    bool stream = b->stream && varies && c == 1 && !e->partial;
+    bool stream = b->stream && varies && c == 1 && !e->partial, twos = c == 2 && s == 'f';
     staxi_putf(e->t, "sx_%s%s%c%s(b%U + ",
                !varies  ? "one"
                : c == 1 ? "store"
+               : twos   ? "puttwos"
                         : "put",
                stream                 ? "s"
                : varies && e->partial ? "p"
                                       : "",
                s, wide, (uint64_t)n->ref);
     staxi_emit_ix(e, n->at);
-    if (varies && c != 1) {
+    if (varies && c != 1 && !twos) {
         staxi_put(e->t, ", ");
         staxi_emit_ix(e, step);
     }
@@ -42476,7 +42587,8 @@ static void staxi_emit_column_begin(staxi_emit *e, const staxi_tree_node *acc, i
     }
 }
 
-enum { STAXI_CHAIN_TILE = 2048, STAXI_CHAIN_STEPS = 8 }; /* columns, and k taken at a time */
+/* columns, k taken at a time, and k that is taken at once where it is known to be so short */
+enum { STAXI_CHAIN_TILE = 2048, STAXI_CHAIN_STEPS = 8, STAXI_CHAIN_SHORT = 16 };
 
 /* Some columns of a contraction in chains: a few k at a time, so that as many rows of the operand
    are read side by side, each over the width of the tile. */
@@ -42485,17 +42597,28 @@ static void staxi_emit_column_chains(staxi_emit *e, const staxi_tree_node *acc) 
     uint64_t id = staxi_var_id(e, acc->runs[0].var), column = staxi_var_id(e, acc->axis.var);
     const char *w = staxi_lane_count(e);
     char into[48];
+    int64_t depth = 0;
+    const bool at_once = staxi_ix_is_const(&e->p->ix, acc->runs[0].extent, &depth) && depth > 0 &&
+                         depth <= STAXI_CHAIN_SHORT;
+    const int steps = at_once ? (int)depth : STAXI_CHAIN_STEPS;
     staxi_format(into, sizeof into, "a%U[u]", (uint64_t)a.ref);
     staxi_line(e);
-    staxi_put(e->t, "for (int64_t step = 0; step < ");
-    staxi_emit_ix(e, acc->runs[0].extent);
-    staxi_putf(e->t, "; step += %d) {\n", STAXI_CHAIN_STEPS);
+    if (at_once) {
+        staxi_put(e->t, "{\n");
+    } else {
+        staxi_put(e->t, "for (int64_t step = 0; step < ");
+        staxi_emit_ix(e, acc->runs[0].extent);
+        staxi_putf(e->t, "; step += %d) {\n", steps);
+    }
     e->indent++;
     staxi_line(e);
-    staxi_put(e->t, "const int64_t rest_k = ");
-    staxi_emit_ix(e, acc->runs[0].extent);
-    staxi_putf(e->t, " - step, steps = rest_k < %d ? rest_k : %d;\n", STAXI_CHAIN_STEPS,
-               STAXI_CHAIN_STEPS);
+    if (at_once) {
+        staxi_put(e->t, "const int64_t step = 0;\n");
+    } else {
+        staxi_put(e->t, "const int64_t rest_k = ");
+        staxi_emit_ix(e, acc->runs[0].extent);
+        staxi_putf(e->t, " - step, steps = rest_k < %d ? rest_k : %d;\n", steps, steps);
+    }
     if (staxi_high(e, acc->runs[0].extent) > STAXI_BLOCK) {
         staxi_line(e);
         staxi_put(e->t, "{\n");
@@ -42510,11 +42633,12 @@ static void staxi_emit_column_chains(staxi_emit *e, const staxi_tree_node *acc) 
     staxi_ix outer_vec = e->vec;
     e->vec = acc->axis.var;
     for (int tail = 0; tail < 3; tail++) { /* whole steps of whole vectors, the others, the edge */
-        if (tail == 2 && !e->lanes) continue;
+        if ((tail == 2 && !e->lanes) || (tail == 1 && at_once)) continue;
         staxi_line(e);
-        if (tail == 0)
-            staxi_putf(e->t, "if (steps == %d) for (int u = 0; u < width / %s; u++) {\n",
-                       STAXI_CHAIN_STEPS, w);
+        if (tail == 0 && at_once)
+            staxi_putf(e->t, "for (int u = 0; u < width / %s; u++) {\n", w);
+        else if (tail == 0)
+            staxi_putf(e->t, "if (steps == %d) for (int u = 0; u < width / %s; u++) {\n", steps, w);
         else if (tail == 1)
             staxi_putf(e->t, "else for (int u = 0; u < width / %s; u++) {\n", w);
         else
@@ -42529,8 +42653,8 @@ static void staxi_emit_column_chains(staxi_emit *e, const staxi_tree_node *acc) 
         staxi_line(e);
         staxi_putf(e->t, "const int64_t i%U = tile + u * %s; (void)i%U;\n", column, w, column);
         staxi_line(e);
-        if (tail == 0)
-            staxi_putf(e->t, "SX_UNROLL for (int j = 0; j < %d; j++) {\n", STAXI_CHAIN_STEPS);
+        if (tail == 0 || at_once)
+            staxi_putf(e->t, "SX_UNROLL for (int j = 0; j < %d; j++) {\n", steps);
         else
             staxi_put(e->t, "for (int j = 0; j < steps; j++) {\n");
         e->indent++;
@@ -43046,6 +43170,8 @@ enum { STAXI_MICRO_FLOATS, STAXI_MICRO_INTEGERS, STAXI_MICRO_PAIRS };
 static const staxi_micro_kind staxi_micro_kinds[] = {
     {"", "fma", 'f', 1}, {"", "muladd", 'u', 1}, {"_pairs", "pairadd", 'u', 2}};
 
+enum { STAXI_ROW_VALUES = 8, STAXI_ROW_TABLE = 256 /* most rows of their tables            */ };
+
 typedef struct staxi_tiles {
     const staxi_kernel_tree *tree;
     const staxi_micro_kind *kind;
@@ -43075,10 +43201,13 @@ typedef struct staxi_tiles {
     int64_t gap, line;
     staxi_loop_axis lines;
     /* read through windows: see staxi_tiles_windows */
-    bool window, joined;
+    bool window, joined, spread;
     int64_t pixels, apart, spots; /* columns; elements from line to line; vectors of them        */
-    int segments;                 /* lines that one vector touches                           */
+    int64_t across;               /* elements from column to column: 1 or 2                  */
+    int segments;                 /* lines that one vector touches; halves where across is 2 */
     staxi_ix pixel, places;       /* number of a column; where k lies, from where k = 0 does  */
+    staxi_expr of_row[STAXI_ROW_VALUES]; /* what is computed once for each row               */
+    int n_of_row;
 } staxi_tiles;
 
 enum { STAXI_OF_BATCHES, STAXI_OF_ROWS, STAXI_OF_COLUMNS };
@@ -43203,15 +43332,6 @@ static bool staxi_tiles_direct(staxi_emit *e, staxi_tiles *t, int side, staxi_ix
     return *near_ >= 0 && *deep >= 0;
 }
 
-static bool staxi_buffer_is_row_major(staxi_stages *p, const staxi_buffer *b) {
-    staxi_ix stride = staxi_ix_const(&p->ix, 1);
-    for (int d = b->rank - 1; d >= 0; d--) {
-        if (b->strides[d] != stride) return false;
-        stride = staxi_ix_mul(&p->ix, stride, b->dims[d]);
-    }
-    return true;
-}
-
 /* The elements from line to line, when all loads of x agree about it and walk on by one within a
    line: 0 while no load has been met, -1 where they do not. */
 static int64_t staxi_expr_gap(staxi_stages *p, staxi_expr x, staxi_ix line, staxi_ix column) {
@@ -43269,7 +43389,10 @@ static void staxi_tiles_width(staxi_tiles *t) {
    Where the rows are few, packing windows of an image costs as much as all products. They are read
    where they lie instead: step k at a place from a table, each vector of a tile from an address of
    its own. The columns of a tile are pixels, numbered through lines that may be shorter than a
-   vector: one that touches several lines is put together by masked loads, a segment each. */
+   vector: one that touches several lines is put together by masked loads, a segment each. Every
+   second element is taken from two vectors, one for each half: lines are whole halves then. Or
+   vectors are spread over what lies between the lines, too: its lanes are squeezed out of the
+   results. Masked loads take the multipliers' time, empty lanes waste it. */
 
 enum {
     STAXI_WINDOW_DEPTH = 1024, /* most steps of k, for the table of places                       */
@@ -43279,10 +43402,39 @@ enum {
     STAXI_WINDOW_ROWS = 56     /* most rows: with more, packing pays                             */
 };
 
+/* Elements from the first pixel to behind the last one. */
+static int64_t staxi_window_reach(const staxi_tiles *t) {
+    return (t->pixels / t->line - 1) * t->apart + t->line;
+}
+
+/* Vectors that are spread over all of that; 0: it is shorter than one. */
+static int64_t staxi_window_spread(const staxi_tiles *t) {
+    const int64_t reach = staxi_window_reach(t);
+    return t->joined && t->across == 1 && reach >= t->width ? (reach + t->width - 1) / t->width : 0;
+}
+
+/* Which lanes of spread vector `spot` are pixels that no vector before it has: the last one ends
+   where they end. */
+static uint64_t staxi_window_lanes(const staxi_tiles *t, int64_t spot, int64_t *place) {
+    const int64_t begin = spot * t->width, last = staxi_window_reach(t) - t->width;
+    uint64_t lanes = 0;
+    *place = begin < last ? begin : last;
+    for (int64_t lane = begin - *place; lane < t->width; lane++)
+        if ((*place + lane) % t->apart < t->line) lanes |= (uint64_t)1 << lane;
+    return lanes;
+}
+
 /* Lanes [*lo, *hi) of vector `spot` lie in its segment `at`, which begins *place elements behind
    the first pixel, less *lo. */
 static void staxi_window_segment(const staxi_tiles *t, int64_t spot, int at, int64_t *lo,
                                  int64_t *hi, int64_t *place) {
+    if (t->across == 2) { /* the second half ends where its vector ends */
+        const int64_t half = spot * t->width + at * t->width / 2, of = half / t->line;
+        *lo = at * t->width / 2;
+        *hi = *lo + t->width / 2;
+        *place = of * t->apart + (half - of * t->line) * 2 - at;
+        return;
+    }
     const int64_t from = spot * t->width, line = from / t->line + at,
                   end = t->pixels - from < t->width ? t->pixels - from : t->width;
     *lo = line * t->line < from ? 0 : line * t->line - from;
@@ -43352,7 +43504,9 @@ static bool staxi_tiles_windows(staxi_emit *e, staxi_tiles *t) {
         depth < 1 || depth > STAXI_WINDOW_DEPTH || rows < 1 || rows > STAXI_WINDOW_ROWS)
         return false;
     const staxi_ix flat = staxi_flat_index(p, n->ref, n->ix), zero = staxi_ix_const(&p->ix, 0);
-    if (staxi_ix_has_values(&p->ix, flat) || staxi_stride_along(p, flat, t->column.var) != 1)
+    t->across = staxi_stride_along(p, flat, t->column.var);
+    if (staxi_ix_has_values(&p->ix, flat) ||
+        !(t->across == 1 || (t->across == 2 && t->dtype == STAX_F32)))
         return false;
     t->places =
         staxi_ix_sub(&p->ix, flat, staxi_ix_substitute(&p->ix, flat, &t->depth.var, &zero, 1));
@@ -43365,7 +43519,8 @@ static bool staxi_tiles_windows(staxi_emit *e, staxi_tiles *t) {
     const int last = t->n_axes[STAXI_OF_COLUMNS] - 1;
     t->pixel = t->column.var;
     t->width = staxi_tiles_bits(t) == 64 ? 8 : 16;
-    t->line = t->apart = line;
+    t->line = line;
+    t->apart = t->across * line;
     if (last >= 0 && staxi_ix_is_const(&p->ix, t->axes[STAXI_OF_COLUMNS][last].extent, &lines) &&
         lines * line <= (int64_t)STAXI_WINDOW_SPOTS * t->width) {
         apart = staxi_stride_along(p, flat, t->axes[STAXI_OF_COLUMNS][last].var);
@@ -43376,16 +43531,28 @@ static bool staxi_tiles_windows(staxi_emit *e, staxi_tiles *t) {
     if (!t->joined) lines = 1;
     t->pixels = lines * line;
     t->spots = (t->pixels + t->width - 1) / t->width;
-    if (t->apart == t->line) t->line = t->apart = t->pixels;
-    for (int64_t spot = 0; spot < t->spots; spot++) {
+    if (t->apart == t->across * t->line) {
+        t->line = t->pixels;
+        t->apart = t->across * t->pixels;
+    }
+    const bool halves = t->line % (t->width / 2) == 0 && t->pixels % t->width == 0;
+    if (t->across == 2) t->segments = 2;
+    for (int64_t spot = 0; spot < t->spots && t->across == 1; spot++) {
         const int64_t end = (spot + 1) * t->width < t->pixels ? (spot + 1) * t->width : t->pixels;
         const int touched = (int)((end - 1) / t->line - spot * t->width / t->line) + 1;
         if (touched > t->segments) t->segments = touched;
     }
+    const int64_t spread = staxi_window_spread(t), of = rows < 8 ? rows : 8;
+    if (spread && t->segments > 1 && spread * of * 9 < t->spots * (of + t->segments) * 8) {
+        t->spread = true;
+        t->spots = spread;
+        t->segments = 1;
+    }
     const bool straight = staxi_stride_along(p, t->places, t->depth.var) >= 0;
     step = staxi_window_step(e, t, depth - 1);
     t->window = t->segments <= STAXI_WINDOW_SEGMENTS && t->spots <= STAXI_WINDOW_SPOTS &&
-                (t->joined || !straight) && step < INT32_MAX && line * 4 >= t->width;
+                (t->across == 2 ? halves : t->joined || !straight) && step < INT32_MAX &&
+                line * 4 >= t->width;
     if (t->window && t->joined) {
         t->pixel = staxi_new_var(p, staxi_ix_const(&p->ix, t->pixels));
         e->loop_vars[e->n_loop_vars++] = t->pixel;
@@ -43628,7 +43795,8 @@ static bool staxi_tiles_of(staxi_emit *e, uint32_t k, int isa, staxi_tiles *t) {
     return true;
 }
 
-/* "const int64_t i5 = row / 7 % 9;": the axes of a group from their common number. */
+/* "const int64_t i5 = row / 7 % 9;": the axes of a group from their common number. It is divided
+   without a sign: with one, a division by a power of two takes five operations. */
 static void staxi_emit_axes(staxi_emit *e, const staxi_tiles *t, int group, const char *number) {
     for (int d = 0; d < t->n_axes[group]; d++) {
         staxi_ix inner = staxi_ix_const(&e->p->ix, 1);
@@ -43637,18 +43805,20 @@ static void staxi_emit_axes(staxi_emit *e, const staxi_tiles *t, int group, cons
             inner = staxi_ix_mul(&e->p->ix, inner, t->axes[group][i].extent);
         staxi_line(e);
         uint64_t id = staxi_var_id(e, t->axes[group][d].var);
-        staxi_putf(e->t, "const int64_t i%U = %s", id, number);
-        if (!staxi_ix_is_const(&e->p->ix, inner, &one) || one != 1) {
-            staxi_put(e->t, " / (");
+        const bool divides = !staxi_ix_is_const(&e->p->ix, inner, &one) || one != 1;
+        const char *const open = divides || d > 0 ? "(int64_t)((uint64_t)" : "";
+        staxi_putf(e->t, "const int64_t i%U = %s%s", id, open, number);
+        if (divides) {
+            staxi_put(e->t, " / (uint64_t)(");
             staxi_emit_ix(e, inner);
             staxi_put(e->t, ")");
         }
         if (d > 0) {
-            staxi_put(e->t, " % (");
+            staxi_put(e->t, " % (uint64_t)(");
             staxi_emit_ix(e, t->axes[group][d].extent);
             staxi_put(e->t, ")");
         }
-        staxi_putf(e->t, "; (void)i%U;\n", id);
+        staxi_putf(e->t, "%s; (void)i%U;\n", *open ? ")" : "", id);
     }
 }
 
@@ -43860,16 +44030,28 @@ static void staxi_emit_window_panel(staxi_emit *e, const staxi_tiles *t) {
 
 /* The tables of the spots and of the steps of k. */
 static void staxi_emit_window_tables(staxi_emit *e, const staxi_tiles *t) {
+    static const char *const tables[] = {"int32_t spots", "unsigned short lanes", "int32_t firsts"};
     int64_t lo, hi, place, depth = 0;
-    for (int what = 0; what < 2; what++) {
+    for (int what = 0; what < (t->spread ? 3 : 2); what++) {
+        int64_t first = 0; /* the number of its first pixel */
         staxi_line(e);
-        staxi_putf(e->t, "static const %s %s[%D] = {", what ? "unsigned short" : "int32_t",
-                   what ? "lanes" : "spots", t->spots * t->segments);
+        staxi_putf(e->t, "static const %s[%D] = {", tables[what],
+                   t->spots * t->segments + (what == 2));
         for (int64_t k = 0; k < t->spots * t->segments; k++) {
-            staxi_window_segment(t, k / t->segments, (int)(k % t->segments), &lo, &hi, &place);
+            uint64_t lanes = 0;
+            if (t->spread) {
+                lanes = staxi_window_lanes(t, k, &place);
+            } else {
+                staxi_window_segment(t, k / t->segments, (int)(k % t->segments), &lo, &hi, &place);
+                lanes = ((uint64_t)1 << hi) - ((uint64_t)1 << lo);
+            }
             staxi_putf(e->t, "%s%D", k ? ", " : "",
-                       what ? (((int64_t)1 << hi) - ((int64_t)1 << lo)) : place);
+                       what == 0   ? place
+                       : what == 1 ? (int64_t)lanes
+                                   : first);
+            for (; lanes; lanes &= lanes - 1) first++;
         }
+        if (what == 2) staxi_putf(e->t, ", %D", first);
         staxi_put(e->t, "};\n");
     }
     (void)staxi_ix_is_const(&e->p->ix, t->depth.extent, &depth);
@@ -44106,7 +44288,7 @@ enum { STAXI_TILE_AHEAD = 8, STAXI_TILE_PIECES = 2, STAXI_LINE = 64 }; /* what i
 
 /* Are all lanes of all vectors read, from one line each? */
 static bool staxi_window_is_whole(const staxi_tiles *t) {
-    return t->segments == 1 && t->pixels % t->width == 0;
+    return t->spread || (t->segments == 1 && t->pixels % t->width == 0);
 }
 
 /* One step of k: some vectors of the columns, and a number of each row. */
@@ -44120,9 +44302,13 @@ static void staxi_emit_micro_step(staxi_emit *e, const staxi_tiles *t, int rows,
                    bits, v, class_, bits, suffix, element, v * t->width);
     for (int v = 0; v < vectors && t->window; v++) {
         staxi_putf(e->t, "sx_f%d l%d = ", bits, v);
-        if (staxi_window_is_whole(t))
+        const bool whole = staxi_window_is_whole(t);
+        if (t->across == 2)
+            staxi_putf(e->t, "sx_among32(sx_loadf(p%d + at), sx_loadf(p%d + at), SXV_TWOS);", 2 * v,
+                       2 * v + 1);
+        else if (whole)
             staxi_putf(e->t, "sx_load%c((const %s *)p%d + at);", suffix, element, v);
-        for (int g = 0; g < t->segments && !staxi_window_is_whole(t); g++) {
+        for (int g = 0; g < t->segments && !whole && t->across == 1; g++) {
             const int of = v * t->segments + g;
             if (g)
                 staxi_putf(e->t, " l%d = sx_over%c(l%d, m%d, (const %s *)p%d + at);", v, suffix, v,
@@ -44161,7 +44347,10 @@ static void staxi_put_micro_name(staxi_text *out, const staxi_tiles *t, int rows
                t->kind->name, rows, vectors, t->vectors, t->row, t->deep, t->piece, t->column_deep,
                t->pack[0] == STAXI_PACK_ALONG ? "_packed" : "");
     if (t->window)
-        staxi_putf(out, "_windows%d%s", t->segments, staxi_window_is_whole(t) ? "" : "m");
+        staxi_putf(out, "_windows%d%s", t->segments,
+                   t->across == 2             ? "t"
+                   : staxi_window_is_whole(t) ? ""
+                                              : "m");
 }
 
 /* Has this unit that function already? */
@@ -44258,6 +44447,65 @@ static bool staxi_tiles_end_in_lanes(staxi_emit *e, const staxi_tiles *t, int la
     return vector;
 }
 
+/* What happens to the results may take values that are the same for all columns of a row, as the
+   factor of a normalisation: they are computed once for each row, in front of the loops. */
+static void staxi_tiles_find_of_row(staxi_emit *e, staxi_tiles *t, staxi_expr x, uint64_t rows) {
+    if (!x || !staxi_mark_first(e->p, &e->hoisted, x)) return;
+    const staxi_expr_node n = e->p->exprs[x];
+    if (n.kind != STAXI_EX_OP && n.kind != STAXI_EX_CANON) return;
+    if (n.dtype == t->dtype && !(staxi_expr_deps(e, x) & ~rows) && t->n_of_row < STAXI_ROW_VALUES) {
+        t->of_row[t->n_of_row++] = x;
+        return;
+    }
+    for (int k = 0; k < n.n_args; k++) staxi_tiles_find_of_row(e, t, n.args[k], rows);
+}
+
+static void staxi_emit_of_row(staxi_emit *e, staxi_tiles *t) {
+    int64_t rows = 0;
+    uint64_t bits = 0;
+    for (int d = 0; d < t->n_axes[STAXI_OF_ROWS]; d++)
+        bits |= staxi_var_bit(e, t->axes[STAXI_OF_ROWS][d].var);
+    if (!staxi_dtype_is_float(t->dtype) || !staxi_emit_room(e) ||
+        !staxi_ix_is_const(&e->p->ix, staxi_tiles_count(e, t, STAXI_OF_ROWS), &rows) ||
+        rows > STAXI_ROW_TABLE)
+        return;
+    e->hoisted.now++;
+    for (uint32_t n = t->acc.after; n; n = e->trees->nodes[n].next)
+        staxi_tiles_find_of_row(e, t, e->trees->nodes[n].expr[0], bits);
+    if (!t->n_of_row) return;
+    for (int k = 0; k < t->n_of_row; k++) {
+        staxi_line(e);
+        staxi_putf(e->t, "%s w%U[%D];\n", staxi_c_type(t->dtype), (uint64_t)t->of_row[k], rows);
+    }
+    e->lanes = STAXI_LANES_NONE;
+    e->vec = 0;
+    staxi_emit_open(e, "for (int64_t row = 0; row < rows; row++) {\n");
+    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+    size_t scope = staxi_emit_scope_open(e);
+    for (int k = 0; k < t->n_of_row; k++) {
+        staxi_emit_value(e, t->of_row[k]);
+        staxi_line(e);
+        staxi_putf(e->t, "w%U[row] = v%U;\n", (uint64_t)t->of_row[k], (uint64_t)t->of_row[k]);
+    }
+    staxi_emit_scope_close(e, scope);
+    staxi_emit_close(e);
+}
+
+/* Takes them from their tables, for row `row`. */
+static void staxi_emit_row_values(staxi_emit *e, const staxi_tiles *t) {
+    for (int k = 0; k < t->n_of_row; k++) {
+        const uint64_t id = t->of_row[k];
+        staxi_line(e);
+        if (e->lanes)
+            staxi_putf(e->t, "const %s v%U = sx_k%d(w%U[row]); (void)v%U;\n",
+                       staxi_value_type(e, t->dtype), id, staxi_tiles_bits(t), id, id);
+        else
+            staxi_putf(e->t, "const %s v%U = w%U[row]; (void)v%U;\n",
+                       staxi_value_type(e, t->dtype), id, id, id);
+        staxi_emit_done(e, t->of_row[k]);
+    }
+}
+
 /* Vector or element u of row r of a tile, or of what belongs to one line of it: result and stores.
  */
 static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
@@ -44267,7 +44515,7 @@ static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
     staxi_line(e);
     staxi_putf(e->t,
                t->gap      ? "const int64_t i%U = at_line + u * %d;\n"
-               : t->window ? "const int64_t i%U = spot * %d + u;\n"
+               : t->window ? "const int64_t i%U = pixel0 + u;\n"
                            : "const int64_t i%U = column0 + u * %d;\n",
                column, e->lanes || t->window ? t->width : 1);
     staxi_line(e);
@@ -44295,6 +44543,7 @@ static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
     staxi_line(e);
     staxi_putf(e->t, "(void)i%U;\n", column);
     size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_row_values(e, t);
     staxi_emit_list(e, t->acc.after);
     staxi_emit_scope_close(e, scope);
 }
@@ -44328,7 +44577,8 @@ static void staxi_emit_window_results(staxi_emit *e, const staxi_tiles *t) {
     int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
     staxi_tiles own = *t;
     own.column.var = t->pixel;
-    const bool vector = staxi_tiles_end_in_lanes(e, &own, lanes), partial = t->pixels % t->width;
+    const bool vector = staxi_tiles_end_in_lanes(e, &own, lanes),
+               partial = t->spread || t->pixels % t->width;
     e->lanes = vector ? lanes : STAXI_LANES_NONE;
     e->vec = vector ? t->pixel : 0;
     staxi_line(e);
@@ -44337,9 +44587,22 @@ static void staxi_emit_window_results(staxi_emit *e, const staxi_tiles *t) {
     e->indent++;
     staxi_emit_window_spot(e, t);
     staxi_line(e);
-    staxi_putf(e->t,
-               "const int64_t most = %D - spot * %d, left = most < %d ? most : %d; (void)left;\n",
-               t->pixels, t->width, t->width, t->width);
+    if (t->spread) {
+        const char suffix = staxi_tiles_suffix(t), class_ = staxi_tiles_class(t);
+        const int bits = staxi_tiles_bits(t);
+        staxi_put(e->t,
+                  "const int64_t pixel0 = firsts[spot], left = firsts[spot + 1] - pixel0;\n");
+        staxi_line(e);
+        staxi_putf(e->t,
+                   "if (left < %d) for (int64_t i = v; i < height * %d; i += %d) c[i] = "
+                   "(sx_%c%d)sx_squeeze%c((sx_f%d)c[i], lanes[spot]);\n",
+                   t->width, t->vectors, t->vectors, class_, bits, suffix, bits);
+    } else {
+        staxi_putf(e->t,
+                   "const int64_t pixel0 = spot * %d, most = %D - pixel0, left = most < %d ? most : "
+                   "%d; (void)left;\n",
+                   t->width, t->pixels, t->width, t->width);
+    }
     for (int tail = 0; tail < (vector && partial ? 2 : 1); tail++) {
         staxi_line(e);
         if (vector && partial)
@@ -44638,7 +44901,9 @@ static void staxi_emit_chunks(staxi_emit *e, const staxi_tiles *t) {
 }
 
 /* Tiles [lo, hi), counted batch by batch, then block by block of rows, then panel by panel. */
-static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
+static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *tiles) {
+    staxi_tiles own = *tiles;
+    const staxi_tiles *const t = &own;
     const char *type = staxi_c_type(t->dtype);
     const staxi_stage *st = &e->p->stages[t->stage];
     int columns = t->vectors * t->width;
@@ -44655,6 +44920,7 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *t) {
                    t->sweep ? "1" : "tiles", t->sweep ? "1" : "tiles");
     }
     if (t->window) staxi_emit_window_tables(e, t);
+    staxi_emit_of_row(e, &own);
     staxi_line(e);
     staxi_putf(e->t, "const int64_t lines = %d; (void)lines;\n",
                (columns * t->step * (int)staxi_dtype_bytes((stax_dtype)t->dtype)) / STAXI_LINE);
@@ -44916,6 +45182,10 @@ static void staxi_emit_turn_to(staxi_emit *e, const staxi_kernel_tree *kt) {
         e->outer_bits |= staxi_var_bit(e, K->segments[0].loops[0].var);
     for (int v = 0; v < e->n_loop_vars && e->p->stages[K->first_stage].base; v++)
         e->outer_bits |= staxi_loop_bit(v); /* what is updated changes all the time */
+    uint32_t acc = kt->root;
+    while (acc && e->trees->nodes[acc].kind == STAXI_TREE_LOOP) acc = e->trees->nodes[acc].child;
+    if (acc && e->p->stages[K->first_stage].tiled) /* a register for each column of a tile */
+        e->outer_bits |= staxi_var_bit(e, e->trees->nodes[acc].axis.var);
     if (e->deps_known) memset(e->deps_known, 0, e->cap_known);
 }
 
