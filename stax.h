@@ -857,11 +857,11 @@ STAXDEF stax_value stax_reduce(const stax_value *xs, int n, stax_axes axes, cons
 
 /* ======================================================================================= >>optable
    THE OP TABLE  one row an op; everything about an op starts here.
-   To add one: a row, its prototype and macro above, one builder line in chapter 4, and its meaning in the chapter that
-   the `expand` column names (composites: chapter 6; basis ops: chapters 5 and 8).
+   To add one: a row, its prototype and macro above, one builder line in >>build, and its meaning where the `expand`
+   column says (composites: >>decompose; basis ops: >>scalarops and the emitter). examples/add_an_op shows it.
    columns  ID, text name, class, operands least and most, results (0: counted by an attribute or region),
             attributes "name:kind=default" ("!": required; the order here is the order of the C arguments),
-            infer -> staxi_infer_<infer> (chapter 4), expand -> staxi_expand_<expand> (chapter 6), meaning.
+            infer -> staxi_infer_<infer> (>>infer), expand -> staxi_expand_<expand> (>>decompose), meaning.
    kinds    int float bool dtype axis axes; number, numbers (keep their kind: promotion sees it); text=first|others;
             pairs=word|others (a word, or a list [[low, high], ...]);
             sizes (a list, handles and `none` allowed); regions are in the infer function. `order` is a field of every
@@ -24588,14 +24588,14 @@ STAXI_WARM
    basis graph, tensors, the sizes of its symbols.   Out: the outputs and the new states. Every
    value is a contiguous row-major buffer, freed after its last use. Floats are summed in one order
    only (the sum rule below), so that compiled programs can give the same bits. Everything else
-   follows from the scalar functions of chapter 2. Chapters 8 to 11 must agree with this chapter,
-   bit for bit. */
+   follows from the scalar functions (>>scalarops). What >>stages to >>emit make of the graph must
+   agree with this chapter, bit for bit. */
 
 /* ---- sizes
  * --------------------------------------------------------------------------------------- */
 
 /* The value of an index expression over size symbols; false: a symbol is unknown (negative), or
-   overflow. Plain recursion: depth and written-out size of expressions are bounded (chapter 3).
+   overflow. Plain recursion: depth and written-out size of expressions are bounded (>>index).
    Changes nothing, so threads may share the graph. */
 static bool staxi_size_eval(const staxi_ix_pool *p, staxi_ix ix, const int64_t *symbols,
                             int64_t *out) {
@@ -60977,7 +60977,7 @@ STAXDEF stax_status stax_tune(const stax_graph *g, const stax_tensor *inputs,
 
 #endif
 
-/* The vocabulary of chapter 2 served the function texts only. */
+/* The vocabulary of >>scalars served the function texts only. */
 #undef sx_f32
 #undef sx_u32
 #undef sx_i32

@@ -496,6 +496,26 @@ static int64_t option(int argc, char **argv, const char *name, int64_t otherwise
     return otherwise;
 }
 
+/* Are all arguments options of this program (--edits: of random_schedules.inc)? */
+static int options_known(int argc, char **argv) {
+    static const char *const known[] = {"--count",  "--seed",    "--batch",   "--tables",
+                                        "--one",    "--report",  "--isa",     "--opt",
+                                        "--wide",   "--threads", "--realize", "--compiler",
+                                        "--shrink", "--here",    "--small",   "--edits"};
+    for (int k = 1; k < argc; k++) {
+        size_t n = strcspn(argv[k], "="), i = 0;
+        while (i < sizeof known / sizeof *known &&
+               (strlen(known[i]) != n || strncmp(argv[k], known[i], n) != 0))
+            i++;
+        if (i < sizeof known / sizeof *known) continue;
+        fprintf(stderr, "%s: no option of this name; there are", argv[k]);
+        for (i = 0; i < sizeof known / sizeof *known; i++) fprintf(stderr, " %s", known[i]);
+        fprintf(stderr, ", some with =NUMBER: see the first comment of tests/differential.c\n");
+        return 0;
+    }
+    return 1;
+}
+
 static const char *const step_names[STEP_KINDS] = {
     "input",    "param",         "state",        "literal",
     "data",     "unary",         "binary",       "where",
@@ -521,6 +541,7 @@ int DIFFERENTIAL_MAIN(int argc, char **argv) {
     static verdict verdicts[MAX_BATCH];
     int64_t passed = 0, failed = 0;
     int tries = 60;
+    if (!options_known(argc, argv)) return 2;
     settings.count = option(argc, argv, "--count", settings.count);
     settings.seed = (uint64_t)option(argc, argv, "--seed", (int64_t)settings.seed);
     settings.batch = (int)option(argc, argv, "--batch", settings.batch);

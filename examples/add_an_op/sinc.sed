@@ -36,3 +36,12 @@ STAXI_FN(sx_f64, sinc_f64, (sx_f64 x),\
 # 5. The builder (>>build).
 /^STAXI_BUILD_UNARY(erf, ERF) /a\
 STAXI_BUILD_UNARY(sinc, SINC)
+
+# 6. Its derivative (>>differentiate), in g, the cotangent of the result, r, the result, and x.
+#    SINGULAR: the factor may be infinite or NaN; SELECTS: it may choose a 0.
+/^    STAXI_D_F(SILU, /a\
+    STAXI_D_F(SINC,      STAXI_D_SINGULAR | STAXI_D_SELECTS, "(mul g (where (eq x 0) 0 (div (sub (cos (mul x 3.1415926535897931)) r) x)))"),
+
+# 7. Its cost in cycles a vector (>>stages), without which it counts as an addition.
+/^    X(ERFC, [0-9]/i\
+    X(SINC, 30)          \\
