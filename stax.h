@@ -32421,7 +32421,7 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(PARALLEL,  "parallel",       1, 1, 16, 0, LOOPS, "the range of this loop, the outermost one, may be cut into slots; of several, as of one") \
     X(CACHE_READ, "cache_read",    1, 1, 1,  0, LOOPS, "what lies along this loop of a tile is copied, a tile at a time, so that lanes find it in a row") \
     X(UNROLL,    "unroll",         1, 1, 1,  STAXI_TAKES_BY, LOOPS, "the body stands so many times in one trip of the loop") \
-    X(VECTORIZE, "vectorize",      1, 1, 1,  0, LOOPS, "lanes run along this loop, an innermost one")                    \
+    X(VECTORIZE, "vectorize",      1, 1, 1,  0, LOOPS, "lanes run along this loop: an innermost one, or that of short rows")  \
     X(STREAM,    "stream",         1, 0, 0,  0, LOOPS, "its stores in lanes go past the caches, where they lie on whole vectors") \
     X(PREFETCH,  "prefetch",       1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "an innermost loop fetches what it loads so many iterations later") \
     X(AHEAD,     "ahead",          1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "its loop nest runs so many iterations ahead in the loop around it") \
@@ -37504,8 +37504,18 @@ static bool staxi_captures_in_lanes(staxi_stages *p, staxi_expr e, staxi_marks *
     return true;
 }
 
+/* The loop whose iterations are rows: the innermost around all nests, or the last but one of a map;
+   NULL: there is none. */
+static const staxi_loop_axis *staxi_rows_loop(const staxi_kernel *K) {
+    const staxi_segment *g = &K->segments[0];
+    if (K->n_outer) return &K->outer[K->n_outer - 1];
+    return K->n_segments == 1 && g->mode == STAXI_MODE_MAP && g->n_loops > 1
+               ? &g->loops[g->n_loops - 2]
+               : NULL;
+}
+
 static staxi_ix staxi_segment_vector_var(const staxi_kernel *K, const staxi_segment *g) {
-    if (K->rows) return K->outer[K->n_outer - 1].var;
+    if (K->rows) return staxi_rows_loop(K)->var;
     if (g->mode == STAXI_MODE_COLUMN) return g->column.var;
     return g->n_loops ? g->loops[g->n_loops - 1].var : 0;
 }
@@ -37577,26 +37587,32 @@ static void staxi_grow_row(staxi_schedule *s, uint32_t buffer, int64_t copies) {
 
 enum { STAXI_ROWS_EXTENT = 16 };
 
-/* Why lanes may not run along the innermost of the outer loops, or NULL. */
+static bool staxi_is_bare_loop(const staxi_loop_axis *a) {
+    return !a->spread && !a->cached && a->unroll <= 1 && !a->ahead;
+}
+
+/* Why lanes may not run along rows, or NULL. */
 static const char *staxi_cannot_take_rows(const staxi_nest *n) {
     const staxi_schedule *s = n->t->s;
     const staxi_kernel *K = &s->kernels[n->kernel];
-    const staxi_loop_axis *outer = K->n_outer ? &K->outer[K->n_outer - 1] : NULL;
-    bool reduces = false;
+    const staxi_loop_axis *outer = staxi_rows_loop(K);
+    bool reduces = K->n_outer == 0;
     if (s->device) return "a device has threads for rows";
-    if (!outer || K->writes || outer->spread || outer->cached || outer->unroll > 1)
-        return "lanes run along an innermost loop";
+    if (!outer || K->writes) return "lanes run along an innermost loop";
+    for (int d = 0; d < K->n_outer; d++)
+        if (!staxi_is_bare_loop(&K->outer[d])) return "lanes run along an innermost loop";
     for (uint32_t g = 0; g < K->n_segments; g++) {
         const staxi_segment *seg = &K->segments[g];
-        const staxi_loop_axis *loop = &seg->loops[0];
+        const int last = seg->n_loops - 1;
         int64_t extent = 0;
+        bool bare = seg->n_cuts == 0;
         reduces = reduces || seg->mode == STAXI_MODE_ROW;
-        if (seg->mode == STAXI_MODE_MAP ? seg->n_loops > 1
+        if (seg->mode == STAXI_MODE_MAP ? K->n_outer > 0 && last > 0
                                         : seg->mode != STAXI_MODE_ROW || seg->n_runs != 1)
             return "lanes run along rows of one loop";
-        if (seg->n_loops &&
-            (!staxi_ix_is_const(&s->p->ix, loop->extent, &extent) || extent > STAXI_ROWS_EXTENT ||
-             extent < 1 || loop->spread || loop->cached || loop->unroll > 1 || loop->ahead))
+        for (int d = 0; d <= last; d++) bare = bare && staxi_is_bare_loop(&seg->loops[d]);
+        if (!bare || (last >= 0 && (!staxi_ix_is_const(&s->p->ix, seg->loops[last].extent, &extent) ||
+                                    extent > STAXI_ROWS_EXTENT || extent < 1)))
             return "lanes run along rows of at most 16 elements, with nothing else said of them";
     }
     for (uint32_t k = K->first_member; k; k = s->p->stages[k].next_member)
@@ -37645,11 +37661,13 @@ static bool staxi_obey_rows(staxi_nest *n, const staxi_directive *c, uint8_t *la
     const staxi_kernel *K = &s->kernels[n->kernel];
     const char *why = staxi_cannot_take_rows(n);
     uint32_t blame = 0;
-    for (size_t i = 0; i < n->n_calls && !why; i++)
-        if (&n->calls[i] != c && n->calls[i].primitive != STAXI_CALL_PARALLEL &&
-            n->calls[i].list != STAXI_LIST_OUTER)
+    for (size_t i = 0; i < n->n_calls && !why; i++) {
+        const int said = n->calls[i].primitive;
+        if (&n->calls[i] != c && said != STAXI_CALL_PARALLEL && said != STAXI_CALL_FUSE &&
+            said != STAXI_CALL_SPLIT && said != STAXI_CALL_TILE && said != STAXI_CALL_REORDER)
             why = "lanes run along rows of at most 16 elements, with nothing else said of them";
-    if (!why && K->outer[K->n_outer - 1].name != c->axes[0])
+    }
+    if (!why && staxi_rows_loop(K)->name != c->axes[0])
         why = "lanes run along an innermost loop, or the innermost of those around all nests";
     if (!why && staxi_take_rows(n, lanes, &blame)) return true;
     if (why)
@@ -37667,7 +37685,9 @@ static bool staxi_obey_vectorize(staxi_nest *n, uint8_t *lanes, uint32_t blame) 
     for (size_t i = 0; i < n->n_calls; i++) {
         const staxi_directive *c = &n->calls[i];
         if (c->primitive != STAXI_CALL_VECTORIZE) continue;
-        if (c->list == STAXI_LIST_OUTER) return staxi_obey_rows(n, c, lanes);
+        const staxi_loop_axis *of_rows = staxi_rows_loop(K);
+        if (c->list == STAXI_LIST_OUTER || (of_rows && !K->n_outer && of_rows->name == c->axes[0]))
+            return staxi_obey_rows(n, c, lanes);
         if (!first) first = c;
         uint32_t name = staxi_segment_vector_name(&K->segments[c->list]);
         if (name == c->axes[0]) continue;
@@ -37815,17 +37835,58 @@ static bool staxi_choose_prefetch(staxi_nest *n) {
     return staxi_nest_note(n, (uint32_t)K->n_segments - 1, c);
 }
 
-/* Of the automatic schedule: are there rows enough for vectors of them? */
-static bool staxi_rows_are_many(const staxi_nest *n) {
+/* Does a map read and write pieces of a row that lie side by side? */
+static bool staxi_lies_in_rows(staxi_stages *p, staxi_ix flat, staxi_ix row, staxi_ix along,
+                               int64_t least) {
+    staxi_ix step, near_, rest, base;
+    int64_t apart = 0, c = 0;
+    return staxi_ix_affine(&p->ix, flat, row, &step, &rest) &&
+           staxi_ix_affine(&p->ix, rest, along, &near_, &base) &&
+           staxi_ix_is_const(&p->ix, step, &apart) && staxi_ix_is_const(&p->ix, near_, &c) &&
+           apart >= least && apart <= STAXI_ROWS_EXTENT && c >= 0;
+}
+
+static bool staxi_reads_in_rows(staxi_stages *p, staxi_expr e, staxi_ix row, staxi_ix along,
+                                staxi_marks *marks) {
+    if (!e || !staxi_mark_first(p, marks, e)) return true;
+    const staxi_expr_node n = p->exprs[e];
+    if (n.kind == STAXI_EX_SELECT ||
+        (n.kind == STAXI_EX_LOAD &&
+         !staxi_lies_in_rows(p, staxi_flat_index(p, n.ref, n.ix), row, along, 0)))
+        return false;
+    for (int k = 0; k < n.n_args; k++)
+        if (!staxi_reads_in_rows(p, n.args[k], row, along, marks)) return false;
+    return true;
+}
+
+/* Of the automatic schedule: are there rows enough for vectors of them? Those of a map are worth it
+   where they leave half of the lanes idle, and lie so that they can be turned. */
+static bool staxi_rows_pay(const staxi_nest *n) {
+    staxi_stages *p = n->t->s->p;
     const staxi_kernel *K = &n->t->s->kernels[n->kernel];
-    return staxi_ix_range(&n->t->s->p->ix, K->outer[K->n_outer - 1].extent).hi >= STAXI_LANES_MOST;
+    const staxi_loop_axis *loop = staxi_rows_loop(K), *along = loop + 1;
+    int64_t extent;
+    if (staxi_ix_range(&p->ix, loop->extent).hi < STAXI_LANES_MOST) return false;
+    if (K->n_outer) return true;
+    if (n->few || !staxi_ix_is_const(&p->ix, along->extent, &extent) ||
+        extent > STAXI_ROWS_EXTENT / 2)
+        return false;
+    for (uint32_t k = K->first_member; k; k = p->stages[k].next_member) {
+        const staxi_stage *st = &p->stages[k];
+        ++n->marks->now;
+        if ((st->buffer && !staxi_lies_in_rows(p, staxi_flat_index(p, st->buffer, st->store),
+                                               loop->var, along->var, extent)) ||
+            !staxi_reads_in_rows(p, n->t->stage_expr[0][k], loop->var, along->var, n->marks))
+            return false;
+    }
+    return true;
 }
 
 static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
     const staxi_kernel *K = &n->t->s->kernels[n->kernel];
     uint32_t blame = 0;
     *lanes = STAXI_LANES_NONE;
-    if (!n->given && !staxi_cannot_take_rows(n) && staxi_rows_are_many(n) &&
+    if (!n->given && !staxi_cannot_take_rows(n) && staxi_rows_pay(n) &&
         staxi_take_rows(n, lanes, &blame))
         ;
     else if (staxi_kernel_in_lanes(n->t, n->kernel, STAXI_LANES_32, n->marks, &blame))
@@ -37833,8 +37894,9 @@ static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
     else if (staxi_kernel_in_lanes(n->t, n->kernel, STAXI_LANES_64, n->marks, &blame))
         *lanes = STAXI_LANES_64;
     if (n->given && !staxi_obey_vectorize(n, lanes, blame)) return false;
-    if (K->rows) return staxi_nest_note_loop(n, STAXI_LIST_OUTER, STAXI_CALL_VECTORIZE,
-                                             K->outer[K->n_outer - 1].name);
+    if (K->rows)
+        return staxi_nest_note_loop(n, K->n_outer ? STAXI_LIST_OUTER : 0, STAXI_CALL_VECTORIZE,
+                                    staxi_rows_loop(K)->name);
     if (!n->given && *lanes && (!staxi_choose_unroll(n) || !staxi_choose_prefetch(n))) return false;
     for (size_t i = 0; i < n->n_calls; i++) { /* as the automatic schedule: behind the shape */
         const staxi_directive *c = &n->calls[i];
@@ -38327,8 +38389,9 @@ static bool staxi_tree_spread(staxi_trees *t, staxi_tree_node *n, const staxi_lo
     return n->axis.var != 0;
 }
 
+/* vector: which loop, counted from the innermost, lanes run along; 0: none */
 static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, int n, uint32_t body,
-                                 bool vector) {
+                                 int vector) {
     const int spread = n > 0 ? loops[0].spread : 0;
     for (int d = n - 1; d >= 0; d--) {
         if (d > 0 && d < spread) continue;
@@ -38337,7 +38400,7 @@ static uint32_t staxi_tree_loops(staxi_trees *t, const staxi_loop_axis *loops, i
         t->nodes[loop].axis = loops[d];
         if (d == 0 && spread && !staxi_tree_spread(t, &t->nodes[loop], loops)) return 0;
         t->nodes[loop].mark =
-            (uint8_t)(vector && d == n - 1 ? STAXI_MARK_VECTOR : STAXI_MARK_SERIAL);
+            (uint8_t)(vector && d == n - vector ? STAXI_MARK_VECTOR : STAXI_MARK_SERIAL);
         t->nodes[loop].child = body;
         body = loops[d].cached ? staxi_tree_caches(t, loops + d, loop) : loop;
         if (!body) return 0;
@@ -38386,7 +38449,7 @@ static uint32_t staxi_tree_pieces(staxi_trees *t, const staxi_segment *g, uint32
         piece.var = staxi_new_var(p, piece.extent);
         uint32_t at = staxi_tree_body_at(
             t, body, whole.var, staxi_ix_add(&p->ix, piece.var, staxi_ix_const(&p->ix, from)));
-        uint32_t loop = at ? staxi_tree_loops(t, &piece, 1, at, true) : 0;
+        uint32_t loop = at ? staxi_tree_loops(t, &piece, 1, at, 1) : 0;
         if (!loop) return 0;
         staxi_tree_append(t, &list, loop);
         from = to;
@@ -38423,11 +38486,12 @@ static uint32_t staxi_tree_nest(staxi_trees *t, uint32_t kernel, const staxi_seg
         return staxi_tree_line(t, K->first_stage, g, each);
     if (!reduce && g->n_cuts) {
         each = staxi_tree_pieces(t, g, each);
-        return each ? staxi_tree_loops(t, g->loops, g->n_loops - 1, each, false) : 0;
+        return each ? staxi_tree_loops(t, g->loops, g->n_loops - 1, each, 0) : 0;
     }
     if (!reduce)
         return staxi_tree_loops(t, g->loops, g->n_loops, each,
-                                !K->rows && (g->mode == STAXI_MODE_MAP || g->zip));
+                                K->rows ? (K->n_outer ? 0 : 2)
+                                        : g->mode == STAXI_MODE_MAP || g->zip);
     uint32_t node = staxi_tree_add(t, STAXI_TREE_ACC);
     if (!node) return 0;
     staxi_tree_node *n = &t->nodes[node];
@@ -40007,13 +40071,36 @@ static const char *const staxi_lines_turn[] = {
     "            } \\",
     "        } \\",
     "    }",
+    "/* Rows of n elements without gaps, n a power of two: a vector for each element of LANES rows, and back. Each pass",
+    "   rotates the bits of an element's place by one. */",
+    "#define SX_TURN_DENSE(name, T, V, LANES, LOAD, STORE, BITS) \\",
+    "    SX_INLINE void name##_part(const T *from, V *r, int64_t n) { \\",
+    "        V t[16]; \\",
+    "        SX_UNROLL for (int k = 0; k < n; k++) r[k] = LOAD(from + k * LANES); \\",
+    "        SX_UNROLL for (int64_t h = 1; h < n; h *= 2) { \\",
+    "            SX_UNROLL for (int k = 0; k < n; k++) t[k] = r[k]; \\",
+    "            SX_UNROLL for (int k = 0; k < n / 2; k++) { r[k] = sxv_even##BITS(t[2 * k], t[2 * k + 1]); r[k + n / 2] = sxv_odd##BITS(t[2 * k], t[2 * k + 1]); } \\",
+    "        } \\",
+    "    } \\",
+    "    SX_INLINE void name##_join(T *to, V *r, int64_t n) { \\",
+    "        V t[16]; \\",
+    "        SX_UNROLL for (int64_t h = 1; h < n; h *= 2) { \\",
+    "            SX_UNROLL for (int k = 0; k < n; k++) t[k] = r[k]; \\",
+    "            SX_UNROLL for (int k = 0; k < n / 2; k++) { r[2 * k] = sxv_low##BITS(t[k], t[k + n / 2]); r[2 * k + 1] = sxv_high##BITS(t[k], t[k + n / 2]); } \\",
+    "        } \\",
+    "        SX_UNROLL for (int k = 0; k < n; k++) STORE(to + k * LANES, r[k]); \\",
+    "    }",
     "#if SX_W > 1",
     "#define SX_TURN4(name, T) SX_TURN_SQUARES(name, T, sxv_f32, SX_W, sx_loadf, sx_storef, sxv_turn32) \\",
-    "    SX_TURN_FEW(name##_few, T, sxv_f32, SX_W, sx_loadf, sx_storef, sx_loadpf, sx_storepf, sxv_turn32)",
+    "    SX_TURN_FEW(name##_few, T, sxv_f32, SX_W, sx_loadf, sx_storef, sx_loadpf, sx_storepf, sxv_turn32) \\",
+    "    SX_TURN_DENSE(name, T, sxv_f32, SX_W, sx_loadf, sx_storef, 32)",
     "#define SX_TURN8(name, T) SX_TURN_SQUARES(name, T, sxv_f64, SX_W64, sx_loadd, sx_stored, sxv_turn64) \\",
-    "    SX_TURN_FEW(name##_few, T, sxv_f64, SX_W64, sx_loadd, sx_stored, sx_loadpd, sx_storepd, sxv_turn64)",
+    "    SX_TURN_FEW(name##_few, T, sxv_f64, SX_W64, sx_loadd, sx_stored, sx_loadpd, sx_storepd, sxv_turn64) \\",
+    "    SX_TURN_DENSE(name, T, sxv_f64, SX_W64, sx_loadd, sx_stored, 64)",
     "#else",
-    "#define SX_TURN4(name, T) SX_TURN_EACH(name, T) SX_TURN_EACH(name##_few, T)",
+    "#define SX_TURN4(name, T) SX_TURN_EACH(name, T) SX_TURN_EACH(name##_few, T) \\",
+    "    SX_INLINE void name##_part(const T *from, T *r, int64_t n) { for (int64_t k = 0; k < n; k++) r[k] = from[k]; } \\",
+    "    SX_INLINE void name##_join(T *to, T *r, int64_t n) { for (int64_t k = 0; k < n; k++) to[k] = r[k]; }",
     "#define SX_TURN8 SX_TURN4",
     "#endif",
     "#if SX_W > 1 /* narrow elements: 16 bytes at every level; in each step neighbours come from row i and one half further on */",
@@ -40091,7 +40178,8 @@ enum { STAXI_ROW_TILES = 8 };
 typedef struct staxi_row_tile {
     uint32_t buffer;
     bool back;
-    staxi_ix base, step, extent; /* of the first row's first element, from row to row, of a row */
+    staxi_ix base, step; /* where the first row begins, and from row to row                */
+    int64_t width;       /* elements of a row                                              */
 } staxi_row_tile;
 
 typedef struct staxi_emit {
@@ -40645,25 +40733,29 @@ static void staxi_emit_place(staxi_emit *e, uint32_t buffer, staxi_ix flat) {
     staxi_put(e->t, "))");
 }
 
-/* Does this element of a row lie side by side with the others, and the rows apart? */
+/* The elements of a row that a load or store walks along, where rows lie apart. A row is stored as a
+   whole or not at all. */
 static bool staxi_row_tile_of(staxi_emit *e, uint32_t buffer, staxi_ix flat,
                               const staxi_loop_axis *loop, bool back, staxi_row_tile *out) {
     staxi_ix_pool *ix = &e->p->ix;
-    staxi_ix near_, rest, base;
-    int64_t c = 0;
+    staxi_ix near_, rest;
+    int64_t c = 0, extent = 0;
     const int dtype = e->p->buffers[buffer].dtype;
     memset(out, 0, sizeof *out);
     if (dtype != (e->lanes == STAXI_LANES_64 ? STAX_F64 : STAX_F32) ||
         e->p->buffers[buffer].in_lanes || (e->buffer_use[buffer] & 3) == 3 ||
-        !staxi_ix_affine(ix, flat, loop->var, &near_, &rest) ||
-        !staxi_ix_is_const(ix, near_, &c) || c != 1 ||
-        !staxi_ix_affine(ix, rest, e->vec, &out->step, &base))
+        !staxi_ix_affine(ix, flat, e->vec, &out->step, &rest) ||
+        (staxi_ix_is_const(ix, out->step, &c) && (c == 0 || c == 1)) ||
+        !staxi_ix_affine(ix, rest, loop->var, &near_, &out->base) ||
+        !staxi_ix_is_const(ix, near_, &c) || !staxi_ix_is_const(ix, loop->extent, &extent) ||
+        c < 0 || (back && c != 1) || c * (extent - 1) >= STAXI_ROWS_EXTENT)
         return false;
-    if (staxi_ix_is_const(ix, out->step, &c) && (c == 0 || c == 1)) return false;
     out->buffer = buffer;
     out->back = back;
     out->base = rest;
-    out->extent = loop->extent;
+    if (c) out->base = staxi_ix_sub(ix, rest, staxi_ix_mul(ix, near_, loop->var));
+    out->base = staxi_ix_add(ix, out->base, staxi_ix_mul(ix, out->step, e->vec));
+    out->width = c * (extent - 1) + 1;
     return true;
 }
 
@@ -40672,12 +40764,10 @@ static int staxi_row_tile_find(const staxi_emit *e, uint32_t buffer, staxi_ix fl
                                staxi_ix *at) {
     for (int k = 0; k < e->n_row_tiles; k++) {
         const staxi_row_tile *t = &e->row_tiles[k];
-        int64_t extent = 0;
-        if (t->buffer != buffer || t->back != back) continue;
+        if (t->buffer != buffer || t->back != back || e->range) continue;
         *at = staxi_ix_sub(&e->p->ix, flat, t->base);
         const staxi_ix_interval r = staxi_ix_range(&e->p->ix, *at);
-        if (!staxi_ix_depends_on(&e->p->ix, *at, e->vec) &&
-            staxi_ix_is_const(&e->p->ix, t->extent, &extent) && r.lo >= 0 && r.hi < extent)
+        if (!staxi_ix_depends_on(&e->p->ix, *at, e->vec) && r.lo >= 0 && r.hi < t->width)
             return k;
     }
     return -1;
@@ -41261,12 +41351,23 @@ static void staxi_emit_unrolled(staxi_emit *e, const staxi_tree_node *n, const c
     staxi_put(e->t, "}\n");
 }
 
-static void staxi_row_tile_add(staxi_row_tile *tiles, int *n, const staxi_row_tile *t) {
-    bool known = false;
-    for (int k = 0; k < *n; k++)
-        known = known || (tiles[k].buffer == t->buffer && tiles[k].back == t->back &&
-                          tiles[k].base == t->base && tiles[k].extent == t->extent);
-    if (!known && *n < STAXI_ROW_TILES) tiles[(*n)++] = *t;
+/* Pieces of the same rows that lie near each other become one: between two that are read nothing
+   lies that could not be. */
+static void staxi_row_tile_add(staxi_emit *e, staxi_row_tile *tiles, int *n,
+                               const staxi_row_tile *t) {
+    for (int k = 0; k < *n; k++) {
+        int64_t off = 0;
+        if (tiles[k].buffer != t->buffer || tiles[k].back != t->back || tiles[k].step != t->step ||
+            !staxi_ix_is_const(&e->p->ix, staxi_ix_sub(&e->p->ix, t->base, tiles[k].base), &off))
+            continue;
+        const int64_t from = off < 0 ? off : 0,
+                      to = off + t->width > tiles[k].width ? off + t->width : tiles[k].width;
+        if (to - from > STAXI_ROWS_EXTENT || (t->back && to - from != t->width)) continue;
+        if (off < 0) tiles[k].base = t->base;
+        tiles[k].width = to - from;
+        return;
+    }
+    if (*n < STAXI_ROW_TILES) tiles[(*n)++] = *t;
 }
 
 static void staxi_row_tiles_expr(staxi_emit *e, staxi_expr x, const staxi_loop_axis *loop,
@@ -41276,7 +41377,7 @@ static void staxi_row_tiles_expr(staxi_emit *e, staxi_expr x, const staxi_loop_a
     const staxi_expr_node node = e->p->exprs[x];
     if (node.kind == STAXI_EX_LOAD &&
         staxi_row_tile_of(e, node.ref, staxi_flat_index(e->p, node.ref, node.ix), loop, false, &t))
-        staxi_row_tile_add(tiles, n, &t);
+        staxi_row_tile_add(e, tiles, n, &t);
     for (int k = 0; k < node.n_args && node.kind != STAXI_EX_SELECT; k++)
         staxi_row_tiles_expr(e, node.args[k], loop, tiles, n);
 }
@@ -41296,7 +41397,7 @@ static int staxi_row_tiles(staxi_emit *e, uint32_t list, staxi_row_tile *tiles) 
                 staxi_row_tiles_expr(e, each.expr[x], loop, tiles, &n);
             if (each.kind == STAXI_TREE_STORE &&
                 staxi_row_tile_of(e, each.ref, each.at, loop, true, &t))
-                staxi_row_tile_add(tiles, &n, &t);
+                staxi_row_tile_add(e, tiles, &n, &t);
         }
     }
     return n;
@@ -41309,15 +41410,22 @@ static void staxi_emit_row_tiles(staxi_emit *e, bool back) {
         const staxi_row_tile *t = &e->row_tiles[k];
         const int dtype = e->p->buffers[t->buffer].dtype;
         const char *type = staxi_c_type(dtype);
+        int64_t step = 0;
         e->turns[dtype] = true;
         if (!back) {
             staxi_line(e);
-            staxi_putf(e->t, "%s turned%d[", staxi_value_type(e, dtype), k);
-            staxi_emit_ix(e, t->extent);
-            staxi_put(e->t, "];\n");
+            staxi_putf(e->t, "%s turned%d[%D];\n", staxi_value_type(e, dtype), k, t->width);
         }
         if (t->back != back) continue;
         staxi_line(e);
+        if (!e->partial && staxi_ix_is_const(&e->p->ix, t->step, &step) && step == t->width &&
+            (step & (step - 1)) == 0) { /* rows without gaps: neighbours part, or join */
+            staxi_putf(e->t, "sx_turn_%s_%s(b%U + ", staxi_dtype_name((stax_dtype)dtype),
+                       back ? "join" : "part", (uint64_t)t->buffer);
+            staxi_emit_ix(e, t->base);
+            staxi_putf(e->t, ", turned%d, %D);\n", k, t->width);
+            continue;
+        }
         staxi_putf(e->t, "sx_turn_%s_few(", staxi_dtype_name((stax_dtype)dtype));
         for (int to = 0; to < 2; to++) { /* from, and its step; then to where, and the step there */
             if ((to == 1) != back) {
@@ -41330,10 +41438,10 @@ static void staxi_emit_row_tiles(staxi_emit *e, bool back) {
             staxi_emit_ix(e, t->step);
             staxi_put(e->t, ", ");
         }
-        if (back) staxi_putf(e->t, "%s, ", many);
-        staxi_emit_ix(e, t->extent);
-        if (!back) staxi_putf(e->t, ", %s", many);
-        staxi_put(e->t, ");\n");
+        if (back)
+            staxi_putf(e->t, "%s, %D);\n", many, t->width);
+        else
+            staxi_putf(e->t, "%D, %s);\n", t->width, many);
     }
 }
 
@@ -41558,7 +41666,8 @@ static void staxi_emit_loop(staxi_emit *e, const staxi_tree_node *n) {
         if (unrolled)
             staxi_putf(e->t, "for (; i%U < ", id);
         else
-            staxi_putf(e->t, "for (int64_t i%U = %s; i%U < ", id, n->parallel ? "lo" : "0", id);
+            staxi_putf(e->t, "%sfor (int64_t i%U = %s; i%U < ", e->n_row_tiles ? "SX_UNROLL " : "",
+                       id, n->parallel ? "lo" : "0", id);
         staxi_put_loop_end(e, n);
         staxi_putf(e->t, "; i%U++) {\n", id);
         e->indent++;
@@ -41594,6 +41703,19 @@ static void staxi_put_turn(staxi_text *t, int bits, int n) {
             staxi_put(t, " }\n");
         }
     staxi_put(t, "}\n\n");
+}
+
+/* Functions of two vectors of n lanes: the even and the odd lanes of both, and the lower and upper
+   lanes in turn. */
+static void staxi_put_pairs(staxi_text *t, int bits, int n) {
+    static const char *const names[] = {"even", "odd", "low", "high"};
+    for (int f = 0; f < 4; f++) {
+        staxi_putf(t, "SX_INLINE sx_f%d sxv_%s%d(sx_f%d a, sx_f%d b) { return sx_among%d(a, b", bits,
+                   names[f], bits, bits, bits, bits);
+        for (int j = 0; j < n; j++)
+            staxi_putf(t, ", %d", f < 2 ? 2 * j + f : j / 2 + (f == 3 ? n / 2 : 0) + j % 2 * n);
+        staxi_put(t, "); }\n");
+    }
 }
 
 /* Copies what a tile reads, or has stored, turned. */
@@ -44307,12 +44429,12 @@ static void staxi_emit_singles(staxi_emit *e, int n, bool tail) {
 }
 
 /* Row `row` goes to p + r * pad, along k. */
-/* Where a tile is packed just before it is computed, the rows of the next one are fetched
+/* Where a tile is packed just before it is computed, the rows of the next but one are fetched
    meanwhile. Measured: 64 columns of 64 terms, from the third cache, take 0.88 of the time. */
 static void staxi_emit_pack_fetch(staxi_emit *e, const staxi_tiles *t) {
     if (!t->sweep || t->n_axes[STAXI_OF_ROWS] != 1 || t->bound[0]) return;
     staxi_loop_axis next = t->axes[STAXI_OF_ROWS][0];
-    next.ahead = t->rows;
+    next.ahead = 2 * t->rows;
     e->hoisted.now++;
     staxi_emit_prefetch(e, t->operand[0], &next);
 }
@@ -45936,6 +46058,7 @@ static void staxi_put_turns(staxi_emit *e, staxi_text *t) {
         for (int w = 16; w >= 4 && bits[wide]; w /= 2) {
             staxi_putf(t, "#if SX_W == %d\nSX_INLINE void sxv_turn%d", w, wide ? 64 : 32);
             staxi_put_turn(t, wide ? 64 : 32, wide ? w / 2 : w);
+            staxi_put_pairs(t, wide ? 64 : 32, wide ? w / 2 : w);
             staxi_put(t, "#endif\n");
         }
     staxi_put_lines(t, staxi_lines_turn);
