@@ -1,4 +1,5 @@
-/* A graph planned without the C compiler: its complete schedule, its loops and its C as texts.
+/* A graph planned without the C compiler: its complete schedule, its loops, its
+   memory plan and its C as texts.
    Needs STAX_IMPLEMENTATION before stax.h. */
 #ifndef STAX_TESTS_PLAN_H
 #define STAX_TESTS_PLAN_H
@@ -10,12 +11,13 @@
 
 typedef struct plan {
     stax_status status; /* STAX_OK: the texts are there; else stax_error says why            */
-    char *schedule, *loops, *c;
+    char *schedule, *loops, *memory, *c;
 } plan;
 
 static void plan_free(plan *p) {
     free(p->schedule);
     free(p->loops);
+    free(p->memory);
     free(p->c);
     memset(p, 0, sizeof *p);
 }
@@ -58,6 +60,15 @@ static char *plan_loops(const stax_program *p) {
     return out;
 }
 
+static char *plan_memory(const stax_program *p) {
+    staxi_text t;
+    staxi_text_init(&t, &p->ctx->allocator);
+    staxi_report_plan(p, &t);
+    char *out = plan_text(&t);
+    staxi_text_free(&t);
+    return out;
+}
+
 static char *plan_schedule(const stax_program *p) {
     staxi_text t;
     staxi_text_init(&t, &p->ctx->allocator);
@@ -70,7 +81,7 @@ static char *plan_schedule(const stax_program *p) {
     return out;
 }
 
-/* schedule NULL: automatic. `all`: the loops and the C too. */
+/* schedule NULL: automatic. `all`: the other texts too. */
 static void plan_make(plan *out, stax_context *ctx, const stax_graph *g,
                       const stax_schedule *schedule, int all) {
     staxi_text why;
@@ -87,6 +98,7 @@ static void plan_make(plan *out, stax_context *ctx, const stax_graph *g,
         out->schedule = plan_schedule(p);
         if (all) out->c = plan_c(p);
         if (all && !p->steps) out->loops = plan_loops(p);
+        if (all && !p->steps) out->memory = plan_memory(p);
     } else {
         staxi_context_fail(ctx, out->status, &why);
     }

@@ -525,12 +525,19 @@ static void refusals(void) {
         "graph g(a: f32[9,16], b: f32[16,9]) {contraction=\"unfused\"} { c = matmul a, b; return c }\n";
     static const char product[] =
         "graph g(a: f32[9,9000], b: f32[9000,9]) { c = matmul a, b; return c }\n";
+    static const char scanned[] =
+        "graph g(x: f32[9,8]) { a = cumsum x {axis=1}; y = cumsum a {axis=1}; return y }\n";
     static const char ints[] = "graph g(x: i32[9,4]) { y = add x, 1; return y }\n";
     static const char monoid[] =
         "graph g(x: f32[9,40]) { s = sum x {axes=[1], keepdims=true, compensated=true}; z = div x, "
         "s; return z }\n";
     static const refusal list[] = {
         {plain, "serial s2", "serial s2: there is no stage s2: expected s1 to s1"},
+        {plain, "pad_rows s1 {by=16}", "it stores an output or a state"},
+        {scanned, "pad_rows s1 {by=4}\npad_rows s1 {by=4}", "another one before"},
+        {scanned, "compute_root s1\ncompute_at s2, s1 {segment=1}\npad_rows s1 {by=4}",
+         "only its own kernel reads it: it has no rows in the workspace"},
+        {long_sums, "rfactor s1, i1 {by=4096}\npad_rows s1 {by=4}", "its results have no rows"},
         {plain, "compute_at s1, s5", "there is no stage s5"},
         {plain, "compute_root s1\ncompute_inline s1", "edited:2:1: |another one before"},
         {plain, "reorder s1, i1, i2\nreorder s1, i2, i1", "another one before"},
@@ -1147,6 +1154,89 @@ static void tiles_keep_their_bits(void) {
     CHECK_INT(ran, N * 5);
 }
 
+/* Rows of an intermediate that lie further apart, of one and of two axes, laid along another axis,
+   read whole, turned, from the end, by scans, sorts, contractions and reductions. */
+static void padded_rows_keep_their_bits(void) {
+    static const struct {
+        const char *graph, *calls;
+    } list[] = {
+        {"(x: f32[n,m]) { a = cumsum x {axis=1}; t = transpose a; y = softmax t; return y }",
+         "pad_rows s1 {by=16}"},
+        {"(x: f32[n,m]) { a = cumsum x {axis=1}; t = transpose a; y = sort t {axis=1}; u = flip a "
+         "{axes=[1]}; v = add u, x; return y, v }",
+         "pad_rows s1 {by=3}"},
+        {"(x: f64[n,3,m]) { a = cumsum x {axis=2}; t = permute a {axes=[1,2,0]}; y = cumsum t "
+         "{axis=2}; return y }",
+         "pad_rows s1 {by=1}"},
+        {"(x: f32[n,m]) { a = sort x {axis=1}; t = transpose a; y = matmul a, t; return y }",
+         "pad_rows s1 {by=5}"},
+        {"(x: i8[n,m]) { a = sort x {axis=1}; y = sort a {axis=0}; return y }",
+         "pad_rows s1 {by=9}"},
+        {"(x: bool[n,m]) { a = cumsum x {axis=1}; r = reshape a {shape=[n*m]}; y = cumsum r "
+         "{axis=0}; return y }",
+         "pad_rows s1 {by=2}"},
+        {"(x: f32[n,m]) { a = cumsum x {axis=0}; b = cumsum a {axis=1}; c = cumsum b {axis=0}; "
+         "d = add c, a; return d }",
+         "pad_rows s1 {by=8}\npad_rows s2 {by=8}"},
+    };
+    enum { N = sizeof list / sizeof *list };
+    static const int64_t sizes[] = {1, 2, 17, 40, 64};
+    static char blocks[3000];
+    const char *texts[N];
+    stax_options o = stax_options_default();
+    int n = 0;
+    o.strict = true;
+    o.n_threads = 3;
+    for (int k = 0; k < N; k++) {
+        texts[k] = list[k].graph;
+        n += snprintf(blocks + n, sizeof blocks - (size_t)n, "schedule g%d {\n%s\n}\n", k,
+                      list[k].calls);
+    }
+    CHECK_INT(run_by_schedule(&o, texts, N, blocks, sizes, 5, "kernel 1"), N * 5);
+    if (!fastest_compiler()) return;
+    o.compiler = "tcc";
+    CHECK_INT(run_by_schedule(&o, texts, N, blocks, sizes, 5, "kernel 1"), N * 5);
+}
+
+/* Padding by itself: what it is, what it costs, and that a schedule can do without. */
+static void rows_are_padded_where_it_pays(void) {
+    static const char graph[] =
+        "graph g(x: f32[96,1024]) { a = cumsum x {axis=1}; m = max a {axes=[0]}; "
+        "t = transpose a; y = softmax t; return y, m }\n";
+    static const struct {
+        const char *graph, *calls, *says;
+    } list[] = {
+        {graph, NULL, "rows of b4: 16 elements between them: a loop walks"},
+        {graph, NULL, "  399360  0  kernels"}, /* 96 (1024 + 16) 4 */
+        {graph, "pad_rows s1 {by=0}", "rows of b4: not padded: the schedule says so"},
+        {graph, "pad_rows s1 {by=0}", "  393216  0  kernels"},
+        {graph, "pad_rows s1 {by=32}",
+         "rows of b4: 32 elements between them: the schedule says so"},
+        {"graph g(x: f32[96,1000]) { a = cumsum x {axis=1}; m = max a {axes=[0]}; "
+         "t = transpose a; y = softmax t; return y, m }\n",
+         NULL, "rows of b4: not padded: a loop walks from row to row, but"},
+        {"graph g(x: f32[96,1024]) { a = cumsum x {axis=1}; m = max a {axes=[0]}; "
+         "y = sub a, m; return y }\n",
+         NULL, "rows of b3: not padded: no loop walks"},
+        {"graph g(x: f32[96,8,1024]) { a = cumsum x {axis=2}; m = max a {axes=[0]}; "
+         "t = permute a {axes=[1,2,0]}; y = softmax t; return y, m }\n",
+         NULL, "rows of b4: not padded: no loop walks"}, /* it walks over eight rows at a time */
+    };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        plan p;
+        stax_graph *g = graph_of(list[k].graph);
+        char text[200];
+        snprintf(text, sizeof text, "schedule {\n%s\n}\n", list[k].calls ? list[k].calls : "");
+        if (list[k].calls)
+            plan_make_text(&p, ctx, g, text, 1);
+        else
+            plan_make(&p, ctx, g, NULL, 1);
+        if (CHECK_INT(p.status, STAX_OK)) CHECK_HAS(p.memory, list[k].says);
+        plan_free(&p);
+        stax_graph_free(g);
+    }
+}
+
 /* Partial results, in all orders that allow them, around the ends of blocks. */
 static void partial_results_keep_their_bits(void) {
     static const char *const tools[] = {NULL, "tcc"};
@@ -1339,6 +1429,8 @@ int main(int argc, char **argv) {
     RUN(contractions_say_how);
     RUN(contraction_refusals);
     RUN(tiles_keep_their_bits);
+    RUN(padded_rows_keep_their_bits);
+    RUN(rows_are_padded_where_it_pays);
     RUN(partial_results_keep_their_bits);
     RUN(damaged_texts);
     RUN(time_grows_with_the_graph);
