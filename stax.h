@@ -1395,9 +1395,9 @@ typedef struct stax_compile_options {
     bool tensor_cores; /* stax_cuda.h: contractions of f16 or bf16 operands run on tensor cores   */
                        /* (sm_80 and newer; ignored elsewhere): exact products, summed in f32 in  */
                        /* the order of the hardware, so not the interpreter's bits                */
-    bool tune; /* stax_cuda.h: measures what is else chosen by table, on random data; the winner has   */
-               /* the same bits and is recorded in the cache folder. It takes seconds              */
-    bool tf32;         /* stax_cuda.h: those of f32 too, operands rounded to TF32: 2^-11 of each   */
+    bool tf32; /* stax_cuda.h: those of f32 too, operands rounded to TF32, 2^-11 of each          */
+    bool tune; /* stax_cuda.h: what is else chosen by table is measured, on random data: seconds. */
+               /* The winner has the same bits, and is recorded in the cache folder               */
     stax_backend backend; /* interpret: as AOT_EAGER                              */
     /* The kernels in so many translation units, of texts of like length, compiled at the same time
        by so many processes (on Windows one after the other); 0 and 1: one, -1: one a core, at most
@@ -51743,7 +51743,11 @@ typedef struct staxi_runner staxi_runner;
 
 /* Where cells lie and pieces run, if not here: a device. move: bytes between cells, and from or to
    memory of the host. */
-typedef enum staxi_away_move { STAXI_AWAY_BETWEEN, STAXI_AWAY_HERE, STAXI_AWAY_THERE } staxi_away_move;
+typedef enum staxi_away_move {
+    STAXI_AWAY_BETWEEN,
+    STAXI_AWAY_HERE,
+    STAXI_AWAY_THERE
+} staxi_away_move;
 typedef struct staxi_away {
     void *(*take)(void *user, size_t bytes);
     void (*give)(void *user, void *memory);

@@ -110,9 +110,9 @@ STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const 
                                               stax_figures *out);
 
 /* Without a device: the CUDA C++ of a graph (free with stax_free; with the option tensor_cores it
-   is for sm_90a, or for sm_80 and newer where STAX_CUDA_MMA is set), and any such text compiled for an architecture ("sm_80") to a cubin, whose size
-   is *bytes (free with stax_free). NULL on failure, see stax_error. STAX_E_DEVICE: there is no
-   NVRTC; STAX_E_COMPILER: it refused. */
+   is for sm_90a, or for sm_80 and newer where STAX_CUDA_MMA is set), and any such text compiled for
+   an architecture ("sm_80") to a cubin, whose size is *bytes (free with stax_free). NULL on
+   failure, see stax_error. STAX_E_DEVICE: there is no NVRTC; STAX_E_COMPILER: it refused. */
 STAXDEF char *stax_cuda_print(const stax_graph *g);
 STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options);
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
@@ -442,10 +442,10 @@ typedef struct staxi_cuda_unit {
     staxi_loop_axis loops[64]; /* of the kernel being printed: the loops that are spread out */
     int n_loops;
     bool has_checks;
-    unsigned tensor; /* STAXI_CUDA_WGMMA and the like: what may be used       */
+    unsigned tensor;                   /* STAXI_CUDA_WGMMA and the like: what may be used       */
     staxi_cuda_choices choices, given; /* that were met, and those to take        */
-    bool shared_row; /* of the kernel being printed: row areas lie in shared memory */
-    int at_once;     /* of the kernel begun next: blocks that run at once, at least; 0: unsaid */
+    bool shared_row;  /* of the kernel being printed: row areas lie in shared memory */
+    int at_once;      /* of the kernel begun next: blocks that run at once, at least; 0: unsaid */
     const char *more; /* of the kernel begun next: parameters behind the first */
     /* of the kernel being printed, if it holds: elements a thread has (0: it does not) */
     int held_each, held_group, held_threads, held_blocks; /* blocks that run at once, at least */
@@ -1440,9 +1440,10 @@ static void staxi_cuda_chunk(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
     staxi_put(u->t, "if (!rare) {\n");
     e->indent++;
     staxi_cuda_quick_saved(u, list, lanes, false);
-    staxi_put(u->t, "#define sxs_exp_f32(x) sx_quick_exp((x), rare)\n"
-                    "#define sxs_canon_f32(x) sx_quick_canon((x), rare)\n"
-                    "#define sx_quick_div(x, y) sx_quick_div((x), (y), rare)\n");
+    staxi_put(u->t,
+              "#define sxs_exp_f32(x) sx_quick_exp((x), rare)\n"
+              "#define sxs_canon_f32(x) sx_quick_canon((x), rare)\n"
+              "#define sx_quick_div(x, y) sx_quick_div((x), (y), rare)\n");
     e->quick = true;
     staxi_cuda_chunk_body(u, list, var, near_, n, when, index, lane);
     e->quick = false;
@@ -1598,8 +1599,8 @@ static void staxi_cuda_part_list(staxi_cuda_unit *u, const staxi_tree_node *acc,
    second one sums what the first left. */
 typedef struct staxi_cuda_cut {
     const staxi_tree_node *acc;
-    uint64_t number; /* of its folds */
-    bool whole;      /* one block, or of rows: a warp has all of them */
+    uint64_t number;                 /* of its folds */
+    bool whole;                      /* one block, or of rows: a warp has all of them */
     staxi_ix results, blocks, parts; /* numbers of results, blocks of each, all blocks */
 } staxi_cuda_cut;
 
@@ -1676,8 +1677,8 @@ static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_cuda_cut *cut
 }
 
 enum {
-    STAXI_CUDA_ROW_WARPS = 8,      /* of a thread block                                        */
-    STAXI_CUDA_ROW_BLOCKS = 32,    /* of a row that one warp has: a lane keeps the sum of each */
+    STAXI_CUDA_ROW_WARPS = 8,     /* of a thread block                                        */
+    STAXI_CUDA_ROW_BLOCKS = 32,   /* of a row that one warp has: a lane keeps the sum of each */
     STAXI_CUDA_ENOUGH_ROWS = 2048 /* so many give all multiprocessors work                    */
 };
 
@@ -1693,8 +1694,8 @@ static staxi_cuda_share staxi_cuda_rows_share(staxi_cuda_unit *u, const staxi_cu
     const int64_t blocks = staxi_high(&u->e, cut->blocks);
     if (cut->whole) return STAXI_CUDA_ROW;
     if (blocks <= STAXI_CUDA_ROW_BLOCKS &&
-        staxi_cuda_choose(u, 2, staxi_extent_guess(u->p, cut->results) >=
-                                    (double)STAXI_CUDA_ENOUGH_ROWS))
+        staxi_cuda_choose(u, 2,
+                          staxi_extent_guess(u->p, cut->results) >= (double)STAXI_CUDA_ENOUGH_ROWS))
         return STAXI_CUDA_LONG;
     return blocks <= STAXI_CUDA_ROW_WARPS ? STAXI_CUDA_TOGETHER : STAXI_CUDA_BLOCK;
 }
@@ -1736,8 +1737,8 @@ static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
     const staxi_cuda_share share = staxi_cuda_rows_share(u, &cut);
     const staxi_ix warps = staxi_ix_const(&u->p->ix, STAXI_CUDA_ROW_WARPS);
     cut.whole = share != STAXI_CUDA_BLOCK;
-    staxi_cuda_launch *l = staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list,
-                                                STAXI_CUDA_ROW_WARPS * 32);
+    staxi_cuda_launch *l =
+        staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list, STAXI_CUDA_ROW_WARPS * 32);
     if (!l) return;
     if (share == STAXI_CUDA_BLOCK) l->count = cut.parts;
     if (share == STAXI_CUDA_TOGETHER) {
@@ -2366,15 +2367,15 @@ static void staxi_cuda_arg_elements(staxi_cuda_unit *u, const staxi_tree_node *a
     staxi_cuda_near_of(u, &near_, acc->child, var, false);
     staxi_cuda_size(u, "length", acc->runs[0].extent);
     staxi_line(e);
-    staxi_putf(u->t, "%s k = (int)threadIdx.x, at = k < length ? k : -1;\n",
-               staxi_high(e, acc->runs[0].extent) <= INT32_MAX - batch * threads ? "int"
-                                                                                 : "int64_t");
+    staxi_putf(
+        u->t, "%s k = (int)threadIdx.x, at = k < length ? k : -1;\n",
+        staxi_high(e, acc->runs[0].extent) <= INT32_MAX - batch * threads ? "int" : "int64_t");
     staxi_line(e);
     staxi_putf(u->t, "%s x = ", staxi_value_type(e, dtype));
-    staxi_emit_const(e, dtype,
-                     staxi_identity_bits(a.combine == STAXI_COMBINE_ARGMAX ? STAXI_COMBINE_MAX
-                                                                           : STAXI_COMBINE_MIN,
-                                         dtype));
+    staxi_emit_const(
+        e, dtype,
+        staxi_identity_bits(
+            a.combine == STAXI_COMBINE_ARGMAX ? STAXI_COMBINE_MAX : STAXI_COMBINE_MIN, dtype));
     staxi_put(u->t, ";\n");
     for (int many = 1; many >= 0; many--) {
         char index[48];
@@ -2418,18 +2419,18 @@ static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node a = u->trees->nodes[acc->child];
     const char *type = staxi_value_type(e, u->p->exprs[a.expr[0]].dtype);
     const staxi_ix rows = staxi_cuda_loops_product(u);
-    const bool alone =
-        staxi_high(e, acc->runs[0].extent) <= STAXI_CUDA_ARG_LONG ||
-        staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
+    const bool alone = staxi_high(e, acc->runs[0].extent) <= STAXI_CUDA_ARG_LONG ||
+                       staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
     const int threads = staxi_cuda_choose(u, 2, alone) ? 32 : STAXI_CUDA_ARG_THREADS;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", threads);
     if (!l) return;
     l->count = rows;
     l->threads = threads;
-    staxi_putf(u->t,
-               "    typedef sx_best<%s, %d> B;\n    __shared__ %s bests[8];\n    __shared__ int64_t "
-               "places[8];\n",
-               type, a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0, type);
+    staxi_putf(
+        u->t,
+        "    typedef sx_best<%s, %d> B;\n    __shared__ %s bests[8];\n    __shared__ int64_t "
+        "places[8];\n",
+        type, a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0, type);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u);
     size_t scope = staxi_emit_scope_open(e);
@@ -2465,17 +2466,16 @@ enum {
 };
 
 /* Of 4 and of 8 bytes. The first that gives all multiprocessors work is taken. */
-static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {
-    {{256, 128, 8, 16, 8, 1},
-     {128, 128, 8, 8, 8, 2},
-     {128, 64, 16, 8, 8, 2},
-     {64, 64, 16, 4, 4, 4},
-     {32, 32, 16, 4, 4, 8}},
-    {{64, 64, 16, 4, 4, 2},
-     {64, 64, 16, 4, 4, 2},
-     {64, 64, 16, 4, 4, 2},
-     {64, 64, 16, 4, 4, 2},
-     {32, 32, 16, 4, 4, 4}}};
+static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {{{256, 128, 8, 16, 8, 1},
+                                                                       {128, 128, 8, 8, 8, 2},
+                                                                       {128, 64, 16, 8, 8, 2},
+                                                                       {64, 64, 16, 4, 4, 4},
+                                                                       {32, 32, 16, 4, 4, 8}},
+                                                                      {{64, 64, 16, 4, 4, 2},
+                                                                       {64, 64, 16, 4, 4, 2},
+                                                                       {64, 64, 16, 4, 4, 2},
+                                                                       {64, 64, 16, 4, 4, 2},
+                                                                       {32, 32, 16, 4, 4, 4}}};
 
 /* An operand. A thread takes `width` elements at a time, along k or across it, `slots` times a
  * part. */
@@ -3073,9 +3073,10 @@ static void staxi_cuda_wgmma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
         d->tile.columns = wide;
         most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
     }
-    const int wide = 256 >> staxi_cuda_choose(u, 3, d->tile.columns == 256   ? 0
-                                                     : d->tile.columns == 128 ? 1
-                                                                              : 2);
+    const int wide = 256 >> staxi_cuda_choose(u, 3,
+                                              d->tile.columns == 256   ? 0
+                                              : d->tile.columns == 128 ? 1
+                                                                       : 2);
     if (wide != d->tile.columns)
         most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
     d->tile.columns = wide;
@@ -3094,7 +3095,8 @@ static void staxi_cuda_wgmma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
 }
 
 /* Pieces are copied as they lie, along k or across it; else they are computed, along k. */
-static void staxi_cuda_wgmma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, staxi_cuda_side *s) {
+static void staxi_cuda_wgmma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d,
+                                   staxi_cuda_side *s) {
     const staxi_expr_node *n = &u->p->exprs[s->x];
     const staxi_loop_axis inner = s->axes[s->n_axes - 1];
     const staxi_ix at = n->kind == STAXI_EX_LOAD ? staxi_flat_index(u->p, n->ref, n->ix) : 0;
@@ -3117,7 +3119,7 @@ static bool staxi_cuda_map_step(staxi_cuda_unit *u, staxi_ix *ix, staxi_ix var, 
 /* How the copy engine reads an operand: along memory, then rows or k, then at most two batches; map
    stays empty where it cannot. */
 static void staxi_cuda_wgmma_map(staxi_cuda_unit *u, staxi_cuda_dot *d, int side,
-                               staxi_cuda_view *map) {
+                                 staxi_cuda_view *map) {
     staxi_cuda_side *s = &d->sides[side];
     const staxi_expr_node n = u->p->exprs[s->x];
     const staxi_ix one = staxi_ix_const(&u->p->ix, 1);
@@ -3255,7 +3257,7 @@ static void staxi_cuda_wgmma_pieces(staxi_cuda_unit *u, const staxi_cuda_dot *d,
 
 /* The same by the copy engine: one box, or one of each 64 rows or columns. */
 static void staxi_cuda_wgmma_copy(staxi_cuda_unit *u, const staxi_cuda_dot *d,
-                                const staxi_cuda_view *map, int side) {
+                                  const staxi_cuda_view *map, int side) {
     const staxi_cuda_side *s = &d->sides[side];
     const int boxes = s->along ? 1 : s->size / 64;
     const char *first = side ? "column0" : "row0";
@@ -3276,7 +3278,7 @@ static void staxi_cuda_wgmma_copy(staxi_cuda_unit *u, const staxi_cuda_dot *d,
 
 /* The four warps that fill parts, of all tiles of the block. */
 static void staxi_cuda_wgmma_fill(staxi_cuda_unit *u, const staxi_cuda_dot *d,
-                                const staxi_cuda_launch *l) {
+                                  const staxi_cuda_launch *l) {
     staxi_emit *e = &u->e;
     const int bytes[2] = {d->tile.rows * 128, d->tile.columns * 128};
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
@@ -3335,8 +3337,8 @@ static void staxi_cuda_wgmma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
         "k * %d, y + k * %d);\n            sx_end<1>();\n            if (k0 > from) {\n            "
         "   "
         " %s%d]);\n            }\n        }\n",
-        number, STAXI_CUDA_WGMMA_BLOCK, d->sides[0].along ? 32 : 2048, d->sides[1].along ? 32 : 2048,
-        free_one, d->stages);
+        number, STAXI_CUDA_WGMMA_BLOCK, d->sides[0].along ? 32 : 2048,
+        d->sides[1].along ? 32 : 2048, free_one, d->stages);
     staxi_putf(u->t,
                "        sx_begin();\n        sx_end<0>();\n        if (from < to) {\n            "
                "%s%d]);\n        }\n",
@@ -3594,12 +3596,13 @@ static void staxi_cuda_mma_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, in
     staxi_line(&u->e);
     staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
     staxi_line(&u->e);
-    staxi_putf(u->t,
-               s->along
-                   ? "for (int j = 0; j < %d; j++) %cs[now][v / %d][v %% %d * %d + j] = %cl[s * %d + j];\n"
-                   : "for (int j = 0; j < %d; j++) %cs[now][v %% %d * %d + j][v / %d] = %cl[s * %d + j];\n",
-               s->width, c, line, s->along ? line : s->width, s->along ? s->width : line, c,
-               s->width);
+    staxi_putf(
+        u->t,
+        s->along
+            ? "for (int j = 0; j < %d; j++) %cs[now][v / %d][v %% %d * %d + j] = %cl[s * %d + j];\n"
+            : "for (int j = 0; j < %d; j++) %cs[now][v %% %d * %d + j][v / %d] = %cl[s * %d + "
+              "j];\n",
+        s->width, c, line, s->along ? line : s->width, s->along ? s->width : line, c, s->width);
     staxi_cuda_close(u, 1);
 }
 
@@ -3634,7 +3637,10 @@ static void staxi_cuda_mma_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d)
     staxi_cuda_unrolled(u, "j", columns);
     staxi_line(&u->e);
     staxi_putf(u->t, "sx_mma_%s(d + (i * %d + j) * 4, xf[i], yf[j]);\n",
-               names[d->element == STAX_F16 ? 0 : d->element == STAX_BF16 ? 1 : 2], columns);
+               names[d->element == STAX_F16    ? 0
+                     : d->element == STAX_BF16 ? 1
+                                               : 2],
+               columns);
     staxi_cuda_close(u, 3);
 }
 
@@ -3651,13 +3657,14 @@ static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
                "j %% 4 / 2 * 8) * %d + j / 4 * 8 + lane %% 4 * 2 + j %% 2] = d[j];\n            "
                "__syncwarp();\n",
                16 * line, rows, columns * 4, line);
-    staxi_putf(u->t,
-               "            for (int v = lane; v < %d; v += 32) {\n                int64_t rest = "
-               "row0 + down + part * 16 + v / %d;\n                const int64_t column = column0 + "
-               "right + v %% %d * 4;\n                if (rest >= rows) break;\n                "
-               "__align__(16) float c[4];\n                sx_four(c, mine + v / %d * %d + v %% %d "
-               "* 4);\n",
-               16 * fours, fours, fours, fours, line, fours);
+    staxi_putf(
+        u->t,
+        "            for (int v = lane; v < %d; v += 32) {\n                int64_t rest = "
+        "row0 + down + part * 16 + v / %d;\n                const int64_t column = column0 + "
+        "right + v %% %d * 4;\n                if (rest >= rows) break;\n                "
+        "__align__(16) float c[4];\n                sx_four(c, mine + v / %d * %d + v %% %d "
+        "* 4);\n",
+        16 * fours, fours, fours, fours, line, fours);
     e->indent = 4;
     staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
     staxi_line(e);
@@ -3678,12 +3685,13 @@ static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d)
               line = (STAXI_CUDA_MMA_LINE + 4) * staxi_cuda_mma_words(d);
     staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
     if (!l) return;
-    staxi_putf(u->t,
-               "    __shared__ __align__(16) %s xs[2][%d][%d], ys[2][%d][%d];\n    const int warp = "
-               "(int)threadIdx.x / 32, lane = (int)threadIdx.x %% 32, down = warp / %d * %d, right "
-               "= warp %% %d * %d;\n",
-               type, d->tile.rows, line, d->tile.columns, line, STAXI_CUDA_MMA_WIDE,
-               rows * STAXI_CUDA_MMA_ROWS, STAXI_CUDA_MMA_WIDE, columns * STAXI_CUDA_MMA_COLUMNS);
+    staxi_putf(
+        u->t,
+        "    __shared__ __align__(16) %s xs[2][%d][%d], ys[2][%d][%d];\n    const int warp = "
+        "(int)threadIdx.x / 32, lane = (int)threadIdx.x %% 32, down = warp / %d * %d, right "
+        "= warp %% %d * %d;\n",
+        type, d->tile.rows, line, d->tile.columns, line, STAXI_CUDA_MMA_WIDE,
+        rows * STAXI_CUDA_MMA_ROWS, STAXI_CUDA_MMA_WIDE, columns * STAXI_CUDA_MMA_COLUMNS);
     for (int side = 0; side < 2; side++) staxi_cuda_dot_loads(u, d, &d->sides[side]);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_dot_place(u, d);
@@ -3701,13 +3709,13 @@ static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d)
 }
 
 /* ---- running values ----
-   A thread block has a line, 2048 or 4096 elements at a time in shared memory, the next ones on their way
-   to registers: a thread scans a segment of 32, another one 32 totals of those, one thread the
-   totals of these and all above. */
+   A thread block has a line, 2048 or 4096 elements at a time in shared memory, the next ones on
+   their way to registers: a thread scans a segment of 32, another one 32 totals of those, one
+   thread the totals of these and all above. */
 
 enum {
-    STAXI_CUDA_LINE = 4096, /* at most; half of it where rows are longer: more blocks at once */
-    STAXI_CUDA_LINE_EACH = 16,     /* elements of a thread                        */
+    STAXI_CUDA_LINE = 4096,    /* at most; half of it where rows are longer: more blocks at once */
+    STAXI_CUDA_LINE_EACH = 16, /* elements of a thread                        */
     STAXI_CUDA_LINE_AT_ONCE = 1024 /* threads of a multiprocessor, at least       */
 };
 
@@ -3773,8 +3781,8 @@ static void staxi_cuda_scan_fetch(staxi_cuda_unit *u, const staxi_tree_node *n, 
         "        F::T next[%d];\n        auto fetch = [&](int64_t block) {\n#pragma unroll\n"
         "            for (int j = 0; j < %d; j++) {\n                const int64_t i%U = block + "
         "threadIdx.x + j * %d;\n                if (i%U >= length) continue;\n",
-        STAXI_CUDA_LINE_EACH, STAXI_CUDA_LINE_EACH, staxi_var_id(e, n->runs[0].var),
-        threads, staxi_var_id(e, n->runs[0].var));
+        STAXI_CUDA_LINE_EACH, STAXI_CUDA_LINE_EACH, staxi_var_id(e, n->runs[0].var), threads,
+        staxi_var_id(e, n->runs[0].var));
     e->indent = 4;
     size_t scope = staxi_emit_scope_open(e);
     staxi_emit_value(e, n->expr[0]);
@@ -3793,8 +3801,7 @@ static void staxi_cuda_scan_pass(staxi_cuda_unit *u, const staxi_tree_node *n, b
     staxi_emit *e = &u->e;
     staxi_put(u->t, "#pragma unroll 4\n");
     staxi_line(e);
-    staxi_putf(u->t, "for (int at = (int)threadIdx.x; at < width; at += %d) {\n",
-               threads);
+    staxi_putf(u->t, "for (int at = (int)threadIdx.x; at < width; at += %d) {\n", threads);
     e->indent++;
     staxi_line(e);
     staxi_putf(u->t, "const int64_t i%U = block + at;\n", staxi_var_id(e, n->runs[0].var));
@@ -3820,8 +3827,8 @@ static void staxi_cuda_scan(staxi_cuda_unit *u, uint32_t list) {
     const uint64_t number = u->n_launches;
     const int line =
                   STAXI_CUDA_LINE >>
-                  staxi_cuda_choose(u, 2, staxi_extent_guess(u->p, n.runs[0].extent) >
-                                              (double)STAXI_CUDA_LINE),
+                  staxi_cuda_choose(
+                      u, 2, staxi_extent_guess(u->p, n.runs[0].extent) > (double)STAXI_CUDA_LINE),
               segments = line / 32, threads = line / STAXI_CUDA_LINE_EACH;
     staxi_text name;
     staxi_cuda_scan_fold(u, &n, number);
@@ -4103,14 +4110,16 @@ static void staxi_cuda_put_quick(staxi_text *t, const char *text) {
         "#define sx_scale32(y, t, n) sxs_scale32((y), (t))"};
     for (int k = 0; k < 8; k++) {
         if (k % 4 == 0)
-            staxi_put(t, "#undef sx_\n#undef sx_atmost32\n#undef sx_atleast32\n#undef sx_scale32\n");
+            staxi_put(t,
+                      "#undef sx_\n#undef sx_atmost32\n#undef sx_atleast32\n#undef sx_scale32\n");
         staxi_putf(t, "%s\n", lines[k]);
         if (k != 3) continue;
         staxi_put(t, "SX_INLINE ");
         staxi_put_function(t, text);
     }
-    staxi_put(t, "SX_INLINE float sx_quick_exp(float x, bool &rare) {\n"
-                 "    rare = rare | !(fabsf(x) <= 87.0f);\n    return sxs_quick_exp_f32(x);\n}\n");
+    staxi_put(t,
+              "SX_INLINE float sx_quick_exp(float x, bool &rare) {\n"
+              "    rare = rare | !(fabsf(x) <= 87.0f);\n    return sxs_quick_exp_f32(x);\n}\n");
 }
 
 static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
@@ -4256,8 +4265,8 @@ struct stax_cuda_program {
     staxi_cuda_replay replay;
     stax_cuda_program **pieces; /* of steps; NULL where the host runs one                   */
     size_t n_pieces, n_constants;
-    bool is_piece;                /* `host` is another program's                            */
-    staxi_cuda_memory *constants; /* by cell of the steps                                   */
+    bool is_piece;                 /* `host` is another program's                            */
+    staxi_cuda_memory *constants;  /* by cell of the steps                                   */
     struct staxi_cuda_block *pool; /* memory for cells, kept from call to call              */
     staxi_cuda_choices choices;
     staxi_text tuning; /* what the tuner has done                                           */
@@ -4764,7 +4773,8 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
     return true;
 }
 
-/* Stages that no kernel of this chapter can run: named, and refused. Programs of steps have none. */
+/* Stages that no kernel of this chapter can run: named, and refused. Programs of steps have none.
+ */
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
@@ -4903,8 +4913,7 @@ static stax_status staxi_cuda_will_replay(stax_cuda_program *p, staxi_text *why)
 }
 
 /* kernel names are stax_kernel_0, 1, ... */
-static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin,
-                                   staxi_text *why) {
+static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin, staxi_text *why) {
     stax_cuda *c = p->cuda;
     staxi_cuda_enter(c);
     int error = c->driver.module_load(&p->module, cubin->data);
@@ -4939,7 +4948,8 @@ static stax_status staxi_cuda_steps_ready(stax_cuda_program *p, staxi_text *why)
         if (!cell->data) continue;
         for (int d = 0; d < cell->type->rank; d++) { /* their sizes are literals */
             int64_t size = 0;
-            if (!staxi_size_eval(&p->host->basis->sizes, cell->type->dims[d], NULL, &size)) size = 0;
+            if (!staxi_size_eval(&p->host->basis->sizes, cell->type->dims[d], NULL, &size))
+                size = 0;
             n *= size;
         }
         bytes *= (size_t)n;
@@ -4983,8 +4993,8 @@ static stax_status staxi_cuda_ready(stax_cuda_program *p, const stax_compile_opt
     if (s == STAX_OK && options && options->reduce_overhead) s = staxi_cuda_will_replay(p, why);
     if (s == STAX_OK)
         s = staxi_cuda_build(c->ctx, &c->nvrtc, p->source.data,
-                             tensor & STAXI_CUDA_WGMMA ? "sm_90a" : c->architecture, &cubin, &p->host->built,
-                             why);
+                             tensor & STAXI_CUDA_WGMMA ? "sm_90a" : c->architecture, &cubin,
+                             &p->host->built, why);
     if (s == STAX_OK) s = staxi_cuda_load(p, &cubin, why);
     staxi_text_free(&cubin);
     return s;
@@ -5024,8 +5034,8 @@ enum {
 
 typedef struct staxi_cuda_probe {
     stax_cuda_program *best, *first; /* so far, and by table: not freed before the end */
-    double least, table; /* ns a call */
-    stax_tensor *tensors; /* inputs, then outputs; on the device */
+    double least, table;             /* ns a call */
+    stax_tensor *tensors;            /* inputs, then outputs; on the device */
     size_t n_in, n, room;
     int64_t *sizes;
     char *data, *want, *got; /* of all inputs; results of the table's program, and of another */
@@ -5150,11 +5160,12 @@ static double staxi_cuda_probe_time(const staxi_cuda_probe *b, stax_cuda_program
     int calls = 1;
     for (int k = -1; k < STAXI_CUDA_TUNE_READINGS; k++) {
         const int64_t start = staxi_clock_ns();
-        for (int i = 0; i < calls; i++)
-            (void)stax_cuda_run(p, b->tensors, b->tensors + b->n_in);
+        for (int i = 0; i < calls; i++) (void)stax_cuda_run(p, b->tensors, b->tensors + b->n_in);
         (void)stax_cuda_wait(p->cuda);
         const double one = (double)(staxi_clock_ns() - start) / calls;
-        if (k < 0) calls = one * 200 < (double)STAXI_CUDA_TUNE_NS ? 200 : (int)(STAXI_CUDA_TUNE_NS / one) + 1;
+        if (k < 0)
+            calls =
+                one * 200 < (double)STAXI_CUDA_TUNE_NS ? 200 : (int)(STAXI_CUDA_TUNE_NS / one) + 1;
         int at = k;
         for (; at > 0 && ns[at - 1] > one; at--) ns[at] = ns[at - 1];
         if (k >= 0) ns[at] = one;
@@ -5322,7 +5333,8 @@ STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const
 }
 
 STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options) {
-    stax_cuda_program *p = staxi_cuda_program_new(g, staxi_cuda_tensor_cores(options, "sm_90"), NULL);
+    stax_cuda_program *p =
+        staxi_cuda_program_new(g, staxi_cuda_tensor_cores(options, "sm_90"), NULL);
     if (!p) return NULL;
     char *text = staxi_text_give(p->host->ctx, &p->source);
     stax_cuda_program_free(p);
@@ -5828,8 +5840,7 @@ static stax_status staxi_cuda_host_tensors(const staxi_runner *r, const stax_gra
                                            stax_tensor *t, int64_t *bytes) {
     *bytes = 0;
     for (size_t k = 0; k < g->n_inputs + g->n_outputs; k++) {
-        const uint32_t v =
-            k < g->n_inputs ? g->inputs[k].value : g->outputs[k - g->n_inputs].value;
+        const uint32_t v = k < g->n_inputs ? g->inputs[k].value : g->outputs[k - g->n_inputs].value;
         const staxi_type *type = &g->values[v].type;
         stax_shape shape;
         memset(&shape, 0, sizeof shape);
@@ -5918,7 +5929,8 @@ static stax_status staxi_cuda_strided(staxi_cuda_call *k, const stax_tensor *t,
     if (error == 0 && !send)
         staxi_copy_strided(base, t->strides, row, strides, t->shape, t->rank, size);
     if (error == 0 && send) error = c->driver.to_device(at, row, bytes, c->stream);
-    if (error == 0 && !send && t->device) error = c->driver.to_device(first, there, span, c->stream);
+    if (error == 0 && !send && t->device)
+        error = c->driver.to_device(first, there, span, c->stream);
     if (error == 0) error = c->driver.stream_wait(c->stream);
     staxi_free(a, row, bytes + far_ + 1);
     return staxi_cuda_why(c, error, "copying a tensor", k->why);
@@ -5949,13 +5961,12 @@ static stax_status staxi_cuda_steps_begin(staxi_cuda_call *k, staxi_runner *r,
         const bool is_param = is_input && h->basis->inputs[cell - 1].kind == STAXI_PARAM;
         r->mem[cell] = (void *)(uintptr_t)p->constants[cell].at;
         if (!is_input && !is_output) continue;
-        const stax_tensor *t = is_input ? staxi_input_tensor(h, inputs, cell - 1)
-                                        : &outputs[cell - 1 - n_in];
+        const stax_tensor *t =
+            is_input ? staxi_input_tensor(h, inputs, cell - 1) : &outputs[cell - 1 - n_in];
         r->bytes[cell] = staxi_tensor_elements(t) * (int64_t)stax_dtype_bytes(t->dtype);
         r->mem[cell] = t->data;
         k->waits = k->waits || (!t->device && !is_param);
-        if (t->device &&
-            (is_output || !staxi_input_is_copied(h, cell - 1, t, inputs, outputs)))
+        if (t->device && (is_output || !staxi_input_is_copied(h, cell - 1, t, inputs, outputs)))
             continue;
         const bool fresh = is_param && p->slot_is_fresh[cell - 1];
         const int error =

@@ -133,14 +133,15 @@ static void tensor_cores(void) {
         {"graph g(a: bf16[16,4096], b: bf16[4096,4096]) { y = matmul a, b\n return y }",
          "more[j] = sums[part * all + j];", "xs[2]", 0},
         {"graph g(a: bf16[2,3,300,72], b: bf16[3,72,304]) { y = matmul a, b\n return y }",
-         "sx_copy(part + j * 8192, &ymap, &filled[stage], column0 + j * 64, k0, i2, 0);", "xs[2]", 0},
+         "sx_copy(part + j * 8192, &ymap, &filled[stage], column0 + j * 64, k0, i2, 0);", "xs[2]",
+         0},
         {"graph g(a: f16[72,520], b: f16[8192,72]) { x = transpose a\n w = transpose b\n y = "
          "matmul x, w\n return y }",
          "m64n256k16.f32.f16.f16", "xs[2]", 0},
         {"graph g(a: bf16[300,70], b: bf16[70,9000]) { x = relu a\n y = matmul x, b\n return y }",
          "__align__(16) uint16_t w[8];", "xs[2]", 0},
-        {"graph g(a: f32[300,72], b: f32[72,304]) { y = matmul a, b\n return y }", "xs[2]",
-         "m64n", 0},
+        {"graph g(a: f32[300,72], b: f32[72,304]) { y = matmul a, b\n return y }", "xs[2]", "m64n",
+         0},
         {"graph g(a: bf16[300,72], b: bf16[72,304], c: bf16[304]) { m = matmul a, b\n s = add m, "
          "c\n y = gelu s\n return y }",
          "sx_mma_bf16(d", "wgmma", 1},

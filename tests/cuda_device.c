@@ -260,23 +260,24 @@ static void number_put(stax_dtype t, void *x, int64_t at, float f) {
     if (t == STAX_F32)
         ((float *)x)[at] = f;
     else
-        ((uint16_t *)x)[at] = (uint16_t)(t == STAX_BF16 ? staxi_bf16_of_f32(f) : staxi_f16_of_f32(f));
+        ((uint16_t *)x)[at] =
+            (uint16_t)(t == STAX_BF16 ? staxi_bf16_of_f32(f) : staxi_f16_of_f32(f));
 }
 
 /* The error of one result in units of its bound. Products are exact, but that TF32 rounds both
    operands, 2^-11 of each; each of k + k / 16 + 2 additions may lose 2^-23 of what it adds (it may
    be cut off), and the result is rounded once. *exact: the result without any error. */
-static double tensor_excess(stax_dtype t, const void *a, const void *b, int64_t a_at,
-                            int64_t b_at, int64_t a_step, int64_t b_step, int64_t k, double got,
-                            double *exact) {
+static double tensor_excess(stax_dtype t, const void *a, const void *b, int64_t a_at, int64_t b_at,
+                            int64_t a_step, int64_t b_step, int64_t k, double got, double *exact) {
     double sum = 0, size = 0;
     for (int64_t i = 0; i < k; i++) {
         double x = number_at(t, a, a_at + i * a_step) * number_at(t, b, b_at + i * b_step);
         sum += x;
         size += fabs(x);
     }
-    double inner = (double)(k + k / 16 + 2) * 0x1p-23 * size,
-           rounding = t == STAX_BF16 ? 0x1p-8 : t == STAX_F16 ? 0x1p-11 : 0x1p-24;
+    double inner = (double)(k + k / 16 + 2) * 0x1p-23 * size, rounding = t == STAX_BF16  ? 0x1p-8
+                                                                         : t == STAX_F16 ? 0x1p-11
+                                                                                         : 0x1p-24;
     if (t == STAX_F32) inner += 0x1.001p-10 * size;
     *exact = sum;
     return fabs(got - sum) / (inner + (fabs(sum) + inner) * rounding + 0x1p-25);
@@ -337,8 +338,8 @@ static void check_tensor(stax_context *ctx, stax_cuda *cuda, int at, stax_dtype 
         printf(
             "FAIL tensor cores %s%s %lld x %lld x %lld %s %s%s: %lld results, at worst %g of the "
             "bound; %s\n",
-            stax_dtype_name(t), mma ? " by mma.sync" : "", (long long)m, (long long)n,
-            (long long)k, tensor_shapes[at].a, tensor_shapes[at].b, integers ? ", integers" : "",
+            stax_dtype_name(t), mma ? " by mma.sync" : "", (long long)m, (long long)n, (long long)k,
+            tensor_shapes[at].a, tensor_shapes[at].b, integers ? ", integers" : "",
             (long long)different, worst, s == STAX_OK ? "" : stax_error(ctx));
         all->different++;
     }
