@@ -48149,17 +48149,51 @@ typedef struct staxi_compile_run {
     staxi_toolchain *tc;
     char source_name[STAXI_CACHE_NAME], object_name[STAXI_CACHE_NAME], kept[STAXI_CACHE_NAME];
     staxi_text from, to, stay, command, output;
+    staxi_text scratch; /* a folder for the compiler's own temporary files, if it may be stopped */
     size_t enter;
     bool keep;
 } staxi_compile_run;
 
+/* Not all compilers remove their files when they are stopped, so they get a folder for them. */
+static void staxi_scratch_make(staxi_compile_run *r) {
+#if defined(STAXI_POSIX)
+    char name[STAXI_CACHE_NAME];
+    memcpy(name, r->source_name, 20);
+    memcpy(name + 20, ".d", 3);
+    staxi_cache_path(r->tc, name, &r->scratch);
+    if (!r->scratch.failed && staxi_dir_make(r->scratch.data))
+        staxi_putf(&r->command, "TMPDIR=%s ", name); /* the compiler runs in the cache folder */
+    else
+        staxi_text_free(&r->scratch);
+#else
+    (void)r;
+#endif
+}
+
+static void staxi_scratch_visit(const char *name, void *arg) {
+    const staxi_text *folder = (const staxi_text *)arg;
+    staxi_text path;
+    staxi_text_init(&path, folder->a);
+    staxi_putf(&path, "%s/%s", folder->data, name);
+    if (!path.failed) (void)staxi_file_remove(path.data);
+    staxi_text_free(&path);
+}
+
+static void staxi_scratch_remove(staxi_text *folder) {
+    if (!folder->n) return;
+    (void)staxi_dir_list(folder->data, staxi_scratch_visit, folder);
+    (void)staxi_dir_remove(folder->data);
+    staxi_text_free(folder);
+}
+
 /* Writes the source. In any case staxi_compile_end comes after it. */
 static stax_status staxi_compile_begin(staxi_compile_run *r, staxi_toolchain *tc,
                                        const staxi_compiler *c, int level, const char *source,
-                                       size_t n, const char *kept, bool keep, staxi_text *message) {
+                                       size_t n, const char *kept, const staxi_build_options *o,
+                                       staxi_text *message) {
     memset(r, 0, sizeof *r);
     r->tc = tc;
-    r->keep = keep;
+    r->keep = o && o->keep_source;
     memcpy(r->kept, kept, strlen(kept) + 1);
     staxi_temporary_name(tc, ".c", r->source_name);
     memcpy(r->object_name, r->source_name, 20);
@@ -48170,6 +48204,8 @@ static stax_status staxi_compile_begin(staxi_compile_run *r, staxi_toolchain *tc
     staxi_text_init(&r->command, &tc->allocator);
     staxi_text_init(&r->output, &tc->allocator);
     staxi_put_enter_folder(tc, &r->command);
+    staxi_text_init(&r->scratch, &tc->allocator);
+    if (o && o->hook) staxi_scratch_make(r);
     r->enter = r->command.n;
     staxi_put_command(tc, c, level, r->object_name, r->source_name, &r->command);
     if (r->from.failed || r->to.failed || r->stay.failed || r->command.failed) return STAX_E_MEMORY;
@@ -48194,6 +48230,7 @@ static stax_status staxi_compile_read(staxi_compile_run *r, bool started, int ex
 
 /* Leaves no file but the source, where that is kept. */
 static void staxi_compile_end(staxi_compile_run *r) {
+    staxi_scratch_remove(&r->scratch);
     if (!r->to.failed) (void)staxi_file_remove(r->to.data);
     if (!r->from.failed && !r->stay.failed &&
         (!r->keep || !staxi_file_rename(r->from.data, r->stay.data)))
@@ -48220,8 +48257,7 @@ static stax_status staxi_compile(staxi_toolchain *tc, const staxi_compiler *c, i
     staxi_compile_run r;
     int exit_code = 127;
     bool started = false;
-    const bool keep = o && o->keep_source;
-    stax_status status = staxi_compile_begin(&r, tc, c, level, source, n, kept, keep, message);
+    stax_status status = staxi_compile_begin(&r, tc, c, level, source, n, kept, o, message);
     const char *command = r.command.data;
     staxi_text *output = &r.output;
     if (status != STAX_OK)
@@ -48981,7 +49017,7 @@ static stax_status staxi_units_compile(staxi_units *u, staxi_text *message) {
         char kept[STAXI_CACHE_NAME];
         staxi_kept_name(unit->key, kept);
         s = staxi_compile_begin(&unit->run, u->tc, u->compiler, u->level, unit->source, unit->n,
-                                kept, u->o->keep_source, message);
+                                kept, u->o, message);
         if (s != STAX_OK) unit->run.keep = false;
         commands[begun] = unit->run.command.data;
         outputs[begun] = &unit->run.output;
