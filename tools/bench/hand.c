@@ -203,7 +203,7 @@ void h_amax(ARGS) {
 
 /* Whole columns one tile after the other; rows of a block go to 64 lanes a column. */
 #ifndef COLUMN_TILE
-#define COLUMN_TILE 64
+#define COLUMN_TILE 128
 #endif
 void h_colsum(ARGS) {
     SHARED_ROWS for (long tile = 0; tile < C; tile += COLUMN_TILE) {
@@ -219,7 +219,7 @@ void h_colsum(ARGS) {
                     EACH(T, u) a[u] = sx_k32(-0.0f) + sx_loadf(x + u * W);
                 else
                     EACH(T, u) {
-                        __builtin_prefetch(x + u * W + 16 * C);
+                        __builtin_prefetch(x + u * W + 8 * C);
                         a[u] = a[u] + sx_loadf(x + u * W);
                     }
             }
