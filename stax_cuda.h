@@ -3554,6 +3554,18 @@ enum {
 
 /* clang-format off */
 static const char *const staxi_cuda_lines_mma[] = {
+    "/* N neighbours into shared memory, at a place that is aligned to all of them. */",
+    "template <int N, class T> SX_INLINE void sx_words(T *to, const T *from) {",
+    "    if (N == 1) {",
+    "        *to = *from;",
+    "    } else if (sizeof(T) == 2) {",
+    "        const uint2 w = {from[0] | (uint32_t)from[N > 1] << 16, from[N > 2 ? 2 : 0] | (uint32_t)from[N > 3 ? 3 : 0] << 16};",
+    "        *(uint2 *)(void *)to = w;",
+    "    } else {",
+    "        const uint4 w = {from[0], from[N > 1], from[N > 2 ? 2 : 0], from[N > 3 ? 3 : 0]};",
+    "        *(uint4 *)(void *)to = w;",
+    "    }",
+    "}",
     "#ifndef SX_OWN_TENSOR",
     "/* d += a b: 16 rows, 8 columns, and 16 steps of k, or 8 of TF32. */",
     "SX_INLINE void sx_mma_f16(float *d, const uint32_t *a, const uint32_t *b) {",
@@ -3626,28 +3638,36 @@ static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     d->tile.rows = d->tile.columns =
         STAXI_CUDA_MMA_TILE >> staxi_cuda_choose(u, 2, d->tile.rows < STAXI_CUDA_MMA_TILE);
     d->tile.depth = STAXI_CUDA_MMA_LINE * staxi_cuda_mma_words(d);
-    d->tile.at_once = 2;
+    d->tile.at_once = d->tile.rows < STAXI_CUDA_MMA_TILE ? 2 : 1;
     d->threads = STAXI_CUDA_MMA_THREADS;
     d->splits = 1;
     for (int s = 0; s < 2; s++) d->sides[s].size = d->tile.rows;
 }
 
-/* A part from registers into shared memory: xs or ys, row by row. */
+/* A part from registers into shared memory: xs or ys, row by row. What is read across k comes from
+   threads that have other rows: their words change places, by eight rows, so that they do not meet
+   in a bank. */
 static void staxi_cuda_mma_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
     const staxi_cuda_side *s = &d->sides[side];
     const char c = side ? 'y' : 'x';
-    const int line = (s->along ? d->tile.depth : s->size) / s->width;
+    const int line = (s->along ? d->tile.depth : s->size) / s->width,
+              words = staxi_cuda_mma_words(d);
     staxi_cuda_unrolled(u, "s", s->slots);
     staxi_line(&u->e);
     staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
-    staxi_line(&u->e);
-    staxi_putf(
-        u->t,
-        s->along
-            ? "for (int j = 0; j < %d; j++) %cs[now][v / %d][v %% %d * %d + j] = %cl[s * %d + j];\n"
-            : "for (int j = 0; j < %d; j++) %cs[now][v %% %d * %d + j][v / %d] = %cl[s * %d + "
-              "j];\n",
-        s->width, c, line, s->along ? line : s->width, s->along ? s->width : line, c, s->width);
+    if (s->along) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "sx_words<%d>(&%cs[now][v / %d][v %% %d * %d], %cl + s * %d);\n", s->width, c, line, line, s->width, c,
+                   s->width);
+    } else {
+        staxi_cuda_unrolled(u, "j", s->width);
+        staxi_line(&u->e);
+        staxi_putf(u->t, "const int at = v %% %d * %d + j, k = v / %d;\n", line, s->width, line);
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%cs[now][at][(k / %d ^ (at / 8 & 15)) * %d + k %% %d] = %cl[s * %d + j];\n",
+                   c, words, words, words, c, s->width);
+        staxi_cuda_close(u, 1);
+    }
     staxi_cuda_close(u, 1);
 }
 
@@ -3670,12 +3690,19 @@ static void staxi_cuda_mma_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d)
         staxi_putf(u->t, "uint32_t %cf[%d][%d];\n", side ? 'y' : 'x', pieces, regs);
         staxi_cuda_unrolled(u, "i", pieces);
         staxi_line(&u->e);
+        staxi_putf(u->t, "for (int r = 0; r < %d; r++) {\n", regs);
+        staxi_line(&u->e);
         staxi_putf(u->t,
-                   side ? "for (int r = 0; r < 2; r++) yf[i][r] = ((const uint32_t *)(const void "
-                          "*)ys[1 - now][right + i * 8 + lane / 4])[k * 8 + r * 4 + lane %% 4];\n"
-                        : "for (int r = 0; r < 4; r++) xf[i][r] = ((const uint32_t *)(const void "
-                          "*)xs[1 - now][down + i * 16 + r %% 2 * 8 + lane / 4])[k * 8 + r / 2 * 4 "
-                          "+ lane %% 4];\n");
+                   side ? "    const int at = right + i * 8 + lane / 4, w = k * 8 + r * 4 + lane %% "
+                          "4;\n"
+                        : "    const int at = down + i * 16 + r %% 2 * 8 + lane / 4, w = k * 8 + r / "
+                          "2 * 4 + lane %% 4;\n");
+        staxi_line(&u->e);
+        staxi_putf(u->t, "    %cf[i][r] = ((const uint32_t *)(const void *)%cs[1 - now][at])[w%s];\n",
+                   side ? 'y' : 'x', side ? 'y' : 'x',
+                   d->sides[side].along ? "" : " ^ (at / 8 & 15)");
+        staxi_line(&u->e);
+        staxi_put(u->t, "}\n");
         staxi_cuda_close(u, 1);
     }
     staxi_cuda_unrolled(u, "i", rows);
