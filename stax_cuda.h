@@ -22,6 +22,10 @@
    CALLS         A program launches a few kernels, microseconds each. With the compile option
                  reduce_overhead a call is one graph of CUDA's, which the next one replays; other
                  addresses or sizes change its parameters. (Programs that check indices do not.)
+                 cond and loops are decided by the host, and what no kernel can run (sorts, scatter,
+                 monoids, custom_call) is a step of it, on copies: such a call waits for each, and
+                 is launched kernel by kernel. The option tune measures how kernels are cut, once
+                 for a source and a device, and keeps the fastest that has the same bits.
 
    MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
                  may mix both: host tensors are copied in and out, and the call waits for them. With
