@@ -22,6 +22,10 @@
    CALLS         A program launches a few kernels, microseconds each. With the compile option
                  reduce_overhead a call is one graph of CUDA's, which the next one replays; other
                  addresses or sizes change its parameters. (Programs that check indices do not.)
+                 cond and loops are decided by the host, and what no kernel can run (sorts, scatter,
+                 monoids, custom_call) is a step of it, on copies: such a call waits for each, and
+                 is launched kernel by kernel. The option tune measures how kernels are cut, once
+                 for a source and a device, and keeps the fastest that has the same bits.
 
    MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
                  may mix both: host tensors are copied in and out, and the call waits for them. With
@@ -1848,6 +1852,115 @@ static void staxi_cuda_columns(staxi_cuda_unit *u, uint32_t list) {
     if (!cut.whole && !e->failed) staxi_cuda_finish_columns(u, &cut);
 }
 
+/* ---- argmax and argmin ---- */
+
+static bool staxi_cuda_is_arg(const staxi_tree_node *a) {
+    return a->kind == STAXI_TREE_ACCUM &&
+           (a->combine == STAXI_COMBINE_ARGMAX || a->combine == STAXI_COMBINE_ARGMIN) && !a->next;
+}
+
+enum {
+    STAXI_CUDA_ARG_THREADS = 256,
+    STAXI_CUDA_ARG_BATCH = 16, /* elements of a thread whose loads are issued together */
+    STAXI_CUDA_ARG_LONG = 2048 /* a row that one warp has alone only where there are many */
+};
+
+/* The elements of a run that a thread has, one behind the other: x, its best, at place `at` (-1: it
+   has none). Its first element is the best of nothing, so that only what beats it counts. */
+static void staxi_cuda_arg_elements(staxi_cuda_unit *u, const staxi_tree_node *acc,
+                                    const char *threads) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node a = u->trees->nodes[acc->child];
+    const int dtype = u->p->exprs[a.expr[0]].dtype, batch = STAXI_CUDA_ARG_BATCH;
+    const staxi_ix var = acc->runs[0].var;
+    staxi_cuda_near near_;
+    memset(&near_, 0, sizeof near_);
+    staxi_cuda_near_of(u, &near_, acc->child, var, false);
+    staxi_cuda_size(u, "length", acc->runs[0].extent);
+    staxi_line(e);
+    staxi_putf(
+        u->t, "%s k = (int)threadIdx.x, at = k < length ? k : -1;\n",
+        staxi_high(e, acc->runs[0].extent) <= INT32_MAX - batch * 1024 ? "int" : "int64_t");
+    staxi_line(e);
+    staxi_putf(u->t, "%s x = ", staxi_value_type(e, dtype));
+    staxi_emit_const(
+        e, dtype,
+        staxi_identity_bits(
+            a.combine == STAXI_COMBINE_ARGMAX ? STAXI_COMBINE_MAX : STAXI_COMBINE_MIN, dtype));
+    staxi_put(u->t, ";\n");
+    for (int many = 1; many >= 0; many--) {
+        staxi_text text;
+        staxi_line(e);
+        staxi_putf(u->t, "for (; k + %d * %s < length; k += %d * %s) {\n", many ? batch - 1 : 0,
+                   threads, many ? batch : 1, threads);
+        e->indent++;
+        staxi_text_init(&text, u->a);
+        staxi_putf(&text, many ? "k + j * %s" : "k", threads);
+        if (text.failed) staxi_emit_no_memory(e);
+        const char *index = text.data ? text.data : "";
+        if (many) {
+            staxi_cuda_batch_loads(u, var, &near_, batch, index, "");
+            staxi_cuda_unrolled(u, "j", batch);
+        }
+        staxi_line(e);
+        staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, var), index);
+        size_t scope = staxi_emit_scope_open(e);
+        if (many) staxi_cuda_loaded(u, &near_, "j");
+        staxi_emit_value(e, a.expr[0]);
+        staxi_line(e);
+        staxi_put(u->t, "if (B::beats(");
+        staxi_emit_operand(e, a.expr[0]);
+        staxi_put(u->t, ", x)) {\n");
+        staxi_line(e);
+        staxi_put(u->t, "    x = ");
+        staxi_emit_operand(e, a.expr[0]);
+        staxi_putf(u->t, ";\n");
+        staxi_line(e);
+        staxi_putf(u->t, "    at = %s;\n", index);
+        staxi_line(e);
+        staxi_put(u->t, "}\n");
+        staxi_emit_scope_close(e, scope);
+        staxi_cuda_close(u, many ? 2 : 1);
+        staxi_text_free(&text);
+    }
+    staxi_cuda_near_free(u, &near_);
+}
+
+/* Each thread keeps the best of its elements; of equal ones the first counts, NaN beats all. A warp
+   has a row, or 256 threads a long one of few. */
+static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    const staxi_tree_node a = u->trees->nodes[acc->child];
+    const char *type = staxi_value_type(e, u->p->exprs[a.expr[0]].dtype);
+    const staxi_ix rows = staxi_cuda_loops_product(u);
+    bool alone = staxi_high(e, acc->runs[0].extent) <= STAXI_CUDA_ARG_LONG ||
+                       staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
+    alone = staxi_cuda_choose(u, 2, alone) != 0;
+    const int threads = alone ? 32 : STAXI_CUDA_ARG_THREADS;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", threads);
+    if (!l) return;
+    l->count = rows;
+    l->threads = threads;
+    staxi_putf(
+        u->t,
+        "    typedef sx_best<%s, %d> B;\n    __shared__ %s bests[8];\n    __shared__ int64_t "
+        "places[8];\n",
+        type, a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0, type);
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_digits(u);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_cuda_arg_elements(u, acc, alone ? "32" : "256");
+    staxi_putf(u->t,
+               "        B b = {x, at};\n        b.join(bests, places);\n        if (threadIdx.x) "
+               "continue;\n        const %s r%U = b.at < 0 ? 0 : b.at;\n",
+               staxi_acc_type(e, a.dtype), (uint64_t)a.ref);
+    staxi_cuda_scoped_list(u, acc->after);
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
 /* ---- a thread block an iteration ---- */
 
 static bool staxi_cuda_only_stores(const staxi_trees *t, uint32_t list) {
@@ -1864,6 +1977,10 @@ static int64_t staxi_cuda_team_shared(staxi_cuda_unit *u, uint32_t list) {
         if (n->kind == STAXI_TREE_CHECK) return -1;
         if (n->kind != STAXI_TREE_ACC) continue;
         if (n->n_runs == 0) continue;
+        if (n->n_runs == 1 && staxi_cuda_is_arg(&u->trees->nodes[n->child])) {
+            shared += 16 * 16;
+            continue;
+        }
         if (!staxi_cuda_spreads(u->trees, n) || !staxi_cuda_list_group(u->trees, n)) return -1;
         int64_t most = staxi_high(&u->e, n->runs[0].extent);
         if (most > STAXI_CUDA_SHARED / 8 * (int64_t)STAXI_BLOCK) return -1;
@@ -1917,6 +2034,30 @@ static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc) 
     staxi_cuda_close(u, 1);
 }
 
+/* All threads keep the best of their elements, and then have the best of all. */
+static void staxi_cuda_team_arg(staxi_cuda_unit *u, const staxi_tree_node *acc) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node a = u->trees->nodes[acc->child];
+    const uint64_t ref = a.ref;
+    staxi_line(e);
+    staxi_putf(u->t, "%s q%U = 0;\n", staxi_acc_type(e, a.dtype), ref);
+    staxi_line(e);
+    staxi_put(u->t, "{\n");
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(u->t, "typedef sx_best<%s, %d> B;\n",
+               staxi_value_type(e, u->p->exprs[a.expr[0]].dtype),
+               a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0);
+    staxi_cuda_arg_elements(u, acc, "(int)blockDim.x");
+    staxi_line(e);
+    staxi_put(u->t, "B b = {x, at};\n");
+    staxi_line(e);
+    staxi_putf(u->t, "b.join(bests%U, places%U);\n", ref, ref);
+    staxi_line(e);
+    staxi_putf(u->t, "q%U = b.at < 0 ? 0 : b.at;\n", ref);
+    staxi_cuda_close(u, 1);
+}
+
 /* The loops of a map: all threads run the outer ones, and share the innermost. */
 static void staxi_cuda_team_loop(staxi_cuda_unit *u, uint32_t at) {
     staxi_emit *e = &u->e;
@@ -1957,6 +2098,7 @@ static bool staxi_cuda_find_segments(staxi_cuda_unit *u, uint32_t list) {
         if (!is_acc && n->kind != STAXI_TREE_LOOP) continue;
         if (u->n_segments == STAXI_CUDA_SEGMENTS) return false;
         if (!is_acc && !staxi_cuda_only_stores(u->trees, n->child)) return false;
+        if (is_acc && staxi_cuda_is_arg(&u->trees->nodes[n->child])) return false;
         staxi_cuda_segment *s = &u->segments[u->n_segments++];
         s->axis = is_acc ? n->runs[0] : n->axis;
         s->list = n->child;
@@ -2259,7 +2401,9 @@ static void staxi_cuda_team_list(staxi_cuda_unit *u, uint32_t list) {
                 staxi_cuda_team_loop(u, list);
             if (!u->held_each || u->held_waits) staxi_cuda_barrier(u);
         } else if (n.kind == STAXI_TREE_ACC && n.n_runs) {
-            if (u->held_each)
+            if (staxi_cuda_is_arg(&u->trees->nodes[n.child]))
+                staxi_cuda_team_arg(u, &n);
+            else if (u->held_each)
                 staxi_cuda_held_acc(u, &n);
             else
                 staxi_cuda_team_acc(u, &n);
@@ -2289,6 +2433,14 @@ static void staxi_cuda_team_arrays(staxi_cuda_unit *u, uint32_t list, uint64_t n
     for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
         const staxi_tree_node *n = &u->trees->nodes[k];
         if (n->kind != STAXI_TREE_ACC || !n->n_runs) continue;
+        const staxi_tree_node a = u->trees->nodes[n->child];
+        if (staxi_cuda_is_arg(&a)) {
+            staxi_line(&u->e);
+            staxi_putf(u->t, "__shared__ %s bests%U[16];\n",
+                       staxi_value_type(&u->e, u->p->exprs[a.expr[0]].dtype), (uint64_t)a.ref);
+            staxi_cuda_result(u, n, "__shared__ int64_t places@[16];");
+            continue;
+        }
         int64_t most = (staxi_high(&u->e, n->runs[0].extent) + STAXI_BLOCK - 1) / STAXI_BLOCK;
         staxi_cuda_result_of(u, n, "typedef sx_fold_%U_@ F@;", (int64_t)number);
         staxi_cuda_result_of(u, n, "__shared__ F@::T g@[512], h@[%U];", most > 0 ? most : 1);
@@ -2303,7 +2455,7 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     for (uint32_t k = list; k; k = u->trees->nodes[k].next) {
         const staxi_tree_node *n = &u->trees->nodes[k];
         if (n->kind == STAXI_TREE_ACC && n->n_runs) {
-            staxi_cuda_folds(u, n, number);
+            if (!staxi_cuda_is_arg(&u->trees->nodes[n->child])) staxi_cuda_folds(u, n, number);
             if (staxi_high(e, n->runs[0].extent) > staxi_high(e, length))
                 length = n->runs[0].extent;
         }
@@ -2337,109 +2489,6 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     for (int k = 0; k < u->n_segments; k++) n_accs += u->segments[k].is_acc;
     if (u->held_each && n_accs < 2) staxi_cuda_barrier(u);
     u->held_each = 0;
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "    }\n");
-    staxi_cuda_end(u);
-}
-
-/* ---- argmax and argmin ---- */
-
-static bool staxi_cuda_is_arg(const staxi_tree_node *a) {
-    return a->kind == STAXI_TREE_ACCUM &&
-           (a->combine == STAXI_COMBINE_ARGMAX || a->combine == STAXI_COMBINE_ARGMIN) && !a->next;
-}
-
-enum {
-    STAXI_CUDA_ARG_THREADS = 256,
-    STAXI_CUDA_ARG_BATCH = 16, /* elements of a thread whose loads are issued together */
-    STAXI_CUDA_ARG_LONG = 2048 /* a row that one warp has alone only where there are many */
-};
-
-/* The elements of a run that a thread has, one behind the other: x, its best, at place `at` (-1: it
-   has none). Its first element is the best of nothing, so that only what beats it counts. */
-static void staxi_cuda_arg_elements(staxi_cuda_unit *u, const staxi_tree_node *acc, int threads) {
-    staxi_emit *e = &u->e;
-    const staxi_tree_node a = u->trees->nodes[acc->child];
-    const int dtype = u->p->exprs[a.expr[0]].dtype, batch = STAXI_CUDA_ARG_BATCH;
-    const staxi_ix var = acc->runs[0].var;
-    staxi_cuda_near near_;
-    memset(&near_, 0, sizeof near_);
-    staxi_cuda_near_of(u, &near_, acc->child, var, false);
-    staxi_cuda_size(u, "length", acc->runs[0].extent);
-    staxi_line(e);
-    staxi_putf(
-        u->t, "%s k = (int)threadIdx.x, at = k < length ? k : -1;\n",
-        staxi_high(e, acc->runs[0].extent) <= INT32_MAX - batch * threads ? "int" : "int64_t");
-    staxi_line(e);
-    staxi_putf(u->t, "%s x = ", staxi_value_type(e, dtype));
-    staxi_emit_const(
-        e, dtype,
-        staxi_identity_bits(
-            a.combine == STAXI_COMBINE_ARGMAX ? STAXI_COMBINE_MAX : STAXI_COMBINE_MIN, dtype));
-    staxi_put(u->t, ";\n");
-    for (int many = 1; many >= 0; many--) {
-        char index[48];
-        staxi_line(e);
-        staxi_putf(u->t, "for (; k + %d < length; k += %d) {\n", many ? (batch - 1) * threads : 0,
-                   many ? batch * threads : threads);
-        e->indent++;
-        staxi_format(index, sizeof index, many ? "k + j * %U" : "k", (uint64_t)threads);
-        if (many) {
-            staxi_cuda_batch_loads(u, var, &near_, batch, index, "");
-            staxi_cuda_unrolled(u, "j", batch);
-        }
-        staxi_line(e);
-        staxi_putf(u->t, "const int64_t i%U = %s;\n", staxi_var_id(e, var), index);
-        size_t scope = staxi_emit_scope_open(e);
-        if (many) staxi_cuda_loaded(u, &near_, "j");
-        staxi_emit_value(e, a.expr[0]);
-        staxi_line(e);
-        staxi_put(u->t, "if (B::beats(");
-        staxi_emit_operand(e, a.expr[0]);
-        staxi_put(u->t, ", x)) {\n");
-        staxi_line(e);
-        staxi_put(u->t, "    x = ");
-        staxi_emit_operand(e, a.expr[0]);
-        staxi_putf(u->t, ";\n");
-        staxi_line(e);
-        staxi_putf(u->t, "    at = %s;\n", index);
-        staxi_line(e);
-        staxi_put(u->t, "}\n");
-        staxi_emit_scope_close(e, scope);
-        staxi_cuda_close(u, many ? 2 : 1);
-    }
-    staxi_cuda_near_free(u, &near_);
-}
-
-/* Each thread keeps the best of its elements; of equal ones the first counts, NaN beats all. A warp
-   has a row, or 256 threads a long one of few. */
-static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
-    staxi_emit *e = &u->e;
-    const staxi_tree_node *acc = &u->trees->nodes[list];
-    const staxi_tree_node a = u->trees->nodes[acc->child];
-    const char *type = staxi_value_type(e, u->p->exprs[a.expr[0]].dtype);
-    const staxi_ix rows = staxi_cuda_loops_product(u);
-    const bool alone = staxi_high(e, acc->runs[0].extent) <= STAXI_CUDA_ARG_LONG ||
-                       staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
-    const int threads = staxi_cuda_choose(u, 2, alone) ? 32 : STAXI_CUDA_ARG_THREADS;
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", threads);
-    if (!l) return;
-    l->count = rows;
-    l->threads = threads;
-    staxi_putf(
-        u->t,
-        "    typedef sx_best<%s, %d> B;\n    __shared__ %s bests[8];\n    __shared__ int64_t "
-        "places[8];\n",
-        type, a.combine == STAXI_COMBINE_ARGMAX ? 1 : 0, type);
-    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
-    staxi_cuda_digits(u);
-    size_t scope = staxi_emit_scope_open(e);
-    staxi_cuda_arg_elements(u, acc, threads);
-    staxi_putf(u->t,
-               "        B b = {x, at};\n        b.join(bests, places);\n        if (threadIdx.x) "
-               "continue;\n        const %s r%U = b.at < 0 ? 0 : b.at;\n",
-               staxi_acc_type(e, a.dtype), (uint64_t)a.ref);
-    staxi_cuda_scoped_list(u, acc->after);
     staxi_emit_scope_close(e, scope);
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
@@ -3509,6 +3558,18 @@ enum {
 
 /* clang-format off */
 static const char *const staxi_cuda_lines_mma[] = {
+    "/* N neighbours into shared memory, at a place that is aligned to all of them. */",
+    "template <int N, class T> SX_INLINE void sx_words(T *to, const T *from) {",
+    "    if (N == 1) {",
+    "        *to = *from;",
+    "    } else if (sizeof(T) == 2) {",
+    "        const uint2 w = {from[0] | (uint32_t)from[N > 1] << 16, from[N > 2 ? 2 : 0] | (uint32_t)from[N > 3 ? 3 : 0] << 16};",
+    "        *(uint2 *)(void *)to = w;",
+    "    } else {",
+    "        const uint4 w = {from[0], from[N > 1], from[N > 2 ? 2 : 0], from[N > 3 ? 3 : 0]};",
+    "        *(uint4 *)(void *)to = w;",
+    "    }",
+    "}",
     "#ifndef SX_OWN_TENSOR",
     "/* d += a b: 16 rows, 8 columns, and 16 steps of k, or 8 of TF32. */",
     "SX_INLINE void sx_mma_f16(float *d, const uint32_t *a, const uint32_t *b) {",
@@ -3581,28 +3642,36 @@ static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     d->tile.rows = d->tile.columns =
         STAXI_CUDA_MMA_TILE >> staxi_cuda_choose(u, 2, d->tile.rows < STAXI_CUDA_MMA_TILE);
     d->tile.depth = STAXI_CUDA_MMA_LINE * staxi_cuda_mma_words(d);
-    d->tile.at_once = 2;
+    d->tile.at_once = d->tile.rows < STAXI_CUDA_MMA_TILE ? 2 : 1;
     d->threads = STAXI_CUDA_MMA_THREADS;
     d->splits = 1;
     for (int s = 0; s < 2; s++) d->sides[s].size = d->tile.rows;
 }
 
-/* A part from registers into shared memory: xs or ys, row by row. */
+/* A part from registers into shared memory: xs or ys, row by row. What is read across k comes from
+   threads that have other rows: their words change places, by eight rows, so that they do not meet
+   in a bank. */
 static void staxi_cuda_mma_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
     const staxi_cuda_side *s = &d->sides[side];
     const char c = side ? 'y' : 'x';
-    const int line = (s->along ? d->tile.depth : s->size) / s->width;
+    const int line = (s->along ? d->tile.depth : s->size) / s->width,
+              words = staxi_cuda_mma_words(d);
     staxi_cuda_unrolled(u, "s", s->slots);
     staxi_line(&u->e);
     staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
-    staxi_line(&u->e);
-    staxi_putf(
-        u->t,
-        s->along
-            ? "for (int j = 0; j < %d; j++) %cs[now][v / %d][v %% %d * %d + j] = %cl[s * %d + j];\n"
-            : "for (int j = 0; j < %d; j++) %cs[now][v %% %d * %d + j][v / %d] = %cl[s * %d + "
-              "j];\n",
-        s->width, c, line, s->along ? line : s->width, s->along ? s->width : line, c, s->width);
+    if (s->along) {
+        staxi_line(&u->e);
+        staxi_putf(u->t, "sx_words<%d>(&%cs[now][v / %d][v %% %d * %d], %cl + s * %d);\n", s->width, c, line, line, s->width, c,
+                   s->width);
+    } else {
+        staxi_cuda_unrolled(u, "j", s->width);
+        staxi_line(&u->e);
+        staxi_putf(u->t, "const int at = v %% %d * %d + j, k = v / %d;\n", line, s->width, line);
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%cs[now][at][(k / %d ^ (at / 8 & 15)) * %d + k %% %d] = %cl[s * %d + j];\n",
+                   c, words, words, words, c, s->width);
+        staxi_cuda_close(u, 1);
+    }
     staxi_cuda_close(u, 1);
 }
 
@@ -3625,12 +3694,19 @@ static void staxi_cuda_mma_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d)
         staxi_putf(u->t, "uint32_t %cf[%d][%d];\n", side ? 'y' : 'x', pieces, regs);
         staxi_cuda_unrolled(u, "i", pieces);
         staxi_line(&u->e);
+        staxi_putf(u->t, "for (int r = 0; r < %d; r++) {\n", regs);
+        staxi_line(&u->e);
         staxi_putf(u->t,
-                   side ? "for (int r = 0; r < 2; r++) yf[i][r] = ((const uint32_t *)(const void "
-                          "*)ys[1 - now][right + i * 8 + lane / 4])[k * 8 + r * 4 + lane %% 4];\n"
-                        : "for (int r = 0; r < 4; r++) xf[i][r] = ((const uint32_t *)(const void "
-                          "*)xs[1 - now][down + i * 16 + r %% 2 * 8 + lane / 4])[k * 8 + r / 2 * 4 "
-                          "+ lane %% 4];\n");
+                   side ? "    const int at = right + i * 8 + lane / 4, w = k * 8 + r * 4 + lane %% "
+                          "4;\n"
+                        : "    const int at = down + i * 16 + r %% 2 * 8 + lane / 4, w = k * 8 + r / "
+                          "2 * 4 + lane %% 4;\n");
+        staxi_line(&u->e);
+        staxi_putf(u->t, "    %cf[i][r] = ((const uint32_t *)(const void *)%cs[1 - now][at])[w%s];\n",
+                   side ? 'y' : 'x', side ? 'y' : 'x',
+                   d->sides[side].along ? "" : " ^ (at / 8 & 15)");
+        staxi_line(&u->e);
+        staxi_put(u->t, "}\n");
         staxi_cuda_close(u, 1);
     }
     staxi_cuda_unrolled(u, "i", rows);
@@ -5052,7 +5128,8 @@ static void staxi_cuda_probe_fill(char *to, stax_dtype t, int64_t n, uint64_t *s
         const uint32_t r = (uint32_t)(*seed >> 33);
         const float f = (float)(r >> 7) * 1.1920929e-7f - 1.0f;
         const double wide = (double)f;
-        const uint16_t half = t == STAX_BF16 ? staxi_bf16_of_f32(f) : staxi_f16_of_f32(f);
+        const uint16_t half =
+            (uint16_t)(t == STAX_BF16 ? staxi_bf16_of_f32(f) : staxi_f16_of_f32(f));
         if (t == STAX_F32) memcpy(to, &f, size);
         if (t == STAX_F64) memcpy(to, &wide, size);
         if (t == STAX_F16 || t == STAX_BF16) memcpy(to, &half, size);
@@ -5165,7 +5242,7 @@ static double staxi_cuda_probe_time(const staxi_cuda_probe *b, stax_cuda_program
         const double one = (double)(staxi_clock_ns() - start) / calls;
         if (k < 0)
             calls =
-                one * 200 < (double)STAXI_CUDA_TUNE_NS ? 200 : (int)(STAXI_CUDA_TUNE_NS / one) + 1;
+                one * 200 < (double)STAXI_CUDA_TUNE_NS ? 200 : (int)((double)STAXI_CUDA_TUNE_NS / one) + 1;
         int at = k;
         for (; at > 0 && ns[at - 1] > one; at--) ns[at] = ns[at - 1];
         if (k >= 0) ns[at] = one;

@@ -455,7 +455,20 @@ graph rare(x: f32[3,8192], v: f32[9,2100], i: i64[3], u: f32[3,2100]) {
 }
 END
         for how in "" --reduce-overhead; do expect 0 "^y: f32\[9,3\]" run rare.stax --device=cuda --check $how; done
-        expect 0 "^l: f32" run rare.stax --device=cuda --check
+        cat >beside.stax <<'END'
+graph beside(x: f32[7,512], y: f32[5,3000], z: f64[3,9001], i: i32[4,100]) {
+  s = softmax x
+  a = argmax x {axis=1}
+  b = argmin y {axis=1}
+  t = sum y {axes=[1]}
+  m = max z {axes=[1]}
+  c = argmax z {axis=1}
+  d = argmax i {axis=1}
+  e = sum i {axes=[1]}
+  return s, a, b, t, m, c, d, e
+}
+END
+        expect 0 "^a: i64\[7\]" run beside.stax --device=cuda --check
         # the tuner: with a record, and with a candidate that is fast and wrong
         cat >tune.stax <<'END'
 graph tune(x: f32[70,64], w: f32[64,80], v: f32[3,5000], inout s: f32[4]) {
