@@ -96,8 +96,8 @@ absent() { # FLAGS SYMBOLS-AS-REGEX
 if has nm; then
     absent -DSTAX_NO_ENV "getenv|secure_getenv"
     absent -DSTAX_NO_THREADS "pthread_[a-z_]*"
-    absent -DSTAX_NO_JIT "popen|system|dlopen|dlsym|fork|execv"
-    absent -DSTAX_NO_STDIO "popen|fopen|fread|fwrite|printf|snprintf|puts|open|read|write"
+    absent -DSTAX_NO_JIT "posix_spawn|kill|waitpid|popen|system|dlopen|dlsym|fork|execv"
+    absent -DSTAX_NO_STDIO "posix_spawn|popen|fopen|fread|fwrite|printf|snprintf|puts|open|read|write"
     absent "" "abort|exit|_exit|__assert_fail|printf|puts|rand|time"
 else
     skip "absent symbols" "nm is not installed"
