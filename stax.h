@@ -40014,6 +40014,23 @@ static const char *const staxi_lines_memory[] = {
     "#define sx_puttwospf(p, v, n) sx_putpf((p), 2, (v), (n))",
     "#endif",
     "#define sx_twospf(p, n) sx_twosrf((p), 0, (n))",
+    "/* lanes of a and b in turn, `n` of each */",
+    "#if SX_W == 16",
+    "#define SXV_PAIRS_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23",
+    "#define SXV_PAIRS_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31",
+    "#elif SX_W == 8",
+    "#define SXV_PAIRS_LOW 0, 8, 1, 9, 2, 10, 3, 11",
+    "#define SXV_PAIRS_HIGH 4, 12, 5, 13, 6, 14, 7, 15",
+    "#else",
+    "#define SXV_PAIRS_LOW 0, 4, 1, 5",
+    "#define SXV_PAIRS_HIGH 2, 6, 3, 7",
+    "#endif",
+    "SX_INLINE void sx_pairspf(float *p, sxv_f32 a, sxv_f32 b, int64_t n) {",
+    "    const sxv_f32 low = sx_among32(a, b, SXV_PAIRS_LOW), high = sx_among32(a, b, SXV_PAIRS_HIGH);",
+    "    if (2 * n >= SX_W) sx_storef(p, low); else sx_storepf(p, low, 2 * n);",
+    "    if (2 * n >= 2 * SX_W) sx_storef(p + SX_W, high); else if (2 * n > SX_W) sx_storepf(p + SX_W, high, 2 * n - SX_W);",
+    "}",
+    "#define sx_pairsf(p, a, b) sx_pairspf((p), (a), (b), SX_W)",
     "#define sx_loadph(p, n) sx_pickph((p), 1, (n))",
     "#define sx_loadrh(p, f, t) sx_pickrh((p), 1, (f), (t))",
     "#define sx_loadrb(p, f, t) sx_pickrb((p), 1, (f), (t))",
@@ -45354,13 +45371,63 @@ static void staxi_emit_window_rows(staxi_emit *e, const staxi_tiles *t) {
     for (uint32_t node = t->acc.after; node; node = at[node].next) at[node] = was[k++];
 }
 
+/* Are the results of two rows stored in turn, as where a transposed convolution puts two pixels
+   for one? Then they are in one go. */
+static bool staxi_tiles_in_turn(staxi_emit *e, const staxi_tiles *t) {
+    const staxi_tree_node *n = &e->trees->nodes[t->acc.after];
+    const int last = t->n_axes[STAXI_OF_ROWS] - 1;
+    int64_t extent = 0;
+    return e->lanes == STAXI_LANES_32 && !t->window && last >= 0 && t->heights == 1 &&
+           t->high >= 0 && t->rows % 2 == 0 && n->kind == STAXI_TREE_STORE && !n->next &&
+           !n->expr[1] && t->dtype == STAX_F32 && e->p->buffers[n->ref].dtype == STAX_F32 &&
+           staxi_ix_is_const(&e->p->ix, t->axes[STAXI_OF_ROWS][last].extent, &extent) &&
+           extent == 2 && staxi_stride_along(e->p, n->at, t->column.var) == 2 &&
+           staxi_stride_along(e->p, n->at, t->axes[STAXI_OF_ROWS][last].var) == 1;
+}
+
+/* Vector u of rows r and r + 1. */
+static void staxi_emit_tile_turns(staxi_emit *e, const staxi_tiles *t) {
+    const staxi_tree_node n = e->trees->nodes[t->acc.after];
+    const uint64_t column = staxi_var_id(e, t->column.var);
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t i%U = %s + u * %d; (void)i%U;\n", column,
+               t->gap ? "at_line" : "column0", t->width, column);
+    staxi_line(e);
+    staxi_put(e->t, "sx_f32 turn[2];\n");
+    staxi_emit_open(e, "SX_UNROLL for (int z = 0; z < 2; z++) {\n");
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t row = row0 + r + z;\n");
+    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+    staxi_line(e);
+    staxi_putf(e->t,
+               t->gap ? "const sx_f32 r%U = sx_loadf((const float *)(const void *)(c + (r + z) * "
+                        "%d + u) + at_x);\n"
+                      : "const sx_f32 r%U = c[(r + z) * %d + u];\n",
+               (uint64_t)t->stage, t->vectors);
+    size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_row_values(e, t);
+    staxi_emit_value(e, n.expr[0]);
+    staxi_line(e);
+    staxi_put(e->t, "turn[z] = ");
+    staxi_emit_operand(e, n.expr[0]);
+    staxi_put(e->t, ";\n");
+    staxi_emit_scope_close(e, scope);
+    staxi_emit_close(e);
+    staxi_line(e);
+    staxi_putf(e->t, "sx_pairs%sf(b%U + ", e->partial ? "p" : "", (uint64_t)n.ref);
+    staxi_emit_ix(e, n.at);
+    staxi_put(e->t, e->partial ? ", turn[0], turn[1], left);\n" : ", turn[0], turn[1]);\n");
+}
+
 /* The rows of a tile, one after the other: of a whole one, or of one at the edge. */
 static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole) {
     int lanes = t->dtype == STAX_F64 ? STAXI_LANES_64 : STAXI_LANES_32;
     bool vector = staxi_tiles_end_in_lanes(e, t, lanes);
     e->lanes = vector ? lanes : STAXI_LANES_NONE;
     e->vec = vector ? t->column.var : 0;
-    staxi_emit_open(e, "for (int64_t r = 0; r < height; r++) {\n");
+    const bool in_turn = staxi_tiles_in_turn(e, t) && !staxi_may_be_empty(e, t->depth.extent);
+    staxi_emit_open(e, in_turn ? "for (int64_t r = 0; r < height; r += 2) {\n"
+                               : "for (int64_t r = 0; r < height; r++) {\n");
     staxi_line(e);
     staxi_put(e->t, "const int64_t row = row0 + r;\n");
     staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
@@ -45394,7 +45461,10 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
                        t->width);
             e->partial = true;
         }
-        staxi_emit_tile_result(e, t);
+        if (in_turn)
+            staxi_emit_tile_turns(e, t);
+        else
+            staxi_emit_tile_result(e, t);
         e->partial = false;
         staxi_emit_close(e);
     }

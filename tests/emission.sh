@@ -100,6 +100,31 @@ done
 if [ "$n" -le "$((two + 1))" ]; then good; else bad "layers: $n kernels of six, $two of two"; fi
 has 'layers' 'sx_at(sx, 0)'
 
+# contractions of few channels
+tiles() {
+    echo "graph g($1" >"$work/g.stax"
+    "$staxc" print "$work/g.stax" --emit=c --isa=avx512 2>"$work/err" | sed -n '/^SX_MICRO/,/^}/p; /^static void sx_tiles/,/^}/p' >"$work/c"
+    [ -s "$work/c" ] || bad "$1: no tiles: $(cat "$work/err")"
+}
+tiles 'x: f32[9,8,18,18], w: f32[16,8,3,3]) { c = conv x, w {stride=2}; y = permute c {axes=[0,2,3,1]}; return c }'
+has 'every second pixel' 'sx_among32(sx_loadf(p0 + at), sx_loadf(p1 + at), SXV_TWOS)'
+lacks 'every second pixel' 'sx_over'
+tiles 'x: f32[9,8,18,26], w: f32[4,8,3,3]) { c = conv x, w; return c }'
+has 'few rows: vectors over what is between lines' 'sx_squeezef'
+lacks 'few rows: vectors over what is between lines' 'sx_over'
+tiles 'x: f32[9,8,18,18], w: f32[8,8,3,3], v: f32[1,8,1,1]) { c = conv x, w; e = exp v; f = sqrt e; y = mul c, f; return y }'
+count 'the same for a row' 1 'sxs_exp_f32'
+lacks 'the same for a row' 'sxv_exp_f32'
+has 'the same for a row' 'sx_k32(w[0-9]*\[row\])'
+tiles 'x: f32[9,16,4,16], w: f32[16,4,2,2]) { c = conv_transpose x, w {stride=2}; y = pad c {low=[0,0,1,1], high=[0,0,1,1]}; return y }'
+has 'two pixels for one' 'sx_pairsp*f('
+kernels 'x: f32[9,8,4,6], w: f32[9,4,4,6]) { g = group_norm x {groups=2}; s = concat w, g {axis=1}; y = pad s {low=[0,0,1,1], high=[0,0,1,1]}; return y }'
+has 'a pad of groups' 'sx_imax(0, sx_imin('
+has 'a pad of groups' 'sx_loadrf('
+lacks 'a pad of groups' '% 192'
+kernels 'x: f32[9,16,10,10], w: f32[16,1,3,3]) { y = conv x, w {groups=16}; return y }'
+count 'a short chain at once' 2 'SX_UNROLL for (int j = 0; j < 9; j++)'
+
 # the header itself: what every call passes through is not compiled without optimisation
 for chapter in functions scalarops interpreter program steps partition jit; do
     if awk -v tag=">>$chapter" '/^STAXI_COLD$/ { cold = 1 } /^STAXI_WARM$/ { cold = 0 }
