@@ -43774,6 +43774,8 @@ static void staxi_window_choose_size(staxi_emit *e, const staxi_tiles *t, int *t
     }
 }
 
+enum { STAXI_EVEN_TILES = 8 };
+
 /* The size of a tile: as near to the processor's registers as the shape allows. Few columns are one
    panel, so that the rows' operand is read once. */
 static void staxi_tiles_choose_size(staxi_emit *e, const staxi_tiles *t, int *tile) {
@@ -43792,7 +43794,11 @@ static void staxi_tiles_choose_size(staxi_emit *e, const staxi_tiles *t, int *ti
     if (vectors < 1) vectors = 1;
     tile[0] = staxi_micro_rows(t, vectors);
     tile[1] = vectors * t->width;
-    if (!fixed || rows < 1) return;
+    if (!fixed) { /* of few tiles the last would be empty for the most part: as many as there can be */
+        rows = staxi_high(e, staxi_tiles_count(e, t, STAXI_OF_ROWS));
+        if (rows > STAXI_EVEN_TILES * tile[0]) return;
+    }
+    if (rows < 1) return;
     int64_t tiles = (rows + tile[0] - 1) / tile[0];
     tile[0] = (int)((rows + tiles - 1) / tiles);
 }
