@@ -32431,7 +32431,7 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(PARALLEL,  "parallel",       1, 1, 16, 0, LOOPS, "the range of this loop, the outermost one, may be cut into slots; of several, as of one") \
     X(CACHE_READ, "cache_read",    1, 1, 1,  0, LOOPS, "what lies along this loop of a tile is copied, a tile at a time, so that lanes find it in a row") \
     X(UNROLL,    "unroll",         1, 1, 1,  STAXI_TAKES_BY, LOOPS, "the body stands so many times in one trip of the loop") \
-    X(VECTORIZE, "vectorize",      1, 1, 1,  0, LOOPS, "lanes run along this loop: an innermost one, or that of short rows")  \
+    X(VECTORIZE, "vectorize",      1, 1, 1,  0, LOOPS, "lanes run along this loop: an innermost one, or that of short rows") \
     X(STREAM,    "stream",         1, 0, 0,  0, LOOPS, "its stores in lanes go past the caches, where they lie on whole vectors") \
     X(PREFETCH,  "prefetch",       1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "an innermost loop fetches what it loads so many iterations later") \
     X(AHEAD,     "ahead",          1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "its loop nest runs so many iterations ahead in the loop around it") \
@@ -37743,13 +37743,14 @@ static const char *staxi_cannot_take_rows(const staxi_nest *n) {
                                         : seg->mode != STAXI_MODE_ROW || seg->n_runs != 1)
             return "lanes run along rows of one loop";
         for (int d = 0; d <= last; d++) bare = bare && staxi_is_bare_loop(&seg->loops[d]);
-        if (!bare || (last >= 0 && (!staxi_ix_is_const(&s->p->ix, seg->loops[last].extent, &extent) ||
-                                    extent > STAXI_ROWS_EXTENT || extent < 1)))
+        if (!bare ||
+            (last >= 0 && (!staxi_ix_is_const(&s->p->ix, seg->loops[last].extent, &extent) ||
+                           extent > STAXI_ROWS_EXTENT || extent < 1)))
             return "lanes run along rows of at most 16 elements, with nothing else said of them";
     }
     for (uint32_t k = K->first_member; k; k = s->p->stages[k].next_member)
-        if (s->p->stages[k].lead || (staxi_is_arg(&s->p->stages[k]) &&
-                                     staxi_has_reader_in_kernel(s, k)))
+        if (s->p->stages[k].lead ||
+            (staxi_is_arg(&s->p->stages[k]) && staxi_has_reader_in_kernel(s, k)))
             return "several states, or an index that is used here, are not built in lanes of rows";
     return reduces ? NULL : "lanes run along an innermost loop";
 }
@@ -38621,9 +38622,9 @@ static uint32_t staxi_tree_nest(staxi_trees *t, uint32_t kernel, const staxi_seg
         return each ? staxi_tree_loops(t, g->loops, g->n_loops - 1, each, 0) : 0;
     }
     if (!reduce)
-        return staxi_tree_loops(t, g->loops, g->n_loops, each,
-                                K->rows ? (K->n_outer ? 0 : 2)
-                                        : g->mode == STAXI_MODE_MAP || g->zip);
+        return staxi_tree_loops(
+            t, g->loops, g->n_loops, each,
+            K->rows ? (K->n_outer ? 0 : 2) : g->mode == STAXI_MODE_MAP || g->zip);
     uint32_t node = staxi_tree_add(t, STAXI_TREE_ACC);
     if (!node) return 0;
     staxi_tree_node *n = &t->nodes[node];
@@ -40882,8 +40883,8 @@ static void staxi_emit_place(staxi_emit *e, uint32_t buffer, staxi_ix flat) {
     staxi_put(e->t, "))");
 }
 
-/* The elements of a row that a load or store walks along, where rows lie apart. A row is stored as a
-   whole or not at all. */
+/* The elements of a row that a load or store walks along, where rows lie apart. A row is stored as
+   a whole or not at all. */
 static bool staxi_row_tile_of(staxi_emit *e, uint32_t buffer, staxi_ix flat,
                               const staxi_loop_axis *loop, bool back, staxi_row_tile *out) {
     staxi_ix_pool *ix = &e->p->ix;
@@ -40908,7 +40909,7 @@ static bool staxi_row_tile_of(staxi_emit *e, uint32_t buffer, staxi_ix flat,
     return true;
 }
 
-/* The number of an element's tile among those that are turned, -1: it is in none. *at: its place. */
+/* The number of an element's tile among those that are turned, -1: it is in none; *at: its place */
 static int staxi_row_tile_find(const staxi_emit *e, uint32_t buffer, staxi_ix flat, bool back,
                                staxi_ix *at) {
     for (int k = 0; k < e->n_row_tiles; k++) {
@@ -40916,8 +40917,7 @@ static int staxi_row_tile_find(const staxi_emit *e, uint32_t buffer, staxi_ix fl
         if (t->buffer != buffer || t->back != back || e->range) continue;
         *at = staxi_ix_sub(&e->p->ix, flat, t->base);
         const staxi_ix_interval r = staxi_ix_range(&e->p->ix, *at);
-        if (!staxi_ix_depends_on(&e->p->ix, *at, e->vec) && r.lo >= 0 && r.hi < t->width)
-            return k;
+        if (!staxi_ix_depends_on(&e->p->ix, *at, e->vec) && r.lo >= 0 && r.hi < t->width) return k;
     }
     return -1;
 }
@@ -41542,8 +41542,7 @@ static int staxi_row_tiles(staxi_emit *e, uint32_t list, staxi_row_tile *tiles) 
             const staxi_tree_node each = e->trees->nodes[k];
             staxi_row_tile t;
             e->hoisted.now++;
-            for (int x = 0; x < 2; x++)
-                staxi_row_tiles_expr(e, each.expr[x], loop, tiles, &n);
+            for (int x = 0; x < 2; x++) staxi_row_tiles_expr(e, each.expr[x], loop, tiles, &n);
             if (each.kind == STAXI_TREE_STORE &&
                 staxi_row_tile_of(e, each.ref, each.at, loop, true, &t))
                 staxi_row_tile_add(e, tiles, &n, &t);
@@ -41859,8 +41858,8 @@ static void staxi_put_turn(staxi_text *t, int bits, int n) {
 static void staxi_put_pairs(staxi_text *t, int bits, int n) {
     static const char *const names[] = {"even", "odd", "low", "high"};
     for (int f = 0; f < 4; f++) {
-        staxi_putf(t, "SX_INLINE sx_f%d sxv_%s%d(sx_f%d a, sx_f%d b) { return sx_among%d(a, b", bits,
-                   names[f], bits, bits, bits, bits);
+        staxi_putf(t, "SX_INLINE sx_f%d sxv_%s%d(sx_f%d a, sx_f%d b) { return sx_among%d(a, b",
+                   bits, names[f], bits, bits, bits, bits);
         for (int j = 0; j < n; j++)
             staxi_putf(t, ", %d", f < 2 ? 2 * j + f : j / 2 + (f == 3 ? n / 2 : 0) + j % 2 * n);
         staxi_put(t, "); }\n");
@@ -44305,6 +44304,8 @@ static void staxi_window_choose_size(staxi_emit *e, const staxi_tiles *t, int *t
     }
 }
 
+enum { STAXI_EVEN_TILES = 8 };
+
 /* The size of a tile: as near to the processor's registers as the shape allows. Few columns are one
    panel, so that the rows' operand is read once. */
 static void staxi_tiles_choose_size(staxi_emit *e, const staxi_tiles *t, int *tile) {
@@ -44323,7 +44324,11 @@ static void staxi_tiles_choose_size(staxi_emit *e, const staxi_tiles *t, int *ti
     if (vectors < 1) vectors = 1;
     tile[0] = staxi_micro_rows(t, vectors);
     tile[1] = vectors * t->width;
-    if (!fixed || rows < 1) return;
+    if (!fixed) { /* of few tiles the last would be empty for the most part: as many as there can be */
+        rows = staxi_high(e, staxi_tiles_count(e, t, STAXI_OF_ROWS));
+        if (rows > STAXI_EVEN_TILES * tile[0]) return;
+    }
+    if (rows < 1) return;
     int64_t tiles = (rows + tile[0] - 1) / tile[0];
     tile[0] = (int)((rows + tiles - 1) / tiles);
 }
