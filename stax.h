@@ -35410,7 +35410,7 @@ static void staxi_order_members(staxi_schedule *s) {
    a place that is provably large enough, or a new one behind all others. */
 
 enum {
-    STAXI_PLAN_EXACT = 14,   /* kernels for which all orders are looked at                        */
+    STAXI_PLAN_EXACT = 16,   /* kernels for which all orders are looked at                        */
     STAXI_PLAN_MOST = 4096,  /* kernels for which any other order than the built one is           */
     STAXI_PLAN_BLOCKS = 1024 /* blocks that are placed by size                                    */
 };
