@@ -534,7 +534,7 @@ static void refusals(void) {
         {plain, "serial s2", "serial s2: there is no stage s2: expected s1 to s1"},
         {plain, "pad_rows s1 {by=16}", "it stores an output or a state"},
         {scanned, "pad_rows s1 {by=4}\npad_rows s1 {by=4}", "another one before"},
-        {scanned, "compute_root s1\ncompute_at s2, s1 {segment=1}\npad_rows s1 {by=4}",
+        {"graph g(x: f32[9,80]) { y = softmax x; return y }\n", "pad_rows s2 {by=4}",
          "only its own kernel reads it: it has no rows in the workspace"},
         {"graph g(x: f32[90]) { a = cumsum x {axis=0}; y = cumsum a {axis=0}; return y }\n",
          "pad_rows s1 {by=4}", "its results have no rows"},
@@ -1166,10 +1166,13 @@ static void long_reductions_have_parts(void) {
         {"sizes n: 1..9000000\ngraph g(x: f64[n]) { y = prod x; return y }\n", NULL},
         {"graph g(x: f32[65536,65]) { y = sum x {axes=[0]}; return y }\n", NULL},
         {"graph g(x: f32[4,1000000]) { y = softmax x; return y }\n", NULL},
-        {"graph g(x: f32[4194304,4]) { y = sum x {axes=[0]}; z = argmax x {axis=0}; return y, z }\n",
+        {"graph g(x: f32[4194304,4]) { y = sum x {axes=[0]}; z = argmax x {axis=0}; "
+         "return y, z }\n",
          NULL},
-        {"graph g(x: f32[4194304,4]) { e = mul x, 2.0; y = sum x {axes=[0]}; return y, e }\n", NULL},
-        {"graph g(x: f32[4,1000003]) { y = mean x {axes=[1]}; v = var x {axes=[1]}; return y, v }\n",
+        {"graph g(x: f32[4194304,4]) { e = mul x, 2.0; y = sum x {axes=[0]}; return y, e }\n",
+         NULL},
+        {"graph g(x: f32[4,1000003]) { y = mean x {axes=[1]}; v = var x {axes=[1]}; "
+         "return y, v }\n",
          NULL},
     };
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
