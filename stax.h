@@ -29940,7 +29940,7 @@ typedef struct staxi_stage {
     /* a contraction: whose free axis each domain axis is (a bit for each of expr[0], expr[1]) */
     uint8_t sides[STAX_MAX_RANK];
     bool tiled;        /* its results are computed in tiles: see staxi_choose_tiles          */
-    bool pairs;        /* of integers of 16 bits, two steps of k in 32 bits: room for that   */
+    bool in_pairs;     /* of integers of 16 bits, two steps of k in 32 bits: room for that   */
     /* its dims in the order in which they lie in the workspace, outermost first, if that is chosen:
        for all in tiles, see staxi_choose_layout for others */
     bool laid;
@@ -34966,8 +34966,8 @@ static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
     uint8_t last = st.sides[st.n_domain - 1];
     for (int d = 0; d < st.n_reduce; d++)
         depth = staxi_ix_mul(&p->ix, depth, st.axes[st.n_domain + d].extent);
-    p->stages[k].pairs = p->decisions->pairs && staxi_fits_pairs(p, st.dtype, st.expr);
-    if (p->stages[k].pairs)
+    p->stages[k].in_pairs = p->decisions->pairs && staxi_fits_pairs(p, st.dtype, st.expr);
+    if (p->stages[k].in_pairs)
         depth = staxi_ix_floordiv(&p->ix, staxi_ix_add(&p->ix, depth, one),
                                   staxi_ix_const(&p->ix, 2));
     for (int d = 0; d < st.n_domain; d++) {
@@ -43625,7 +43625,7 @@ static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, uint8_t packs,
     }
     for (int side = 0; side < 2; side++)
         t->bound[side] = e->how & STAXI_EMIT_BINDS && e->p->buffers[st->packs[side]].is_bound;
-    const bool in_pairs = st->pairs || (t->isa != STAXI_ISA_NEON &&
+    const bool in_pairs = st->in_pairs || (t->isa != STAXI_ISA_NEON &&
                                         staxi_fits_pairs(e->p, t->dtype, t->operand));
     t->kind = &staxi_micro_kinds[staxi_dtype_is_float(t->dtype)  ? STAXI_MICRO_FLOATS
                                  : in_pairs                      ? STAXI_MICRO_PAIRS
