@@ -30099,6 +30099,7 @@ typedef struct staxi_stage {
     /* a contraction: whose free axis each domain axis is (a bit for each of expr[0], expr[1]) */
     uint8_t sides[STAX_MAX_RANK];
     bool tiled;        /* its results are computed in tiles: see staxi_choose_tiles          */
+    bool in_pairs;     /* of integers of 16 bits, two steps of k in 32 bits: room for that   */
     /* its dims in the order in which they lie in the workspace, outermost first, if that is chosen:
        for all in tiles, see staxi_choose_layout for others */
     bool laid;
@@ -30159,6 +30160,7 @@ typedef struct staxi_decisions {
     void *score_user;
     bool no_horizontal;
     bool device; /* starting a kernel takes a device's time */
+    bool pairs;  /* the processor multiplies integers of 16 bits in pairs */
 } staxi_decisions;
 
 typedef struct staxi_memo {
@@ -34494,6 +34496,77 @@ static bool staxi_obey_rfactor(staxi_schedule *s, const staxi_directive *c) {
     return true;
 }
 
+enum {
+    STAXI_PARTS_KEPT = 64,        /* results that are too few for threads to share                */
+    STAXI_PARTS_LEAST = 1 << 20,  /* elements of all of them together,                            */
+    STAXI_PARTS_REDUCED = 1 << 16 /* and of each                                                  */
+};
+
+/* A long reduction with few results. */
+static bool staxi_is_long(const staxi_stages *p, const staxi_stage *st) {
+    double kept = 1, reduced = 1; /* at most, at least */
+    if (st->kind != STAXI_STAGE_REDUCE) return false;
+    for (int d = 0; d < st->n_domain + st->n_reduce; d++) {
+        const staxi_ix_interval r = staxi_ix_range(&p->ix, st->axes[d].extent);
+        if (d < st->n_domain)
+            kept *= (double)r.hi;
+        else
+            reduced *= (double)r.lo;
+    }
+    return kept <= (double)STAXI_PARTS_KEPT && reduced >= (double)STAXI_PARTS_REDUCED &&
+           kept * reduced >= (double)STAXI_PARTS_LEAST;
+}
+
+static void staxi_parts_call(const staxi_stages *p, uint32_t k, staxi_directive *c) {
+    const staxi_stage *st = &p->stages[k];
+    memset(c, 0, sizeof *c);
+    c->primitive = STAXI_CALL_RFACTOR;
+    c->chosen = true;
+    c->stage = k;
+    c->segment = -1;
+    c->by[c->n_by++] = STAXI_BLOCK;
+    for (int d = 0; d < st->n_reduce; d++)
+        c->axes[c->n_axes++] =
+            2 * (uint32_t)staxi_ix_number(&p->ix, st->axes[st->n_domain + d].var);
+}
+
+/* Does stage k read memory alone, which no stage but long reductions reads too? */
+static bool staxi_reduces_alone(const staxi_schedule *s, uint32_t k) {
+    const staxi_stages *p = s->p;
+    if (s->first_use[k] != s->first_use[k + 1]) return false;
+    for (uint32_t other = 1; other < p->n_stages; other++) {
+        if (staxi_is_long(p, &p->stages[other])) continue;
+        for (uint32_t a = s->first_load[k]; a < s->first_load[k + 1]; a++)
+            for (uint32_t b = s->first_load[other]; b < s->first_load[other + 1]; b++)
+                if (s->loads[a].ref == s->loads[b].ref) return false;
+    }
+    return true;
+}
+
+/* Long reductions with few results get partial ones, of their blocks: threads can share these. All
+   of a program do, or none: else those that read the same would no longer share a loop. Measured
+   with one thread: f32[10000001] takes 1.00 of the time, f32[4194304,4] along axis 0 0.75,
+   f32[262144,64] 0.89. */
+static bool staxi_choose_rfactor(staxi_schedule *s) {
+    staxi_stages *p = s->p;
+    const uint32_t n_stages = (uint32_t)p->n_stages;
+    bool any = false;
+    staxi_directive c;
+    if (s->given || p->decisions->device) return true;
+    for (uint32_t k = 1; k < n_stages; k++) {
+        if (!staxi_is_long(p, &p->stages[k])) continue;
+        staxi_parts_call(p, k, &c);
+        if (staxi_cannot_rfactor(p, k, &c) || !staxi_reduces_alone(s, k)) return true;
+        any = true;
+    }
+    for (uint32_t k = 1; k < n_stages && any; k++) {
+        if (!staxi_is_long(p, &p->stages[k])) continue;
+        staxi_parts_call(p, k, &c);
+        if (!staxi_obey_rfactor(s, &c)) return false;
+    }
+    return !any || staxi_schedule_read(s);
+}
+
 /* rfactor, in the order of the stages: those that it adds are numbered so. */
 static bool staxi_given_rfactor(staxi_schedule *s) {
     const size_t n_stages = s->p->n_stages;
@@ -34948,6 +35021,53 @@ static bool staxi_store_pairs(staxi_schedule *s, staxi_stage *st) {
     return true;
 }
 
+enum { STAXI_RANGE_DEPTH = 8 };
+
+/* The integers that x may be; false where that is not known, or where it may wrap. */
+static bool staxi_expr_range(const staxi_stages *p, staxi_expr x, int depth, staxi_ix_interval *r) {
+    const staxi_expr_node *n = &p->exprs[x];
+    const int bits = 8 * (int)staxi_dtype_bytes((stax_dtype)n->dtype);
+    staxi_ix_interval a = {0, 0}, b = {0, 0}, all = {0, 0};
+    uint64_t most = 0;
+    if (depth > STAXI_RANGE_DEPTH || staxi_dtype_is_float(n->dtype) || bits > 32) return false;
+    staxi_dtype_range((stax_dtype)n->dtype, &all.lo, &most);
+    all.hi = (int64_t)most;
+    if (n->kind == STAXI_EX_LOAD) {
+        *r = all;
+    } else if (n->kind == STAXI_EX_CONST) {
+        const uint64_t low = n->bits & (UINT64_MAX >> (64 - bits));
+        r->lo = r->hi = low > most ? (int64_t)low - ((int64_t)1 << bits) : (int64_t)low;
+    } else if (n->kind == STAXI_EX_SELECT || n->kind == STAXI_EX_OP) {
+        if (n->n_args < 1 || n->n_args > 2 || !staxi_expr_range(p, n->args[0], depth + 1, &a) ||
+            (n->n_args > 1 && !staxi_expr_range(p, n->args[1], depth + 1, &b)))
+            return false;
+        if (n->kind == STAXI_EX_SELECT)
+            *r = staxi_ix_between(a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi);
+        else if (n->op == STAX_OP_CAST)
+            *r = a;
+        else if (n->op == STAX_OP_ADD)
+            *r = staxi_ix_between(a.lo + b.lo, a.hi + b.hi);
+        else if (n->op == STAX_OP_SUB)
+            *r = staxi_ix_between(a.lo - b.hi, a.hi - b.lo);
+        else
+            return false;
+    } else {
+        return false;
+    }
+    return r->lo >= all.lo && r->hi <= all.hi;
+}
+
+/* Are both operands integers of 16 bits, whose products are summed in 32? */
+static bool staxi_fits_pairs(const staxi_stages *p, int dtype, const staxi_expr *operand) {
+    if (dtype != STAX_I32 && dtype != STAX_U32) return false;
+    for (int side = 0; side < 2; side++) {
+        staxi_ix_interval r;
+        if (!staxi_expr_range(p, operand[side], 0, &r) || r.lo < INT16_MIN || r.hi > INT16_MAX)
+            return false;
+    }
+    return true;
+}
+
 /* Room for the packed operands of a contraction: rows one block at a time for each slot; columns
    all together, or where all rows are one block, one panel at a time. Tiles differ between
    processors; this is enough for any of them. */
@@ -35048,6 +35168,10 @@ static bool staxi_store_packs(staxi_schedule *s, uint32_t k) {
     uint8_t last = st.sides[st.n_domain - 1];
     for (int d = 0; d < st.n_reduce; d++)
         depth = staxi_ix_mul(&p->ix, depth, st.axes[st.n_domain + d].extent);
+    p->stages[k].in_pairs = p->decisions->pairs && staxi_fits_pairs(p, st.dtype, st.expr);
+    if (p->stages[k].in_pairs)
+        depth = staxi_ix_floordiv(&p->ix, staxi_ix_add(&p->ix, depth, one),
+                                  staxi_ix_const(&p->ix, 2));
     for (int d = 0; d < st.n_domain; d++) {
         staxi_ix e = st.axes[d].extent;
         if (d == st.n_domain - 1)
@@ -35097,7 +35221,7 @@ static const char *staxi_cannot_pad(const staxi_schedule *s, uint32_t k) {
     if (st->buffer) return "it stores an output or a state, or what a scatter goes on with";
     if (st->kind == STAXI_STAGE_CHECK || st->kind == STAXI_STAGE_CALL)
         return "it is a check or a custom call";
-    if (s->device) return "its results lie in the memory of a device";
+    if (p->decisions->device) return "its results lie in the memory of a device";
     if (staxi_type_of(p, st->value)->rank < 2) return "its results have no rows";
     for (uint32_t at = s->first_reader[k]; at < s->first_reader[k + 1]; at++)
         if (p->stages[s->uses[s->readers[at]].stage].kind == STAXI_STAGE_CALL)
@@ -35559,7 +35683,7 @@ static void staxi_order_members(staxi_schedule *s) {
    a place that is provably large enough, or a new one behind all others. */
 
 enum {
-    STAXI_PLAN_EXACT = 14,   /* kernels for which all orders are looked at                        */
+    STAXI_PLAN_EXACT = 16,   /* kernels for which all orders are looked at                        */
     STAXI_PLAN_MOST = 4096,  /* kernels for which any other order than the built one is           */
     STAXI_PLAN_BLOCKS = 1024 /* blocks that are placed by size                                    */
 };
@@ -36283,7 +36407,7 @@ static stax_status staxi_schedule_build(staxi_schedule *s, staxi_stages *p,
         for (uint8_t d = 0; d < 2 * STAX_MAX_RANK; d++) p->stages[k].at[d] = d;
     bool ok = factored &&
               staxi_grow(p->a, (void **)&s->kernels, &s->cap_kernels, 1, sizeof *s->kernels) &&
-              staxi_schedule_read(s) && staxi_writes_order(s);
+              staxi_schedule_read(s) && staxi_choose_rfactor(s) && staxi_writes_order(s);
     if (ok && p->ix.no_memory) ok = false; /* its choices may be for that reason            */
     if (ok && s->again) return STAX_OK;
     ok = ok && staxi_given_read(s) && staxi_given_inline(s) && staxi_given_groups(s);
@@ -43969,53 +44093,6 @@ static bool staxi_isa_has_tiles(int isa) {
     return isa == STAXI_ISA_AVX512 || isa == STAXI_ISA_AVX2 || isa == STAXI_ISA_NEON;
 }
 
-enum { STAXI_RANGE_DEPTH = 8 };
-
-/* The integers that x may be; false where that is not known, or where it may wrap. */
-static bool staxi_expr_range(const staxi_stages *p, staxi_expr x, int depth, staxi_ix_interval *r) {
-    const staxi_expr_node *n = &p->exprs[x];
-    const int bits = 8 * (int)staxi_dtype_bytes((stax_dtype)n->dtype);
-    staxi_ix_interval a = {0, 0}, b = {0, 0}, all = {0, 0};
-    uint64_t most = 0;
-    if (depth > STAXI_RANGE_DEPTH || staxi_dtype_is_float(n->dtype) || bits > 32) return false;
-    staxi_dtype_range((stax_dtype)n->dtype, &all.lo, &most);
-    all.hi = (int64_t)most;
-    if (n->kind == STAXI_EX_LOAD) {
-        *r = all;
-    } else if (n->kind == STAXI_EX_CONST) {
-        const uint64_t low = n->bits & (UINT64_MAX >> (64 - bits));
-        r->lo = r->hi = low > most ? (int64_t)low - ((int64_t)1 << bits) : (int64_t)low;
-    } else if (n->kind == STAXI_EX_SELECT || n->kind == STAXI_EX_OP) {
-        if (n->n_args < 1 || n->n_args > 2 || !staxi_expr_range(p, n->args[0], depth + 1, &a) ||
-            (n->n_args > 1 && !staxi_expr_range(p, n->args[1], depth + 1, &b)))
-            return false;
-        if (n->kind == STAXI_EX_SELECT)
-            *r = staxi_ix_between(a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi);
-        else if (n->op == STAX_OP_CAST)
-            *r = a;
-        else if (n->op == STAX_OP_ADD)
-            *r = staxi_ix_between(a.lo + b.lo, a.hi + b.hi);
-        else if (n->op == STAX_OP_SUB)
-            *r = staxi_ix_between(a.lo - b.hi, a.hi - b.lo);
-        else
-            return false;
-    } else {
-        return false;
-    }
-    return r->lo >= all.lo && r->hi <= all.hi;
-}
-
-/* Integers of 16 bits are multiplied in pairs where the processor does that. */
-static bool staxi_tiles_in_pairs(const staxi_stages *p, const staxi_tiles *t) {
-    if (t->isa == STAXI_ISA_NEON || (t->dtype != STAX_I32 && t->dtype != STAX_U32)) return false;
-    for (int side = 0; side < 2; side++) {
-        staxi_ix_interval r;
-        if (!staxi_expr_range(p, t->operand[side], 0, &r) || r.lo < INT16_MIN || r.hi > INT16_MAX)
-            return false;
-    }
-    return true;
-}
-
 /* The product of the extents. */
 static staxi_ix staxi_tiles_count(staxi_emit *e, const staxi_tiles *t, int group) {
     staxi_ix n = staxi_ix_const(&e->p->ix, 1);
@@ -44498,8 +44575,10 @@ static bool staxi_tiles_shape(staxi_emit *e, uint32_t k, int isa, uint8_t packs,
     }
     for (int side = 0; side < 2; side++)
         t->bound[side] = e->how & STAXI_EMIT_BINDS && e->p->buffers[st->packs[side]].is_bound;
+    const bool in_pairs = st->in_pairs || (t->isa != STAXI_ISA_NEON &&
+                                        staxi_fits_pairs(e->p, t->dtype, t->operand));
     t->kind = &staxi_micro_kinds[staxi_dtype_is_float(t->dtype)  ? STAXI_MICRO_FLOATS
-                                 : staxi_tiles_in_pairs(e->p, t) ? STAXI_MICRO_PAIRS
+                                 : in_pairs                      ? STAXI_MICRO_PAIRS
                                                                  : STAXI_MICRO_INTEGERS];
     staxi_tiles_width(t);
     if (packs >> of & 1 || !staxi_tiles_windows(e, t)) staxi_tiles_join_lines(e, t);
@@ -49991,6 +50070,7 @@ static stax_status staxi_program_plan(stax_program *p, staxi_text *why) {
     if (!staxi_decisions_init(d, &p->basis->root->arena, p->basis->n_values)) return STAX_E_MEMORY;
     staxi_decisions_take(d, p->how);
     d->device = p->for_device;
+    d->pairs = staxi_tiles_isa(p) != STAXI_ISA_NEON;
     p->planned = true;
     for (bool again = false; s == STAX_OK; again = true) {
         if (again) {
