@@ -4106,7 +4106,23 @@ static uint32_t staxi_cuda_open_loops(staxi_cuda_unit *u, uint32_t list) {
     return list;
 }
 
-enum { STAXI_CUDA_FEW = 16 }; /* a reduction of at most so many elements: a thread has it alone */
+enum {
+    STAXI_CUDA_FEW = 16, /* a reduction of at most so many elements: a thread has it alone */
+    STAXI_CUDA_TEAMED_LEAST = 1024
+};
+
+/* Are these rows of a block so few that two warps should have each, a lane of the rule a thread? */
+static bool staxi_cuda_is_teamed(staxi_cuda_unit *u, uint32_t list) {
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    const double rows = staxi_extent_guess(u->p, staxi_cuda_loops_product(u));
+    return staxi_high(&u->e, acc->runs[0].extent) <= STAXI_BLOCK &&
+           staxi_cuda_list_group(u->trees, acc) == STAXI_LANES_F32 &&
+           staxi_cuda_team_shared(u, list) >= 0 &&
+           staxi_cuda_choose(u, 2,
+                             rows < (double)STAXI_CUDA_ENOUGH_ROWS &&
+                                 staxi_extent_guess(u->p, acc->runs[0].extent) >=
+                                     (double)STAXI_CUDA_TEAMED_LEAST);
+}
 
 static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node *n;
@@ -4139,6 +4155,8 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
             staxi_cuda_mma(u, body, &dot);
         else
             staxi_cuda_contract(u, body, &dot);
+    } else if (alone && !n->parallel && staxi_cuda_is_teamed(u, body)) {
+        staxi_cuda_team(u, body);
     } else if (alone && !n->parallel) {
         staxi_cuda_rows(u, body);
     } else if (alone && u->n_loops) {
