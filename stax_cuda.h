@@ -5347,7 +5347,10 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
     staxi_cuda_probe b;
     staxi_cuda_choices found;
     staxi_text record, note;
-    if (p->host->steps || p->choices.n == 0) return p;
+    if (p->host->steps || p->choices.n == 0) {
+        staxi_put(&p->tuning, "not tuned: there is nothing to choose, or the host has steps");
+        return p;
+    }
     staxi_text_init(&record, &c->ctx->allocator);
     staxi_text_init(&note, &c->ctx->allocator);
     bool ok = staxi_cuda_probe_new(&b, p);

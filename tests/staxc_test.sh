@@ -485,7 +485,9 @@ END
         (FAKE_WRONG='xs[2][16][68]' && export FAKE_WRONG && "$staxc" bench tune_wrong.stax --device=cuda --tune --runs=3 >out 2>err &&
             grep -Eq ' [1-9][0-9]* refused' out && "$staxc" run tune_wrong.stax --device=cuda --tune --check >out 2>err) && good ||
             bad "a wrong candidate: $(cat out err)"
-        expect 0 "  not tuned: " bench strides.stax --device=cuda --tune --runs=3
+        expect 0 "  not tuned: there is nothing to choose" bench strides.stax --device=cuda --tune --runs=3
+        sed 's/ w: f32/ param w: f32/' tune.stax >tune_param.stax
+        expect 0 "  not tuned: a call on random data failed, or there are params" bench tune_param.stax --device=cuda --tune --runs=3
         for file in regions welford topk_ties custom_call while_gradients; do
             expect 0 ":" run "$root/tests/corpus/good/$file.stax" --device=cuda --check --seed=1
         done
