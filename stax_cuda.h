@@ -1878,9 +1878,8 @@ static void staxi_cuda_arg_elements(staxi_cuda_unit *u, const staxi_tree_node *a
     staxi_cuda_near_of(u, &near_, acc->child, var, false);
     staxi_cuda_size(u, "length", acc->runs[0].extent);
     staxi_line(e);
-    staxi_putf(
-        u->t, "%s k = (int)threadIdx.x, at = k < length ? k : -1;\n",
-        staxi_high(e, acc->runs[0].extent) <= INT32_MAX - batch * 1024 ? "int" : "int64_t");
+    staxi_putf(u->t, "%s k = (int)threadIdx.x, at = k < length ? k : -1;\n",
+               staxi_high(e, acc->runs[0].extent) <= INT32_MAX - batch * 1024 ? "int" : "int64_t");
     staxi_line(e);
     staxi_putf(u->t, "%s x = ", staxi_value_type(e, dtype));
     staxi_emit_const(
@@ -1935,7 +1934,7 @@ static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     const char *type = staxi_value_type(e, u->p->exprs[a.expr[0]].dtype);
     const staxi_ix rows = staxi_cuda_loops_product(u);
     bool alone = staxi_high(e, acc->runs[0].extent) <= STAXI_CUDA_ARG_LONG ||
-                       staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
+                 staxi_extent_guess(u->p, rows) >= (double)STAXI_CUDA_ENOUGH_ROWS;
     alone = staxi_cuda_choose(u, 2, alone) != 0;
     const int threads = alone ? 32 : STAXI_CUDA_ARG_THREADS;
     staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_ARG, list, "blockIdx.x", threads);
@@ -3661,15 +3660,16 @@ static void staxi_cuda_mma_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, in
     staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
     if (s->along) {
         staxi_line(&u->e);
-        staxi_putf(u->t, "sx_words<%d>(&%cs[now][v / %d][v %% %d * %d], %cl + s * %d);\n", s->width, c, line, line, s->width, c,
-                   s->width);
+        staxi_putf(u->t, "sx_words<%d>(&%cs[now][v / %d][v %% %d * %d], %cl + s * %d);\n", s->width,
+                   c, line, line, s->width, c, s->width);
     } else {
         staxi_cuda_unrolled(u, "j", s->width);
         staxi_line(&u->e);
         staxi_putf(u->t, "const int at = v %% %d * %d + j, k = v / %d;\n", line, s->width, line);
         staxi_line(&u->e);
-        staxi_putf(u->t, "%cs[now][at][(k / %d ^ (at / 8 & 15)) * %d + k %% %d] = %cl[s * %d + j];\n",
-                   c, words, words, words, c, s->width);
+        staxi_putf(u->t,
+                   "%cs[now][at][(k / %d ^ (at / 8 & 15)) * %d + k %% %d] = %cl[s * %d + j];\n", c,
+                   words, words, words, c, s->width);
         staxi_cuda_close(u, 1);
     }
     staxi_cuda_close(u, 1);
@@ -3696,15 +3696,16 @@ static void staxi_cuda_mma_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d)
         staxi_line(&u->e);
         staxi_putf(u->t, "for (int r = 0; r < %d; r++) {\n", regs);
         staxi_line(&u->e);
-        staxi_putf(u->t,
-                   side ? "    const int at = right + i * 8 + lane / 4, w = k * 8 + r * 4 + lane %% "
-                          "4;\n"
-                        : "    const int at = down + i * 16 + r %% 2 * 8 + lane / 4, w = k * 8 + r / "
-                          "2 * 4 + lane %% 4;\n");
+        staxi_putf(
+            u->t, side
+                      ? "    const int at = right + i * 8 + lane / 4, w = k * 8 + r * 4 + lane %% "
+                        "4;\n"
+                      : "    const int at = down + i * 16 + r %% 2 * 8 + lane / 4, w = k * 8 + r / "
+                        "2 * 4 + lane %% 4;\n");
         staxi_line(&u->e);
-        staxi_putf(u->t, "    %cf[i][r] = ((const uint32_t *)(const void *)%cs[1 - now][at])[w%s];\n",
-                   side ? 'y' : 'x', side ? 'y' : 'x',
-                   d->sides[side].along ? "" : " ^ (at / 8 & 15)");
+        staxi_putf(
+            u->t, "    %cf[i][r] = ((const uint32_t *)(const void *)%cs[1 - now][at])[w%s];\n",
+            side ? 'y' : 'x', side ? 'y' : 'x', d->sides[side].along ? "" : " ^ (at / 8 & 15)");
         staxi_line(&u->e);
         staxi_put(u->t, "}\n");
         staxi_cuda_close(u, 1);
@@ -4106,7 +4107,23 @@ static uint32_t staxi_cuda_open_loops(staxi_cuda_unit *u, uint32_t list) {
     return list;
 }
 
-enum { STAXI_CUDA_FEW = 16 }; /* a reduction of at most so many elements: a thread has it alone */
+enum {
+    STAXI_CUDA_FEW = 16, /* a reduction of at most so many elements: a thread has it alone */
+    STAXI_CUDA_TEAMED_LEAST = 1024
+};
+
+/* Are these rows of a block so few that two warps should have each, a lane of the rule a thread? */
+static bool staxi_cuda_is_teamed(staxi_cuda_unit *u, uint32_t list) {
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    const double rows = staxi_extent_guess(u->p, staxi_cuda_loops_product(u));
+    return staxi_high(&u->e, acc->runs[0].extent) <= STAXI_BLOCK &&
+           staxi_cuda_list_group(u->trees, acc) == STAXI_LANES_F32 &&
+           staxi_cuda_team_shared(u, list) >= 0 &&
+           staxi_cuda_choose(u, 2,
+                             rows < (double)STAXI_CUDA_ENOUGH_ROWS &&
+                                 staxi_extent_guess(u->p, acc->runs[0].extent) >=
+                                     (double)STAXI_CUDA_TEAMED_LEAST);
+}
 
 static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node *n;
@@ -4139,6 +4156,8 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
             staxi_cuda_mma(u, body, &dot);
         else
             staxi_cuda_contract(u, body, &dot);
+    } else if (alone && !n->parallel && staxi_cuda_is_teamed(u, body)) {
+        staxi_cuda_team(u, body);
     } else if (alone && !n->parallel) {
         staxi_cuda_rows(u, body);
     } else if (alone && u->n_loops) {
@@ -5241,8 +5260,9 @@ static double staxi_cuda_probe_time(const staxi_cuda_probe *b, stax_cuda_program
         (void)stax_cuda_wait(p->cuda);
         const double one = (double)(staxi_clock_ns() - start) / calls;
         if (k < 0)
-            calls =
-                one * 200 < (double)STAXI_CUDA_TUNE_NS ? 200 : (int)((double)STAXI_CUDA_TUNE_NS / one) + 1;
+            calls = one * 200 < (double)STAXI_CUDA_TUNE_NS
+                        ? 200
+                        : (int)((double)STAXI_CUDA_TUNE_NS / one) + 1;
         int at = k;
         for (; at > 0 && ns[at - 1] > one; at--) ns[at] = ns[at - 1];
         if (k >= 0) ns[at] = one;
@@ -5327,7 +5347,10 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
     staxi_cuda_probe b;
     staxi_cuda_choices found;
     staxi_text record, note;
-    if (p->host->steps || p->choices.n == 0) return p;
+    if (p->host->steps || p->choices.n == 0) {
+        staxi_put(&p->tuning, "not tuned: there is nothing to choose, or the host has steps");
+        return p;
+    }
     staxi_text_init(&record, &c->ctx->allocator);
     staxi_text_init(&note, &c->ctx->allocator);
     bool ok = staxi_cuda_probe_new(&b, p);

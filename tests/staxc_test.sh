@@ -354,7 +354,7 @@ for file in "$root"/tests/corpus/good/*.stax "$root"/tests/corpus/large/*.stax; 
     status=$?
     "$staxc" print "$file" --emit=cuda >again 2>&1
     grep -q '__global__ void .*stax_kernel_0(' out && with_kernels=$((with_kernels + 1))
-    if [ $status -eq 0 ] && grep -q 'typedef struct sx_args' out && cmp -s out again; then good
+    if [ $status -eq 0 ] && grep -Eq 'typedef struct sx_args|^/. ---- piece' out && cmp -s out again; then good
     else bad "print $file --emit=cuda: exit $status: $(head -n 3 err)"; fi
 done
 [ $with_kernels -ge 15 ] && good || bad "only $with_kernels graphs of the corpus have CUDA kernels"
@@ -485,7 +485,9 @@ END
         (FAKE_WRONG='xs[2][16][68]' && export FAKE_WRONG && "$staxc" bench tune_wrong.stax --device=cuda --tune --runs=3 >out 2>err &&
             grep -Eq ' [1-9][0-9]* refused' out && "$staxc" run tune_wrong.stax --device=cuda --tune --check >out 2>err) && good ||
             bad "a wrong candidate: $(cat out err)"
-        expect 0 "  not tuned: " bench strides.stax --device=cuda --tune --runs=3
+        expect 0 "  not tuned: there is nothing to choose" bench strides.stax --device=cuda --tune --runs=3
+        sed 's/ w: f32/ param w: f32/' tune.stax >tune_param.stax
+        expect 0 "  not tuned: a call on random data failed, or there are params" bench tune_param.stax --device=cuda --tune --runs=3
         for file in regions welford topk_ties custom_call while_gradients; do
             expect 0 ":" run "$root/tests/corpus/good/$file.stax" --device=cuda --check --seed=1
         done
