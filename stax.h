@@ -30459,8 +30459,8 @@ static staxi_ix staxi_size_of_attr(staxi_stages *p, int64_t size) {
 
 /* Is it clear from ix alone that it lies in [0, size)? */
 static bool staxi_ix_is_inside(staxi_ix_pool *p, staxi_ix ix, staxi_ix size) {
-    return staxi_ix_is_leaf(p, ix) || (staxi_ix_proves(p, 1, ix, 0, ix, 0) &&
-                                       staxi_ix_proves(p, 1, size, -1, ix, -1));
+    return staxi_ix_is_leaf(p, ix) ||
+           (staxi_ix_proves(p, 1, ix, 0, ix, 0) && staxi_ix_proves(p, 1, size, -1, ix, -1));
 }
 
 /* reshape: index ix of `dst` as an index of `src`, which has as many elements: the row-major
@@ -33410,7 +33410,8 @@ static void staxi_lay_columns(staxi_stages *p, const staxi_stage *st, uint8_t si
         const uint8_t dim = layout[d];
         int a = 0;
         while (a < st->n_domain && st->store[dim] != st->axes[a].var) a++;
-        if (a == st->n_domain || st->sides[a] != side || run >= (double)STAXI_TILE_COLUMNS) continue;
+        if (a == st->n_domain || st->sides[a] != side || run >= (double)STAXI_TILE_COLUMNS)
+            continue;
         if (n == 0 && dim != inner) continue;
         run *= staxi_extent_guess(p, st->axes[a].extent);
         at = dims - ++n;
@@ -45311,8 +45312,8 @@ static void staxi_emit_row_values(staxi_emit *e, const staxi_tiles *t) {
             staxi_putf(e->t, "const %s v%U = sx_k%d(w%U[row]); (void)v%U;\n",
                        staxi_value_type(e, t->dtype), id, staxi_tiles_bits(t), id, id);
         else
-            staxi_putf(e->t, "const %s v%U = w%U[row]; (void)v%U;\n",
-                       staxi_value_type(e, t->dtype), id, id, id);
+            staxi_putf(e->t, "const %s v%U = w%U[row]; (void)v%U;\n", staxi_value_type(e, t->dtype),
+                       id, id, id);
         staxi_emit_done(e, t->of_row[k]);
     }
 }
@@ -45401,18 +45402,18 @@ static void staxi_emit_window_results(staxi_emit *e, const staxi_tiles *t) {
     if (t->spread) {
         const char suffix = staxi_tiles_suffix(t), class_ = staxi_tiles_class(t);
         const int bits = staxi_tiles_bits(t);
-        staxi_put(e->t,
-                  "const int64_t pixel0 = firsts[spot], left = firsts[spot + 1] - pixel0;\n");
+        staxi_put(e->t, "const int64_t pixel0 = firsts[spot], left = firsts[spot + 1] - pixel0;\n");
         staxi_line(e);
         staxi_putf(e->t,
                    "if (left < %d) for (int64_t i = v; i < height * %d; i += %d) c[i] = "
                    "(sx_%c%d)sx_squeeze%c((sx_f%d)c[i], lanes[spot]);\n",
                    t->width, t->vectors, t->vectors, class_, bits, suffix, bits);
     } else {
-        staxi_putf(e->t,
-                   "const int64_t pixel0 = spot * %d, most = %D - pixel0, left = most < %d ? most : "
-                   "%d; (void)left;\n",
-                   t->width, t->pixels, t->width, t->width);
+        staxi_putf(
+            e->t,
+            "const int64_t pixel0 = spot * %d, most = %D - pixel0, left = most < %d ? most : "
+            "%d; (void)left;\n",
+            t->width, t->pixels, t->width, t->width);
     }
     for (int tail = 0; tail < (vector && partial ? 2 : 1); tail++) {
         staxi_line(e);
