@@ -193,6 +193,38 @@ static void steps_of_the_host(void) {
     }
 }
 
+/* Exercise 23 (2): up to eight blocks of 4096 registers hold a row, read once; beyond, or where the
+   length is not constant, it is read for each reduction and, without a row area, for the result. */
+static void reads_of_long_rows(void) {
+    static const char softmax[] = "graph g(x: f32[64,%s]) { y = softmax x {axis=1}\n return y }",
+                      norm[] =
+                          "graph g(x: f32[64,%s]) { m = mean x {axes=[1],keepdims=true}\n v = "
+                          "var x {axes=[1],keepdims=true}\n c = sub x, m\n y = div c, v\n "
+                          "return y }",
+                      share[] =
+                          "graph g(x: f32[64,%s]) { s = sum x {axes=[1],keepdims=true}\n y = "
+                          "div x, s\n return y }";
+    static const struct {
+        const char *text, *length, *reads;
+    } rows[] = {{softmax, "1024", "b1 1"},        {softmax, "32768", "b1 1"},
+                {softmax, "32769", "b1 2, b3 1"}, {softmax, "n", "b1 2, b3 1"},
+                {share, "1024", "b1 1"},          {share, "32768", "b1 1"},
+                {share, "32769", "b1 2"},         {share, "n", "b1 2"},
+                {norm, "32768", "b1 1"},          {norm, "32769", "b1 3"}};
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        char text[300], reads[60];
+        int n = snprintf(text, sizeof text, "%s",
+                         rows[k].length[0] == 'n' ? "sizes n: 1..65536\n" : "");
+        snprintf(text + n, sizeof text - (size_t)n, rows[k].text, rows[k].length);
+        snprintf(reads, sizeof reads, "/* reads of a row from memory: %s */", rows[k].reads);
+        stax_graph *g = stax_parse(context, "rows", text);
+        char *source = stax_cuda_print(g);
+        CHECK_HAS(source, reads);
+        stax_free(context, source);
+        stax_graph_free(g);
+    }
+}
+
 static void random_graphs(void) {
     static recipe r;
     for (int64_t k = 0; k < n_random; k++) {
@@ -245,6 +277,7 @@ int main(int argc, char **argv) {
     if (!context) return 1;
     RUN(no_device_is_a_message);
     RUN(steps_of_the_host);
+    RUN(reads_of_long_rows);
     void *cubin = stax_cuda_cubin(context, "__global__ void f() {}", "sm_80", &bytes);
     if (cubin) {
         stax_free(context, cubin);

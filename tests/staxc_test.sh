@@ -481,6 +481,7 @@ graph tune(x: f32[70,64], w: f32[64,80], v: f32[3,5000], inout s: f32[4]) {
 END
         expect 0 "  tuned: [0-9]+ measured, 0 refused, " bench tune.stax --device=cuda --tune --runs=3
         expect 0 "  tuned before" bench tune.stax --device=cuda --tune --runs=3
+        expect 0 "  tuned before" bench tune.stax --device=cuda --tune --reduce-overhead --runs=3
         sed 's/x: f32.70/x: f32[69/' tune.stax >tune_wrong.stax
         (FAKE_WRONG='xs[2][16][68]' && export FAKE_WRONG && "$staxc" bench tune_wrong.stax --device=cuda --tune --runs=3 >out 2>err &&
             grep -Eq ' [1-9][0-9]* refused' out && "$staxc" run tune_wrong.stax --device=cuda --tune --check >out 2>err) && good ||
