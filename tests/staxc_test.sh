@@ -541,6 +541,14 @@ END
         expect 0 "sx_digit.&rest, 2., batch = rest" print skinny.stax --emit=cuda --tensor-cores
         expect 0 "m64n64k16.f32.f16.f16" print tensor.stax --emit=cuda --tensor-cores
         expect 0 "^s: f16\[2\]" run ex.stax --device=cuda --check
+        # calls through the interface: indices, copies, replayed calls and their results, two devices
+        case ${BUILD:=build} in /*) on_device=$BUILD/tests/cuda_device ;; *) on_device=$root/$BUILD/tests/cuda_device ;; esac
+        if [ -x "$on_device" ]; then
+            (FAKE_DEVICES=2 && export FAKE_DEVICES && "$on_device" --count=2 --tables=0 --tensor=0 --times=0 --jobs=1 >out 2>err) &&
+                grep -q "^devices: 2 " out && good || bad "cuda_device without a GPU: $(cat out err)"
+        else
+            echo "skip: $on_device is not built: the calls of tests/cuda_device.c are not tested without a GPU"
+        fi
         unset FAKE_CXX
     else
         echo "skip: no C++ compiler: the bits of CUDA kernels are not tested without a GPU"
