@@ -5200,7 +5200,8 @@ static void staxi_cuda_probe_fill(char *to, stax_dtype t, int64_t n, uint64_t *s
         if (t == STAX_F32) memcpy(to, &f, size);
         if (t == STAX_F64) memcpy(to, &wide, size);
         if (t == STAX_F16 || t == STAX_BF16) memcpy(to, &half, size);
-        if (!staxi_dtype_is_float(t)) *(uint8_t *)to = (uint8_t)(r >> 8 & (t == STAX_BOOL ? 1 : 3));
+        if (!staxi_dtype_is_float((int)t))
+            *(uint8_t *)to = (uint8_t)(r >> 8 & (t == STAX_BOOL ? 1 : 3));
     }
 }
 
