@@ -1659,7 +1659,10 @@ typedef struct stax_jit_options {
     int n_states;
     int n_forward; /* 0, or: the first outputs are a forward program's, see stax_jit_training    */
     const stax_compile_options *compile; /* of all programs: strict, interpret, machine, ...; what
-                                            it points to must stay; the schedule is not taken */
+                                            it points to must stay; the schedule is not taken.
+                                            Programs run on the CPU: on a GPU the settings graphs
+                                            and max_autotune are stax_compile_options'
+                                            reduce_overhead and tune, see stax_cuda.h */
 } stax_jit_options;
 
 /* NULL: stax_error(ctx) says which option is wrong. */

@@ -26,6 +26,8 @@
                  monoids, custom_call) is a step of it, on copies: such a call waits for each, and
                  is launched kernel by kernel. The option tune measures how kernels are cut, once
                  for a source and a device, and keeps the fastest that has the same bits.
+                 The modes of table 11.1 are those two: reduce_overhead, tune for
+                 max_autotune_no_graphs, both for max_autotune. (stax_jit's are the CPU's.)
 
    MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
                  may mix both: host tensors are copied in and out, and the call waits for them. With
@@ -2281,7 +2283,9 @@ static void staxi_cuda_plan_holds(staxi_cuda_unit *u, uint32_t list) {
     }
     marks.now = 1;
     staxi_collect_buffers(&u->e, list, used, &marks);
-    if (staxi_cuda_find_segments(u, list) && staxi_cuda_held_shape(u) && staxi_cuda_find_holds(u))
+    if (!staxi_cuda_find_segments(u, list))
+        u->n_segments = 0;
+    else if (staxi_cuda_held_shape(u) && staxi_cuda_find_holds(u))
         staxi_cuda_keep(u, list, used, &marks);
     u->held_waits = false;
     for (int k = 0; k < u->n_held; k++) {
@@ -2291,6 +2295,49 @@ static void staxi_cuda_plan_holds(staxi_cuda_unit *u, uint32_t list) {
     }
     for (uint32_t b = 1; b < u->p->n_buffers; b++) u->held_waits |= used[b] == 3;
     if (!any) u->held_each = 0;
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+}
+
+/* Notes in `read`, by buffer, that x loads along the row from memory in segment s (bit s). */
+static void staxi_cuda_note_reads(staxi_cuda_unit *u, staxi_expr x, int s, uint16_t *read,
+                                  staxi_marks *marks) {
+    if (!x || !staxi_mark_first(u->p, marks, x)) return;
+    const staxi_expr_node n = u->p->exprs[x];
+    if (n.kind == STAXI_EX_LOAD &&
+        staxi_cuda_follows(u, staxi_flat_index(u->p, n.ref, n.ix), u->segments[s].axis.var)) {
+        const int held = staxi_cuda_held_by(u, x, 0);
+        if (held < 0 || (u->held[held].first == s && !staxi_cuda_is_row_area(u, n.ref)))
+            read[n.ref] = (uint16_t)(read[n.ref] | 1u << s);
+    }
+    for (int k = 0; k < n.n_args; k++) staxi_cuda_note_reads(u, n.args[k], s, read, marks);
+}
+
+/* Says how often a row is read: once where registers hold it; else, above eight blocks of 4096 or
+   where the length is not constant, once for each segment that needs it. */
+static void staxi_cuda_put_reads(staxi_cuda_unit *u) {
+    staxi_marks marks;
+    const char *between = "    /* reads of a row from memory: ";
+    uint16_t *read =
+        (uint16_t *)staxi_arena_push(&u->p->arena, u->p->n_buffers * sizeof *read, sizeof *read);
+    memset(&marks, 0, sizeof marks);
+    if (!read) {
+        staxi_emit_no_memory(&u->e);
+        return;
+    }
+    for (int s = 0; s < u->n_segments; s++) {
+        marks.now++;
+        for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next)
+            for (int x = 0; x < 2; x++)
+                staxi_cuda_note_reads(u, u->trees->nodes[k].expr[x], s, read, &marks);
+    }
+    for (uint32_t b = 1; b < u->p->n_buffers; b++) {
+        int times = 0;
+        for (unsigned rest = read[b]; rest; rest &= rest - 1) times++;
+        if (!times) continue;
+        staxi_putf(u->t, "%sb%U %d", between, (uint64_t)b, times);
+        between = ", ";
+    }
+    if (*between == ',') staxi_put(u->t, " */\n");
     staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
 }
 
@@ -2478,6 +2525,7 @@ static void staxi_cuda_team(staxi_cuda_unit *u, uint32_t list) {
     if (u->held_each) l->threads = u->held_threads;
     l->count = staxi_cuda_loops_product(u);
     l->length = length;
+    staxi_cuda_put_reads(u);
     staxi_cuda_team_arrays(u, list, number);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_digits(u);
@@ -5152,7 +5200,8 @@ static void staxi_cuda_probe_fill(char *to, stax_dtype t, int64_t n, uint64_t *s
         if (t == STAX_F32) memcpy(to, &f, size);
         if (t == STAX_F64) memcpy(to, &wide, size);
         if (t == STAX_F16 || t == STAX_BF16) memcpy(to, &half, size);
-        if (!staxi_dtype_is_float(t)) *(uint8_t *)to = (uint8_t)(r >> 8 & (t == STAX_BOOL ? 1 : 3));
+        if (!staxi_dtype_is_float((int)t))
+            *(uint8_t *)to = (uint8_t)(r >> 8 & (t == STAX_BOOL ? 1 : 3));
     }
 }
 

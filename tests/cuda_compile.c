@@ -193,6 +193,143 @@ static void steps_of_the_host(void) {
     }
 }
 
+/* Exercise 23 (2): up to eight blocks of 4096 registers hold a row, read once; beyond, or where the
+   length is not constant, it is read for each reduction and, without a row area, for the result. */
+static void reads_of_long_rows(void) {
+    static const char softmax[] = "graph g(x: f32[64,%s]) { y = softmax x {axis=1}\n return y }",
+                      norm[] =
+                          "graph g(x: f32[64,%s]) { m = mean x {axes=[1],keepdims=true}\n v = "
+                          "var x {axes=[1],keepdims=true}\n c = sub x, m\n y = div c, v\n "
+                          "return y }",
+                      share[] =
+                          "graph g(x: f32[64,%s]) { s = sum x {axes=[1],keepdims=true}\n y = "
+                          "div x, s\n return y }";
+    static const struct {
+        const char *text, *length, *reads;
+    } rows[] = {{softmax, "1024", "b1 1"},        {softmax, "32768", "b1 1"},
+                {softmax, "32769", "b1 2, b3 1"}, {softmax, "n", "b1 2, b3 1"},
+                {share, "1024", "b1 1"},          {share, "32768", "b1 1"},
+                {share, "32769", "b1 2"},         {share, "n", "b1 2"},
+                {norm, "32768", "b1 1"},          {norm, "32769", "b1 3"}};
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        char text[300], reads[60];
+        int n = snprintf(text, sizeof text, "%s",
+                         rows[k].length[0] == 'n' ? "sizes n: 1..65536\n" : "");
+        snprintf(text + n, sizeof text - (size_t)n, rows[k].text, rows[k].length);
+        snprintf(reads, sizeof reads, "/* reads of a row from memory: %s */", rows[k].reads);
+        stax_graph *g = stax_parse(context, "rows", text);
+        char *source = stax_cuda_print(g);
+        CHECK_HAS(source, reads);
+        stax_free(context, source);
+        stax_graph_free(g);
+    }
+}
+
+/* The number behind the first `before` in the source; -1: it is not there. */
+static long number_behind(const char *source, const char *before) {
+    const char *at = source ? strstr(source, before) : NULL;
+    return at ? strtol(at + strlen(before), NULL, 10) : -1;
+}
+
+static char *source_of(const char *text, const stax_compile_options *o) {
+    stax_graph *g = stax_parse(context, "model", text);
+    char *source = stax_cuda_print_with(g, o);
+    stax_graph_free(g);
+    CHECK(source != NULL);
+    return source;
+}
+
+/* Exercise 22, Little's law: to be read at 4.8 TB/s with a latency of 0.6 us, 132 multiprocessors
+   need 21.8 KB in flight each. Maps have 16 bytes a thread, with 2048 threads at once; a row in
+   registers has all its loads, by as many blocks at once as the compiler must leave registers for.
+ */
+static void reads_in_flight(void) {
+    const double need = 4.8e12 * 0.6e-6 / 132.0;
+    static const int lengths[] = {1024, 2048, 4096, 8192, 16384, 32768};
+    CHECK(need / (32.0 * 32.0 * 16.0) > 1.0 && need / (64.0 * 32.0 * 16.0) < 1.0);
+    char *source = source_of("graph g(x: f32[8192,8192]) { y = sin x\n return y }", NULL);
+    CHECK_INT(number_behind(source, "__launch_bounds__("), 256); /* divides 2048 */
+    CHECK_HAS(source, "sx_take(");
+    stax_free(context, source);
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        char text[120];
+        snprintf(text, sizeof text,
+                 "graph g(x: f32[4096,%d]) { y = softmax x {axis=1}\n return y }", lengths[k]);
+        source = source_of(text, NULL);
+        const char *bounds = source ? strstr(source, "__launch_bounds__(") : NULL;
+        const long threads = number_behind(bounds, "__launch_bounds__("),
+                   blocks = number_behind(bounds, ", "), each = number_behind(bounds, "float x0[");
+        CHECK(threads > 0 && blocks > 0 && threads * blocks <= 2048);
+        CHECK(each * threads >= lengths[k]);
+        CHECK((double)(threads * blocks * each * 4) >= need);
+        stax_free(context, source);
+    }
+}
+
+/* Rows and columns of operands that the first `at_once` tiles of high x wide read, in bands of so
+   many rows: as kernels have it, see tiles_in_bands. */
+static int operands_at_once(int at_once, int high, int wide, int rows) {
+    char row[64] = {0}, column[64] = {0};
+    int n = 0;
+    for (int tile = 0; tile < at_once; tile++) {
+        const int band = tile / (wide * rows) * rows,
+                  lines = rows < high - band ? rows : high - band, spot = tile - band * wide,
+                  i = band + spot % lines, j = spot / lines;
+        n += !row[i] + !column[j];
+        row[i] = column[j] = 1;
+    }
+    return n;
+}
+
+/* Exercise 35 (1), and that kernels have this order, with bands that are no worse than rows. */
+static void tiles_in_bands(void) {
+    char *source = source_of(
+        "graph g(a: f32[2048,512], b: f32[512,2048]) { y = matmul a, b\n return y }", NULL);
+    CHECK_INT(operands_at_once(24, 16, 16, 1), 18);
+    CHECK_INT(operands_at_once(24, 16, 16, 4), 10);
+    CHECK_INT(operands_at_once(24, 16, 16, 8), 11);
+    const int rows = (int)number_behind(source, "const int64_t band = tile / (wide * ");
+    char formula[200];
+    snprintf(formula, sizeof formula,
+             "band = tile / (wide * %d) * %d, lines = sx_imin(%d, high - band), spot = tile - band "
+             "* wide;",
+             rows, rows, rows);
+    CHECK_HAS(source, formula);
+    CHECK_HAS(source, "row0 = (band + spot % lines) * ");
+    CHECK_HAS(source, "column0 = spot / lines * ");
+    if (CHECK(rows > 0)) {
+        CHECK_INT(operands_at_once(24, 16, 16, rows), 11);
+        CHECK(operands_at_once(132, 32, 32, rows) < operands_at_once(132, 32, 32, 1));
+    }
+    stax_free(context, source);
+}
+
+/* Exercise 40 (2): a stage of 128 x 128 x 128 bytes is 32 KB, and at most 7 of them lie in 227 KB
+   (228, of which the system keeps one). Ours have 128 bytes of k too, of f16 or bf16. */
+static void stages_fit(void) {
+    enum { ROOM = 227 * 1024 };
+    static const struct {
+        const char *text, *instruction;
+        long columns;
+    } rows[] = {{"graph g(a: bf16[4096,4096], b: bf16[4096,4096]) { y = matmul a, b\n return y }",
+                 "m64n256k16", 256},
+                {"graph g(a: bf16[1024,4096], b: bf16[4096,2048]) { y = matmul a, b\n return y }",
+                 "m64n128k16", 128},
+                {"graph g(a: bf16[128,4096], b: bf16[4096,512]) { y = matmul a, b\n return y }",
+                 "m64n64k16", 64}};
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.tensor_cores = true;
+    CHECK_INT(ROOM / ((128 + 128) * 128), 7);
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        char *source = source_of(rows[k].text, &o);
+        const long stages = number_behind(source, "uint64_t filled[");
+        CHECK_HAS(source, rows[k].instruction);
+        CHECK(stages >= 3 && stages <= ROOM / ((128 + rows[k].columns) * 128));
+        stax_free(context, source);
+    }
+}
+
 static void random_graphs(void) {
     static recipe r;
     for (int64_t k = 0; k < n_random; k++) {
@@ -245,6 +382,10 @@ int main(int argc, char **argv) {
     if (!context) return 1;
     RUN(no_device_is_a_message);
     RUN(steps_of_the_host);
+    RUN(reads_of_long_rows);
+    RUN(reads_in_flight);
+    RUN(tiles_in_bands);
+    RUN(stages_fit);
     void *cubin = stax_cuda_cubin(context, "__global__ void f() {}", "sm_80", &bytes);
     if (cubin) {
         stax_free(context, cubin);

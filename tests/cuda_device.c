@@ -499,6 +499,51 @@ static void check_replay(stax_context *ctx, stax_cuda *cuda, tally *all) {
     stax_graph_free(g);
 }
 
+/* Exercise 27: results of replayed calls that the caller keeps stay as they are, since each call
+   writes where it is told, and no memory of the graph's own. */
+static void check_kept(stax_context *ctx, stax_cuda *cuda, tally *all) {
+    enum { N = 3000, KEPT = 4 };
+    static float data[KEPT][N], got[N], want[N];
+    stax_tensor x, kept[KEPT];
+    stax_graph *g = stax_graph_new(ctx);
+    stax_output(g, "y", rounds(stax_input(g, "x", STAX_F32, stax_shape1(N))));
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    memset(&x, 0, sizeof x);
+    memset(kept, 0, sizeof kept);
+    o.reduce_overhead = true;
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+    stax_status s =
+        p ? stax_cuda_tensor_new(cuda, STAX_F32, stax_shape1(N), &x) : stax_error_status(ctx);
+    for (int k = 0; k < KEPT && s == STAX_OK; k++) {
+        for (int i = 0; i < N; i++) data[k][i] = (float)(i % 97 + k) * 0.25f;
+        const stax_tensor host = stax_tensor_of(STAX_F32, stax_shape1(N), data[k]);
+        s = stax_cuda_tensor_new(cuda, STAX_F32, stax_shape1(N), &kept[k]);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &x, &host);
+        if (s == STAX_OK) s = stax_cuda_run(p, &x, &kept[k]);
+    }
+    for (int k = 0; k < KEPT && s == STAX_OK; k++) {
+        const stax_tensor host = stax_tensor_of(STAX_F32, stax_shape1(N), data[k]),
+                          ref = stax_tensor_of(STAX_F32, stax_shape1(N), want),
+                          back = stax_tensor_of(STAX_F32, stax_shape1(N), got);
+        s = stax_interpret(g, &host, &ref);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &back, &kept[k]);
+        if (s != STAX_OK) break;
+        const bool equal = memcmp(got, want, sizeof got) == 0;
+        all->equal += equal;
+        all->different += !equal;
+        if (!equal) printf("FAIL kept: result %d of a replayed call has changed\n", k);
+    }
+    if (s != STAX_OK) {
+        printf("FAIL kept: %s\n", stax_error(ctx));
+        all->different++;
+    }
+    for (int k = 0; k < KEPT; k++) stax_cuda_tensor_free(cuda, &kept[k]);
+    stax_cuda_tensor_free(cuda, &x);
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
 /* All devices in one process, and two streams of the first: each has a program and tensors of its
    own, the calls alternate, a program reads what another one has made, and none takes a tensor of
    another device. */
@@ -577,6 +622,7 @@ static void check_share(int job, tally *t) {
     if (job == 0) check_bad_index(ctx, cuda, t);
     if (job == 0) check_async(ctx, cuda, t);
     if (job == 0) check_replay(ctx, cuda, t);
+    if (job == 0) check_kept(ctx, cuda, t);
     if (job == 0) check_devices(ctx, t);
     for (int64_t k = job; k < settings.count; k += settings.jobs) {
         recipe_make(&r, (uint64_t)(settings.seed + k));

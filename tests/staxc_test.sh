@@ -481,6 +481,7 @@ graph tune(x: f32[70,64], w: f32[64,80], v: f32[3,5000], inout s: f32[4]) {
 END
         expect 0 "  tuned: [0-9]+ measured, 0 refused, " bench tune.stax --device=cuda --tune --runs=3
         expect 0 "  tuned before" bench tune.stax --device=cuda --tune --runs=3
+        expect 0 "  tuned before" bench tune.stax --device=cuda --tune --reduce-overhead --runs=3
         sed 's/x: f32.70/x: f32[69/' tune.stax >tune_wrong.stax
         (FAKE_WRONG='xs[2][16][68]' && export FAKE_WRONG && "$staxc" bench tune_wrong.stax --device=cuda --tune --runs=3 >out 2>err &&
             grep -Eq ' [1-9][0-9]* refused' out && "$staxc" run tune_wrong.stax --device=cuda --tune --check >out 2>err) && good ||
@@ -540,6 +541,14 @@ END
         expect 0 "sx_digit.&rest, 2., batch = rest" print skinny.stax --emit=cuda --tensor-cores
         expect 0 "m64n64k16.f32.f16.f16" print tensor.stax --emit=cuda --tensor-cores
         expect 0 "^s: f16\[2\]" run ex.stax --device=cuda --check
+        # calls through the interface: indices, copies, replayed calls and their results, two devices
+        case ${BUILD:=build} in /*) on_device=$BUILD/tests/cuda_device ;; *) on_device=$root/$BUILD/tests/cuda_device ;; esac
+        if [ -x "$on_device" ]; then
+            (FAKE_DEVICES=2 && export FAKE_DEVICES && "$on_device" --count=2 --tables=0 --tensor=0 --times=0 --jobs=1 >out 2>err) &&
+                grep -q "^devices: 2 " out && good || bad "cuda_device without a GPU: $(cat out err)"
+        else
+            echo "skip: $on_device is not built: the calls of tests/cuda_device.c are not tested without a GPU"
+        fi
         unset FAKE_CXX
     else
         echo "skip: no C++ compiler: the bits of CUDA kernels are not tested without a GPU"
