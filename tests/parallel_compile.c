@@ -4,6 +4,7 @@
 #define STAX_IMPLEMENTATION
 #include "stax.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -201,7 +202,7 @@ static void make_fake(const char *before_kernels) {
     fprintf(
         f,
         "#!/bin/sh\ncase \"$*\" in *-E*) exec %s \"$@\" ;; esac\n"
-        "for last; do :; done\nif grep -q '%s' \"$last\"; then\n"
+        "for a; do case \"$a\" in *.c) last=$a ;; esac; done\nif grep -q '%s' \"$last\"; then\n"
         "echo start $(wc -c <\"$last\") >>'%s/log'\n%s\necho end >>'%s/log'\nfi\nexec %s \"$@\"\n",
         getenv("FAKE_CC"), slow_for, folder, before_kernels, folder, getenv("FAKE_CC"));
     fclose(f);
@@ -230,10 +231,14 @@ static void count_left(const char *name, void *arg) {
     left_behind += staxi_is_temporary(name) || strstr(name, "src-") == name;
 }
 
-static void leaves_nothing(void) {
+static int left_in_cache(void) {
     left_behind = 0;
     CHECK(staxi_dir_list(cache, count_left, NULL));
-    CHECK_INT(left_behind, 0);
+    return left_behind;
+}
+
+static void leaves_nothing(void) {
+    CHECK_INT(left_in_cache(), 0);
     CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD); /* no child, not even a dead one */
 }
 
@@ -256,6 +261,57 @@ static void starts_all_then_waits(void) {
     const int starts = starts_in_log();
     CHECK_INT(starts, 3);
     if (p) CHECK(p->trees.n_kernels >= 3);
+    if (p) gives_the_bits(g, p);
+    leaves_nothing();
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+static bool die_when_all_run(void *user, const stax_progress *now) {
+    (void)now;
+    if (starts_in_log() == 3) (void)raise(SIGKILL);
+    return seconds() - *(const double *)user < 20; /* then they are stopped */
+}
+
+/* Compiles in a process that is killed while three compilers run. */
+static void compile_and_die(const stax_graph *g) {
+    stax_compile_options o;
+    double start = seconds();
+    int status = 0;
+    memset(&o, 0, sizeof o);
+    o.processes = 3;
+    o.progress = die_when_all_run;
+    o.progress_user = &start;
+    const pid_t host = fork();
+    if (host == 0) {
+        (void)stax_compile(g, &o);
+        _exit(0);
+    }
+    CHECK(waitpid(host, &status, 0) == host && WIFSIGNALED(status));
+}
+
+/* What it leaves, with its compilers' folders, goes when it is old. */
+static void killed_host(void) {
+    char body[1100], command[1100];
+    snprintf(body, sizeof body,
+             "[ -e '%s/again' ] || { : >\"$TMPDIR/x.s\"; until [ -e '%s/again' ]; do sleep 0.1; "
+             "done; exit 1; }",
+             folder, folder);
+    reopen(body);
+    stax_graph *g = parsed(feed_graphs[7]);
+    compile_and_die(g);
+    snprintf(
+        command, sizeof command,
+        "sleep 0.2; ls -d '%s'/tmp-*.d/x.s >/dev/null; s=$?; : >'%s/again'; sleep 0.5; exit $s",
+        cache, folder);
+    CHECK_INT(system(command), 0);
+    stax_program *p = in_parts(g, 3);
+    CHECK(left_in_cache() >= 6); /* young: it might be at work */
+    stax_program_free(p);
+    CHECK_INT(stax_cache_clear(ctx), STAX_OK);
+    snprintf(command, sizeof command, "touch -d '2 hours ago' '%s'/tmp-*", cache);
+    CHECK_INT(system(command), 0);
+    p = in_parts(g, 3);
     if (p) gives_the_bits(g, p);
     leaves_nothing();
     stax_program_free(p);
@@ -411,9 +467,7 @@ static void one_unit_fails(void) {
         CHECK_INT(stax_context_fallbacks(ctx), 1);
         gives_the_bits(g, p);
     }
-    left_behind = 0;
-    CHECK(staxi_dir_list(cache, count_left, NULL));
-    CHECK_INT(left_behind, 1); /* the source that did not compile */
+    CHECK_INT(left_in_cache(), 1); /* the source that did not compile */
     stax_program_free(p);
     stax_graph_free(g);
 }
@@ -538,6 +592,7 @@ int main(int argc, char **argv) {
     RUN(cached_and_shared);
     RUN(many_graphs);
     RUN(starts_all_then_waits);
+    RUN(killed_host);
     RUN(progress_and_cancelling);
     RUN(cancelling_stops_the_compiler);
     RUN(freeing_stops_the_compiler);
