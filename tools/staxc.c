@@ -1331,9 +1331,6 @@ static int bisect_job(tool *t, job *j) {
     stax_compile_options c;
     stax_machine machine;
     long long n_forward = 0;
-    int code = give_inputs(t, j, false);
-    if (code == DONE) code = check_ins(t, j);
-    if (code != DONE) return code;
     if (!read_number(t, OPT_FORWARD, 1, j->n_out - 1, &n_forward)) return WRONG_USAGE;
     memset(&o, 0, sizeof o);
     memset(&c, 0, sizeof c);
@@ -1355,10 +1352,14 @@ static int bisect_job(tool *t, job *j) {
     return DIFFERENT;
 }
 
+/* A graph of the file, with inputs for it. */
 static int with_graph(tool *t, int (*job_of)(tool *t, job *j)) {
     stax_graph *g = NULL;
     int code = start(t, &g);
-    if (code == DONE) code = job_of(t, new_job(t, g));
+    job *j = code == DONE ? new_job(t, g) : NULL;
+    if (j) code = give_inputs(t, j, false);
+    if (j && code == DONE) code = check_ins(t, j);
+    if (j && code == DONE) code = job_of(t, j);
     stax_graph_free(g);
     return code;
 }
@@ -1766,9 +1767,7 @@ static int tune_job(tool *t, job *j) {
     stax_compile_options c;
     stax_machine machine;
     long long for_s = 10;
-    int code = give_inputs(t, j, false);
-    if (code == DONE) code = check_ins(t, j);
-    if (code != DONE) return code;
+    int code = DONE;
     if (!read_number(t, OPT_SECONDS, 1, 100000, &for_s)) return WRONG_USAGE;
     stax_program_free(compile(t, j->g, false, true, &code)); /* says what is wrong with the start */
     if (code != DONE) return code;
