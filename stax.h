@@ -48342,11 +48342,10 @@ static void staxi_scratch_visit(const char *name, void *arg) {
     staxi_text_free(&path);
 }
 
-static void staxi_scratch_remove(staxi_text *folder) {
-    if (!folder->n) return;
-    (void)staxi_dir_list(folder->data, staxi_scratch_visit, folder);
-    (void)staxi_dir_remove(folder->data);
-    staxi_text_free(folder);
+/* False: it is no folder, or holds more than files. */
+static bool staxi_scratch_remove(const staxi_text *folder) {
+    (void)staxi_dir_list(folder->data, staxi_scratch_visit, (void *)(uintptr_t)folder);
+    return staxi_dir_remove(folder->data);
 }
 
 /* Writes the source. In any case staxi_compile_end comes after it. */
@@ -48393,7 +48392,8 @@ static stax_status staxi_compile_read(staxi_compile_run *r, bool started, int ex
 
 /* Leaves no file but the source, where that is kept. */
 static void staxi_compile_end(staxi_compile_run *r) {
-    staxi_scratch_remove(&r->scratch);
+    if (r->scratch.n) (void)staxi_scratch_remove(&r->scratch);
+    staxi_text_free(&r->scratch);
     if (!r->to.failed) (void)staxi_file_remove(r->to.data);
     if (!r->from.failed && !r->stay.failed &&
         (!r->keep || !staxi_file_rename(r->from.data, r->stay.data)))
@@ -48788,7 +48788,8 @@ static bool staxi_cache_remove(staxi_toolchain *tc, const char *name) {
     staxi_text path;
     bool done;
     staxi_cache_path(tc, name, &path);
-    done = !path.failed && staxi_file_remove(path.data);
+    done = !path.failed && (staxi_file_remove(path.data) ||
+                            (staxi_is_temporary(name) && staxi_scratch_remove(&path)));
     staxi_text_free(&path);
     return done;
 }

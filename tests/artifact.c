@@ -10,6 +10,7 @@
 #endif
 
 #include "feed.h"
+#include "folder.h"
 #include "harness.h"
 #include "heap.h"
 #include "programs.h"
@@ -27,6 +28,18 @@ static stax_context *open_bare(int n_threads, stax_isa isa) {
     o.cache_dir = cache;
     o.n_threads = n_threads;
     o.isa = isa;
+    return stax_open(&o);
+}
+
+/* One whose memory h counts, which starts anew. */
+static stax_context *open_counted(heap *h) {
+    stax_options o = stax_options_default();
+    memset(h, 0, sizeof *h);
+    o.compiler = "/nonexistent/cc";
+    o.allocator.alloc = heap_alloc;
+    o.allocator.free = heap_free;
+    o.allocator.user = h;
+    o.cache_dir = folder;
     return stax_open(&o);
 }
 
@@ -436,14 +449,7 @@ static void resealed_damage(void) {
         for (size_t k = 20; p && k + first->source.n < n && !end; k++)
             if (memcmp(bytes + k, first->source.data, first->source.n) == 0) end = k;
         CHECK(end > 40);
-        memset(&h, 0, sizeof h);
-        stax_options o = stax_options_default();
-        o.compiler = "/nonexistent/cc";
-        o.allocator.alloc = heap_alloc;
-        o.allocator.free = heap_free;
-        o.allocator.user = &h;
-        o.cache_dir = folder;
-        stax_context *c = stax_open(&o);
+        stax_context *c = open_counted(&h);
         for (int k = 0; p && c && k < 150; k++) {
             unsigned char old[4];
             size_t at[4];
@@ -479,14 +485,7 @@ static void no_memory(void) {
         bool done = false;
         for (int64_t fail_at = 1; p && !done && fail_at < 2000; fail_at++) {
             heap h;
-            memset(&h, 0, sizeof h);
-            stax_options o = stax_options_default();
-            o.allocator.alloc = heap_alloc;
-            o.allocator.free = heap_free;
-            o.allocator.user = &h;
-            o.compiler = "/nonexistent/cc";
-            o.cache_dir = folder;
-            stax_context *c = stax_open(&o);
+            stax_context *c = open_counted(&h);
             if (!CHECK(c != NULL)) break;
             h.fail_at = h.calls + fail_at;
             stax_program *q = stax_program_load(c, file);
@@ -514,9 +513,7 @@ int main(int argc, char **argv) {
         return child(argv[2]);
     }
     HARNESS_BEGIN(argc, argv);
-    snprintf(folder, sizeof folder, "%s/artifact-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(folder)) return 1;
+    if (!folder_make(folder, sizeof folder, "artifact")) return 1;
     snprintf(file, sizeof file, "%s/it's.staxp", folder);
     snprintf(other, sizeof other, "%s/other.staxp", folder);
     ctx = stax_open(&o);
@@ -533,7 +530,6 @@ int main(int argc, char **argv) {
     RUN(resealed_damage);
     RUN(no_memory);
     stax_close(ctx);
-    snprintf(other, sizeof other, "rm -rf '%s'", folder);
-    if (system(other) != 0) printf("cannot remove %s\n", folder);
+    folder_remove(folder);
     return HARNESS_END();
 }

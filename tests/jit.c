@@ -42,6 +42,12 @@ static void check_ok(stax_status s, const char *what) {
     if (!CHECK_INT(s, STAX_OK)) printf("%s: %s\n", what, stax_error(ctx));
 }
 
+static void explains(stax_jit *jit, const char *says) {
+    char *why = stax_jit_explain(jit);
+    CHECK_HAS(why, says);
+    stax_free(ctx, why);
+}
+
 /* x[n] with x[i] = i + 1, through f; the last result. */
 static float ramp(stax_jit *jit, int64_t n, int64_t n_out, const float *want) {
     static float x[1024], y[1024];
@@ -92,11 +98,9 @@ static void levels(void) {
     in[1] = f32(w, stax_shape2(4, 16));
     out = f32(y, stax_shape1(4));
     check_ok(stax_call(jit, in, 2, &out, 1), "call");
-    char *why = stax_jit_explain(jit);
-    CHECK_HAS(why, "in[0].shape[0] was 8, is 4");
-    CHECK_HAS(why, "in[0].shape[1] == 16");
-    CHECK_HAS(why, "the first call");
-    stax_free(ctx, why);
+    explains(jit, "in[0].shape[0] was 8, is 4");
+    explains(jit, "in[0].shape[1] == 16");
+    explains(jit, "the first call");
     in[0].dtype = (stax_dtype)99;
     CHECK_INT(stax_call(jit, in, 2, &out, 1), STAX_E_ARGUMENT);
     CHECK_HAS(stax_error(ctx), "in[0]: found no valid tensor");
@@ -134,9 +138,7 @@ static void layouts(void) {
         check_ok(stax_call(jit, &s, 1, &out, 1), "every second");
         CHECK_FLOAT(y[7], 30);
         CHECK_INT(figures(jit).keys, 4);
-        char *why = stax_jit_explain(jit);
-        CHECK_HAS(why, "in[0].layout was row-major, is strided");
-        stax_free(ctx, why);
+        explains(jit, "in[0].layout was row-major, is strided");
         stax_jit_free(jit);
     }
 }
@@ -163,9 +165,7 @@ static void scalars(void) {
         CHECK_FLOAT(y[3], 4 * (2 + i % 2));
     }
     CHECK_INT(figures(jit).compiles, 2);
-    char *why = stax_jit_explain(jit);
-    CHECK_HAS(why, "scalar[0] was 2, is 3");
-    stax_free(ctx, why);
+    explains(jit, "scalar[0] was 2, is 3");
     s = stax_scalar_float(2.0); /* another kind of number: another key, the same graph */
     check_ok(stax_call_with(jit, in, 1, &s, 1, &out, 1), "a float");
     CHECK_INT(figures(jit).keys, 3);
@@ -196,9 +196,7 @@ static void left_out(void) {
         CHECK_FLOAT(y[1], k % 2 ? 4 : 20);
     }
     CHECK_INT(figures(jit).compiles, 2);
-    char *why = stax_jit_explain(jit);
-    CHECK_HAS(why, "in[0].dtype was left out, is f32");
-    stax_free(ctx, why);
+    explains(jit, "in[0].dtype was left out, is f32");
     stax_jit_free(jit);
 }
 
@@ -220,9 +218,7 @@ static void aliases(void) {
     in[1] = f32(w, stax_shape1(4));
     check_ok(stax_call(jit, in, 2, &out, 1), "x, w");
     CHECK_FLOAT(y[3], 44);
-    char *why = stax_jit_explain(jit);
-    CHECK_HAS(why, "in[1].memory was that of in[0], is its own");
-    stax_free(ctx, why);
+    explains(jit, "in[1].memory was that of in[0], is its own");
     CHECK_INT(figures(jit).keys, 2);
     CHECK_INT(figures(jit).compiles, 1);
     stax_jit_free(jit);
@@ -244,9 +240,7 @@ static void alignment(void) {
             CHECK_FLOAT(y[3], 8);
             CHECK_INT(figures(jit).keys, off ? 2 : 1);
         }
-        char *why = stax_jit_explain(jit);
-        CHECK_HAS(why, "in[0].alignment was of its dtype, is not of its dtype");
-        stax_free(ctx, why);
+        explains(jit, "in[0].alignment was of its dtype, is not of its dtype");
         CHECK_INT(figures(jit).programs, 1); /* the graph is the same */
         stax_jit_free(jit);
     }
@@ -289,9 +283,7 @@ static void names(void) {
     check_ok(stax_call(jit, in, 5, &out, 1), "net");
     in[4] = f32(b, stax_shape1(1));
     check_ok(stax_call(jit, in, 5, &out, 1), "net");
-    char *why = stax_jit_explain(jit);
-    CHECK_HAS(why, "net: recompiling: layers[1].b.shape[0] was 2, is 1");
-    stax_free(ctx, why);
+    explains(jit, "net: recompiling: layers[1].b.shape[0] was 2, is 1");
     CHECK_INT(stax_call(jit, in, 3, &out, 1), STAX_E_ARGUMENT);
     CHECK_HAS(stax_error(ctx), "net: expected 5 tensors (x layers[2]{w b}), found 3");
     in[3] = f32(w, stax_shape1(3)); /* an error of the graph names the argument */
@@ -335,10 +327,8 @@ static void gates(void) {
     stax_jit_figures f = figures(jit);
     CHECK_INT(f.compiles, 3);
     CHECK_INT(f.direct_hits, 0); /* functions with gates always replay them */
-    char *why = stax_jit_explain(jit);
-    CHECK_HAS(why, "stax_truth (tests/jit.c:");
-    CHECK_HAS(why, "was true, is false");
-    stax_free(ctx, why);
+    explains(jit, "stax_truth (tests/jit.c:");
+    explains(jit, "was true, is false");
     stax_jit_free(jit);
 }
 
@@ -868,9 +858,7 @@ static void size_branches(void) {
         CHECK_INT(f.compiles, 2);
         CHECK_INT(f.keys, k ? 2 : 6); /* numbers are keyed one by one, outcomes are two */
         CHECK_INT(f.misses, k ? 2 : 6);
-        char *why = stax_jit_explain(jit);
-        CHECK_HAS(why, k ? "in0_0 > 4 was false, is true" : "stax_size in0_0 (tests/jit.c:");
-        stax_free(ctx, why);
+        explains(jit, k ? "in0_0 > 4 was false, is true" : "stax_size in0_0 (tests/jit.c:");
         stax_jit_free(jit);
     }
 }
@@ -1248,6 +1236,146 @@ static void wide_index(void) {
         CHECK_INT(stax_program_status(stax_jit_program(jit, &in, 1, NULL, 0, 1)), STAX_OK);
         stax_jit_free(jit);
     }
+}
+
+/* ---- hints: what is known of a size chooses tiles and loops, not results ---- */
+
+static void product(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    (void)n;
+    if (stax_trace_scalar(t, 0).i) stax_graph_option(stax_trace_graph(t), "contraction", "unfused");
+    out[0] = stax_matmul(in[0], in[1]);
+}
+
+static char *schedule_of(stax_jit *jit, const stax_tensor *in) {
+    stax_program *p = stax_jit_program(jit, in, 2, NULL, 0, 1);
+    stax_schedule *s = p ? stax_program_schedule(p) : NULL;
+    char *text = s ? stax_schedule_print(s) : NULL;
+    stax_schedule_free(s);
+    CHECK(text != NULL);
+    return text;
+}
+
+/* One program, compiled for a size of 3, serves sizes far from what its schedule counts on: the end
+   of the range where that is near, else 1024. */
+static void hints(void) {
+    enum { MOST = 1500, INNER = 48, COLUMNS = 80, KINDS_OF_HINT = 3 };
+    static const int64_t sizes[] = {3, 2, 4, 5, 64, 63, 1023, MOST},
+                         hi[KINDS_OF_HINT] = {4, 1 << 20, 0};
+    static float x[MOST * INNER], w[INNER * COLUMNS], y[MOST * COLUMNS], want[MOST * COLUMNS];
+    char *schedules[KINDS_OF_HINT];
+    stax_jit_options plain = dynamic();
+    stax_jit *reference = stax_jit_new(ctx, product, NULL, &plain);
+    uint64_t seed = RANDOM_SEED;
+    for (int i = 0; i < MOST * INNER; i++) x[i] = (float)(draw(&seed) >> 40) - 8388608.0f;
+    for (int i = 0; i < INNER * COLUMNS; i++) w[i] = (float)(draw(&seed) >> 40) - 8388608.0f;
+    for (int k = 0; k < KINDS_OF_HINT; k++) {
+        stax_dim rows;
+        stax_jit_options o;
+        int64_t served = 0;
+        memset(&rows, 0, sizeof rows);
+        memset(&o, 0, sizeof o);
+        rows.kind = hi[k] ? STAX_DIM_RANGE : STAX_DIM_DYNAMIC;
+        rows.lo = 2;
+        rows.hi = hi[k];
+        o.dims = &rows;
+        o.n_dims = 1;
+        stax_jit *jit = stax_jit_new(ctx, product, NULL, &o);
+        stax_tensor in[2];
+        in[0] = f32(x, stax_shape2(sizes[0], INNER));
+        in[1] = f32(w, stax_shape2(INNER, COLUMNS));
+        schedules[k] = schedule_of(jit, in);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const stax_shape shape = stax_shape2(sizes[i], COLUMNS);
+            stax_tensor out = f32(y, shape), same = f32(want, shape);
+            if (hi[k] && sizes[i] > hi[k]) continue;
+            in[0] = f32(x, stax_shape2(sizes[i], INNER));
+            check_ok(stax_call(jit, in, 2, &out, 1), "compiled");
+            check_ok(stax_call(reference, in, 2, &same, 1), "interpreted");
+            CHECK_BYTES(y, want, (size_t)(sizes[i] * COLUMNS) * sizeof *y);
+            served++;
+        }
+        CHECK_INT(served, k ? 8 : 3);
+        CHECK_INT(figures(jit).compiles, 1);
+        CHECK_INT(figures(jit).fallbacks, 0);
+        stax_jit_free(jit);
+    }
+    CHECK_TEXT(schedules[2], schedules[1]);                /* what the sample was does not count */
+    if (schedules[0] && strstr(schedules[0], "tensorize")) /* the C compiler has vectors */
+        CHECK_HAS(schedules[0], "{by=[4,"); /* no tile of more rows than there may be */
+    for (int k = 0; k < KINDS_OF_HINT; k++) stax_free(ctx, schedules[k]);
+    stax_jit_free(reference);
+}
+
+/* ---- options and the numeric mode are part of the key ---- */
+
+/* -(1 + 2^-11) 1 + (1 + 2^-12)^2 is 2^-24 where products are not rounded, else 0. */
+static void numeric_mode(void) {
+    static float x[65], w[65], y;
+    stax_jit *jit = stax_jit_new(ctx, product, NULL, NULL);
+    stax_tensor in[2], out = f32(&y, stax_shape2(1, 1));
+    x[0] = -(1 + 0x1p-11f);
+    w[0] = 1;
+    x[64] = w[64] = 1 + 0x1p-12f; /* in the same lane */
+    in[0] = f32(x, stax_shape2(1, 65));
+    in[1] = f32(w, stax_shape2(65, 1));
+    for (int k = 0; k < 6; k++) {
+        stax_scalar unfused = stax_scalar_bool(k % 2);
+        check_ok(stax_call_with(jit, in, 2, &unfused, 1, &out, 1), "fma, unfused");
+        CHECK_FLOAT(y, k % 2 ? 0 : 0x1p-24f);
+    }
+    CHECK_INT(figures(jit).programs, 2);
+    stax_jit_free(jit);
+}
+
+static void kept_or_not(stax_trace *t, const stax_value *in, int n, stax_value *out) {
+    stax_value e = stax_exp(stax_mul(in[0], stax_trace_const(t, 0.625)));
+    (void)n;
+    out[0] = stax_sum(e, stax_axes1(1), false);
+    out[1] = stax_sum(e, stax_axes1(0), false);
+}
+
+/* Functions that live at the same time share a kernel where their options ask for the same code,
+   and none where they don't, whatever the folder holds; the bits are the same. */
+static void options_apart(void) {
+    static const struct {
+        stax_realize realize;
+        bool by_kernel;
+        const char *settings;
+        bool is_shared;
+    } rows[] = {{STAX_REALIZE_KEEP, false, NULL, false},
+                {STAX_REALIZE_REDO, false, NULL, false},
+                {STAX_REALIZE_REDO, true, NULL, false},
+                {STAX_REALIZE_KEEP, false, NULL, true},
+                {STAX_REALIZE_REDO, false, "fusion=false", true}}; /* it keeps, as the first */
+    enum { ROWS = sizeof rows / sizeof *rows };
+    static float x[13 * 17], y[13 + 17], first[13 + 17];
+    stax_jit *jits[ROWS];
+    stax_tensor in = f32(x, stax_shape2(13, 17)), out[2];
+    out[0] = f32(y, stax_shape1(13));
+    out[1] = f32(y + 13, stax_shape1(17));
+    for (int i = 0; i < 13 * 17; i++) x[i] = (float)(i % 31);
+    for (int k = 0; k < ROWS; k++) {
+        stax_compile_options compile;
+        stax_jit_options o;
+        stax_cache_figures before, after;
+        memset(&compile, 0, sizeof compile);
+        memset(&o, 0, sizeof o);
+        compile.realize = rows[k].realize;
+        compile.by_kernel = rows[k].by_kernel;
+        o.compile = &compile;
+        o.settings = rows[k].settings;
+        CHECK_INT(stax_cache_info(ctx, &before), STAX_OK);
+        jits[k] = stax_jit_new(ctx, kept_or_not, NULL, &o);
+        check_ok(stax_call(jits[k], &in, 1, out, 2), "options");
+        CHECK_INT(stax_cache_info(ctx, &after), STAX_OK);
+        CHECK_INT(after.hits_memory - before.hits_memory, rows[k].is_shared);
+        CHECK_INT(after.hits_disk + after.misses - before.hits_disk - before.misses,
+                  !rows[k].is_shared);
+        CHECK_INT(figures(jits[k]).fallbacks, 0);
+        if (k == 0) memcpy(first, y, sizeof y);
+        CHECK_BYTES(y, first, sizeof y);
+    }
+    for (int k = 0; k < ROWS; k++) stax_jit_free(jits[k]);
 }
 
 /* ---- training ---- */
@@ -1656,6 +1784,9 @@ int main(int argc, char **argv) {
     RUN(promotion);
     RUN(expected);
     RUN(wide_index);
+    RUN(hints);
+    RUN(numeric_mode);
+    RUN(options_apart);
     RUN(training);
     RUN(limits);
     RUN(bounded_memory);

@@ -4,10 +4,12 @@
 #define STAX_IMPLEMENTATION
 #include "stax.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "feed.h"
+#include "folder.h"
 #include "harness.h"
 #include "programs.h"
 
@@ -71,14 +73,20 @@ static void schedule_bound(void) {
 
 /* ---- programs ---- */
 
-static stax_program *in_parts(const stax_graph *g, int processes) {
+/* Else strict: a compiler's failure is an error. */
+static stax_program *compiled_by(const stax_graph *g, int processes, bool tiered) {
     stax_compile_options o;
     memset(&o, 0, sizeof o);
     o.processes = processes;
-    o.strict = true;
+    o.tiered = tiered;
+    o.strict = !tiered;
     stax_program *p = stax_compile(g, &o);
     if (!CHECK(p != NULL)) printf("%s\n", stax_error(ctx));
     return p;
+}
+
+static stax_program *in_parts(const stax_graph *g, int processes) {
+    return compiled_by(g, processes, false);
 }
 
 static void gives_the_bits(const stax_graph *g, stax_program *p) {
@@ -194,7 +202,7 @@ static void make_fake(const char *before_kernels) {
     fprintf(
         f,
         "#!/bin/sh\ncase \"$*\" in *-E*) exec %s \"$@\" ;; esac\n"
-        "for last; do :; done\nif grep -q '%s' \"$last\"; then\n"
+        "for a; do case \"$a\" in *.c) last=$a ;; esac; done\nif grep -q '%s' \"$last\"; then\n"
         "echo start $(wc -c <\"$last\") >>'%s/log'\n%s\necho end >>'%s/log'\nfi\nexec %s \"$@\"\n",
         getenv("FAKE_CC"), slow_for, folder, before_kernels, folder, getenv("FAKE_CC"));
     fclose(f);
@@ -223,10 +231,14 @@ static void count_left(const char *name, void *arg) {
     left_behind += staxi_is_temporary(name) || strstr(name, "src-") == name;
 }
 
-static void leaves_nothing(void) {
+static int left_in_cache(void) {
     left_behind = 0;
     CHECK(staxi_dir_list(cache, count_left, NULL));
-    CHECK_INT(left_behind, 0);
+    return left_behind;
+}
+
+static void leaves_nothing(void) {
+    CHECK_INT(left_in_cache(), 0);
     CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD); /* no child, not even a dead one */
 }
 
@@ -249,6 +261,57 @@ static void starts_all_then_waits(void) {
     const int starts = starts_in_log();
     CHECK_INT(starts, 3);
     if (p) CHECK(p->trees.n_kernels >= 3);
+    if (p) gives_the_bits(g, p);
+    leaves_nothing();
+    stax_program_free(p);
+    stax_graph_free(g);
+}
+
+static bool die_when_all_run(void *user, const stax_progress *now) {
+    (void)now;
+    if (starts_in_log() == 3) (void)raise(SIGKILL);
+    return seconds() - *(const double *)user < 20; /* then they are stopped */
+}
+
+/* Compiles in a process that is killed while three compilers run. */
+static void compile_and_die(const stax_graph *g) {
+    stax_compile_options o;
+    double start = seconds();
+    int status = 0;
+    memset(&o, 0, sizeof o);
+    o.processes = 3;
+    o.progress = die_when_all_run;
+    o.progress_user = &start;
+    const pid_t host = fork();
+    if (host == 0) {
+        (void)stax_compile(g, &o);
+        _exit(0);
+    }
+    CHECK(waitpid(host, &status, 0) == host && WIFSIGNALED(status));
+}
+
+/* What it leaves, with its compilers' folders, goes when it is old. */
+static void killed_host(void) {
+    char body[1100], command[1100];
+    snprintf(body, sizeof body,
+             "[ -e '%s/again' ] || { : >\"$TMPDIR/x.s\"; until [ -e '%s/again' ]; do sleep 0.1; "
+             "done; exit 1; }",
+             folder, folder);
+    reopen(body);
+    stax_graph *g = parsed(feed_graphs[7]);
+    compile_and_die(g);
+    snprintf(
+        command, sizeof command,
+        "sleep 0.2; ls -d '%s'/tmp-*.d/x.s >/dev/null; s=$?; : >'%s/again'; sleep 0.5; exit $s",
+        cache, folder);
+    CHECK_INT(system(command), 0);
+    stax_program *p = in_parts(g, 3);
+    CHECK(left_in_cache() >= 6); /* young: it might be at work */
+    stax_program_free(p);
+    CHECK_INT(stax_cache_clear(ctx), STAX_OK);
+    snprintf(command, sizeof command, "touch -d '2 hours ago' '%s'/tmp-*", cache);
+    CHECK_INT(system(command), 0);
+    p = in_parts(g, 3);
     if (p) gives_the_bits(g, p);
     leaves_nothing();
     stax_program_free(p);
@@ -404,9 +467,7 @@ static void one_unit_fails(void) {
         CHECK_INT(stax_context_fallbacks(ctx), 1);
         gives_the_bits(g, p);
     }
-    left_behind = 0;
-    CHECK(staxi_dir_list(cache, count_left, NULL));
-    CHECK_INT(left_behind, 1); /* the source that did not compile */
+    CHECK_INT(left_in_cache(), 1); /* the source that did not compile */
     stax_program_free(p);
     stax_graph_free(g);
 }
@@ -414,13 +475,7 @@ static void one_unit_fails(void) {
 /* ---- tiered ---- */
 
 static stax_program *tiered(const stax_graph *g, int processes) {
-    stax_compile_options o;
-    memset(&o, 0, sizeof o);
-    o.tiered = true;
-    o.processes = processes;
-    stax_program *p = stax_compile(g, &o);
-    if (!CHECK(p != NULL)) printf("%s\n", stax_error(ctx));
-    return p;
+    return compiled_by(g, processes, true);
 }
 
 /* The same bits before the switch and after it; what is bound before it holds behind it. */
@@ -528,9 +583,7 @@ static void compiling_fails_behind(void) {
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
     if (!getenv("FAKE_CC")) setenv("FAKE_CC", harness_has_program("tcc") ? "tcc" : "cc", 1);
-    snprintf(folder, sizeof folder, "%s/parallel-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(folder)) return 1;
+    if (!folder_make(folder, sizeof folder, "parallel")) return 1;
     snprintf(fake, sizeof fake, "%s/cc", folder);
     ctx = stax_open(NULL);
     RUN(schedule_bound);
@@ -539,6 +592,7 @@ int main(int argc, char **argv) {
     RUN(cached_and_shared);
     RUN(many_graphs);
     RUN(starts_all_then_waits);
+    RUN(killed_host);
     RUN(progress_and_cancelling);
     RUN(cancelling_stops_the_compiler);
     RUN(freeing_stops_the_compiler);
@@ -548,7 +602,6 @@ int main(int argc, char **argv) {
     RUN(freed_while_compiling);
     RUN(compiling_fails_behind);
     stax_close(ctx);
-    snprintf(cache, sizeof cache, "rm -rf '%s'", folder);
-    if (system(cache) != 0) printf("cannot remove %s\n", folder);
+    folder_remove(folder);
     return HARNESS_END();
 }

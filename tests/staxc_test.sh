@@ -49,12 +49,12 @@ fi
 expect 2 "usage: staxc VERB"
 expect 0 "usage: staxc VERB" --help
 expect 2 "unknown verb frob" frob
-for verb in run print grad explain bench export save bisect ops chain version cache probe; do
+for verb in run print grad explain bench export save bisect tune ops chain version cache probe; do
     expect 0 "^example:  staxc $verb" $verb --help
     expect 2 "unknown option --frob" $verb --frob
     expect 2 "unknown option -x" $verb -x
 done
-for verb in run print explain bench save bisect; do expect 2 "expected a FILE" $verb; done
+for verb in run print explain bench save bisect tune; do expect 2 "expected a FILE" $verb; done
 cat >ex.stax <<'END'
 sizes n: 1..4096
 graph ex(x: f32[n,3], inout s: f16[2]) {
@@ -605,6 +605,31 @@ expect 4 "^pass:  lower" bisect wrong.stax --fault=lower=wrong
 expect 4 "^pass:  threads" bisect wrong.stax --fault=threads=wrong --threads=2
 expect 4 "^fails: .*schedule" bisect wrong.stax --fault=schedule
 expect 2 "forward" bisect wrong.stax --forward=7
+
+# ---- tune -----------------------------------------------------------------------------------------------
+cat >tuned.stax <<'END'
+graph tuned(x: f32[96,96], w: f32[96,96]) { y = matmul x, w; return y }
+END
+cat >slow.schedule <<'END'
+schedule tuned {
+  compute_root s1
+  vectorize s1, i2
+  tensorize s1 {by=[2,16]}
+}
+END
+expect 0 "schedule tuned" print tuned.stax --after=schedule
+if grep -q tensorize out; then # the C compiler has vectors: a schedule of two rows is beaten
+    expect 0 "^# [1-9][0-9.]* times as fast: a call takes [0-9.]+ us, took" tune tuned.stax --schedule=slow.schedule --seconds=8
+    cp out found.schedule
+    expect 0 "^y: f32" run tuned.stax --schedule=found.schedule --check
+    expect 0 "^# found before" tune tuned.stax --schedule=slow.schedule
+    grep -v '^#' found.schedule >first
+    if grep -v '^#' out | cmp -s - first; then good; else bad "tune: another schedule than before: $(cat out)"; fi
+    expect 0 "^# [1-9][0-9]* candidates, [0-9]+ of them refused" tune tuned.stax --seconds=1 --again
+fi
+expect 2 "seconds" tune tuned.stax --seconds=0
+sed 's/s1/s9/' slow.schedule >no.schedule
+expect 1 "no.schedule:4:3: error: tensorize s9" tune tuned.stax --schedule=no.schedule
 
 # ---- .npy files ---------------------------------------------------------------------------------------
 if ! python3 -c "import numpy" 2>/dev/null; then

@@ -1035,7 +1035,10 @@ static void test_lru(void) {
     CHECK(count_files(folder, ".so") == 1 && count_files(folder, ".test") == 1);
     write_file(in_root("lru/tmp-0123456789abcdef.so"), "x", 0600);
     write_file(in_root("lru/tmp-0123456789abcdee.so"), "x", 0600);
-    shell("touch -d '2 hours ago' '%s/lru/tmp-0123456789abcdef.so'", root);
+    shell("cd '%s/lru' && mkdir tmp-0123456789abcdef.d tmp-0123456789abcdee.d && "
+          "touch tmp-0123456789abcdef.d/cc1.s tmp-0123456789abcdee.d/cc1.s && "
+          "touch -d '2 hours ago' tmp-0123456789abcdef.*",
+          root);
     write_file(in_root("lru/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.lock"),
                "", 0600);
     shell("touch -d '2 hours ago' '%s'/lru/*.lock", root);
@@ -1043,6 +1046,8 @@ static void test_lru(void) {
     CHECK(count_files(folder, ".lock") == 0);
     CHECK(access(in_root("lru/tmp-0123456789abcdef.so"), F_OK) != 0); /* its process is gone */
     CHECK(access(in_root("lru/tmp-0123456789abcdee.so"), F_OK) == 0);
+    CHECK(access(in_root("lru/tmp-0123456789abcdef.d"), F_OK) != 0); /* its compiler's, too */
+    CHECK(access(in_root("lru/tmp-0123456789abcdee.d/cc1.s"), F_OK) == 0);
 }
 
 static void evicting_process(void) {

@@ -5,6 +5,7 @@
 #include "stax.h"
 
 #include "feed.h"
+#include "folder.h"
 #include "harness.h"
 #include "programs.h"
 
@@ -272,9 +273,7 @@ static void graphs_pin(void) {
 
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
-    snprintf(folder, sizeof folder, "%s/tuning-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(folder)) return 1;
+    if (!folder_make(folder, sizeof folder, "tuning")) return 1;
     RUN(descends);
     RUN(noise_leaves_the_start);
     RUN(all_kinds);
@@ -282,8 +281,6 @@ int main(int argc, char **argv) {
     RUN(modes_give_the_same);
     RUN(graphs_pin);
     stax_close(ctx);
-    char command[500];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    if (system(command) != 0) printf("cannot remove %s\n", folder);
+    folder_remove(folder);
     return HARNESS_END();
 }

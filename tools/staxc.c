@@ -46,15 +46,17 @@ enum {
     CHAIN = 1024,
     SAVE = 2048,
     BISECT = 4096,
-    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT | SAVE | BISECT,    /* read a graph */
-    COMPILE = RUN | PRINT | EXPLAIN | BENCH | EXPORT | SAVE | BISECT | PROBE, /* may compile */
+    TUNE = 8192,
+    FILES = RUN | PRINT | GRAD | EXPLAIN | BENCH | EXPORT | SAVE | BISECT | TUNE, /* read a graph */
+    COMPILE =
+        RUN | PRINT | EXPLAIN | BENCH | EXPORT | SAVE | BISECT | TUNE | PROBE, /* may compile */
     DEVICE = RUN | EXPLAIN | BENCH | EXPORT /* verbs that know of devices */
 };
 
 /* value: NULL for a flag; lower-case words with | between them are all that is allowed. */
 /* clang-format off */
 #define OPTIONS(X)                                                                                                      \
-    X(IN,      "in",      "NAME=FILE.npy",        RUN|BENCH|EXPORT|SAVE|BISECT, "tensor of an input, param or state (repeat); NAME:bf16= and NAME:f8e4m3= give raw data a dtype") \
+    X(IN,      "in",      "NAME=FILE.npy",        RUN|BENCH|EXPORT|SAVE|BISECT|TUNE, "tensor of an input, param or state (repeat); NAME:bf16= and NAME:f8e4m3= give raw data a dtype") \
     X(OUT,     "out",     "NAME=FILE.npy",        RUN,          "where an output or final state goes (repeat); else it is printed")     \
     X(GRAPH,   "graph",   "NAME",                 FILES,        "which graph of the file; else the first")                              \
     X(BACKEND, "backend", "interpret|compile",    RUN,          "who computes: the reference interpreter, or compiled code (default)")  \
@@ -65,9 +67,9 @@ enum {
     X(TENSOR_CORES, "tensor-cores", NULL,         RUN|BENCH|PRINT, "with --device=cuda and --emit=cuda: f16 and bf16 contractions on tensor cores (sm_80 and newer), not the interpreter's bits") \
     X(TUNE,         "tune",         NULL,         RUN|BENCH,    "with --device=cuda: measures how kernels are cut, and keeps the fastest") \
     X(TF32,         "tf32",         NULL,         RUN|BENCH|PRINT, "the same for f32 contractions, whose operands are rounded to TF32") \
-    X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT|SAVE|BISECT, "inputs without --in are filled from their name and this number (default 0)") \
+    X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT|SAVE|BISECT|TUNE, "inputs without --in are filled from their name and this number (default 0)") \
     X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
-    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|SAVE|BISECT|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
+    X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|SAVE|BISECT|TUNE|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
     X(AFTER,   "after",   "parse|rewrite|grad|lower|schedule", PRINT, "the stage that is shown (default parse)")                        \
     X(TRACE,   "trace",   NULL,                   PRINT,        "with --after=rewrite: each firing of a rule and what it replaced, and counters, as comments") \
     X(OWN,     "own",     "OP,OP",                PRINT,        "with --after=rewrite: ops that stay as written, for a backend that has them itself") \
@@ -78,6 +80,8 @@ enum {
     X(FORWARD, "forward", "N",                    EXPLAIN|BISECT, "the first N outputs are a forward program's, the others a backward one's: what is saved between them") \
     X(FAULT,   "fault",   "STAGE",                BISECT,       "for tests: this stage fails, or STAGE=wrong: what it gives is wrong; as stax_options.fault") \
     X(BOUNDS,  "bounds",  NULL,                   BISECT,       "differences within the error model are none (for kernels that do not promise bits)") \
+    X(SECONDS, "seconds", "S",                    TUNE,         "of compiling and measuring, about (default 10)")                       \
+    X(AGAIN,   "again",   NULL,                   TUNE,         "measures, whatever was found before")                                  \
     X(BUDGET,  "budget",  "BYTES",                EXPLAIN,      "with --of or --forward: what may be saved at most")                    \
     X(SAVE_ALL, "save-all", NULL,                 EXPLAIN,      "with --of or --forward: nothing is computed again")                    \
     X(STEPS,   "steps",   "N",                    CHAIN,        "length of the chain (required)")                                       \
@@ -1327,9 +1331,6 @@ static int bisect_job(tool *t, job *j) {
     stax_compile_options c;
     stax_machine machine;
     long long n_forward = 0;
-    int code = give_inputs(t, j, false);
-    if (code == DONE) code = check_ins(t, j);
-    if (code != DONE) return code;
     if (!read_number(t, OPT_FORWARD, 1, j->n_out - 1, &n_forward)) return WRONG_USAGE;
     memset(&o, 0, sizeof o);
     memset(&c, 0, sizeof c);
@@ -1351,13 +1352,19 @@ static int bisect_job(tool *t, job *j) {
     return DIFFERENT;
 }
 
-static int verb_bisect(tool *t) {
+/* A graph of the file, with inputs for it. */
+static int with_graph(tool *t, int (*job_of)(tool *t, job *j)) {
     stax_graph *g = NULL;
     int code = start(t, &g);
-    if (code == DONE) code = bisect_job(t, new_job(t, g));
+    job *j = code == DONE ? new_job(t, g) : NULL;
+    if (j) code = give_inputs(t, j, false);
+    if (j && code == DONE) code = check_ins(t, j);
+    if (j && code == DONE) code = job_of(t, j);
     stax_graph_free(g);
     return code;
 }
+
+static int verb_bisect(tool *t) { return with_graph(t, bisect_job); }
 
 static bool is_saved(const char *path) {
     char magic[6] = "";
@@ -1752,6 +1759,43 @@ static int verb_export(tool *t) {
     stax_graph_free(g);
     return code;
 }
+
+/* The schedule goes to standard output as --schedule takes it, what was measured as comments. */
+static int tune_job(tool *t, job *j) {
+    stax_tune_options o;
+    stax_tuning found;
+    stax_compile_options c;
+    stax_machine machine;
+    long long for_s = 10;
+    int code = DONE;
+    if (!read_number(t, OPT_SECONDS, 1, 100000, &for_s)) return WRONG_USAGE;
+    stax_program_free(compile(t, j->g, false, true, &code)); /* says what is wrong with the start */
+    if (code != DONE) return code;
+    memset(&o, 0, sizeof o);
+    memset(&c, 0, sizeof c);
+    choose(t, j->g, &c, &machine);
+    o.compile = &c;
+    o.seconds = (double)for_s;
+    o.again = t->given[OPT_AGAIN] != NULL;
+    const stax_status s = stax_tune(j->g, j->in, &o, &found);
+    if (s != STAX_OK) return say_error(t, s);
+    char *text = found.schedule ? stax_schedule_print(found.schedule) : NULL;
+    const bool is_better = text || found.opt_level;
+    if (found.from_record)
+        printf("# found before, --again measures again\n");
+    else
+        printf("# %d candidates, %d of them refused\n", found.candidates, found.refused);
+    if (is_better && found.after_ns > 0)
+        printf("# %.3g times as fast: a call takes %.4g us, took %.4g us\n",
+               found.before_ns / found.after_ns, found.after_ns * 1e-3, found.before_ns * 1e-3);
+    if (found.opt_level) printf("# with the C compiler at level %d\n", found.opt_level);
+    fputs(text ? text : is_better ? "" : "# nothing faster than the start was found\n", stdout);
+    stax_free(t->ctx, text);
+    stax_schedule_free(found.schedule);
+    return DONE;
+}
+
+static int verb_tune(tool *t) { return with_graph(t, tune_job); }
 
 static int verb_save(tool *t) {
     stax_graph *g = NULL;
@@ -2541,6 +2585,7 @@ static const verb_row verbs[] = {
     {"export",  EXPORT,  verb_export,  "writes PREFIX.c and PREFIX.h that need nothing of stax", "staxc export net.stax --name=net --dir=out --in w=w.npy"},
     {"save",    SAVE,    verb_save,    "compiles a graph into a file that run takes without compiling", "staxc save net.stax --in w=w.npy -o net.staxp"},
     {"bisect",  BISECT,  verb_bisect,  "names the first layer and pass that do not give the interpreter's bits", "staxc bisect net.stax --in x=x.npy"},
+    {"tune",    TUNE,    verb_tune,    "measures schedules and prints one that is faster than the automatic one", "staxc tune net.stax --size n=1024 --seconds=30 >net.schedule"},
     {"ops",     OPS,     verb_ops,     "lists every op with its attributes, dtypes and meaning", "staxc ops"},
     {"chain",   CHAIN,   verb_chain,   "prints the order in which a chain of steps is reversed with few stored states", "staxc chain --steps=6 --slots=3"},
     {"version", VERSION, verb_version, "prints the version", "staxc version"},
