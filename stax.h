@@ -31849,6 +31849,7 @@ static void staxi_stage_lines(staxi_stages *p, staxi_stage *s, uint32_t value, i
                               staxi_ix *ix) {
     int rank = staxi_type_of(p, value)->rank;
     staxi_loop_axis line;
+    memset(&line, 0, sizeof line);
     line.extent = staxi_dim(p, value, axis);
     line.var = ix[axis] = staxi_new_var(p, line.extent);
     for (int d = 0; d < rank; d++) {
@@ -37877,9 +37878,10 @@ static const char *staxi_cannot_take_rows(const staxi_nest *n) {
             return "lanes run along rows of at most 16 elements, with nothing else said of them";
     }
     for (uint32_t k = K->first_member; k; k = s->p->stages[k].next_member)
-        if (s->p->stages[k].lead ||
+        if (s->p->stages[k].lead || staxi_is_line(&s->p->stages[k]) ||
             (staxi_is_arg(&s->p->stages[k]) && staxi_has_reader_in_kernel(s, k)))
-            return "several states, or an index that is used here, are not built in lanes of rows";
+            return "running values, several states, or an index that is used here, are not built "
+                   "in lanes of rows";
     return reduces ? NULL : "lanes run along an innermost loop";
 }
 

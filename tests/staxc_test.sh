@@ -227,7 +227,7 @@ expect 0 "^kernel 0: exp$" explain two.stax --schedule=two.schedule
 expect 0 "" export two.stax --name=two --dir=. --schedule=two.schedule
 expect 0 '"kernels": 1' bench two.stax --runs=6 --json --schedule=two.schedule --vs=interpret
 printf 'schedule two {\n  vectorize s1, i1\n}\n' >wrong.schedule
-expect 1 "^wrong.schedule:2:3: error: vectorize s1, i1: lanes run along the innermost loop, which is i2$" run two.stax --schedule=wrong.schedule
+expect 1 "^wrong.schedule:2:3: error: vectorize s1, i1: lanes run along rows of at most 16 elements, with nothing else said of them$" run two.stax --schedule=wrong.schedule
 expect 1 "^own.schedule: error: schedule ex: there is no such graph" run two.stax --schedule=own.schedule
 expect 1 "two.stax:1:1: error: syntax: expected schedule, found 'graph'" run two.stax --schedule=two.stax
 expect 1 "no.schedule: cannot read" run two.stax --schedule=no.schedule
