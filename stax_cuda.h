@@ -3652,7 +3652,7 @@ static bool staxi_cuda_tensor_of(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     for (int s = 0; s < 2; s++) {
         const staxi_expr_node *n = &u->p->exprs[d->sides[s].x];
         const bool cast = n->kind == STAXI_EX_OP && n->op == STAX_OP_CAST;
-        const int from = cast ? u->p->exprs[n->args[0]].dtype : STAX_F32;
+        const int from = cast ? (int)u->p->exprs[n->args[0]].dtype : (int)STAX_F32;
         x[s] = n->args[0];
         if ((from != STAX_F16 && from != STAX_BF16) || (s && from != dtype))
             dtype = STAX_F32;

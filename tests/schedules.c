@@ -402,7 +402,7 @@ static void calls_do_what_they_say(void) {
         {floats, "", "reduce columns [i2 < 8] across [i1 < 10]"},
         /* exercise 21: both outer loops are shared out, for 8 threads and for 64 */
         {"graph g(x: f32[4,4096,16]) { y = sum x {axes=[2]}; return y }\n", "",
-         "parallel for i4 in 0..16384|reduce [i3 < 16]"},
+         "parallel vector i4 in 0..16384|reduce [i3 < 16]"},
         {floats, "reorder s1, i1, i2", "parallel for i1 in 0..10\n    reduce [i2 < 8]"},
         {two_uses, "", "kernel 0\n  parallel |kernel 1\n"},
         {two_uses, "compute_inline s1", "exp(add("},
