@@ -5239,7 +5239,7 @@ static bool staxi_cuda_probe_new(staxi_cuda_probe *b, stax_cuda_program *p) {
         const staxi_symbol *y = &g->root->symbols[k];
         b->sizes[k] = y->hi < STAXI_CUDA_TUNE_SIZE   ? y->hi
                       : y->lo > STAXI_CUDA_TUNE_SIZE ? y->lo
-                                                     : STAXI_CUDA_TUNE_SIZE;
+                                                     : (int64_t)STAXI_CUDA_TUNE_SIZE;
     }
     for (size_t k = 0; k < b->n && ok; k++) {
         const bool in = k < b->n_in;
