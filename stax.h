@@ -33963,8 +33963,7 @@ static const char *staxi_cannot_join(staxi_schedule *s, uint32_t k, uint32_t ker
             staxi_domain_guess(p, w, w->n_domain) * (double)staxi_dtype_bytes((stax_dtype)w->dtype);
     }
     for (uint32_t j = K->first_member; j; j = p->stages[j].next_member)
-        if (mode != STAXI_MODE_COLUMN && staxi_sums_in_lanes(st) &&
-            staxi_sums_in_lanes(&p->stages[j]) &&
+        if (staxi_sums_in_lanes(st) && staxi_sums_in_lanes(&p->stages[j]) &&
             (st->dtype == STAX_F64) != (p->stages[j].dtype == STAX_F64))
             return "f64 sums have other lanes";
     *shared += staxi_shared_reads(s, k, kernel);
@@ -40624,7 +40623,7 @@ static bool staxi_emit_room(staxi_emit *e) {
 static uint64_t staxi_ix_deps(staxi_emit *e, staxi_ix ix);
 
 static uint64_t staxi_expr_deps(staxi_emit *e, staxi_expr x) {
-    if (!x || e->failed) return 0;
+    if (!x || e->failed || !staxi_emit_room(e)) return 0;
     if (e->deps_known[x]) return e->deps[x];
     const staxi_expr_node *n = &e->p->exprs[x];
     uint64_t d = n->kind == STAXI_EX_STATE ? UINT64_MAX : 0;

@@ -24,6 +24,7 @@
 enum { MAX_JOBS = 32 };
 typedef struct tally {
     int64_t equal, same_error, different, not_compiled, left_out;
+    int64_t seed; /* of the graph that runs, in case the process crashes */
 } tally;
 
 static struct {
@@ -625,7 +626,7 @@ static void check_share(int job, tally *t) {
     if (job == 0) check_kept(ctx, cuda, t);
     if (job == 0) check_devices(ctx, t);
     for (int64_t k = job; k < settings.count; k += settings.jobs) {
-        recipe_make(&r, (uint64_t)(settings.seed + k));
+        recipe_make(&r, (uint64_t)(t->seed = settings.seed + k));
         check_recipe(ctx, cuda, &r, t);
         if (settings.wide && k % 4 == 0) {
             recipe_make_sized(&r, (uint64_t)(settings.seed + k), 1);
@@ -641,18 +642,24 @@ static int check_all(void) {
     tally *t = (tally *)mmap(NULL, MAX_JOBS * sizeof *t, PROT_READ | PROT_WRITE,
                              MAP_SHARED | MAP_ANONYMOUS, -1, 0),
           sum;
+    pid_t child[MAX_JOBS];
     int crashed = 0;
     memset(&sum, 0, sizeof sum);
     if (t == MAP_FAILED) return 1;
     fflush(stdout);
     for (int k = 0; k < settings.jobs; k++)
-        if (fork() == 0) {
+        if ((child[k] = fork()) == 0) {
             check_share(k, &t[k]);
             fflush(stdout);
             _exit(0);
         }
-    for (int k = 0, status; k < settings.jobs; k++)
-        if (wait(&status) > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) crashed++;
+    for (int k = 0, status; k < settings.jobs; k++) {
+        waitpid(child[k], &status, 0);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+        printf("FAIL seed %lld: the process that ran it crashed (0: before the first graph)\n",
+               (long long)t[k].seed);
+        crashed++;
+    }
     for (int k = 0; k < settings.jobs; k++) {
         sum.equal += t[k].equal;
         sum.same_error += t[k].same_error;
