@@ -5049,8 +5049,9 @@ static stax_status staxi_cuda_will_replay(stax_cuda_program *p, staxi_text *why)
     p->replay.block_bytes = staxi_cuda_block_bytes(p);
     p->replay.steps = (staxi_cuda_step *)staxi_alloc(a, steps);
     p->replay.block = (unsigned char *)staxi_alloc(a, p->replay.block_bytes);
-    if (p->replay.steps) memset(p->replay.steps, 0, steps);
     if (!p->replay.steps || !p->replay.block) return STAX_E_MEMORY;
+    memset(p->replay.steps, 0, steps);
+    memset(p->replay.block, 0, p->replay.block_bytes);
     p->replays = true;
     return STAX_OK;
 }

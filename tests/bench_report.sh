@@ -56,6 +56,7 @@ else
 fi
 
 page=$work/cancelled.html
+: >"$work/err" # the report before said the same
 "$work/report" --quick --threads=1 --out="$page" 2>"$work/err" &
 pid=$!
 waited=0
@@ -66,6 +67,7 @@ has "Measuring was cancelled"
 tail -n 1 "$page" | grep -q '</html>' && good || bad "the cancelled page is cut short"
 "$work/report" --frob 2>"$work/err"
 [ $? -eq 2 ] && grep -q "unknown argument --frob" "$work/err" && good || bad "report --frob: $(cat "$work/err")"
+: >"$work/err"
 "$work/report" --quick --threads=1 --out="$work/no/such/folder.html" 2>"$work/err" &
 pid=$!
 until grep -q "measuring takes about" "$work/err" || ! kill -0 $pid 2>"$work/out"; do sleep 0.1; done
