@@ -26885,8 +26885,8 @@ static stax_status staxi_frame_run(staxi_frame *f, const staxi_datum *args, stax
 /* ---- the whole
  * ------------------------------------------------------------------------------------ */
 
-/* A tensor as a datum: its own memory if that is row-major and nothing is written there, else a
- * copy. */
+/* A tensor as a datum: its own memory if that is row-major, aligned to its elements and nothing is
+   written there, else a copy. */
 static bool staxi_datum_from(staxi_frame *f, const stax_tensor *t, bool copy, staxi_datum *v) {
     int64_t to[STAX_MAX_RANK];
     memset(v, 0, sizeof *v);
@@ -26895,7 +26895,8 @@ static bool staxi_datum_from(staxi_frame *f, const stax_tensor *t, bool copy, st
     v->n = staxi_tensor_elements(t);
     v->data = t->data;
     for (int d = 0; d < t->rank; d++) v->dims[d] = t->shape[d];
-    if (v->n == 0 || (!copy && staxi_tensor_is_row(t))) return true;
+    const bool aligned = (uintptr_t)t->data % staxi_dtype_bytes(t->dtype) == 0;
+    if (v->n == 0 || (!copy && aligned && staxi_tensor_is_row(t))) return true;
     v->bytes = staxi_datum_bytes(v);
     v->data = staxi_alloc(f->a, v->bytes);
     if (!v->data) {
