@@ -2,12 +2,7 @@
 # tools/bench/report.c in its quick mode: a page that is whole, needs nothing from elsewhere, and has the bytes
 # of table 13.1; what a cancelled run leaves; what a wrong argument says.
 BUILD=${BUILD:-build}
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-passed=0
-failed=0
-good() { passed=$((passed + 1)); }
-bad() { failed=$((failed + 1)); echo "FAIL: $*"; }
+. tests/script.inc
 has() { if grep -q -e "$1" "$page"; then good; else bad "the page lacks $1"; fi; }
 
 if [ -f "$BUILD/stax.o" ]; then

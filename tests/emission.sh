@@ -1,13 +1,7 @@
 #!/bin/sh
 # What kernels look like where their speed hangs on it: loops cut where guards change, windows written out, rows
 # gathered in lanes, as many accumulators as a reduction has elements, columns fetched ahead.
-staxc=${STAXC:-./staxc}
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-passed=0
-failed=0
-good() { passed=$((passed + 1)); }
-bad() { failed=$((failed + 1)); echo "FAIL: $*"; }
+. tests/script.inc
 # kernels GRAPH: their text, in $work/c
 kernels() {
     echo "graph g($1" >"$work/g.stax"

@@ -327,7 +327,7 @@ static void gates(void) {
     stax_jit_figures f = figures(jit);
     CHECK_INT(f.compiles, 3);
     CHECK_INT(f.direct_hits, 0); /* functions with gates always replay them */
-    explains(jit, "stax_truth (tests/jit.c:");
+    explains(jit, "stax_truth (" __FILE__ ":");
     explains(jit, "was true, is false");
     stax_jit_free(jit);
 }
@@ -650,7 +650,7 @@ static void without_samples(void) {
     x[1] = 0;
     y[0] = 77;
     CHECK_INT(stax_call(jit, &in, 1, &out, 1), STAX_E_ARGUMENT);
-    CHECK_HAS(stax_error(ctx), "tests/jit.c:");
+    CHECK_HAS(stax_error(ctx), __FILE__ ":");
     CHECK_HAS(stax_error(ctx), "stax_assume: the condition does not hold");
     CHECK_FLOAT(y[0], 77); /* nothing was written */
     x[1] = 2;
@@ -858,7 +858,7 @@ static void size_branches(void) {
         CHECK_INT(f.compiles, 2);
         CHECK_INT(f.keys, k ? 2 : 6); /* numbers are keyed one by one, outcomes are two */
         CHECK_INT(f.misses, k ? 2 : 6);
-        explains(jit, k ? "in0_0 > 4 was false, is true" : "stax_size in0_0 (tests/jit.c:");
+        explains(jit, k ? "in0_0 > 4 was false, is true" : "stax_size in0_0 (" __FILE__ ":");
         stax_jit_free(jit);
     }
 }

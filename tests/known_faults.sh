@@ -1,13 +1,7 @@
 #!/bin/sh
 # Programs that other compilers got wrong, and that need more than a graph: a schedule, or a cache with neighbours.
 # Each is named after the report; the values are the right ones. Graphs alone lie in tests/corpus.
-staxc=${STAXC:-./staxc}
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-passed=0
-failed=0
-good() { passed=$((passed + 1)); }
-bad() { failed=$((failed + 1)); echo "FAIL: $*"; }
+. tests/script.inc
 # gives NAME "RESULTS" [OPTION...]: what the graph in $work/g.stax prints, on one line
 gives() {
     name=$1 want=$2

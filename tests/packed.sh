@@ -1,13 +1,7 @@
 #!/bin/sh
 # Vector loops stay vector loops: the assembly that gcc and clang make of kernels has the packed instructions of each
 # instruction set of x86, in its registers, and no arithmetic on single numbers in their place.
-staxc=${STAXC:-./staxc}
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-passed=0
-failed=0
-good() { passed=$((passed + 1)); }
-bad() { failed=$((failed + 1)); echo "FAIL: $*"; }
+. tests/script.inc
 has() { if grep -q -E "$2" "$work/kernels"; then good; else bad "$1: no $2"; fi; }
 lacks() { if grep -q -E "$2" "$work/kernels"; then bad "$1: has $(grep -m 1 -E "$2" "$work/kernels")"; else good; fi; }
 
