@@ -3450,6 +3450,16 @@ static void staxi_cuda_batches(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_put(u->t, ")");
 }
 
+/* Four results of a row of a tile, c, with the indices of their row. */
+static void staxi_cuda_dot_fours(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
+    staxi_line(&u->e);
+    staxi_put(u->t, "{\n");
+    u->e.indent++;
+    staxi_cuda_dot_results(u, d, "c[j]");
+    staxi_cuda_close(u, 2);
+}
+
 /* Registers of a warp: 16 rows of it, pairs of columns; then four neighbours a thread, 64 columns
    after the other: the next ones move to the front. */
 static void staxi_cuda_wgmma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
@@ -3485,12 +3495,7 @@ static void staxi_cuda_wgmma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d)
                   "to_sum[j] = c[j];\n");
         staxi_cuda_close(u, 1);
     } else {
-        staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
-        staxi_line(e);
-        staxi_put(u->t, "{\n");
-        e->indent++;
-        staxi_cuda_dot_results(u, d, "c[j]");
-        staxi_cuda_close(u, 2);
+        staxi_cuda_dot_fours(u, d);
     }
     staxi_put(u->t, "            __syncwarp();\n");
     if (left > 0)
@@ -3791,12 +3796,7 @@ static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
         "* 4);\n",
         16 * fours, fours, fours, fours, line, fours);
     e->indent = 4;
-    staxi_cuda_counters(u, d->sides[0].axes, d->sides[0].n_axes, "const int64_t i", "");
-    staxi_line(e);
-    staxi_put(u->t, "{\n");
-    e->indent++;
-    staxi_cuda_dot_results(u, d, "c[j]");
-    staxi_cuda_close(u, 2);
+    staxi_cuda_dot_fours(u, d);
     staxi_putf(u->t,
                "            __syncwarp();\n#pragma unroll\n            for (int j = 0; j < %d; "
                "j++) d[j] = d[j + %d];\n        }\n        __syncthreads();\n",
