@@ -1314,8 +1314,11 @@ typedef struct stax_options {
     stax_isa isa;
     bool strict;                           /* a failure of the toolchain is an error, not a        */
                                            /* reason to interpret                                  */
-    int n_threads;                         /* 0 and 1: the calling thread only; -1: one a core     */
-    stax_parallel_for_fn parallel_for;     /* NULL: threads of our own when n_threads > 1          */
+    int n_threads;                     /* 0 and 1: the calling thread only; -1: one a core.    */
+                                       /* They start with the first kernel that is worth them, */
+                                       /* sleep between calls (from 0.1 ms after the last) and */
+                                       /* end in stax_close                                    */
+    stax_parallel_for_fn parallel_for; /* NULL: threads of the context when n_threads > 1      */
     void *parallel_user;
     uint64_t l2_bytes; /* cache of a core that contractions are blocked for;   */
                        /* 0: what the processor says, or 1 MiB. No bit depends */
@@ -3203,6 +3206,7 @@ static void staxi_hex(const uint8_t *p, size_t n, char *out) {
 #elif defined(STAXI_POSIX)
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -3215,7 +3219,6 @@ static void staxi_hex(const uint8_t *p, size_t n, char *out) {
 #include <dirent.h>
 #include <dlfcn.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -3237,6 +3240,11 @@ extern char **environ;
 #if defined(__linux__) && !defined(__cplusplus) && \
     (defined(__STRICT_ANSI__) || (defined(__GLIBC__) && !defined(_DEFAULT_SOURCE)))
 extern int madvise(void *start, size_t bytes, int advice);
+#if defined(STAXI_THREADS)
+extern int pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
+extern int sigfillset(sigset_t *set);
+extern int sigdelset(sigset_t *set, int number);
+#endif
 #if defined(STAXI_JIT)
 extern char *realpath(const char *path, char *resolved);
 extern int kill(pid_t process, int number);
@@ -3273,6 +3281,13 @@ static int64_t staxi_clock_ns(void) {
 
 #if defined(STAXI_POSIX)
 /* Hidden by -std=c99 although the kernel's numbers never change. */
+#if defined(SIG_SETMASK)
+#define STAXI_SIG_SETMASK SIG_SETMASK
+#elif defined(__mips__) || defined(__alpha__)
+#define STAXI_SIG_SETMASK 3
+#else
+#define STAXI_SIG_SETMASK 2
+#endif
 #if defined(MAP_ANONYMOUS)
 #define STAXI_MAP_ANONYMOUS MAP_ANONYMOUS
 #elif defined(MAP_ANON)
@@ -3366,6 +3381,56 @@ static void staxi_mutex_unlock(staxi_mutex *m) {
     ReleaseSRWLockExclusive(&m->lock);
 #else
     (void)pthread_mutex_unlock(&m->lock);
+#endif
+}
+
+/* Waited for with its mutex held; a waiting thread may also wake for no reason. */
+typedef struct staxi_condvar {
+#if !defined(STAXI_THREADS)
+    int unused;
+#elif defined(STAXI_WINDOWS)
+    CONDITION_VARIABLE condition;
+#else
+    pthread_cond_t condition;
+#endif
+} staxi_condvar;
+
+static void staxi_condvar_init(staxi_condvar *c) {
+#if !defined(STAXI_THREADS)
+    c->unused = 0;
+#elif defined(STAXI_WINDOWS)
+    InitializeConditionVariable(&c->condition);
+#else
+    (void)pthread_cond_init(&c->condition, NULL);
+#endif
+}
+
+static void staxi_condvar_free(staxi_condvar *c) {
+#if defined(STAXI_THREADS) && defined(STAXI_POSIX)
+    (void)pthread_cond_destroy(&c->condition);
+#else
+    (void)c;
+#endif
+}
+
+static void staxi_condvar_wait(staxi_condvar *c, staxi_mutex *m) {
+#if !defined(STAXI_THREADS)
+    (void)c;
+    (void)m;
+#elif defined(STAXI_WINDOWS)
+    (void)SleepConditionVariableSRW(&c->condition, &m->lock, INFINITE, 0);
+#else
+    (void)pthread_cond_wait(&c->condition, &m->lock);
+#endif
+}
+
+static void staxi_condvar_wake_all(staxi_condvar *c) {
+#if !defined(STAXI_THREADS)
+    (void)c;
+#elif defined(STAXI_WINDOWS)
+    WakeAllConditionVariable(&c->condition);
+#else
+    (void)pthread_cond_broadcast(&c->condition);
 #endif
 }
 
@@ -3475,7 +3540,16 @@ STAXI_MAYBE_UNUSED static bool staxi_thread_start(staxi_thread *t, void (*fn)(vo
     t->handle = CreateThread(NULL, 0, staxi_thread_main, t, 0, NULL);
     return t->handle != NULL;
 #else
-    return pthread_create(&t->handle, NULL, staxi_thread_main, t) == 0;
+    sigset_t all, before; /* the host's handlers run on the host's threads */
+    (void)sigfillset(&all);
+    (void)sigdelset(&all, SIGSEGV);
+    (void)sigdelset(&all, SIGBUS);
+    (void)sigdelset(&all, SIGFPE);
+    (void)sigdelset(&all, SIGILL);
+    const bool is_masked = pthread_sigmask(STAXI_SIG_SETMASK, &all, &before) == 0;
+    const bool is_started = pthread_create(&t->handle, NULL, staxi_thread_main, t) == 0;
+    if (is_masked) (void)pthread_sigmask(STAXI_SIG_SETMASK, &before, NULL);
+    return is_started;
 #endif
 }
 
@@ -3500,6 +3574,165 @@ static int staxi_cpu_count(void) {
     n = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
     return n < 1 ? 1 : n > 4096 ? 4096 : (int)n;
+}
+
+/* ---- a team: threads that share loops ------------------------------------------------------- */
+
+enum {
+    STAXI_MAX_THREADS = 64,
+    STAXI_SPIN_NS = 100000 /* waited awake: about what falling asleep and being woken takes */
+};
+
+STAXI_MAYBE_UNUSED static uint64_t staxi_process_id(void);
+
+static inline void staxi_pause(void) {
+#if defined(_MSC_VER)
+    YieldProcessor();
+#elif defined(__x86_64__) || defined(__i386__)
+    __asm__ volatile("rep; nop" ::: "memory");
+#elif defined(__aarch64__) && !defined(__TINYC__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+/* Waits until *p is `value` (`equal`), or is not; false after STAXI_SPIN_NS. */
+static bool staxi_spin(volatile int64_t *p, int64_t value, bool equal) {
+    const int64_t until = staxi_clock_ns() + STAXI_SPIN_NS;
+    do {
+        for (int k = 0; k < 64; k++) {
+            if ((staxi_atomic_load(p) == value) == equal) return true;
+            staxi_pause();
+        }
+    } while (staxi_clock_ns() < until);
+    return false;
+}
+
+/* body(arg, i) for i < n: every thread inside takes the next i. Lies on the stack of who asks. */
+typedef struct staxi_loop {
+    void (*body)(void *arg, int64_t i);
+    void *arg;
+    int64_t n;
+    volatile int64_t taken, inside; /* iterations given out; members of the team that work on it */
+    struct staxi_loop *next;
+} staxi_loop;
+
+/* Several threads may ask at once: members take the newest loop that has iterations left, and who
+   asks works on their own. Members start with the first loop and end with the team; without work
+   they are awake for STAXI_SPIN_NS and then asleep. A forked child has none of them: there, who
+   asks does everything. */
+typedef struct staxi_team {
+    staxi_mutex mutex;           /* guards the rest                                             */
+    staxi_condvar begun, done;   /* a loop came or the team ends; the last member left a loop   */
+    volatile int64_t n_begun;    /* loops so far: written under the mutex, read without         */
+    volatile int64_t n_awaiting; /* of those who asked, asleep until `done`                     */
+    int n_asleep;                /* members, until `begun`                                      */
+    int n_wanted, n_started;     /* members: the team's threads but the one that asks           */
+    bool may_spin, is_ending;
+    uint64_t process;
+    staxi_loop *loops;
+    staxi_thread threads[STAXI_MAX_THREADS];
+} staxi_team;
+
+static void staxi_team_init(staxi_team *t, int n_threads) {
+    memset(t, 0, sizeof *t);
+    staxi_mutex_init(&t->mutex);
+    staxi_condvar_init(&t->begun);
+    staxi_condvar_init(&t->done);
+    if (n_threads > STAXI_MAX_THREADS) n_threads = STAXI_MAX_THREADS;
+    t->n_wanted = n_threads - 1;
+    t->may_spin = n_threads <= staxi_cpu_count();
+}
+
+static void staxi_loop_work(staxi_loop *loop) {
+    for (;;) {
+        const int64_t i = staxi_atomic_add(&loop->taken, 1) - 1;
+        if (i >= loop->n) return;
+        loop->body(loop->arg, i);
+    }
+}
+
+/* Under the mutex. */
+static staxi_loop *staxi_team_next(const staxi_team *t) {
+    staxi_loop *l = t->loops;
+    while (l && staxi_atomic_load(&l->taken) >= l->n) l = l->next;
+    return l;
+}
+
+static void staxi_team_member(void *team) {
+    staxi_team *t = (staxi_team *)team;
+    staxi_mutex_lock(&t->mutex);
+    while (!t->is_ending) {
+        staxi_loop *loop = staxi_team_next(t);
+        const int64_t n_begun = t->n_begun;
+        if (loop) {
+            (void)staxi_atomic_add(&loop->inside, 1);
+            staxi_mutex_unlock(&t->mutex);
+            staxi_loop_work(loop);
+            /* the loop may be gone once nobody is inside; who waits for it has said so before */
+            const bool is_last = staxi_atomic_add(&loop->inside, -1) == 0;
+            const bool is_awaited = is_last && staxi_atomic_load(&t->n_awaiting) > 0;
+            staxi_mutex_lock(&t->mutex);
+            if (is_awaited) staxi_condvar_wake_all(&t->done);
+            continue;
+        }
+        staxi_mutex_unlock(&t->mutex);
+        const bool is_woken = t->may_spin && staxi_spin(&t->n_begun, n_begun, false);
+        staxi_mutex_lock(&t->mutex);
+        if (!is_woken && t->n_begun == n_begun && !t->is_ending) {
+            t->n_asleep++;
+            staxi_condvar_wait(&t->begun, &t->mutex);
+            t->n_asleep--;
+        }
+    }
+    staxi_mutex_unlock(&t->mutex);
+}
+
+static void staxi_team_run(staxi_team *t, int64_t n, void (*body)(void *arg, int64_t i),
+                           void *arg) {
+    staxi_loop loop;
+    memset(&loop, 0, sizeof loop);
+    loop.body = body;
+    loop.arg = arg;
+    loop.n = n;
+    staxi_mutex_lock(&t->mutex);
+    if (t->n_started == 0) t->process = staxi_process_id();
+    while (t->n_started < t->n_wanted &&
+           staxi_thread_start(&t->threads[t->n_started], staxi_team_member, t))
+        t->n_started++;
+    t->n_wanted = t->n_started; /* where there are no more, there will be none */
+    loop.next = t->loops;
+    t->loops = &loop;
+    staxi_atomic_store(&t->n_begun, t->n_begun + 1);
+    if (t->n_asleep > 0) staxi_condvar_wake_all(&t->begun);
+    staxi_mutex_unlock(&t->mutex);
+    staxi_loop_work(&loop);
+    staxi_mutex_lock(&t->mutex);
+    staxi_loop **at = &t->loops;
+    while (*at != &loop) at = &(*at)->next;
+    *at = loop.next;
+    staxi_mutex_unlock(&t->mutex);
+    if (t->may_spin && staxi_spin(&loop.inside, 0, true)) return;
+    staxi_mutex_lock(&t->mutex);
+    (void)staxi_atomic_add(&t->n_awaiting, 1);
+    while (staxi_atomic_load(&loop.inside) > 0) staxi_condvar_wait(&t->done, &t->mutex);
+    (void)staxi_atomic_add(&t->n_awaiting, -1);
+    staxi_mutex_unlock(&t->mutex);
+}
+
+static void staxi_team_free(staxi_team *t) {
+    const bool is_ours = t->n_started > 0 && t->process == staxi_process_id();
+    if (is_ours) {
+        staxi_mutex_lock(&t->mutex);
+        t->is_ending = true;
+        staxi_atomic_store(&t->n_begun, t->n_begun + 1);
+        staxi_condvar_wake_all(&t->begun);
+        staxi_mutex_unlock(&t->mutex);
+        for (int k = 0; k < t->n_started; k++) staxi_thread_join(&t->threads[k]);
+    }
+    if (!is_ours && t->n_started > 0) return; /* the parent's threads may hold them */
+    staxi_condvar_free(&t->done);
+    staxi_condvar_free(&t->begun);
+    staxi_mutex_free(&t->mutex);
 }
 
 /* ---- floating-point environment ------------------------------------------------------------- */
@@ -49493,6 +49726,7 @@ struct stax_context {
     stax_status status;
     volatile int64_t fallbacks;
     volatile int64_t stage; /* the address of the name of the one that began last */
+    staxi_team team;        /* unless the host has threads for us                 */
 };
 
 static const stax_allocator *staxi_allocator_of(const stax_context *ctx) { return &ctx->allocator; }
@@ -49653,7 +49887,9 @@ STAXDEF stax_context *stax_open(const stax_options *options) {
     t.strict = o.strict;
     t.allocator = &ctx->allocator;
     staxi_mutex_init(&ctx->mutex);
+    staxi_team_init(&ctx->team, ctx->options.n_threads);
     if (staxi_toolchain_init(&ctx->toolchain, &t) != STAX_OK) {
+        staxi_team_free(&ctx->team);
         staxi_mutex_free(&ctx->mutex);
         staxi_free(&o.allocator, ctx, sizeof *ctx);
         return NULL;
@@ -49664,6 +49900,7 @@ STAXDEF stax_context *stax_open(const stax_options *options) {
 STAXDEF void stax_close(stax_context *ctx) {
     if (!ctx) return;
     stax_allocator a = ctx->allocator;
+    staxi_team_free(&ctx->team);
     staxi_toolchain_free(&ctx->toolchain);
     for (int k = 0; k < STAXI_MESSAGES; k++)
         staxi_free(&a, ctx->messages[k], ctx->message_bytes[k]);
@@ -50868,46 +51105,9 @@ STAXDEF stax_status stax_program_status(const stax_program *p) {
     return p ? p->status : STAX_E_ARGUMENT;
 }
 
-/* ---- threads on request ---- */
-
-typedef struct staxi_team_member {
-    void (*body)(void *arg, int64_t i);
-    void *arg;
-    volatile int64_t *next;
-    int64_t n;
-} staxi_team_member;
-
-static void staxi_team_work(void *arg) {
-    staxi_team_member *m = (staxi_team_member *)arg;
-    for (;;) {
-        int64_t i = staxi_atomic_add(m->next, 1) - 1;
-        if (i >= m->n) return;
-        m->body(m->arg, i);
-    }
-}
-
-enum { STAXI_MAX_THREADS = 64 };
-
-/* Started for one kernel and joined at its end: no thread outlives a call. */
-static void staxi_team_run(int want, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
-    staxi_thread threads[STAXI_MAX_THREADS];
-    staxi_team_member m;
-    volatile int64_t next = 0;
-    int started = 0;
-    if (want > STAXI_MAX_THREADS) want = STAXI_MAX_THREADS;
-    m.body = body;
-    m.arg = arg;
-    m.next = &next;
-    m.n = n;
-    for (int k = 1; k < want && k < n; k++)
-        if (staxi_thread_start(&threads[started], staxi_team_work, &m)) started++;
-    staxi_team_work(&m);
-    for (int k = 0; k < started; k++) staxi_thread_join(&threads[k]);
-}
-
-static void staxi_parallel_for(void *user, int64_t n, void (*body)(void *arg, int64_t i),
+static void staxi_parallel_for(void *team, int64_t n, void (*body)(void *arg, int64_t i),
                                void *arg) {
-    staxi_team_run(((const stax_context *)user)->options.n_threads, n, body, arg);
+    staxi_team_run((staxi_team *)team, n, body, arg);
 }
 
 /* ---- running ---- */
@@ -51088,7 +51288,7 @@ static inline void staxi_exec_init(const stax_program *p, staxi_exec *x, staxi_r
     x->parallel_for = p->threads <= 1   ? NULL
                       : o->parallel_for ? o->parallel_for
                                         : staxi_parallel_for;
-    x->user = o->parallel_for ? o->parallel_user : (void *)p->ctx;
+    x->user = o->parallel_for ? o->parallel_user : (void *)&p->ctx->team;
     x->slots = p->threads < STAXI_MAX_THREADS ? p->threads : (int64_t)STAXI_MAX_THREADS;
     x->records = record;
 }
@@ -56773,11 +56973,8 @@ typedef struct staxi_prober {
     void *buffers[3];
     size_t bytes; /* of each of the first two                                              */
     int threads, lanes;
+    staxi_team team;
 } staxi_prober;
-
-static void staxi_probe_for(void *user, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
-    staxi_team_run(((const staxi_prober *)user)->threads, n, body, arg);
-}
 
 static int64_t staxi_probe_least(const staxi_prober *p, const int64_t *sizes, int readings) {
     int64_t least = INT64_MAX;
@@ -56915,8 +57112,9 @@ STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_mach
         memcpy(&p.call, &symbol, sizeof symbol);
         p.threads = out->threads;
         p.buffers[2] = results;
-        p.x.parallel_for = p.threads > 1 ? staxi_probe_for : NULL;
-        p.x.user = &p;
+        staxi_team_init(&p.team, p.threads);
+        p.x.parallel_for = p.threads > 1 ? staxi_parallel_for : NULL;
+        p.x.user = &p.team;
         p.x.slots = p.threads;
         int64_t sizes[3] = {3, 0, 1};
         p.lanes = p.call(&p.x, p.buffers, sizes, NULL);
@@ -56924,6 +57122,7 @@ STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_mach
         staxi_probe_levels(&p, out);
         if (before.is_measured) staxi_machine_best(out, &before);
         out->is_measured = true;
+        staxi_team_free(&p.team);
         s = staxi_machine_keep(ctx, out, &why);
     }
     staxi_pages_release(p.buffers[0], 2 * p.bytes);

@@ -2,7 +2,11 @@
    number of threads and the order in which the caller's parallel_for works. */
 #if !defined(_WIN32)
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #endif
 #include "feed.h"
 #include "harness.h"
@@ -309,6 +313,150 @@ static void odd_counts(void) {
     }
 }
 
+/* ---- the context's threads ---- */
+
+/* A line of each thread of this process; -1: the system does not tell. */
+static int tasks(char lines[][32], int room) {
+    int n = 0;
+    DIR *d = opendir("/proc/self/task");
+    if (!d) return -1;
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        char path[80], line[200];
+        if (e->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/status", e->d_name);
+        FILE *f = fopen(path, "r");
+        if (n < room) lines[n][0] = 0;
+        while (f && n < room && fgets(line, sizeof line, f)) sscanf(line, "SigBlk: %31s", lines[n]);
+        if (f) fclose(f);
+        n++;
+    }
+    closedir(d);
+    return n;
+}
+
+typedef struct team {
+    stax_context *ctx;
+    stax_graph *g;
+    stax_program *p;
+    feed first;
+} team;
+
+/* Of `n` threads; its first run, by a context without threads, is what others are compared with. */
+static bool team_make(team *t, int n) {
+    memset(t, 0, sizeof *t);
+    for (int k = 0; k < 2; k++) {
+        stax_options o = stax_options_default();
+        o.n_threads = k == 0 ? 1 : n;
+        t->ctx = stax_open(&o);
+        t->g = stax_parse(t->ctx, "threads.stax", big[0]);
+        t->p = stax_compile(t->g, NULL);
+        if (!CHECK(t->p && stax_program_status(t->p) == STAX_OK)) return false;
+        if (k > 0) return true;
+        if (!CHECK(feed_make(&t->first, t->g, 5, 11))) return false;
+        CHECK_INT(stax_run(t->p, t->first.slots, t->first.outputs), STAX_OK);
+        stax_program_free(t->p);
+        stax_graph_free(t->g);
+        stax_close(t->ctx);
+    }
+    return false;
+}
+
+static bool team_run(const team *t) {
+    feed f;
+    memset(&f, 0, sizeof f);
+    const bool ok = feed_make(&f, t->g, 5, 11) && stax_run(t->p, f.slots, f.outputs) == STAX_OK &&
+                    feed_equal(&t->first, &f);
+    feed_free(&f);
+    return ok;
+}
+
+static void team_free(team *t) {
+    stax_program_free(t->p);
+    stax_graph_free(t->g);
+    stax_close(t->ctx);
+    feed_free(&t->first);
+}
+
+/* They come with the first kernel, take no signals of the host, and are gone after stax_close. */
+static void team_lives(void) {
+    char lines[64][32];
+    const int before = tasks(lines, 0);
+    team t;
+    if (before < 0) {
+        printf("skip team_lives: no /proc/self/task\n");
+        return;
+    }
+    if (team_make(&t, 4)) {
+        CHECK_INT(tasks(lines, 0), before);
+        for (int k = 0; k < 3; k++) CHECK(team_run(&t));
+        const int n = tasks(lines, 64);
+        CHECK_INT(n, before + 3);
+        int blocked = 0;
+        for (int k = 0; k < n && k < 64; k++)
+            blocked += (strtoull(lines[k], NULL, 16) >> (SIGINT - 1) & 1) &&
+                       !(strtoull(lines[k], NULL, 16) >> (SIGSEGV - 1) & 1);
+        CHECK_INT(blocked, 3);
+    }
+    team_free(&t);
+    for (int k = 0; k < 100 && tasks(lines, 0) != before; k++)
+        usleep(1000); /* /proc follows after the join */
+    CHECK_INT(tasks(lines, 0), before);
+}
+
+/* From asleep, from awake, and just when they fall asleep: after 0 to 200 us of rest. */
+static void team_wakes(void) {
+    team t;
+    if (team_make(&t, 3))
+        for (int k = 0; k < 200; k++) {
+            usleep((useconds_t)k);
+            CHECK(team_run(&t));
+        }
+    team_free(&t);
+}
+
+static void *team_work(void *arg) {
+    job *j = (job *)arg;
+    for (int k = 0; k < ROUNDS / 4; k++)
+        if (!team_run((const team *)(const void *)j->text)) note(j, "bits differ");
+    return NULL;
+}
+
+/* Eight host threads ask the same team at once. */
+static void team_is_shared(void) {
+    team t;
+    if (team_make(&t, 3)) {
+        for (int k = 0; k < THREADS; k++) {
+            memset(&jobs[k], 0, sizeof jobs[k]);
+            jobs[k].number = k;
+            jobs[k].text = (const char *)&t;
+        }
+        together(team_work);
+    }
+    team_free(&t);
+}
+
+/* A child has no thread but its own: it computes alone, and closes what it inherited. */
+static void team_is_forked(void) {
+    team t;
+    if (team_make(&t, 3) && CHECK(team_run(&t))) {
+        usleep(20000); /* asleep, so that none is inside a lock */
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(30);
+            const bool ok = team_run(&t);
+            stax_program_free(t.p);
+            stax_graph_free(t.g);
+            stax_close(t.ctx);
+            _exit(ok ? 0 : 1);
+        }
+        int status = -1;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK_INT(status, 0);
+        CHECK(team_run(&t));
+    }
+    team_free(&t);
+}
+
 int main(int argc, char **argv) {
     HARNESS_BEGIN(argc, argv);
     run_together();
@@ -317,6 +465,10 @@ int main(int argc, char **argv) {
     RUN(contexts_together);
     RUN(same_bits);
     RUN(odd_counts);
+    RUN(team_lives);
+    RUN(team_wakes);
+    RUN(team_is_shared);
+    RUN(team_is_forked);
     return HARNESS_END();
 }
 #endif
