@@ -120,6 +120,7 @@ for cc in x86_64-w64-mingw32-gcc x86_64-w64-mingw32-g++; do
         check "$cc declarations" $cc -std=$std $STRICT_C $I -c "$B/$decl" -o "$B/mingw.o"
         check "$cc implementation" $cc -std=$std $STRICT_C $I -fsyntax-only "$B/$file"
         check "$cc stax_cuda.h" $cc -std=$std $STRICT_C $I -fsyntax-only "$B/cuda.${file#impl.}"
+        [ "${cc%gcc}" = "$cc" ] || check "$cc staxc" $cc -O0 -w -I. tools/staxc.c -o "$B/staxc.exe"
     else
         skip $cc "not installed"
     fi

@@ -702,8 +702,8 @@ typedef struct job {
 static void reach(const stax_tensor *x, int64_t *lowest, int64_t *highest) {
     *lowest = *highest = 0;
     for (int d = 0; d < x->rank; d++) {
-        int64_t far = (x->shape[d] > 0 ? x->shape[d] - 1 : 0) * x->strides[d];
-        *(far < 0 ? lowest : highest) += far;
+        int64_t span = (x->shape[d] > 0 ? x->shape[d] - 1 : 0) * x->strides[d];
+        *(span < 0 ? lowest : highest) += span;
     }
 }
 
@@ -941,14 +941,14 @@ static bool fit_input(tool *t, job *j, int k) {
 static bool stride_input(tool *t, job *j, int k) {
     const stax_input_info *info = &j->in_info[k];
     int64_t strides[STAX_MAX_RANK] = {0};
-    double far = 0.0;
+    double span = 0.0;
     if (!info->is_exact) return true;
     for (int d = 0; d < info->strides.rank; d++) {
         if (!stax_size_value(j->g, info->strides.dims[d], j->symbols, &strides[d]))
             return refuse("input %s: stride %d cannot be computed", info->name, d);
-        far += fabs((double)strides[d]) * (double)j->in[k].shape[d];
+        span += fabs((double)strides[d]) * (double)j->in[k].shape[d];
     }
-    if (far > 1e12) return refuse("input %s: its strides reach too far for memory", info->name);
+    if (span > 1e12) return refuse("input %s: its strides reach too far for memory", info->name);
     j->in[k] = laid_out(t, &j->in[k], strides);
     return true;
 }
@@ -1934,13 +1934,16 @@ typedef struct contender {
 } contender;
 
 static double clock_ns(void) {
-    struct timespec now;
 #if defined(_WIN32)
-    timespec_get(&now, TIME_UTC);
+    LARGE_INTEGER ticks, rate;
+    QueryPerformanceFrequency(&rate);
+    QueryPerformanceCounter(&ticks);
+    return (double)ticks.QuadPart * 1e9 / (double)rate.QuadPart;
 #else
+    struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-#endif
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+#endif
 }
 
 /* A reading ends when the device has done all that was queued. */
