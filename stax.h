@@ -3528,6 +3528,9 @@ static void *staxi_thread_main(void *thread) {
 #endif
 #endif
 
+/* Kernels keep accumulators on it, and some systems would give 128 KiB. */
+enum { STAXI_STACK_BYTES = 8 << 20 };
+
 /* False when no thread could be started; the caller then does the work itself. */
 STAXI_MAYBE_UNUSED static bool staxi_thread_start(staxi_thread *t, void (*fn)(void *arg),
                                                   void *arg) {
@@ -3537,18 +3540,23 @@ STAXI_MAYBE_UNUSED static bool staxi_thread_start(staxi_thread *t, void (*fn)(vo
     t->unused = 0;
     return false;
 #elif defined(STAXI_WINDOWS)
-    t->handle = CreateThread(NULL, 0, staxi_thread_main, t, 0, NULL);
+    t->handle = CreateThread(NULL, STAXI_STACK_BYTES, staxi_thread_main, t,
+                             STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
     return t->handle != NULL;
 #else
+    pthread_attr_t attributes;
     sigset_t all, before; /* the host's handlers run on the host's threads */
+    if (pthread_attr_init(&attributes) != 0) return false;
+    (void)pthread_attr_setstacksize(&attributes, STAXI_STACK_BYTES);
     (void)sigfillset(&all);
     (void)sigdelset(&all, SIGSEGV);
     (void)sigdelset(&all, SIGBUS);
     (void)sigdelset(&all, SIGFPE);
     (void)sigdelset(&all, SIGILL);
     const bool is_masked = pthread_sigmask(STAXI_SIG_SETMASK, &all, &before) == 0;
-    const bool is_started = pthread_create(&t->handle, NULL, staxi_thread_main, t) == 0;
+    const bool is_started = pthread_create(&t->handle, &attributes, staxi_thread_main, t) == 0;
     if (is_masked) (void)pthread_sigmask(STAXI_SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
     return is_started;
 #endif
 }
