@@ -69,6 +69,16 @@ static inline float row_max(const float *p, long n) {
     return sx_fold_max32(halve_max(a));
 }
 
+/* exp of U vectors: by the short form where it serves all of them, else with NaN's bits. */
+static inline int exp_block(V *x) {
+    sx_m32 ok = SX_OK32;
+    V y[U];
+    EACH(U, u) ok = sx_inside32(ok, x[u], 87.0f), y[u] = sx_(short_exp_f32)(x[u]);
+    if (__builtin_expect(!sx_all32(ok), 0)) EACH(U, u) y[u] = sx_(canon_f32)(sx_(exp_f32)(x[u]));
+    EACH(U, u) x[u] = y[u];
+    return sx_all32(ok);
+}
+
 static inline float larger(float a, float b) { return sx_lane32(sx_(maximum_f32)(sx_k32(a), sx_k32(b))); }
 static inline float canon(float x) { return x == x ? x : sxs_float32(0x7fc00000u); }
 
@@ -110,11 +120,12 @@ static inline float softmax_exp(const float *x, float m, float *e, long C) {
     V a[U];
     long k = 0;
     EACH(U, u) a[u] = sx_k32(-0.0f);
-    for (; k + LANES <= C; k += LANES) EACH(U, u) {
-            const V v = sx_(exp_f32)(sx_loadf(x + k + u * W) - vm);
-            sx_storef(e + k + u * W, v);
-            a[u] = a[u] + v;
-        }
+    for (; k + LANES <= C; k += LANES) {
+        V v[U];
+        EACH(U, u) v[u] = sx_loadf(x + k + u * W) - vm;
+        exp_block(v);
+        EACH(U, u) sx_storef(e + k + u * W, v[u]), a[u] = a[u] + v[u];
+    }
     for (int u = 0; u < U && k + u * W < C; u++) {
         const long left = C - k - u * W < W ? C - k - u * W : W;
         const V v = sx_(exp_f32)(sx_loadpf(x + k + u * W, left) - vm);
@@ -145,11 +156,15 @@ void h_expsummax(ARGS) {
         const float *x = b[0] + r * C;
         V a[U], m[U];
         EACH(U, u) a[u] = sx_k32(-0.0f), m[u] = sx_k32(-__builtin_inff());
-        for (long k = 0; k < C; k += LANES) EACH(U, u) {
-                const V v = sx_(exp_f32)(sx_loadaf(x + k + u * W));
-                a[u] = a[u] + v;
-                m[u] = sx_(maximum_f32)(m[u], v);
-            }
+        for (long k = 0; k < C; k += LANES) {
+            V v[U];
+            EACH(U, u) v[u] = sx_loadaf(x + k + u * W);
+            if (exp_block(v))
+                EACH(U, u) m[u] = sx_short_max32(m[u], v[u]);
+            else
+                EACH(U, u) m[u] = sx_(maximum_f32)(m[u], v[u]);
+            EACH(U, u) a[u] = a[u] + v[u];
+        }
         b[5][r] = canon(sx_fold_sum32(halve_sum(a)));
         b[6][r] = canon(sx_fold_max32(halve_max(m)));
     }
@@ -190,7 +205,23 @@ void h_lngelu(ARGS) {
             sx_drain();                                                \
         }                                                              \
     }
-EVERY(h_exp, sx_(exp_f32)(x))
+
+/* It computes for so long that the processor does not fetch far enough ahead by itself. */
+void h_exp(ARGS) {
+    const float *p = b[0];
+    float *y = b[2];
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (long k = 0; k < R * C; k += LANES) {
+            V v[U];
+            EACH(U, u) v[u] = sx_loadaf(p + k + u * W);
+            exp_block(v);
+            EACH(U, u) sx_storesf(y + k + u * W, v[u]);
+        }
+        sx_drain();
+    }
+}
 EVERY(h_add1, x + sx_k32(1.0f))
 EVERY(h_relu, sx_(relu_f32)(x))
 
