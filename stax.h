@@ -33884,13 +33884,16 @@ static double staxi_shared_reads(const staxi_schedule *s, uint32_t k, uint32_t k
         for (uint32_t a = first[k]; a < first[k + 1]; a++) {
             const staxi_stage *w = &p->stages[pass ? 0 : refs[a].ref];
             const staxi_buffer *buf = &p->buffers[pass ? refs[a].ref : 0];
+            double times = 0;
             if (!pass && w->kernel == kernel) continue;
+            for (uint32_t j = s->kernels[kernel].first_member; j; j = p->stages[j].next_member)
+                for (uint32_t b = first[j]; b < first[j + 1]; b++)
+                    if (refs[a].ref == refs[b].ref) times++;
+            if (times == 0) continue; /* of most kernels: sizes are asked for where they count */
             double n = (double)staxi_dtype_bytes((stax_dtype)(pass ? buf->dtype : w->dtype));
             n *= pass ? 1.0 : staxi_domain_guess(p, w, w->n_domain);
             for (int d = 0; pass && d < buf->rank; d++) n *= staxi_extent_guess(p, buf->dims[d]);
-            for (uint32_t j = s->kernels[kernel].first_member; j; j = p->stages[j].next_member)
-                for (uint32_t b = first[j]; b < first[j + 1]; b++)
-                    if (refs[a].ref == refs[b].ref) bytes += n;
+            bytes += n * times;
         }
     }
     return bytes;
