@@ -1464,9 +1464,9 @@ static void time_grows_with_the_graph(void) {
                given ? "printed schedule" : "automatic", small * 1e3, big * 1e3);
         CHECK(big < small * 8 * 3 + 0.02);
     }
-    double half = schedule_time(apart, 5000, 0), whole = schedule_time(apart, 10000, 0);
-    printf("apart: 5000 nodes %.1f ms, 10000 nodes %.1f ms\n", half * 1e3, whole * 1e3);
-    CHECK(whole < half * 3 + 0.02); /* quadratic: 4 */
+    double some = schedule_time(apart, 2500, 0), all = schedule_time(apart, 10000, 0);
+    printf("apart: 2500 kernels %.1f ms, 10000 kernels %.1f ms\n", some * 1e3, all * 1e3);
+    CHECK(all < some * 4 * 2 + 0.02);
 }
 
 int main(int argc, char **argv) {
