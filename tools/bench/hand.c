@@ -232,34 +232,35 @@ void h_amax(ARGS) {
     SHARED_ROWS for (long r = 0; r < R; r++) b[5][r] = canon(row_max(b[0] + r * C, C));
 }
 
-/* Whole columns one tile after the other; rows of a block go to 64 lanes a column. */
+/* Whole columns one tile after the other; rows of a block go to 64 lanes a column, eight of a lane at a
+   time. Columns are whole tiles, rows a multiple of 512, at most 64 blocks of 4096. */
 #ifndef COLUMN_TILE
-#define COLUMN_TILE 128
+#define COLUMN_TILE 256
 #endif
 void h_colsum(ARGS) {
     SHARED_ROWS for (long tile = 0; tile < C; tile += COLUMN_TILE) {
-        enum { T = COLUMN_TILE / W };
+        enum { T = COLUMN_TILE / W, TOGETHER = 8 };
         V lane[LANES * T], blocks[64][T];
         long n_blocks = 0;
         for (long from = 0; from < R; from += BLOCK) {
             const long to = R - from < BLOCK ? R : from + BLOCK;
-            for (long r = from; r < to; r++) {
-                const float *x = b[0] + r * C + tile;
-                V *a = lane + (r - from) % LANES * T;
-                if (r - from < LANES)
-                    EACH(T, u) a[u] = sx_k32(-0.0f) + sx_loadf(x + u * W);
-                else
-                    EACH(T, u) {
-                        __builtin_prefetch(x + u * W + 8 * C);
-                        a[u] = a[u] + sx_loadf(x + u * W);
+            for (long r = from; r < to; r += TOGETHER * LANES)
+                for (long l = 0; l < LANES; l++)
+                    for (int u = 0; u < T; u++) {
+                        const float *x = b[0] + (r + l) * C + tile + u * W;
+                        V a = r == from ? sx_k32(-0.0f) : lane[l * T + u];
+                        EACH(TOGETHER, k) {
+                            __builtin_prefetch(x + k * LANES * C + C);
+                            a = a + sx_loadf(x + k * LANES * C);
+                        }
+                        lane[l * T + u] = a;
                     }
-            }
             for (int w = LANES / 2; w > 0; w /= 2)
                 for (int l = 0; l < w; l++) EACH(T, u) lane[l * T + u] = lane[l * T + u] + lane[(l + w) * T + u];
             EACH(T, u) blocks[n_blocks][u] = lane[u];
             n_blocks++;
         }
-        /* at most 64 blocks: each is a lane of its own, halved with what is there */
+        /* each block is a lane of its own, halved with what is there */
         for (long w = LANES / 2; w > 0; w /= 2)
             for (long l = 0; l < w && l + w < n_blocks; l++) EACH(T, u) blocks[l][u] = blocks[l][u] + blocks[l + w][u];
         EACH(T, u) sx_storef(b[5] + tile + u * W, sx_(canon_f32)(blocks[0][u]));
