@@ -1417,10 +1417,19 @@ static stax_graph *large(int n) {
     return g;
 }
 
+/* Kernels that nothing joins. */
+static stax_graph *apart(int n) {
+    stax_graph *g = stax_graph_new(ctx);
+    stax_value x = stax_input(g, "x", STAX_F32, stax_shape2(64, 128));
+    for (int k = 0; k < n; k++) x = stax_cumsum(x, k % 2, false, false);
+    stax_output(g, "y", x);
+    return g;
+}
+
 /* The least time of three to lower and schedule a graph of n nodes and to build its loops; with
    `given`, by its own printed schedule. */
-static double schedule_time(int n, int given) {
-    stax_graph *g = large(n);
+static double schedule_time(stax_graph *(*make)(int n), int n, int given) {
+    stax_graph *g = make(n);
     plan first;
     stax_schedule *s = NULL;
     double best = 1e9;
@@ -1450,11 +1459,14 @@ static double schedule_time(int n, int given) {
 /* Eight times the nodes: a quadratic scheduler takes 64 times as long. */
 static void time_grows_with_the_graph(void) {
     for (int given = 0; given < 2; given++) {
-        double small = schedule_time(1000, given), big = schedule_time(8000, given);
+        double small = schedule_time(large, 1000, given), big = schedule_time(large, 8000, given);
         printf("%s: 1000 nodes %.1f ms, 8000 nodes %.1f ms\n",
                given ? "printed schedule" : "automatic", small * 1e3, big * 1e3);
         CHECK(big < small * 8 * 3 + 0.02);
     }
+    double some = schedule_time(apart, 2500, 0), all = schedule_time(apart, 10000, 0);
+    printf("apart: 2500 kernels %.1f ms, 10000 kernels %.1f ms\n", some * 1e3, all * 1e3);
+    CHECK(all < some * 4 * 2 + 0.02);
 }
 
 int main(int argc, char **argv) {

@@ -69,6 +69,16 @@ static inline float row_max(const float *p, long n) {
     return sx_fold_max32(halve_max(a));
 }
 
+/* exp of U vectors: by the short form where it serves all of them, else with NaN's bits. */
+static inline int exp_block(V *x) {
+    sx_m32 ok = SX_OK32;
+    V y[U];
+    EACH(U, u) ok = sx_inside32(ok, x[u], 87.0f), y[u] = sx_(short_exp_f32)(x[u]);
+    if (__builtin_expect(!sx_all32(ok), 0)) EACH(U, u) y[u] = sx_(canon_f32)(sx_(exp_f32)(x[u]));
+    EACH(U, u) x[u] = y[u];
+    return sx_all32(ok);
+}
+
 static inline float larger(float a, float b) { return sx_lane32(sx_(maximum_f32)(sx_k32(a), sx_k32(b))); }
 static inline float canon(float x) { return x == x ? x : sxs_float32(0x7fc00000u); }
 
@@ -110,11 +120,12 @@ static inline float softmax_exp(const float *x, float m, float *e, long C) {
     V a[U];
     long k = 0;
     EACH(U, u) a[u] = sx_k32(-0.0f);
-    for (; k + LANES <= C; k += LANES) EACH(U, u) {
-            const V v = sx_(exp_f32)(sx_loadf(x + k + u * W) - vm);
-            sx_storef(e + k + u * W, v);
-            a[u] = a[u] + v;
-        }
+    for (; k + LANES <= C; k += LANES) {
+        V v[U];
+        EACH(U, u) v[u] = sx_loadf(x + k + u * W) - vm;
+        exp_block(v);
+        EACH(U, u) sx_storef(e + k + u * W, v[u]), a[u] = a[u] + v[u];
+    }
     for (int u = 0; u < U && k + u * W < C; u++) {
         const long left = C - k - u * W < W ? C - k - u * W : W;
         const V v = sx_(exp_f32)(sx_loadpf(x + k + u * W, left) - vm);
@@ -145,11 +156,15 @@ void h_expsummax(ARGS) {
         const float *x = b[0] + r * C;
         V a[U], m[U];
         EACH(U, u) a[u] = sx_k32(-0.0f), m[u] = sx_k32(-__builtin_inff());
-        for (long k = 0; k < C; k += LANES) EACH(U, u) {
-                const V v = sx_(exp_f32)(sx_loadaf(x + k + u * W));
-                a[u] = a[u] + v;
-                m[u] = sx_(maximum_f32)(m[u], v);
-            }
+        for (long k = 0; k < C; k += LANES) {
+            V v[U];
+            EACH(U, u) v[u] = sx_loadaf(x + k + u * W);
+            if (exp_block(v))
+                EACH(U, u) m[u] = sx_short_max32(m[u], v[u]);
+            else
+                EACH(U, u) m[u] = sx_(maximum_f32)(m[u], v[u]);
+            EACH(U, u) a[u] = a[u] + v[u];
+        }
         b[5][r] = canon(sx_fold_sum32(halve_sum(a)));
         b[6][r] = canon(sx_fold_max32(halve_max(m)));
     }
@@ -190,7 +205,23 @@ void h_lngelu(ARGS) {
             sx_drain();                                                \
         }                                                              \
     }
-EVERY(h_exp, sx_(exp_f32)(x))
+
+/* It computes for so long that the processor does not fetch far enough ahead by itself. */
+void h_exp(ARGS) {
+    const float *p = b[0];
+    float *y = b[2];
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (long k = 0; k < R * C; k += LANES) {
+            V v[U];
+            EACH(U, u) v[u] = sx_loadaf(p + k + u * W);
+            exp_block(v);
+            EACH(U, u) sx_storesf(y + k + u * W, v[u]);
+        }
+        sx_drain();
+    }
+}
 EVERY(h_add1, x + sx_k32(1.0f))
 EVERY(h_relu, sx_(relu_f32)(x))
 
@@ -201,34 +232,35 @@ void h_amax(ARGS) {
     SHARED_ROWS for (long r = 0; r < R; r++) b[5][r] = canon(row_max(b[0] + r * C, C));
 }
 
-/* Whole columns one tile after the other; rows of a block go to 64 lanes a column. */
+/* Whole columns one tile after the other; rows of a block go to 64 lanes a column, eight of a lane at a
+   time. Columns are whole tiles, rows a multiple of 512, at most 64 blocks of 4096. */
 #ifndef COLUMN_TILE
-#define COLUMN_TILE 128
+#define COLUMN_TILE 256
 #endif
 void h_colsum(ARGS) {
     SHARED_ROWS for (long tile = 0; tile < C; tile += COLUMN_TILE) {
-        enum { T = COLUMN_TILE / W };
+        enum { T = COLUMN_TILE / W, TOGETHER = 8 };
         V lane[LANES * T], blocks[64][T];
         long n_blocks = 0;
         for (long from = 0; from < R; from += BLOCK) {
             const long to = R - from < BLOCK ? R : from + BLOCK;
-            for (long r = from; r < to; r++) {
-                const float *x = b[0] + r * C + tile;
-                V *a = lane + (r - from) % LANES * T;
-                if (r - from < LANES)
-                    EACH(T, u) a[u] = sx_k32(-0.0f) + sx_loadf(x + u * W);
-                else
-                    EACH(T, u) {
-                        __builtin_prefetch(x + u * W + 8 * C);
-                        a[u] = a[u] + sx_loadf(x + u * W);
+            for (long r = from; r < to; r += TOGETHER * LANES)
+                for (long l = 0; l < LANES; l++)
+                    for (int u = 0; u < T; u++) {
+                        const float *x = b[0] + (r + l) * C + tile + u * W;
+                        V a = r == from ? sx_k32(-0.0f) : lane[l * T + u];
+                        EACH(TOGETHER, k) {
+                            __builtin_prefetch(x + k * LANES * C + C);
+                            a = a + sx_loadf(x + k * LANES * C);
+                        }
+                        lane[l * T + u] = a;
                     }
-            }
             for (int w = LANES / 2; w > 0; w /= 2)
                 for (int l = 0; l < w; l++) EACH(T, u) lane[l * T + u] = lane[l * T + u] + lane[(l + w) * T + u];
             EACH(T, u) blocks[n_blocks][u] = lane[u];
             n_blocks++;
         }
-        /* at most 64 blocks: each is a lane of its own, halved with what is there */
+        /* each block is a lane of its own, halved with what is there */
         for (long w = LANES / 2; w > 0; w /= 2)
             for (long l = 0; l < w && l + w < n_blocks; l++) EACH(T, u) blocks[l][u] = blocks[l][u] + blocks[l + w][u];
         EACH(T, u) sx_storef(b[5] + tile + u * W, sx_(canon_f32)(blocks[0][u]));
