@@ -2034,6 +2034,8 @@ typedef struct stax_machine {
     int n_levels;                          /* from the first cache on; the last is memory          */
     stax_machine_level levels[STAX_MACHINE_LEVELS];
     double flops;                          /* f32 operations a second, a fused one counts as two   */
+    double unfused;                        /* the same, each an instruction of its own             */
+    double divisions;                      /* f32 divisions a second                               */
 } stax_machine;
 
 /* The machine that realize decisions are made for unless you give another one: one thread of AVX2
@@ -2051,15 +2053,19 @@ STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_mach
 typedef struct stax_work {
     double reads, writes;
     double allocates;                      /* bytes fetched because they are written (see figures) */
-    double flops;
+    double flops;                          /* a fused multiplication and addition counts as two    */
+    double unfused;                        /* of them, instructions of their own: all that is no   */
+                                           /* contraction's, since functions are never fused       */
+    double divisions;                      /* of these, divisions and square roots                 */
     double working_set;                    /* bytes that calls in a row go through                 */
 } stax_work;
 
-/* The roofline: the longer of bytes / bandwidth and operations / peak. The bandwidth is that of
-   reading from the first level that holds the working set; bytes count with write-allocate. */
+/* The roofline: the longest of bytes / bandwidth, operations / peak (fused ones at the peak of fused
+   ones, the others at theirs) and divisions / their peak. The bandwidth is that of reading from the
+   first level that holds the working set; bytes count with write-allocate. */
 typedef struct stax_prediction {
     double seconds;
-    double bytes_per_second, flops_per_second; /* the two roofs                                    */
+    double bytes_per_second, flops_per_second; /* the two roofs; the second is for this mixture    */
     int level;                             /* of the machine                                       */
     bool is_peak;                          /* bound by operations, not by bytes                    */
 } stax_prediction;
@@ -30986,7 +30992,7 @@ static staxi_expr staxi_ex_substitute(staxi_stages *p, staxi_subst *s, staxi_exp
    are placed it is known which of them must be written at all, where, and how often they are read;
    then >>schedule compares (staxi_realize_stages), and the stages are built again without those
    that are cheaper to compute again. Times are those of a nominal machine, so that a program does
-   not depend on where it is compiled: the cycles of STAXI_CYCLES, bytes by the bandwidth of the
+   not depend on where it is compiled: the cycles of STAXI_OP_TIMES, bytes by the bandwidth of the
    first level that holds the buffer, no overlap of the two. Where a size has no bound, the
    thresholds of the reference decide. */
 
@@ -31076,62 +31082,106 @@ static int staxi_op_cost(stax_op op) {
 
 /* Cycles of an op for one vector of f32, twice that for f64: measured with arrays in the nearest
    cache, less what a copy takes. From STAXI_CYCLES_ALONE on an op works on one element at a time;
-   what has no row takes 1, and eight times that where it is not done in vectors. */
-#define STAXI_CYCLES(X)  \
-    X(FLOOR, 3)          \
-    X(CEIL, 3)           \
-    X(ROUND, 2)          \
-    X(TRUNC, 3)          \
-    X(SIGN, 3)           \
-    X(DIV, 7)            \
-    X(SQRT, 9)           \
-    X(RSQRT, 16)         \
-    X(CBRT, 34)          \
-    X(EXP, 11)           \
-    X(EXP2, 9)           \
-    X(EXPM1, 23)         \
-    X(LOG, 18)           \
-    X(LOG2, 40)          \
-    X(LOG10, 28)         \
-    X(LOG1P, 31)         \
-    X(SIN, 19)           \
-    X(COS, 27)           \
-    X(TAN, 36)           \
-    X(ASIN, 14)          \
-    X(ACOS, 12)          \
-    X(ATAN, 26)          \
-    X(SINH, 25)          \
-    X(COSH, 17)          \
-    X(TANH, 23)          \
-    X(ASINH, 62)         \
-    X(ACOSH, 62)         \
-    X(ATANH, 56)         \
-    X(ERF, 16)           \
-    X(ERFC, 68)          \
-    X(SIGMOID, 28)       \
-    X(SILU, 44)          \
-    X(SOFTPLUS, 60)      \
-    X(GELU, 28)          \
-    X(HYPOT, 88)         \
-    X(FMOD, 140)         \
-    X(REMAINDER, 280)    \
-    X(ATAN2, 300)        \
-    X(FLOOR_DIVIDE, 500) \
-    X(POW, 600)          \
-    X(RANDOM_BITS, 300)  \
-    X(UNIFORM, 320)      \
-    X(NORMAL, 890)
+   what has no row takes 1, and eight times that where it is not done in vectors. Then its
+   operations, each of which takes an instruction, as its text for f32 has them (tests/operations.c
+   counts, and says what does not count); of what is no text in vectors, at least so many. How many
+   of them are divisions or square roots. What has no row is one operation. */
+#define STAXI_OP_TIMES(X)       \
+    X(NEG, 1, 0, 0)             \
+    X(ABS, 1, 0, 0)             \
+    X(QUIET, 1, 0, 0)           \
+    X(COPYSIGN, 1, 0, 0)        \
+    X(WHERE, 1, 0, 0)           \
+    X(BITCAST, 1, 0, 0)         \
+    X(LOGICAL_NOT, 1, 0, 0)     \
+    X(LOGICAL_AND, 1, 0, 0)     \
+    X(LOGICAL_OR, 1, 0, 0)      \
+    X(LOGICAL_XOR, 1, 0, 0)     \
+    X(BITWISE_NOT, 1, 0, 0)     \
+    X(BITWISE_AND, 1, 0, 0)     \
+    X(BITWISE_OR, 1, 0, 0)      \
+    X(BITWISE_XOR, 1, 0, 0)     \
+    X(ISFINITE, 1, 2, 0)        \
+    X(FLOOR, 3, 6, 0)           \
+    X(CEIL, 3, 6, 0)            \
+    X(ROUND, 2, 3, 0)           \
+    X(TRUNC, 3, 6, 0)           \
+    X(SIGN, 3, 2, 0)            \
+    X(DIV, 7, 1, 1)             \
+    X(SQRT, 9, 1, 1)            \
+    X(RSQRT, 16, 2, 2)          \
+    X(CBRT, 34, 46, 0)          \
+    X(EXP, 11, 22, 0)           \
+    X(EXP2, 9, 19, 0)           \
+    X(EXPM1, 23, 42, 0)         \
+    X(LOG, 18, 35, 0)           \
+    X(LOG2, 40, 48, 0)          \
+    X(LOG10, 28, 51, 0)         \
+    X(LOG1P, 31, 49, 0)         \
+    X(SIN, 19, 33, 0)           \
+    X(COS, 27, 34, 0)           \
+    X(TAN, 36, 50, 1)           \
+    X(ASIN, 14, 24, 1)          \
+    X(ACOS, 12, 21, 1)          \
+    X(ATAN, 26, 25, 1)          \
+    X(SINH, 25, 39, 1)          \
+    X(COSH, 17, 28, 1)          \
+    X(TANH, 23, 38, 1)          \
+    X(ASINH, 62, 85, 2)         \
+    X(ACOSH, 62, 88, 2)         \
+    X(ATANH, 56, 73, 2)         \
+    X(ERF, 16, 33, 0)           \
+    X(ERFC, 68, 117, 1)         \
+    X(SIGMOID, 28, 41, 1)       \
+    X(SILU, 44, 43, 1)          \
+    X(SOFTPLUS, 60, 63, 0)      \
+    X(GELU, 28, 36, 0)          \
+    X(HYPOT, 88, 16, 0)         \
+    X(FMOD, 140, 16, 0)         \
+    X(REMAINDER, 280, 16, 0)    \
+    X(ATAN2, 300, 16, 0)        \
+    X(FLOOR_DIVIDE, 500, 16, 0) \
+    X(POW, 600, 16, 0)          \
+    X(RANDOM_BITS, 300, 10, 0)  \
+    X(UNIFORM, 320, 10, 0)      \
+    X(NORMAL, 890, 10, 0)
 enum { STAXI_CYCLES_ALONE = 80, STAXI_NOMINAL_LANES = 8 };
 
 static int staxi_op_cycles(stax_op op) {
     switch (op) {
-#define STAXI_CYCLES_CASE(id, cycles) \
-    case STAX_OP_##id:                \
+#define STAXI_CYCLES_CASE(id, cycles, operations, divisions) \
+    case STAX_OP_##id:                                       \
         return cycles;
-        STAXI_CYCLES(STAXI_CYCLES_CASE)
+        STAXI_OP_TIMES(STAXI_CYCLES_CASE)
 #undef STAXI_CYCLES_CASE
         default:
             return 1;
+    }
+}
+
+static int staxi_op_operations(stax_op op) {
+    const int cls = staxi_class_of(op);
+    if (cls != STAXI_CLASS_ELEMENTWISE && cls != STAXI_CLASS_RANDOM) return 0;
+    switch (op) {
+#define STAXI_OPERATIONS_CASE(id, cycles, operations, divisions) \
+    case STAX_OP_##id:                                           \
+        return operations;
+        STAXI_OP_TIMES(STAXI_OPERATIONS_CASE)
+#undef STAXI_OPERATIONS_CASE
+        default:
+            return 1;
+    }
+}
+
+static int staxi_op_divisions(stax_op op) {
+    switch (op) {
+#define STAXI_DIVISIONS_CASE(id, cycles, operations, divisions) \
+    case STAX_OP_##id:                                          \
+        return divisions;
+        STAXI_OP_TIMES(STAXI_DIVISIONS_CASE)
+#undef STAXI_DIVISIONS_CASE
+        default:
+            return 0;
     }
 }
 
@@ -56508,6 +56558,8 @@ static void staxi_machine_guess(stax_machine *m) {
         level->copy = level->read * 2.0 / 3.0;
     }
     m->flops = 3e9 * 2.0 * (double)lanes * (double)m->threads;
+    m->unfused = m->flops / 2.0;
+    m->divisions = m->unfused / 8.0;
 }
 
 /* ---- asking the processor ---- */
@@ -56626,7 +56678,7 @@ static void staxi_machine_file(const stax_machine *m, char name[STAXI_CACHE_NAME
     char hex[65];
     staxi_text t;
     staxi_text_init(&t, NULL);
-    staxi_putf(&t, "machine 2 %s, isa %d, %d threads", m->cpu, (int)m->isa, m->threads);
+    staxi_putf(&t, "machine 3 %s, isa %d, %d threads", m->cpu, (int)m->isa, m->threads);
     staxi_hash_hex(t.data ? t.data : "", t.failed ? 0 : t.n, hex);
     staxi_text_free(&t);
     staxi_cache_name(hex, ".machine", name);
@@ -56652,7 +56704,9 @@ static bool staxi_machine_recall(stax_context *ctx, stax_machine *m) {
     staxi_mutex_unlock(&ctx->toolchain.setup);
     t.n = 0;
     ok = ok && staxi_cache_read(&ctx->toolchain, name, &t) &&
-         staxi_machine_number(&t, &at, &read.flops);
+         staxi_machine_number(&t, &at, &read.flops) &&
+         staxi_machine_number(&t, &at, &read.unfused) &&
+         staxi_machine_number(&t, &at, &read.divisions);
     for (int l = 0; l < m->n_levels && ok; l++) {
         stax_machine_level *to = &read.levels[l];
         ok = staxi_machine_number(&t, &at, &to->bytes) &&
@@ -56670,7 +56724,7 @@ static stax_status staxi_machine_keep(stax_context *ctx, const stax_machine *m, 
     staxi_text t;
     staxi_machine_file(m, name);
     staxi_text_init(&t, &ctx->allocator);
-    staxi_putf(&t, "%F\n", m->flops);
+    staxi_putf(&t, "%F %F %F\n", m->flops, m->unfused, m->divisions);
     for (int l = 0; l < m->n_levels; l++)
         staxi_putf(&t, "%F %F %F %F\n", m->levels[l].bytes, m->levels[l].read, m->levels[l].write,
                    m->levels[l].copy);
@@ -56730,28 +56784,34 @@ static const char *const staxi_lines_probe[] = {
     "        }",
     "}",
     "#if defined(__FMA__) || defined(__aarch64__)",
-    "#define SX_PEAK(v) v = sx_fma32(v, x, y)",
+    "#define SX_FUSED(v) v = sx_fma32(v, x, y)",
     "#else",
-    "#define SX_PEAK(v) v = v * x + y",
+    "#define SX_FUSED(v) v = v * x + y",
     "#endif",
-    "SX_FUNCTION void sx_probe_peak(const sx_args *sx, int64_t lo, int64_t hi) {",
-    "    const int64_t repeat = sx->sizes[2];",
-    "    for (int64_t slot = lo; slot < hi; slot++) {",
-    "        const float *from = (const float *)sx->buffers[0];",
-    "        const sx_f32 x = sx_loadf(from), y = sx_loadf(from + SX_W);",
+    /* some machines have units for additions beside those for products: the mixture takes both */
+    "#define SX_APART(v) v = v * x; v = v + y",
+    "#define SX_DIVIDE(v) v = v / x",
+    "#define SX_PROBE_PEAK(name, STEP) \\",
+    "SX_FUNCTION void name(const sx_args *sx, int64_t lo, int64_t hi) { \\",
+    "    const int64_t repeat = sx->sizes[2]; \\",
+    "    for (int64_t slot = lo; slot < hi; slot++) { \\",
+    "        const float *from = (const float *)sx->buffers[0]; \\",
+    "        const sx_f32 x = sx_loadf(from), y = sx_loadf(from + SX_W); \\",
     /* chains that began alike would be one to the compiler */
-    "        sx_f32 a = x, b = y;",
-    "        sx_f32 c = sx_loadf(from + 2 * SX_W), d = sx_loadf(from + 3 * SX_W), e = sx_loadf(from + 4 * SX_W);",
-    "        sx_f32 f = sx_loadf(from + 5 * SX_W), g = sx_loadf(from + 6 * SX_W), h = sx_loadf(from + 7 * SX_W);",
-    "        sx_f32 i = sx_loadf(from + 8 * SX_W), j = sx_loadf(from + 9 * SX_W), k = sx_loadf(from + 10 * SX_W);",
-    "        sx_f32 l = sx_loadf(from + 11 * SX_W);",
-    "        for (int64_t r = 0; r < repeat; r++) {",
-    "            SX_PEAK(a); SX_PEAK(b); SX_PEAK(c); SX_PEAK(d); SX_PEAK(e); SX_PEAK(f);",
-    "            SX_PEAK(g); SX_PEAK(h); SX_PEAK(i); SX_PEAK(j); SX_PEAK(k); SX_PEAK(l);",
-    "        }",
-    "        sx_storef((float *)sx->buffers[2] + slot * 64, ((a + b) + (c + d)) + ((e + f) + (g + h)) + ((i + j) + (k + l)));",
-    "    }",
+    "        sx_f32 a = x, b = y; \\",
+    "        sx_f32 c = sx_loadf(from + 2 * SX_W), d = sx_loadf(from + 3 * SX_W), e = sx_loadf(from + 4 * SX_W); \\",
+    "        sx_f32 f = sx_loadf(from + 5 * SX_W), g = sx_loadf(from + 6 * SX_W), h = sx_loadf(from + 7 * SX_W); \\",
+    "        sx_f32 i = sx_loadf(from + 8 * SX_W), j = sx_loadf(from + 9 * SX_W), k = sx_loadf(from + 10 * SX_W); \\",
+    "        sx_f32 l = sx_loadf(from + 11 * SX_W); \\",
+    "        for (int64_t r = 0; r < repeat; r++) { \\",
+    "            STEP(a); STEP(b); STEP(c); STEP(d); STEP(e); STEP(f); STEP(g); STEP(h); STEP(i); STEP(j); STEP(k); STEP(l); \\",
+    "        } \\",
+    "        sx_storef((float *)sx->buffers[2] + slot * 64, ((a + b) + (c + d)) + ((e + f) + (g + h)) + ((i + j) + (k + l))); \\",
+    "    } \\",
     "}",
+    "SX_PROBE_PEAK(sx_probe_fused, SX_FUSED)",
+    "SX_PROBE_PEAK(sx_probe_apart, SX_APART)",
+    "SX_PROBE_PEAK(sx_probe_divide, SX_DIVIDE)",
     "SX_EXPORT int stax_probe(const sx_exec *x, void *const *buffers, const int64_t *sizes, void *workspace) {",
     "    const sx_mode mode = sx_enter();",
     "    sx_record own;",
@@ -56760,7 +56820,7 @@ static const char *const staxi_lines_probe[] = {
     "    args.sizes = sizes;",
     "    args.workspace = args.row = (unsigned char *)workspace;",
     "    args.record = &own;",
-    "    sx_run(x, &args, sizes[0] == 0 ? sx_probe_read : sizes[0] == 1 ? sx_probe_write : sizes[0] == 2 ? sx_probe_copy : sx_probe_peak, x->slots, 1, 0);",
+    "    sx_run(x, &args, sizes[0] == 0 ? sx_probe_read : sizes[0] == 1 ? sx_probe_write : sizes[0] == 2 ? sx_probe_copy : sizes[0] == 3 ? sx_probe_fused : sizes[0] == 4 ? sx_probe_apart : sx_probe_divide, x->slots, 1, 0);",
     "    sx_leave(mode);",
     "    return SX_W;",
     "}",
@@ -56792,7 +56852,7 @@ static int64_t staxi_probe_least(const staxi_prober *p, const int64_t *sizes, in
 
 /* The least of 7 readings, in seconds for one repetition: what the machine can do (P 13.1). A
    reading takes 2 ms or more, also where starting threads takes long. kind: 0 read, 1 write, 2
-   copy, 3 operations; n: floats of each slot. */
+   copy, 3 fused operations, 4 others, 5 divisions; n: floats of each slot. */
 static double staxi_probe_time(const staxi_prober *p, int kind, int64_t n) {
     int64_t sizes[3];
     sizes[0] = kind;
@@ -56853,6 +56913,8 @@ static double staxi_larger(double a, double b) { return a > b ? a : b; }
 /* Capabilities are the best that was ever seen; what a cache holds is what it holds today. */
 static void staxi_machine_best(stax_machine *m, const stax_machine *before) {
     m->flops = staxi_larger(m->flops, before->flops);
+    m->unfused = staxi_larger(m->unfused, before->unfused);
+    m->divisions = staxi_larger(m->divisions, before->divisions);
     for (int l = 0; l < m->n_levels; l++) {
         stax_machine_level *to = &m->levels[l];
         const stax_machine_level *from = &before->levels[l];
@@ -56920,7 +56982,10 @@ STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_mach
         p.x.slots = p.threads;
         int64_t sizes[3] = {3, 0, 1};
         p.lanes = p.call(&p.x, p.buffers, sizes, NULL);
-        out->flops = 12.0 * 2.0 * (double)p.lanes * (double)p.threads / staxi_probe_time(&p, 3, 0);
+        const double chains = 12.0 * (double)p.lanes * (double)p.threads;
+        out->flops = 2.0 * chains / staxi_probe_time(&p, 3, 0);
+        out->unfused = 2.0 * chains / staxi_probe_time(&p, 4, 0);
+        out->divisions = chains / staxi_probe_time(&p, 5, 0);
         staxi_probe_levels(&p, out);
         if (before.is_measured) staxi_machine_best(out, &before);
         out->is_measured = true;
@@ -56952,6 +57017,10 @@ STAXDEF void stax_machine_of(stax_context *ctx, int threads, stax_machine *out) 
     if (ctx) (void)staxi_machine_recall(ctx, out);
 }
 
+static double staxi_time_at(double amount, double rate) {
+    return rate > 0.0 ? amount / rate : 0.0;
+}
+
 STAXDEF stax_prediction stax_predict(const stax_machine *m, const stax_work *w) {
     stax_prediction r;
     const double bytes = w->reads + w->writes + w->allocates;
@@ -56961,9 +57030,12 @@ STAXDEF stax_prediction stax_predict(const stax_machine *m, const stax_work *w) 
         if (w->working_set <= l->bytes * (l->is_shared ? 1.0 : (double)m->threads)) break;
     }
     r.bytes_per_second = m->levels[r.level].read;
-    r.flops_per_second = m->flops;
-    const double moving = r.bytes_per_second > 0.0 ? bytes / r.bytes_per_second : 0.0,
-                 computing = r.flops_per_second > 0.0 ? w->flops / r.flops_per_second : 0.0;
+    const double moving = staxi_time_at(bytes, r.bytes_per_second),
+                 operating = staxi_time_at(w->flops - w->unfused, m->flops) +
+                             staxi_time_at(w->unfused, m->unfused),
+                 dividing = staxi_time_at(w->divisions, m->divisions),
+                 computing = operating > dividing ? operating : dividing;
+    r.flops_per_second = computing > 0.0 ? w->flops / computing : m->flops;
     r.is_peak = computing > moving;
     r.seconds = r.is_peak ? computing : moving;
     return r;
@@ -57076,7 +57148,7 @@ static bool staxi_formulas_end(const stax_program *p, staxi_pool_flags saved) {
 typedef struct staxi_kernel_formulas {
     staxi_ix reads, writes; /* bytes                                                       */
     staxi_ix allocates;     /* of those written: what is not read in this kernel anyway    */
-    staxi_ix flops;
+    staxi_ix flops, unfused, divisions;
 } staxi_kernel_formulas;
 
 static staxi_ix staxi_buffer_formula(const stax_program *p, uint32_t buffer) {
@@ -57123,7 +57195,7 @@ typedef struct staxi_flops_walk {
     const stax_program *p;
     const staxi_stage *st;
     uint32_t *axes; /* by expression: a bit for each axis it depends on, and SEEN          */
-    staxi_ix flops;
+    staxi_kernel_formulas *out;
 } staxi_flops_walk;
 
 #define STAXI_FLOPS_SEEN ((uint32_t)1 << 31)
@@ -57134,6 +57206,10 @@ static staxi_ix staxi_axes_formula(const staxi_flops_walk *w, uint32_t axes) {
     for (int d = 0; d < w->st->n_domain + w->st->n_reduce; d++)
         if (axes >> d & 1) n = staxi_ix_mul(pool, n, w->st->axes[d].extent);
     return n;
+}
+
+static void staxi_ix_count(staxi_ix_pool *pool, staxi_ix *sum, staxi_ix times, int each) {
+    *sum = staxi_ix_add(pool, *sum, staxi_ix_mul(pool, times, staxi_ix_const(pool, each)));
 }
 
 static uint32_t staxi_flops_expr(staxi_flops_walk *w, staxi_expr e) {
@@ -57149,16 +57225,17 @@ static uint32_t staxi_flops_expr(staxi_flops_walk *w, staxi_expr e) {
     size_t k = staxi_next_leaf(p, n->ix, n->n_ix, 0);
     for (; k < p->n_value_leaves; k = staxi_next_leaf(p, n->ix, n->n_ix, k + 1))
         axes |= staxi_flops_expr(w, p->value_exprs[k]);
-    if (n->kind == STAXI_EX_OP)
-        w->flops = staxi_ix_add(pool, w->flops,
-                                staxi_ix_mul(pool, staxi_axes_formula(w, axes),
-                                             staxi_ix_const(pool, staxi_op_cost((stax_op)n->op))));
+    if (n->kind == STAXI_EX_OP) {
+        const staxi_ix times = staxi_axes_formula(w, axes);
+        staxi_ix_count(pool, &w->out->unfused, times, staxi_op_operations((stax_op)n->op));
+        staxi_ix_count(pool, &w->out->divisions, times, staxi_op_divisions((stax_op)n->op));
+    }
     return w->axes[e] = axes | STAXI_FLOPS_SEEN;
 }
 
 /* What one stage touches and computes. axes: room for a number for each expression. */
 static void staxi_stage_formula(const stax_program *p, uint32_t stage, uint32_t *axes,
-                                staxi_ix *read, staxi_ix *written, staxi_ix *flops) {
+                                staxi_ix *read, staxi_ix *written, staxi_kernel_formulas *out) {
     const staxi_schedule *s = &p->schedule;
     const staxi_stage *st = &p->stages.stages[stage];
     staxi_ix_pool *pool = staxi_pool_of(p);
@@ -57179,14 +57256,14 @@ static void staxi_stage_formula(const stax_program *p, uint32_t stage, uint32_t 
         if (w->kernel != st->kernel) staxi_touch(p, read, w->buffer, elements);
     }
     if (st->kind == STAXI_STAGE_CALL) return; /* nobody knows */
-    int64_t cost = 0;
-    if (st->kind == STAXI_STAGE_SCAN) cost += 2;
-    if (st->kind == STAXI_STAGE_REDUCE && !st->lead) cost += st->expr[1] ? 2 : 1;
-    staxi_flops_walk w = {p, st, axes, *flops};
+    if (st->combine == STAXI_COMBINE_FMA)
+        staxi_ix_count(pool, &out->flops, all, 2);
+    else if (st->kind == STAXI_STAGE_SCAN || (st->kind == STAXI_STAGE_REDUCE && !st->lead))
+        staxi_ix_count(pool, &out->unfused, all, 1);
+    staxi_flops_walk w = {p, st, axes, out};
     memset(axes, 0, p->stages.n_exprs * sizeof *axes);
     staxi_flops_expr(&w, st->expr[0]);
     if (!st->lead) staxi_flops_expr(&w, st->expr[1]); /* few are combined */
-    *flops = staxi_ix_add(pool, w.flops, staxi_ix_mul(pool, all, staxi_ix_const(pool, cost)));
 }
 
 /* A buffer, or the state behind it, is read by the kernel that writes it. */
@@ -57202,12 +57279,14 @@ static bool staxi_kernel_formula(const stax_program *p, uint32_t kernel,
     size_t n = p->stages.n_buffers, bytes = 2 * n * sizeof(staxi_ix),
            all = bytes + p->stages.n_exprs * sizeof(uint32_t);
     staxi_ix *read = (staxi_ix *)staxi_alloc(p->stages.a, all), *written = read + n;
-    out->reads = out->writes = out->allocates = out->flops = staxi_ix_const(pool, 0);
+    out->reads = out->writes = out->allocates = staxi_ix_const(pool, 0);
+    out->flops = out->unfused = out->divisions = out->reads;
     if (!read) return false;
     memset(read, 0, bytes);
     for (uint32_t k = 1; k < p->stages.n_stages; k++)
         if (p->stages.stages[k].kernel == kernel)
-            staxi_stage_formula(p, k, (uint32_t *)(written + n), read, written, &out->flops);
+            staxi_stage_formula(p, k, (uint32_t *)(written + n), read, written, out);
+    out->flops = staxi_ix_add(pool, out->flops, out->unfused);
     for (uint32_t b = 1; b < n; b++) {
         if (read[b]) out->reads = staxi_ix_add(pool, out->reads, read[b]);
         if (written[b]) out->writes = staxi_ix_add(pool, out->writes, written[b]);
@@ -57251,6 +57330,8 @@ static bool staxi_kernel_work(const staxi_sizer *z, uint32_t tree, stax_work *ou
     out->writes = staxi_sizer_value(z, f.writes);
     out->allocates = staxi_sizer_value(z, f.allocates);
     out->flops = staxi_sizer_value(z, f.flops);
+    out->unfused = staxi_sizer_value(z, f.unfused);
+    out->divisions = staxi_sizer_value(z, f.divisions);
     out->working_set = staxi_working_set(z);
     return true;
 }
