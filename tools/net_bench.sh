@@ -55,9 +55,9 @@ while read -r name size from to; do
             print ""
         }'
 done <<SIZES
-mlp n=32768 n:.1..4096 n:\ 1..65536
-lenet n=4096 n:.1..2048 n:\ 1..4096
-cnn n=512 n:.1..256 n:\ 1..4096
+mlp n=65536 n:.1..4096 n:\ 1..131072
+lenet n=8192 n:.1..2048 n:\ 1..65536
+cnn n=1024 n:.1..256 n:\ 1..4096
 unet n=1024 n:.1..64 n:\ 1..4096
 transformer n=64,s=64 s:.1..64 n:\ 1..64,\ s:\ 1..64
 SIZES
