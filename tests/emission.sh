@@ -5,7 +5,7 @@
 # kernels GRAPH: their text, in $work/c
 kernels() {
     echo "graph g($1" >"$work/g.stax"
-    "$staxc" print "$work/g.stax" --emit=c 2>"$work/err" | sed -n '/^static void sx_kernel/,/^}/p' >"$work/c"
+    "$staxc" print "$work/g.stax" --emit=c 2>"$work/err" | sed -n '/^static void sx_\(kernel\|tiles\)/,/^}/p' >"$work/c"
     [ -s "$work/c" ] || bad "$1: no kernel: $(cat "$work/err")"
 }
 has() { if grep -q -e "$2" "$work/c"; then good; else bad "$1: no $2"; fi; }
