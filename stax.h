@@ -32493,7 +32493,7 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(PREFETCH,  "prefetch",       1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "an innermost loop fetches what it loads so many iterations later") \
     X(AHEAD,     "ahead",          1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "its loop nest runs so many iterations ahead in the loop around it") \
     X(ZIP,       "zip",            2, 0, 0,  0, LOOPS, "the loops of both nests become one, each nest in its own iteration of the loop around them") \
-    X(PIPELINE,  "pipeline",       1, 1, 1,  0, LOOPS, "the nests in this loop run one iteration apart, in one loop where they can: calls of ahead and zip") \
+    X(PIPELINE,  "pipeline",       1, 1, 1,  0, LOOPS, "the nests in this loop run one iteration apart, two where rows are short, in one loop where they can: calls of ahead and zip") \
     X(CACHE_WRITE, "cache_write",  1, 1, 1,  0, LOOPS, "the results in this loop, of a tile or of the chunks of a contraction, are kept in a local buffer and written when it ends") \
     X(TENSORIZE, "tensorize",      1, 0, 0,  STAXI_TAKES_BY | STAXI_TAKES_PAIR, LOOPS, "the innermost tile of a contraction is the micro-kernel of so many rows and columns, in registers") \
     X(PACK,      "pack",           1, 0, 0,  STAXI_TAKES_OPERAND, LOOPS, "an operand of micro-kernels is laid out, and evaluated, as they read it; else they read it where it lies") \
