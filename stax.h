@@ -2037,6 +2037,8 @@ typedef struct stax_machine {
     int n_levels;                          /* from the first cache on; the last is memory          */
     stax_machine_level levels[STAX_MACHINE_LEVELS];
     double flops;                          /* f32 operations a second, a fused one counts as two   */
+    double unfused;                        /* the same, each an instruction of its own             */
+    double divisions;                      /* f32 divisions a second                               */
 } stax_machine;
 
 /* The machine that realize decisions are made for unless you give another one: one thread of AVX2
@@ -2054,15 +2056,19 @@ STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_mach
 typedef struct stax_work {
     double reads, writes;
     double allocates;                      /* bytes fetched because they are written (see figures) */
-    double flops;
+    double flops;                          /* a fused multiplication and addition counts as two    */
+    double unfused;                        /* of them, instructions of their own: all that is no   */
+                                           /* contraction's, since functions are never fused       */
+    double divisions;                      /* of these, divisions and square roots                 */
     double working_set;                    /* bytes that calls in a row go through                 */
 } stax_work;
 
-/* The roofline: the longer of bytes / bandwidth and operations / peak. The bandwidth is that of
-   reading from the first level that holds the working set; bytes count with write-allocate. */
+/* The roofline: the longest of bytes / bandwidth, operations / peak (fused ones at the peak of fused
+   ones, the others at theirs) and divisions / their peak. The bandwidth is that of reading from the
+   first level that holds the working set; bytes count with write-allocate. */
 typedef struct stax_prediction {
     double seconds;
-    double bytes_per_second, flops_per_second; /* the two roofs                                    */
+    double bytes_per_second, flops_per_second; /* the two roofs; the second is for this mixture    */
     int level;                             /* of the machine                                       */
     bool is_peak;                          /* bound by operations, not by bytes                    */
 } stax_prediction;
@@ -31227,7 +31233,7 @@ static staxi_expr staxi_ex_substitute(staxi_stages *p, staxi_subst *s, staxi_exp
    are placed it is known which of them must be written at all, where, and how often they are read;
    then >>schedule compares (staxi_realize_stages), and the stages are built again without those
    that are cheaper to compute again. Times are those of a nominal machine, so that a program does
-   not depend on where it is compiled: the cycles of STAXI_CYCLES, bytes by the bandwidth of the
+   not depend on where it is compiled: the cycles of STAXI_OP_TIMES, bytes by the bandwidth of the
    first level that holds the buffer, no overlap of the two. Where a size has no bound, the
    thresholds of the reference decide. */
 
@@ -31317,62 +31323,106 @@ static int staxi_op_cost(stax_op op) {
 
 /* Cycles of an op for one vector of f32, twice that for f64: measured with arrays in the nearest
    cache, less what a copy takes. From STAXI_CYCLES_ALONE on an op works on one element at a time;
-   what has no row takes 1, and eight times that where it is not done in vectors. */
-#define STAXI_CYCLES(X)  \
-    X(FLOOR, 3)          \
-    X(CEIL, 3)           \
-    X(ROUND, 2)          \
-    X(TRUNC, 3)          \
-    X(SIGN, 3)           \
-    X(DIV, 7)            \
-    X(SQRT, 9)           \
-    X(RSQRT, 16)         \
-    X(CBRT, 34)          \
-    X(EXP, 11)           \
-    X(EXP2, 9)           \
-    X(EXPM1, 23)         \
-    X(LOG, 18)           \
-    X(LOG2, 40)          \
-    X(LOG10, 28)         \
-    X(LOG1P, 31)         \
-    X(SIN, 19)           \
-    X(COS, 27)           \
-    X(TAN, 36)           \
-    X(ASIN, 14)          \
-    X(ACOS, 12)          \
-    X(ATAN, 26)          \
-    X(SINH, 25)          \
-    X(COSH, 17)          \
-    X(TANH, 23)          \
-    X(ASINH, 62)         \
-    X(ACOSH, 62)         \
-    X(ATANH, 56)         \
-    X(ERF, 16)           \
-    X(ERFC, 68)          \
-    X(SIGMOID, 28)       \
-    X(SILU, 44)          \
-    X(SOFTPLUS, 60)      \
-    X(GELU, 28)          \
-    X(HYPOT, 88)         \
-    X(FMOD, 140)         \
-    X(REMAINDER, 280)    \
-    X(ATAN2, 300)        \
-    X(FLOOR_DIVIDE, 500) \
-    X(POW, 600)          \
-    X(RANDOM_BITS, 300)  \
-    X(UNIFORM, 320)      \
-    X(NORMAL, 890)
+   what has no row takes 1, and eight times that where it is not done in vectors. Then its
+   operations, each of which takes an instruction, as its text for f32 has them (tests/operations.c
+   counts, and says what does not count); of what is no text in vectors, at least so many. How many
+   of them are divisions or square roots. What has no row is one operation. */
+#define STAXI_OP_TIMES(X)       \
+    X(NEG, 1, 0, 0)             \
+    X(ABS, 1, 0, 0)             \
+    X(QUIET, 1, 0, 0)           \
+    X(COPYSIGN, 1, 0, 0)        \
+    X(WHERE, 1, 0, 0)           \
+    X(BITCAST, 1, 0, 0)         \
+    X(LOGICAL_NOT, 1, 0, 0)     \
+    X(LOGICAL_AND, 1, 0, 0)     \
+    X(LOGICAL_OR, 1, 0, 0)      \
+    X(LOGICAL_XOR, 1, 0, 0)     \
+    X(BITWISE_NOT, 1, 0, 0)     \
+    X(BITWISE_AND, 1, 0, 0)     \
+    X(BITWISE_OR, 1, 0, 0)      \
+    X(BITWISE_XOR, 1, 0, 0)     \
+    X(ISFINITE, 1, 2, 0)        \
+    X(FLOOR, 3, 6, 0)           \
+    X(CEIL, 3, 6, 0)            \
+    X(ROUND, 2, 3, 0)           \
+    X(TRUNC, 3, 6, 0)           \
+    X(SIGN, 3, 2, 0)            \
+    X(DIV, 7, 1, 1)             \
+    X(SQRT, 9, 1, 1)            \
+    X(RSQRT, 16, 2, 2)          \
+    X(CBRT, 34, 46, 0)          \
+    X(EXP, 11, 22, 0)           \
+    X(EXP2, 9, 19, 0)           \
+    X(EXPM1, 23, 42, 0)         \
+    X(LOG, 18, 35, 0)           \
+    X(LOG2, 40, 48, 0)          \
+    X(LOG10, 28, 51, 0)         \
+    X(LOG1P, 31, 49, 0)         \
+    X(SIN, 19, 33, 0)           \
+    X(COS, 27, 34, 0)           \
+    X(TAN, 36, 50, 1)           \
+    X(ASIN, 14, 24, 1)          \
+    X(ACOS, 12, 21, 1)          \
+    X(ATAN, 26, 25, 1)          \
+    X(SINH, 25, 39, 1)          \
+    X(COSH, 17, 28, 1)          \
+    X(TANH, 23, 38, 1)          \
+    X(ASINH, 62, 85, 2)         \
+    X(ACOSH, 62, 88, 2)         \
+    X(ATANH, 56, 73, 2)         \
+    X(ERF, 16, 33, 0)           \
+    X(ERFC, 68, 117, 1)         \
+    X(SIGMOID, 28, 41, 1)       \
+    X(SILU, 44, 43, 1)          \
+    X(SOFTPLUS, 60, 63, 0)      \
+    X(GELU, 28, 36, 0)          \
+    X(HYPOT, 88, 16, 0)         \
+    X(FMOD, 140, 16, 0)         \
+    X(REMAINDER, 280, 16, 0)    \
+    X(ATAN2, 300, 16, 0)        \
+    X(FLOOR_DIVIDE, 500, 16, 0) \
+    X(POW, 600, 16, 0)          \
+    X(RANDOM_BITS, 300, 10, 0)  \
+    X(UNIFORM, 320, 10, 0)      \
+    X(NORMAL, 890, 10, 0)
 enum { STAXI_CYCLES_ALONE = 80, STAXI_NOMINAL_LANES = 8 };
 
 static int staxi_op_cycles(stax_op op) {
     switch (op) {
-#define STAXI_CYCLES_CASE(id, cycles) \
-    case STAX_OP_##id:                \
+#define STAXI_CYCLES_CASE(id, cycles, operations, divisions) \
+    case STAX_OP_##id:                                       \
         return cycles;
-        STAXI_CYCLES(STAXI_CYCLES_CASE)
+        STAXI_OP_TIMES(STAXI_CYCLES_CASE)
 #undef STAXI_CYCLES_CASE
         default:
             return 1;
+    }
+}
+
+static int staxi_op_operations(stax_op op) {
+    const int cls = staxi_class_of(op);
+    if (cls != STAXI_CLASS_ELEMENTWISE && cls != STAXI_CLASS_RANDOM) return 0;
+    switch (op) {
+#define STAXI_OPERATIONS_CASE(id, cycles, operations, divisions) \
+    case STAX_OP_##id:                                           \
+        return operations;
+        STAXI_OP_TIMES(STAXI_OPERATIONS_CASE)
+#undef STAXI_OPERATIONS_CASE
+        default:
+            return 1;
+    }
+}
+
+static int staxi_op_divisions(stax_op op) {
+    switch (op) {
+#define STAXI_DIVISIONS_CASE(id, cycles, operations, divisions) \
+    case STAX_OP_##id:                                          \
+        return divisions;
+        STAXI_OP_TIMES(STAXI_DIVISIONS_CASE)
+#undef STAXI_DIVISIONS_CASE
+        default:
+            return 0;
     }
 }
 
@@ -32684,7 +32734,7 @@ enum { STAXI_CALL_AXES = 2 * STAX_MAX_RANK };
     X(PREFETCH,  "prefetch",       1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "an innermost loop fetches what it loads so many iterations later") \
     X(AHEAD,     "ahead",          1, 1, 1,  STAXI_TAKES_DISTANCE, LOOPS, "its loop nest runs so many iterations ahead in the loop around it") \
     X(ZIP,       "zip",            2, 0, 0,  0, LOOPS, "the loops of both nests become one, each nest in its own iteration of the loop around them") \
-    X(PIPELINE,  "pipeline",       1, 1, 1,  0, LOOPS, "the nests in this loop run one iteration apart, in one loop where they can: calls of ahead and zip") \
+    X(PIPELINE,  "pipeline",       1, 1, 1,  0, LOOPS, "the nests in this loop run one iteration apart, two where rows are short, in one loop where they can: calls of ahead and zip") \
     X(CACHE_WRITE, "cache_write",  1, 1, 1,  0, LOOPS, "the results in this loop, of a tile or of the chunks of a contraction, are kept in a local buffer and written when it ends") \
     X(TENSORIZE, "tensorize",      1, 0, 0,  STAXI_TAKES_BY | STAXI_TAKES_PAIR, LOOPS, "the innermost tile of a contraction is the micro-kernel of so many rows and columns, in registers") \
     X(PACK,      "pack",           1, 0, 0,  STAXI_TAKES_OPERAND, LOOPS, "an operand of micro-kernels is laid out, and evaluated, as they read it; else they read it where it lies") \
@@ -38426,6 +38476,11 @@ static bool staxi_nest_lanes(staxi_nest *n, uint8_t *lanes) {
 
 enum { STAXI_AHEAD_MOST = 8 };
 
+/* The lanes of a row's reduction are combined in a chain of some 50 cycles, and the nest behind
+   waits for its end. In shorter rows than this the next row is not enough to do meanwhile.
+   Measured: a softmax of 64 columns takes 0.8 of the time. */
+enum { STAXI_SHORT_ROW = 256 };
+
 /* The first segment of those that run in one loop with g. */
 static uint32_t staxi_zip_of(const staxi_kernel *K, uint32_t g) {
     return K->segments[g].zip ? K->segments[g].zip - 1 : g;
@@ -38455,13 +38510,15 @@ static const char *staxi_cannot_zip(const staxi_nest *n, uint32_t segment) {
     return NULL;
 }
 
-/* Each nest one iteration ahead of the next, and those that can be in one loop with the first. What
-   has no loop runs with what it reads. */
+/* Each nest one iteration ahead of the next, two where rows are short, and those that can be in one
+   loop with the first. What has no loop runs with what it reads. */
 static void staxi_run_apart(staxi_nest *n) {
     staxi_kernel *K = &n->t->s->kernels[n->kernel];
-    uint32_t first = UINT32_MAX, left = 0;
+    uint32_t first = UINT32_MAX, left = 0, apart = 2;
     for (uint32_t g = 0; g < K->n_segments; g++) {
         if (K->segments[g].n_loops == 0) continue;
+        if (staxi_ix_range(&n->t->s->p->ix, K->segments[g].loops[0].extent).hi > STAXI_SHORT_ROW)
+            apart = 1;
         if (first == UINT32_MAX)
             first = g;
         else
@@ -38470,10 +38527,11 @@ static void staxi_run_apart(staxi_nest *n) {
     for (uint32_t g = 0; g < K->n_segments; g++) {
         bool loop = K->segments[g].n_loops > 0;
         if (loop && g > first) left--;
+        const uint32_t ahead = left * apart;
         K->segments[g].ahead =
-            (uint8_t)(left < STAXI_AHEAD_MOST ? left : (uint32_t)STAXI_AHEAD_MOST);
+            (uint8_t)(ahead < STAXI_AHEAD_MOST ? ahead : (uint32_t)STAXI_AHEAD_MOST);
         if (loop && g > first && !staxi_cannot_zip(n, first) && !staxi_cannot_zip(n, g) &&
-            left < STAXI_AHEAD_MOST &&
+            ahead < STAXI_AHEAD_MOST &&
             K->segments[g].loops[0].extent == K->segments[first].loops[0].extent)
             K->segments[g].zip = K->segments[first].zip = first + 1;
     }
@@ -40745,6 +40803,8 @@ typedef struct staxi_emit {
     staxi_stages *p;
     int lanes, indent;
     bool partial;            /* inside a tail: loads and stores take `left` lanes           */
+    uint8_t late;            /* inside copies of a body side by side: STAXI_LATE_...        */
+    int n_late;              /* stores of this copy so far                                  */
     const struct staxi_row_tile *row_tiles; /* inside rows in lanes: what is turned          */
     int n_row_tiles;
     uint32_t ahead;          /* inside a long run, its nodes: loads fetch what comes later  */
@@ -41742,6 +41802,77 @@ static void staxi_emit_close(staxi_emit *e) {
 
 static void staxi_emit_list(staxi_emit *e, uint32_t list);
 
+/* ---- copies of a body side by side ----
+   Where a vector's chain of operations is long, a processor waits for it: what it holds ready is
+   not enough to begin the next vector, and a compiler moves nothing across a store. So the copies
+   of a body keep what they would store, and store it when all are done. Measured: a tanh takes 30
+   cycles for 39. */
+enum { STAXI_LATE_NO, STAXI_LATE_KEEP, STAXI_LATE_STORE };
+enum { STAXI_LATE_COPIES = 4, STAXI_LATE_LEAST = 16 };
+
+/* Of so many bodies, those that lie side by side so that the fewest are done twice. */
+static int staxi_late_copies_of(int bodies) {
+    int best = STAXI_LATE_COPIES;
+    for (int n = STAXI_LATE_COPIES; n > 1; n--)
+        if ((bodies + n - 1) / n * n < (bodies + best - 1) / best * best) best = n;
+    return best;
+}
+
+static int staxi_expr_operations(staxi_emit *e, staxi_expr x) {
+    if (!x || !staxi_mark_first(e->p, &e->hoisted, x)) return 0;
+    const staxi_expr_node *n = &e->p->exprs[x];
+    int sum = n->kind == STAXI_EX_OP ? staxi_op_operations((stax_op)n->op) : 0;
+    for (int k = 0; k < n->n_args; k++) sum += staxi_expr_operations(e, n->args[k]);
+    return sum;
+}
+
+static bool staxi_expr_loads(staxi_emit *e, staxi_expr x, uint32_t buffer);
+
+/* The number of stores of a body whose copies may and should lie side by side; else 0. */
+static int staxi_late_stores(staxi_emit *e, uint32_t list) {
+    int n = 0, operations = 0;
+    if (e->lanes != STAXI_LANES_32 || !e->vec || e->n_row_tiles || e->late || e->brief) return 0;
+    for (uint32_t k = list; k; k = e->trees->nodes[k].next, n++) {
+        const staxi_tree_node *node = &e->trees->nodes[k];
+        const staxi_buffer *b = &e->p->buffers[node->ref];
+        if (node->kind != STAXI_TREE_STORE || node->expr[1] || b->dtype != STAX_F32 || b->in_lanes)
+            return 0;
+        for (uint32_t other = list; other; other = e->trees->nodes[other].next) {
+            e->hoisted.now++;
+            if (staxi_expr_loads(e, e->trees->nodes[other].expr[0], node->ref)) return 0;
+        }
+    }
+    e->hoisted.now++;
+    for (uint32_t k = list; k; k = e->trees->nodes[k].next)
+        operations += staxi_expr_operations(e, e->trees->nodes[k].expr[0]);
+    return operations >= STAXI_LATE_LEAST ? n : 0;
+}
+
+/* The loop over the copies: first it keeps what each of them stores, then it stores. */
+static void staxi_emit_late_open(staxi_emit *e, int n_late, int copies, int phase) {
+    for (int k = 0; k < n_late && phase == STAXI_LATE_KEEP; k++) {
+        staxi_line(e);
+        staxi_putf(e->t, "sx_f32 late%d[%d];\n", k, copies);
+    }
+    e->late = (uint8_t)phase;
+    e->n_late = 0;
+    staxi_line(e);
+    staxi_putf(e->t, "SX_UNROLL for (int z = 0; z < %d; z++) {\n", copies);
+    e->indent++;
+}
+
+static void staxi_emit_late_close(staxi_emit *e) {
+    staxi_emit_close(e);
+    e->late = STAXI_LATE_NO;
+}
+
+static void staxi_emit_stored(staxi_emit *e, const staxi_tree_node *n) {
+    if (e->late)
+        staxi_putf(e->t, "late%d[z]", e->n_late++);
+    else
+        staxi_emit_operand(e, n->expr[0]);
+}
+
 /* The indices that reductions found in the rows of a vector, which holds them as floats. */
 static void staxi_emit_store_indices(staxi_emit *e, const staxi_tree_node *n) {
     const char *w = staxi_lane_count(e);
@@ -41763,9 +41894,16 @@ static void staxi_emit_store_indices(staxi_emit *e, const staxi_tree_node *n) {
 
 static void staxi_emit_store(staxi_emit *e, const staxi_tree_node *n) {
     const staxi_buffer *b = &e->p->buffers[n->ref];
-    staxi_emit_value(e, n->expr[0]);
+    if (e->late != STAXI_LATE_STORE) staxi_emit_value(e, n->expr[0]);
     if (n->expr[1]) staxi_emit_leaf(e, n->expr[1]);
     staxi_line(e);
+    if (e->late == STAXI_LATE_KEEP) {
+        staxi_emit_stored(e, n);
+        staxi_put(e->t, " = ");
+        staxi_emit_operand(e, n->expr[0]);
+        staxi_put(e->t, ";\n");
+        return;
+    }
     staxi_ix place = n->at;
     const int tile = staxi_row_tile_find(e, n->ref, n->at, true, &place);
     if (tile >= 0) {
@@ -41822,7 +41960,7 @@ static void staxi_emit_store(staxi_emit *e, const staxi_tree_node *n) {
         staxi_emit_ix(e, step);
     }
     staxi_put(e->t, ", ");
-    staxi_emit_operand(e, n->expr[0]);
+    staxi_emit_stored(e, n);
     if (varies && e->partial) staxi_put(e->t, ", left");
     staxi_put(e->t, ");\n");
 }
@@ -42019,16 +42157,42 @@ static void staxi_put_loop_end(staxi_emit *e, const staxi_tree_node *n) {
         staxi_emit_ix(e, n->axis.extent);
 }
 
+static void staxi_emit_late_copies(staxi_emit *e, const staxi_tree_node *n, int n_late,
+                                   const char *w) {
+    const uint64_t id = staxi_var_id(e, n->axis.var);
+    const int copies = (int)n->axis.unroll;
+    staxi_putf(e->t, "; i%U += %d * %s) {\n", id, copies, w);
+    e->indent++;
+    staxi_line(e);
+    staxi_putf(e->t, "const int64_t first = i%U;\n", id);
+    for (int phase = STAXI_LATE_KEEP; phase <= STAXI_LATE_STORE; phase++) {
+        staxi_emit_late_open(e, n_late, copies, phase);
+        staxi_line(e);
+        staxi_putf(e->t, "const int64_t i%U = first + z * %s;\n", id, w);
+        if (phase == STAXI_LATE_KEEP)
+            staxi_emit_body(e, n);
+        else
+            staxi_emit_list(e, n->child);
+        staxi_emit_late_close(e);
+    }
+    staxi_emit_close(e);
+}
+
 /* As many trips as leave room for all copies of the body; each copy but the last moves on by w.
    b: by short forms; the loop is left in front of a block that is not for them. */
 static void staxi_emit_unrolled(staxi_emit *e, const staxi_tree_node *n, const char *w,
                                 const staxi_short_block *b) {
     const uint64_t id = staxi_var_id(e, n->axis.var);
     const int copies = (int)n->axis.unroll;
+    const int n_late = b || n->n_runs ? 0 : staxi_late_stores(e, n->child);
     char number[12];
     staxi_line(e);
     staxi_putf(e->t, "for (; i%U + %d * %s <= ", id, copies, w);
     staxi_put_loop_end(e, n);
+    if (n_late) {
+        staxi_emit_late_copies(e, n, n_late, w);
+        return;
+    }
     staxi_putf(e->t, "; i%U += %s) {\n", id, w);
     e->indent++;
     if (b) staxi_emit_short_begin(e, b, copies, "");
@@ -45223,10 +45387,59 @@ static void staxi_emit_singles(staxi_emit *e, int n, bool tail) {
 }
 
 /* Row `row` goes to p + r * pad, along k. */
+/* The only load of an operand that differs along var; 0: there are several or none. */
+static staxi_expr staxi_load_along(staxi_emit *e, staxi_expr x, staxi_ix var, int *n_loads) {
+    const staxi_expr_node n = e->p->exprs[x];
+    staxi_expr found = 0;
+    if (n.kind == STAXI_EX_LOAD || n.kind == STAXI_EX_USE) {
+        for (int i = 0; i < n.n_ix; i++)
+            if (staxi_ix_depends_on(&e->p->ix, n.ix[i], var)) found = x;
+        *n_loads += found != 0;
+        return n.kind == STAXI_EX_LOAD ? found : 0;
+    }
+    for (int i = 0; i < n.n_args && *n_loads < 2; i++) {
+        const staxi_expr at = staxi_load_along(e, n.args[i], var, n_loads);
+        if (at) found = at;
+    }
+    return *n_loads == 1 ? found : 0;
+}
+
+/* Rows that are packed tile by tile and lie one behind the other in one buffer: which, and where
+   the first of them begins. Products of a tile fetch the rows of the next, some at each step: all
+   at once would be more than a core asks memory for. 0: they do not lie so. */
+static uint32_t staxi_tiles_dense(staxi_emit *e, const staxi_tiles *t, staxi_ix *from) {
+    staxi_ix_pool *ix = &e->p->ix;
+    staxi_ix step, apart = t->depth.extent, rest;
+    int64_t c = 0;
+    int n_loads = 0;
+    const int inner = t->n_axes[STAXI_OF_ROWS] - 1;
+    if (!t->sweep || t->bound[0] || t->chunk || t->pack[0] == STAXI_PACK_DIRECT ||
+        t->dtype != STAX_F32 || inner < 0)
+        return 0;
+    const staxi_expr x =
+        staxi_load_along(e, t->operand[0], t->axes[STAXI_OF_ROWS][inner].var, &n_loads);
+    if (!x || e->p->exprs[x].dtype != STAX_F32) return 0;
+    const staxi_expr_node n = e->p->exprs[x];
+    staxi_ix flat = staxi_flat_index(e->p, n.ref, n.ix);
+    if (staxi_ix_has_values(ix, flat) || !staxi_ix_affine(ix, flat, t->depth.var, &step, &rest) ||
+        !staxi_ix_is_const(ix, step, &c) || c != 1)
+        return 0;
+    for (int d = inner; d >= 0; d--) {
+        const staxi_loop_axis *axis = &t->axes[STAXI_OF_ROWS][d];
+        flat = rest;
+        if (!staxi_ix_affine(ix, flat, axis->var, &step, &rest) || step != apart) return 0;
+        apart = staxi_ix_mul(ix, apart, axis->extent);
+    }
+    *from = rest;
+    return n.ref;
+}
+
 /* Where a tile is packed just before it is computed, the rows of the next but one are fetched
    meanwhile. Measured: 64 columns of 64 terms, from the third cache, take 0.88 of the time. */
 static void staxi_emit_pack_fetch(staxi_emit *e, const staxi_tiles *t) {
-    if (!t->sweep || t->n_axes[STAXI_OF_ROWS] != 1 || t->bound[0]) return;
+    staxi_ix from;
+    if (!t->sweep || t->n_axes[STAXI_OF_ROWS] != 1 || t->bound[0] || staxi_tiles_dense(e, t, &from))
+        return;
     staxi_loop_axis next = t->axes[STAXI_OF_ROWS][0];
     next.ahead = 2 * t->rows;
     e->hoisted.now++;
@@ -45885,6 +46098,10 @@ static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
                : t->window ? "const int64_t i%U = pixel0 + u;\n"
                            : "const int64_t i%U = column0 + u * %d;\n",
                column, e->lanes || t->window ? t->width : 1);
+    if (e->late == STAXI_LATE_STORE) {
+        staxi_emit_list(e, t->acc.after);
+        return;
+    }
     staxi_line(e);
     staxi_putf(e->t, "%s r%U = ", staxi_value_type(e, t->dtype), ref);
     if (t->window)
@@ -45913,6 +46130,42 @@ static void staxi_emit_tile_result(staxi_emit *e, const staxi_tiles *t) {
     staxi_emit_row_values(e, t);
     staxi_emit_list(e, t->acc.after);
     staxi_emit_scope_close(e, scope);
+}
+
+static void staxi_emit_tile_row(staxi_emit *e, const staxi_tiles *t) {
+    staxi_line(e);
+    staxi_put(e->t, "const int64_t row = row0 + r;\n");
+    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
+    staxi_line(e);
+    staxi_put(e->t, "(void)row;\n");
+}
+
+/* Opens the loop over the rows of a tile, or over what lies side by side of them. */
+static void staxi_emit_tile_rows_open(staxi_emit *e, const staxi_tiles *t, int step, int n_late) {
+    staxi_line(e);
+    staxi_putf(e->t,
+               n_late     ? "for (int64_t near_r = 0; near_r < height; near_r += %d) {\n"
+               : step > 1 ? "for (int64_t r = 0; r < height; r += %d) {\n"
+                          : "for (int64_t r = 0; r < height; r++) {\n",
+               step);
+    e->indent++;
+    if (!n_late) staxi_emit_tile_row(e, t);
+}
+
+/* Vector u of a row, or of the rows that lie side by side: behind the last it is the last again. */
+static void staxi_emit_tile_results(staxi_emit *e, const staxi_tiles *t, int n_late) {
+    if (!n_late) {
+        staxi_emit_tile_result(e, t);
+        return;
+    }
+    for (int phase = STAXI_LATE_KEEP; phase <= STAXI_LATE_STORE; phase++) {
+        staxi_emit_late_open(e, n_late, staxi_late_copies_of(t->rows), phase);
+        staxi_line(e);
+        staxi_put(e->t, "const int64_t r = near_r + z < height ? near_r + z : height - 1;\n");
+        staxi_emit_tile_row(e, t);
+        staxi_emit_tile_result(e, t);
+        staxi_emit_late_close(e);
+    }
 }
 
 /* What happens to the results, in the number of a pixel instead of its line and column. */
@@ -45948,6 +46201,7 @@ static void staxi_emit_window_results(staxi_emit *e, const staxi_tiles *t) {
                partial = t->spread || t->pixels % t->width;
     e->lanes = vector ? lanes : STAXI_LANES_NONE;
     e->vec = vector ? t->pixel : 0;
+    const int n_late = staxi_late_stores(e, t->acc.after);
     staxi_line(e);
     staxi_putf(e->t, "for (int v = 0; v < %d && panel * %d + v < outers * %D; v++) {\n", t->vectors,
                t->vectors, t->spots);
@@ -45971,22 +46225,17 @@ static void staxi_emit_window_results(staxi_emit *e, const staxi_tiles *t) {
             t->width, t->pixels, t->width, t->width);
     }
     for (int tail = 0; tail < (vector && partial ? 2 : 1); tail++) {
-        staxi_line(e);
-        if (vector && partial)
-            staxi_putf(e->t, tail ? "if (left < %d) " : "if (left == %d) ", t->width);
-        staxi_put(e->t, "for (int64_t r = 0; r < height; r++) {\n");
-        e->indent++;
-        staxi_line(e);
-        staxi_put(e->t, "const int64_t row = row0 + r;\n");
-        staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
-        staxi_line(e);
-        staxi_put(e->t, "(void)row;\n");
+        if (vector && partial) {
+            staxi_line(e);
+            staxi_putf(e->t, tail ? "if (left < %d)\n" : "if (left == %d)\n", t->width);
+        }
+        staxi_emit_tile_rows_open(e, t, n_late ? staxi_late_copies_of(t->rows) : 1, n_late);
         staxi_line(e);
         staxi_put(e->t,
                   vector ? "const int u = 0; (void)u;\n" : "for (int64_t u = 0; u < left; u++)\n");
         staxi_emit_open(e, "{\n");
         e->partial = tail != 0;
-        staxi_emit_tile_result(e, t);
+        staxi_emit_tile_results(e, t, n_late);
         e->partial = false;
         staxi_emit_close(e);
         staxi_emit_close(e);
@@ -46066,13 +46315,12 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
     e->lanes = vector ? lanes : STAXI_LANES_NONE;
     e->vec = vector ? t->column.var : 0;
     const bool in_turn = staxi_tiles_in_turn(e, t) && !staxi_may_be_empty(e, t->depth.extent);
-    staxi_emit_open(e, in_turn ? "for (int64_t r = 0; r < height; r += 2) {\n"
-                               : "for (int64_t r = 0; r < height; r++) {\n");
-    staxi_line(e);
-    staxi_put(e->t, "const int64_t row = row0 + r;\n");
-    staxi_emit_axes(e, t, STAXI_OF_ROWS, "row");
-    staxi_line(e);
-    staxi_put(e->t, "(void)row;\n");
+    const int n_late = in_turn ? 0 : staxi_late_stores(e, t->acc.after);
+    staxi_emit_tile_rows_open(e, t,
+                              in_turn  ? 2
+                              : n_late ? staxi_late_copies_of(t->rows)
+                                       : 1,
+                              n_late);
     if (t->gap) {
         uint64_t id = staxi_var_id(e, t->lines.var);
         staxi_emit_open(e, "for (int64_t x = column0, x_end = column0 + wide_all; x < x_end;) {\n");
@@ -46104,7 +46352,7 @@ static void staxi_emit_tile_rows(staxi_emit *e, const staxi_tiles *t, bool whole
         if (in_turn)
             staxi_emit_tile_turns(e, t);
         else
-            staxi_emit_tile_result(e, t);
+            staxi_emit_tile_results(e, t, n_late);
         e->partial = false;
         staxi_emit_close(e);
     }
@@ -46227,8 +46475,16 @@ static void staxi_emit_tile_body(staxi_emit *e, const staxi_tiles *t) {
     if (t->window) {
         ;
     } else if (t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep) {
+        staxi_ix from;
+        const uint32_t dense = staxi_tiles_dense(e, t, &from);
         staxi_line(e);
-        staxi_putf(e->t, "const %s *next = b;\n", type);
+        if (dense) {
+            staxi_putf(e->t, "const %s *next = b%U + ", type, (uint64_t)dense);
+            staxi_emit_ix(e, from);
+            staxi_putf(e->t, " + (row0 + %d) * depth;\n", t->rows);
+        } else {
+            staxi_putf(e->t, "const %s *next = b;\n", type);
+        }
     } else {
         staxi_line(e);
         staxi_putf(e->t,
@@ -46367,9 +46623,15 @@ static void staxi_emit_tile_loops(staxi_emit *e, const staxi_tiles *tiles) {
     }
     staxi_emit_open(e, "for (int64_t panel = first / many; panel * many < last; panel++) {\n");
     staxi_line(e);
-    staxi_putf(
-        e->t, "const int64_t ahead = %s; (void)ahead;\n",
-        t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep ? "0" : "(lines + many - 1) / many");
+    staxi_ix from;
+    if (staxi_tiles_dense(e, t, &from))
+        staxi_putf(e->t, "const int64_t ahead = panel == 0 ? %d : 0; (void)ahead;\n",
+                   (t->rows * t->step * 4 + STAXI_LINE - 1) / STAXI_LINE);
+    else
+        staxi_putf(e->t, "const int64_t ahead = %s; (void)ahead;\n",
+                   t->pack[1] == STAXI_PACK_DIRECT || t->slot || t->sweep
+                       ? "0"
+                       : "(lines + many - 1) / many");
     staxi_line(e);
     staxi_put(e->t,
               "const int64_t past = panel * many, begin = past < first ? first - past : 0, stop = "
@@ -57058,6 +57320,8 @@ static void staxi_machine_guess(stax_machine *m) {
         level->copy = level->read * 2.0 / 3.0;
     }
     m->flops = 3e9 * 2.0 * (double)lanes * (double)m->threads;
+    m->unfused = m->flops / 2.0;
+    m->divisions = m->unfused / 8.0;
 }
 
 /* ---- asking the processor ---- */
@@ -57176,7 +57440,7 @@ static void staxi_machine_file(const stax_machine *m, char name[STAXI_CACHE_NAME
     char hex[65];
     staxi_text t;
     staxi_text_init(&t, NULL);
-    staxi_putf(&t, "machine 2 %s, isa %d, %d threads", m->cpu, (int)m->isa, m->threads);
+    staxi_putf(&t, "machine 3 %s, isa %d, %d threads", m->cpu, (int)m->isa, m->threads);
     staxi_hash_hex(t.data ? t.data : "", t.failed ? 0 : t.n, hex);
     staxi_text_free(&t);
     staxi_cache_name(hex, ".machine", name);
@@ -57202,7 +57466,9 @@ static bool staxi_machine_recall(stax_context *ctx, stax_machine *m) {
     staxi_mutex_unlock(&ctx->toolchain.setup);
     t.n = 0;
     ok = ok && staxi_cache_read(&ctx->toolchain, name, &t) &&
-         staxi_machine_number(&t, &at, &read.flops);
+         staxi_machine_number(&t, &at, &read.flops) &&
+         staxi_machine_number(&t, &at, &read.unfused) &&
+         staxi_machine_number(&t, &at, &read.divisions);
     for (int l = 0; l < m->n_levels && ok; l++) {
         stax_machine_level *to = &read.levels[l];
         ok = staxi_machine_number(&t, &at, &to->bytes) &&
@@ -57220,7 +57486,7 @@ static stax_status staxi_machine_keep(stax_context *ctx, const stax_machine *m, 
     staxi_text t;
     staxi_machine_file(m, name);
     staxi_text_init(&t, &ctx->allocator);
-    staxi_putf(&t, "%F\n", m->flops);
+    staxi_putf(&t, "%F %F %F\n", m->flops, m->unfused, m->divisions);
     for (int l = 0; l < m->n_levels; l++)
         staxi_putf(&t, "%F %F %F %F\n", m->levels[l].bytes, m->levels[l].read, m->levels[l].write,
                    m->levels[l].copy);
@@ -57280,28 +57546,34 @@ static const char *const staxi_lines_probe[] = {
     "        }",
     "}",
     "#if defined(__FMA__) || defined(__aarch64__)",
-    "#define SX_PEAK(v) v = sx_fma32(v, x, y)",
+    "#define SX_FUSED(v) v = sx_fma32(v, x, y)",
     "#else",
-    "#define SX_PEAK(v) v = v * x + y",
+    "#define SX_FUSED(v) v = v * x + y",
     "#endif",
-    "SX_FUNCTION void sx_probe_peak(const sx_args *sx, int64_t lo, int64_t hi) {",
-    "    const int64_t repeat = sx->sizes[2];",
-    "    for (int64_t slot = lo; slot < hi; slot++) {",
-    "        const float *from = (const float *)sx->buffers[0];",
-    "        const sx_f32 x = sx_loadf(from), y = sx_loadf(from + SX_W);",
+    /* some machines have units for additions beside those for products: the mixture takes both */
+    "#define SX_APART(v) v = v * x; v = v + y",
+    "#define SX_DIVIDE(v) v = v / x",
+    "#define SX_PROBE_PEAK(name, STEP) \\",
+    "SX_FUNCTION void name(const sx_args *sx, int64_t lo, int64_t hi) { \\",
+    "    const int64_t repeat = sx->sizes[2]; \\",
+    "    for (int64_t slot = lo; slot < hi; slot++) { \\",
+    "        const float *from = (const float *)sx->buffers[0]; \\",
+    "        const sx_f32 x = sx_loadf(from), y = sx_loadf(from + SX_W); \\",
     /* chains that began alike would be one to the compiler */
-    "        sx_f32 a = x, b = y;",
-    "        sx_f32 c = sx_loadf(from + 2 * SX_W), d = sx_loadf(from + 3 * SX_W), e = sx_loadf(from + 4 * SX_W);",
-    "        sx_f32 f = sx_loadf(from + 5 * SX_W), g = sx_loadf(from + 6 * SX_W), h = sx_loadf(from + 7 * SX_W);",
-    "        sx_f32 i = sx_loadf(from + 8 * SX_W), j = sx_loadf(from + 9 * SX_W), k = sx_loadf(from + 10 * SX_W);",
-    "        sx_f32 l = sx_loadf(from + 11 * SX_W);",
-    "        for (int64_t r = 0; r < repeat; r++) {",
-    "            SX_PEAK(a); SX_PEAK(b); SX_PEAK(c); SX_PEAK(d); SX_PEAK(e); SX_PEAK(f);",
-    "            SX_PEAK(g); SX_PEAK(h); SX_PEAK(i); SX_PEAK(j); SX_PEAK(k); SX_PEAK(l);",
-    "        }",
-    "        sx_storef((float *)sx->buffers[2] + slot * 64, ((a + b) + (c + d)) + ((e + f) + (g + h)) + ((i + j) + (k + l)));",
-    "    }",
+    "        sx_f32 a = x, b = y; \\",
+    "        sx_f32 c = sx_loadf(from + 2 * SX_W), d = sx_loadf(from + 3 * SX_W), e = sx_loadf(from + 4 * SX_W); \\",
+    "        sx_f32 f = sx_loadf(from + 5 * SX_W), g = sx_loadf(from + 6 * SX_W), h = sx_loadf(from + 7 * SX_W); \\",
+    "        sx_f32 i = sx_loadf(from + 8 * SX_W), j = sx_loadf(from + 9 * SX_W), k = sx_loadf(from + 10 * SX_W); \\",
+    "        sx_f32 l = sx_loadf(from + 11 * SX_W); \\",
+    "        for (int64_t r = 0; r < repeat; r++) { \\",
+    "            STEP(a); STEP(b); STEP(c); STEP(d); STEP(e); STEP(f); STEP(g); STEP(h); STEP(i); STEP(j); STEP(k); STEP(l); \\",
+    "        } \\",
+    "        sx_storef((float *)sx->buffers[2] + slot * 64, ((a + b) + (c + d)) + ((e + f) + (g + h)) + ((i + j) + (k + l))); \\",
+    "    } \\",
     "}",
+    "SX_PROBE_PEAK(sx_probe_fused, SX_FUSED)",
+    "SX_PROBE_PEAK(sx_probe_apart, SX_APART)",
+    "SX_PROBE_PEAK(sx_probe_divide, SX_DIVIDE)",
     "SX_EXPORT int stax_probe(const sx_exec *x, void *const *buffers, const int64_t *sizes, void *workspace) {",
     "    const sx_mode mode = sx_enter();",
     "    sx_record own;",
@@ -57310,7 +57582,7 @@ static const char *const staxi_lines_probe[] = {
     "    args.sizes = sizes;",
     "    args.workspace = args.row = (unsigned char *)workspace;",
     "    args.record = &own;",
-    "    sx_run(x, &args, sizes[0] == 0 ? sx_probe_read : sizes[0] == 1 ? sx_probe_write : sizes[0] == 2 ? sx_probe_copy : sx_probe_peak, x->slots, 1, 0);",
+    "    sx_run(x, &args, sizes[0] == 0 ? sx_probe_read : sizes[0] == 1 ? sx_probe_write : sizes[0] == 2 ? sx_probe_copy : sizes[0] == 3 ? sx_probe_fused : sizes[0] == 4 ? sx_probe_apart : sx_probe_divide, x->slots, 1, 0);",
     "    sx_leave(mode);",
     "    return SX_W;",
     "}",
@@ -57339,7 +57611,7 @@ static int64_t staxi_probe_least(const staxi_prober *p, const int64_t *sizes, in
 
 /* The least of 7 readings, in seconds for one repetition: what the machine can do (P 13.1). A
    reading takes 2 ms or more, also where starting threads takes long. kind: 0 read, 1 write, 2
-   copy, 3 operations; n: floats of each slot. */
+   copy, 3 fused operations, 4 others, 5 divisions; n: floats of each slot. */
 static double staxi_probe_time(const staxi_prober *p, int kind, int64_t n) {
     int64_t sizes[3];
     sizes[0] = kind;
@@ -57400,6 +57672,8 @@ static double staxi_larger(double a, double b) { return a > b ? a : b; }
 /* Capabilities are the best that was ever seen; what a cache holds is what it holds today. */
 static void staxi_machine_best(stax_machine *m, const stax_machine *before) {
     m->flops = staxi_larger(m->flops, before->flops);
+    m->unfused = staxi_larger(m->unfused, before->unfused);
+    m->divisions = staxi_larger(m->divisions, before->divisions);
     for (int l = 0; l < m->n_levels; l++) {
         stax_machine_level *to = &m->levels[l];
         const stax_machine_level *from = &before->levels[l];
@@ -57468,7 +57742,10 @@ STAXDEF stax_status stax_machine_probe(stax_context *ctx, int threads, stax_mach
         p.x.slots = p.threads;
         int64_t sizes[3] = {3, 0, 1};
         p.lanes = p.call(&p.x, p.buffers, sizes, NULL);
-        out->flops = 12.0 * 2.0 * (double)p.lanes * (double)p.threads / staxi_probe_time(&p, 3, 0);
+        const double chains = 12.0 * (double)p.lanes * (double)p.threads;
+        out->flops = 2.0 * chains / staxi_probe_time(&p, 3, 0);
+        out->unfused = 2.0 * chains / staxi_probe_time(&p, 4, 0);
+        out->divisions = chains / staxi_probe_time(&p, 5, 0);
         staxi_probe_levels(&p, out);
         if (before.is_measured) staxi_machine_best(out, &before);
         out->is_measured = true;
@@ -57501,6 +57778,10 @@ STAXDEF void stax_machine_of(stax_context *ctx, int threads, stax_machine *out) 
     if (ctx) (void)staxi_machine_recall(ctx, out);
 }
 
+static double staxi_time_at(double amount, double rate) {
+    return rate > 0.0 ? amount / rate : 0.0;
+}
+
 STAXDEF stax_prediction stax_predict(const stax_machine *m, const stax_work *w) {
     stax_prediction r;
     const double bytes = w->reads + w->writes + w->allocates;
@@ -57510,9 +57791,12 @@ STAXDEF stax_prediction stax_predict(const stax_machine *m, const stax_work *w) 
         if (w->working_set <= l->bytes * (l->is_shared ? 1.0 : (double)m->threads)) break;
     }
     r.bytes_per_second = m->levels[r.level].read;
-    r.flops_per_second = m->flops;
-    const double moving = r.bytes_per_second > 0.0 ? bytes / r.bytes_per_second : 0.0,
-                 computing = r.flops_per_second > 0.0 ? w->flops / r.flops_per_second : 0.0;
+    const double moving = staxi_time_at(bytes, r.bytes_per_second),
+                 operating = staxi_time_at(w->flops - w->unfused, m->flops) +
+                             staxi_time_at(w->unfused, m->unfused),
+                 dividing = staxi_time_at(w->divisions, m->divisions),
+                 computing = operating > dividing ? operating : dividing;
+    r.flops_per_second = computing > 0.0 ? w->flops / computing : m->flops;
     r.is_peak = computing > moving;
     r.seconds = r.is_peak ? computing : moving;
     return r;
@@ -57625,7 +57909,7 @@ static bool staxi_formulas_end(const stax_program *p, staxi_pool_flags saved) {
 typedef struct staxi_kernel_formulas {
     staxi_ix reads, writes; /* bytes                                                       */
     staxi_ix allocates;     /* of those written: what is not read in this kernel anyway    */
-    staxi_ix flops;
+    staxi_ix flops, unfused, divisions;
 } staxi_kernel_formulas;
 
 static staxi_ix staxi_buffer_formula(const stax_program *p, uint32_t buffer) {
@@ -57672,7 +57956,7 @@ typedef struct staxi_flops_walk {
     const stax_program *p;
     const staxi_stage *st;
     uint32_t *axes; /* by expression: a bit for each axis it depends on, and SEEN          */
-    staxi_ix flops;
+    staxi_kernel_formulas *out;
 } staxi_flops_walk;
 
 #define STAXI_FLOPS_SEEN ((uint32_t)1 << 31)
@@ -57683,6 +57967,10 @@ static staxi_ix staxi_axes_formula(const staxi_flops_walk *w, uint32_t axes) {
     for (int d = 0; d < w->st->n_domain + w->st->n_reduce; d++)
         if (axes >> d & 1) n = staxi_ix_mul(pool, n, w->st->axes[d].extent);
     return n;
+}
+
+static void staxi_ix_count(staxi_ix_pool *pool, staxi_ix *sum, staxi_ix times, int each) {
+    *sum = staxi_ix_add(pool, *sum, staxi_ix_mul(pool, times, staxi_ix_const(pool, each)));
 }
 
 static uint32_t staxi_flops_expr(staxi_flops_walk *w, staxi_expr e) {
@@ -57698,16 +57986,17 @@ static uint32_t staxi_flops_expr(staxi_flops_walk *w, staxi_expr e) {
     size_t k = staxi_next_leaf(p, n->ix, n->n_ix, 0);
     for (; k < p->n_value_leaves; k = staxi_next_leaf(p, n->ix, n->n_ix, k + 1))
         axes |= staxi_flops_expr(w, p->value_exprs[k]);
-    if (n->kind == STAXI_EX_OP)
-        w->flops = staxi_ix_add(pool, w->flops,
-                                staxi_ix_mul(pool, staxi_axes_formula(w, axes),
-                                             staxi_ix_const(pool, staxi_op_cost((stax_op)n->op))));
+    if (n->kind == STAXI_EX_OP) {
+        const staxi_ix times = staxi_axes_formula(w, axes);
+        staxi_ix_count(pool, &w->out->unfused, times, staxi_op_operations((stax_op)n->op));
+        staxi_ix_count(pool, &w->out->divisions, times, staxi_op_divisions((stax_op)n->op));
+    }
     return w->axes[e] = axes | STAXI_FLOPS_SEEN;
 }
 
 /* What one stage touches and computes. axes: room for a number for each expression. */
 static void staxi_stage_formula(const stax_program *p, uint32_t stage, uint32_t *axes,
-                                staxi_ix *read, staxi_ix *written, staxi_ix *flops) {
+                                staxi_ix *read, staxi_ix *written, staxi_kernel_formulas *out) {
     const staxi_schedule *s = &p->schedule;
     const staxi_stage *st = &p->stages.stages[stage];
     staxi_ix_pool *pool = staxi_pool_of(p);
@@ -57728,14 +58017,14 @@ static void staxi_stage_formula(const stax_program *p, uint32_t stage, uint32_t 
         if (w->kernel != st->kernel) staxi_touch(p, read, w->buffer, elements);
     }
     if (st->kind == STAXI_STAGE_CALL) return; /* nobody knows */
-    int64_t cost = 0;
-    if (st->kind == STAXI_STAGE_SCAN) cost += 2;
-    if (st->kind == STAXI_STAGE_REDUCE && !st->lead) cost += st->expr[1] ? 2 : 1;
-    staxi_flops_walk w = {p, st, axes, *flops};
+    if (st->combine == STAXI_COMBINE_FMA)
+        staxi_ix_count(pool, &out->flops, all, 2);
+    else if (st->kind == STAXI_STAGE_SCAN || (st->kind == STAXI_STAGE_REDUCE && !st->lead))
+        staxi_ix_count(pool, &out->unfused, all, 1);
+    staxi_flops_walk w = {p, st, axes, out};
     memset(axes, 0, p->stages.n_exprs * sizeof *axes);
     staxi_flops_expr(&w, st->expr[0]);
     if (!st->lead) staxi_flops_expr(&w, st->expr[1]); /* few are combined */
-    *flops = staxi_ix_add(pool, w.flops, staxi_ix_mul(pool, all, staxi_ix_const(pool, cost)));
 }
 
 /* A buffer, or the state behind it, is read by the kernel that writes it. */
@@ -57751,12 +58040,14 @@ static bool staxi_kernel_formula(const stax_program *p, uint32_t kernel,
     size_t n = p->stages.n_buffers, bytes = 2 * n * sizeof(staxi_ix),
            all = bytes + p->stages.n_exprs * sizeof(uint32_t);
     staxi_ix *read = (staxi_ix *)staxi_alloc(p->stages.a, all), *written = read + n;
-    out->reads = out->writes = out->allocates = out->flops = staxi_ix_const(pool, 0);
+    out->reads = out->writes = out->allocates = staxi_ix_const(pool, 0);
+    out->flops = out->unfused = out->divisions = out->reads;
     if (!read) return false;
     memset(read, 0, bytes);
     for (uint32_t k = 1; k < p->stages.n_stages; k++)
         if (p->stages.stages[k].kernel == kernel)
-            staxi_stage_formula(p, k, (uint32_t *)(written + n), read, written, &out->flops);
+            staxi_stage_formula(p, k, (uint32_t *)(written + n), read, written, out);
+    out->flops = staxi_ix_add(pool, out->flops, out->unfused);
     for (uint32_t b = 1; b < n; b++) {
         if (read[b]) out->reads = staxi_ix_add(pool, out->reads, read[b]);
         if (written[b]) out->writes = staxi_ix_add(pool, out->writes, written[b]);
@@ -57800,6 +58091,8 @@ static bool staxi_kernel_work(const staxi_sizer *z, uint32_t tree, stax_work *ou
     out->writes = staxi_sizer_value(z, f.writes);
     out->allocates = staxi_sizer_value(z, f.allocates);
     out->flops = staxi_sizer_value(z, f.flops);
+    out->unfused = staxi_sizer_value(z, f.unfused);
+    out->divisions = staxi_sizer_value(z, f.divisions);
     out->working_set = staxi_working_set(z);
     return true;
 }

@@ -212,6 +212,49 @@ static void roofline(void) {
     CHECK_INT(r.level, 2);
     CHECK_FLOAT(r.seconds, 100.0);
     CHECK(!r.is_peak);
+    m.unfused = 100; /* 6000 of 8000 are no products of a contraction: 5 + 60 s */
+    m.divisions = 10;
+    w.working_set = 800;
+    w.unfused = 6000;
+    r = stax_predict(&m, &w);
+    CHECK_FLOAT(r.seconds, 65.0);
+    CHECK_FLOAT(r.flops_per_second, 8000.0 / 65.0);
+    w.divisions = 700;
+    r = stax_predict(&m, &w);
+    CHECK_FLOAT(r.seconds, 70.0);
+    CHECK(r.is_peak);
+}
+
+/* A product's multiplication and addition are fused; a map's, a sum's and a quotient's are not. */
+static void work_is_told_apart(void) {
+    static const struct {
+        const char *text;
+        double flops, unfused, divisions;
+    } of[] = {
+        {"graph g(a: f32[64,32], b: f32[32,48]) { y = matmul a, b; return y }", 2.0 * 64 * 32 * 48,
+         0, 0},
+        {"graph g(a: f32[64,32], b: f32[32,48]) { m = matmul a, b; y = tanh m; return y }",
+         2.0 * 64 * 32 * 48 + 38 * 64 * 48, 38 * 64 * 48, 64 * 48},
+        {"graph g(a: f32[64,32]) { m = mul a, a; s = sum m {axes=[1], keepdims=true}; y = div a, "
+         "s; return y }",
+         3 * 64 * 32, 3 * 64 * 32, 64 * 32},
+    };
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        stax_program *p = program(of[k].text);
+        stax_kernel_info info;
+        stax_work w;
+        memset(&w, 0, sizeof w);
+        if (!p) continue;
+        for (int n = 0; stax_program_kernel(p, n, NULL, &info); n++) {
+            w.flops += info.work.flops;
+            w.unfused += info.work.unfused;
+            w.divisions += info.work.divisions;
+        }
+        CHECK_FLOAT(w.flops, of[k].flops);
+        CHECK_FLOAT(w.unfused, of[k].unfused);
+        CHECK_FLOAT(w.divisions, of[k].divisions);
+        stax_program_free(p);
+    }
 }
 
 static void machines_are_known_or_guessed(void) {
@@ -236,7 +279,8 @@ static void probing_is_kept(void) {
         printf("%s\n", stax_error(ctx));
         return;
     }
-    CHECK(measured.is_measured && measured.flops > 1e6);
+    CHECK(measured.is_measured && measured.flops > 1e6 && measured.unfused > 1e6);
+    CHECK(measured.divisions > 1e5 && measured.divisions < measured.unfused);
     for (int k = 0; k < measured.n_levels; k++) {
         CHECK(measured.levels[k].read > 1e6 && measured.levels[k].read < 1e14);
         CHECK(measured.levels[k].write > 1e6 && measured.levels[k].copy > 1e6);
@@ -393,6 +437,7 @@ int main(int argc, char **argv) {
     RUN(figures_beyond_64_bits_are_zero);
     RUN(contractions_have_their_bound);
     RUN(roofline);
+    RUN(work_is_told_apart);
     RUN(machines_are_known_or_guessed);
     RUN(probing_is_kept);
     RUN(regions_have_figures);

@@ -5,7 +5,7 @@
 # kernels GRAPH: their text, in $work/c
 kernels() {
     echo "graph g($1" >"$work/g.stax"
-    "$staxc" print "$work/g.stax" --emit=c 2>"$work/err" | sed -n '/^static void sx_kernel/,/^}/p' >"$work/c"
+    "$staxc" print "$work/g.stax" --emit=c 2>"$work/err" | sed -n '/^static void sx_\(kernel\|tiles\)/,/^}/p' >"$work/c"
     [ -s "$work/c" ] || bad "$1: no kernel: $(cat "$work/err")"
 }
 has() { if grep -q -e "$2" "$work/c"; then good; else bad "$1: no $2"; fi; }
@@ -55,7 +55,17 @@ has 'tall columns' 'if (width == 64 && vectors == 64'
 kernels 'x: f32[512,512]) { y = sum x {axes=[0]}; return y }'
 lacks 'small columns' 'sx_prefetch'
 kernels 'x: f32[512,512]) { y = exp x; return y }'
-count 'exp' 7 'sxv_exp_f32\|for (; i3 + 4 \* SX_W'
+count 'exp' 4 'sxv_exp_f32\|for (; i3 + 4 \* SX_W'
+has 'exp: four vectors side by side' 'sx_storef(b2 + .*, late0\[z\])'
+kernels 'x: f32[512,512], w: f32[64,512]) { m = linear x, w; y = tanh m; return y }'
+has 'rows of a tile side by side' 'const int64_t r = near_r + z < height ? near_r + z : height - 1;'
+kernels 'x: f32[4096,64], w: f32[64,64]) { s = mul x, 0.5; m = linear s, w; return m }'
+has 'the rows of the next tile are fetched during the products of this one' 'next = b1 + .*(row0 + [0-9]*) \* depth'
+lacks 'and not while they are packed' 'sx_prefetch'
+kernels 'x: f32[4096,64], y: f32[4096,64], w: f32[64,64]) { s = add x, y; m = linear s, w; return m }'
+lacks 'rows of two tensors' 'next = b[0-9]'
+kernels 'x: f32[512,512], w: f32[64,512]) { m = linear x, w; y = relu m; return y }'
+lacks 'what is cheap' 'near_r'
 kernels 'x: f32[512,1024], g: f32[1024]) { a = layer_norm x, g; y = gelu a; return y }'
 count 'the next row is fetched' 1 'sx_prefetch((const char \*)b1 + (i[0-9]*\*1024 + i[0-9]* + 1024) \* 4)'
 kernels 'x: f32[512,512]) { y = add x, 1.0; return y }'

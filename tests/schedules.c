@@ -317,7 +317,8 @@ static void large_outputs_are_streamed(void) {
     stax_graph_free(g);
 }
 
-/* Rows by the thousand run their nests one row apart; few, huge or scalar ones do not. */
+/* Rows by the thousand run their nests one row apart, short ones two; few, huge or scalar ones do
+   not. */
 static void rows_run_apart(void) {
     static const struct {
         const char *graph, *call; /* call NULL: no nest runs ahead */
@@ -328,6 +329,8 @@ static void rows_run_apart(void) {
          "  ahead s1, i1 {distance=2}\n  ahead s2, i3 {distance=1}\n  zip s1, s2\n  zip s1, s4\n"},
         {"(x: f64[512,300]) { y = layer_norm x {axes=[-1]}; return y }",
          "  ahead s1, i1 {distance=2}\n  ahead s2, i3 {distance=1}\n  zip s1, s2\n  zip s1, s3\n"},
+        {"(x: f32[4096,64]) { y = softmax x; return y }",
+         "  ahead s1, i1 {distance=4}\n  ahead s2, i3 {distance=2}\n  zip s1, s2\n  zip s1, s4\n"},
         {"(x: f32[8,90000]) { y = softmax x; return y }", NULL},
         {"(x: f32[64,1000000]) { y = softmax x; return y }", NULL},
         {"(x: f32[40,40]) { y = softmax x; return y }", NULL},
@@ -430,9 +433,9 @@ static void calls_do_what_they_say(void) {
         {rows, "zip s1, s2\nahead s1, i1 {distance=1}\nfuse s1, i1, i2",
          " in 0..480\n    zip\n      ahead 1\n"},
         {softmax, "pipeline s1, i1",
-         "    zip\n      ahead 2\n        reduce |      ahead 1\n        reduce |      ahead 0\n"},
+         "    zip\n      ahead 4\n        reduce |      ahead 2\n        reduce |      ahead 0\n"},
         {unequal, "pipeline s1, i1",
-         "    ahead 1\n      reduce [i2 < 40]|    ahead 0\n      vector i4 in 0..50"},
+         "    ahead 2\n      reduce [i2 < 40]|    ahead 0\n      vector i4 in 0..50"},
         {"graph g(x: f32[9000,3]) { y = sum x {axes=[0]}; z = exp y; return z }\n",
          "rfactor s1, i2 {by=4096}",
          "kernel 0\n  parallel for i|sum select(|, -0.0)|kernel 1\n|r1 = sum b"},

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The five networks of examples/nets, batched to 5 ms a call and more: its median beside the sum of
 # its kernels' bounds, each at the level of memory that the kernel's tensors live in (`staxc bench`:
-# predicted_ms), and the kernels that lie farthest above theirs.
+# predicted_ms; operations of elementwise functions at the peak of those that are not fused), and the kernels that lie
+# farthest above theirs.
 #   sh tools/net_bench.sh [--threads=N] [NAME ...]     needs ./staxc (STAXC names another)
 # Weights lie in [-2, 2) / 8: with those near 1 the activations of a deep network grow until exponentials are
 # subnormal, which costs this machine a hundred cycles each and says nothing about a network in use.
@@ -54,10 +55,10 @@ while read -r name size from to; do
             print ""
         }'
 done <<SIZES
-mlp n=32768 n:.1..4096 n:\ 1..65536
-lenet n=4096 n:.1..2048 n:\ 1..4096
-cnn n=64 n:.1..256 n:\ 1..256
-unet n=64 n:.1..64 n:\ 1..64
+mlp n=65536 n:.1..4096 n:\ 1..131072
+lenet n=8192 n:.1..2048 n:\ 1..65536
+cnn n=1024 n:.1..256 n:\ 1..4096
+unet n=1024 n:.1..64 n:\ 1..4096
 transformer n=64,s=64 s:.1..64 n:\ 1..64,\ s:\ 1..64
 SIZES
 exit $failed

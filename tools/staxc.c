@@ -1856,14 +1856,17 @@ static void print_machine(const stax_machine *m) {
         printf("  %-8s %12.0f %10.1f %10.1f %10.1f%s\n", l->name, l->bytes / 1024.0, l->read * 1e-9,
                l->write * 1e-9, l->copy * 1e-9, l->is_shared ? "  shared" : "");
     }
-    printf("  peak %.1f GFLOP/s (f32)\n", m->flops * 1e-9);
+    printf("  peak %.1f GFLOP/s (f32), %.1f of operations that are not fused, %.1f of divisions\n",
+           m->flops * 1e-9, m->unfused * 1e-9, m->divisions * 1e-9);
 }
 
 static void json_machine(const stax_machine *m) {
     printf("{\"cpu\": ");
     json_string(m->cpu);
-    printf(", \"isa\": \"%s\", \"threads\": %d, \"measured\": %s, \"flops\": %.6g, \"levels\": [",
-           isa_name(m->isa), m->threads, m->is_measured ? "true" : "false", m->flops);
+    printf(", \"isa\": \"%s\", \"threads\": %d, \"measured\": %s, \"flops\": %.6g, \"unfused\": %.6g, "
+           "\"divisions\": %.6g, \"levels\": [",
+           isa_name(m->isa), m->threads, m->is_measured ? "true" : "false", m->flops, m->unfused,
+           m->divisions);
     for (int k = 0; k < m->n_levels; k++) {
         const stax_machine_level *l = &m->levels[k];
         printf(
