@@ -1697,7 +1697,7 @@ enum {
     STAXI_CUDA_ROW_WARPS = 8,      /* of a thread block                                        */
     STAXI_CUDA_ROW_BLOCKS = 32,    /* of a row that one warp has: a lane keeps the sum of each */
     STAXI_CUDA_ENOUGH_ROWS = 2048, /* so many give all multiprocessors work                   */
-    STAXI_CUDA_SHORT = 8 /* operations of an element that are few                             */
+    STAXI_CUDA_SHORT = 6 /* cycles of an element that are few                                 */
 };
 
 /* What a warp of ROWS sums. */
@@ -1718,11 +1718,30 @@ static staxi_cuda_share staxi_cuda_rows_share(staxi_cuda_unit *u, const staxi_cu
     return blocks <= STAXI_CUDA_ROW_WARPS ? STAXI_CUDA_TOGETHER : STAXI_CUDA_BLOCK;
 }
 
-/* Is so little done with an element that it is the loads under way that count? */
-static bool staxi_cuda_is_short(staxi_cuda_unit *u, const staxi_tree_node *acc) {
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
-        if (staxi_dtype_bytes((stax_dtype)u->trees->nodes[k].dtype) > 4) return false;
-    return staxi_cuda_list_code(u, acc->child) <= STAXI_CUDA_SHORT;
+static void staxi_cuda_work(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks, int *cycles,
+                            int *loads) {
+    if (!x || !staxi_mark_first(u->p, marks, x)) return;
+    const staxi_expr_node n = u->p->exprs[x];
+    *loads += n.kind == STAXI_EX_LOAD;
+    if (n.kind == STAXI_EX_OP) *cycles += staxi_op_cycles((stax_op)n.op);
+    for (int k = 0; k < n.n_args; k++) staxi_cuda_work(u, n.args[k], marks, cycles, loads);
+}
+
+/* Where so little is done with an element that it is the loads under way that count: how many it
+   needs; else 0. */
+static int staxi_cuda_short_loads(staxi_cuda_unit *u, const staxi_tree_node *acc) {
+    int cycles = 0, loads = 0;
+    bool fits = true;
+    staxi_marks marks;
+    memset(&marks, 0, sizeof marks);
+    marks.now = 1;
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
+        fits = fits && staxi_dtype_bytes((stax_dtype)u->trees->nodes[k].dtype) <= 4;
+        for (int x = 0; x < 2; x++)
+            staxi_cuda_work(u, u->trees->nodes[k].expr[x], &marks, &cycles, &loads);
+    }
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+    return fits && cycles <= STAXI_CUDA_SHORT ? loads : 0;
 }
 
 /* The sum of a warp's share, or of its row: s. */
@@ -1740,7 +1759,7 @@ static void staxi_cuda_rows_sum(staxi_cuda_unit *u, const staxi_tree_node *acc,
     staxi_line(&u->e);
     staxi_put(u->t, "int64_t k = block * 4096 + lane;\n");
     staxi_cuda_pass(u, acc, lanes, 32, group,
-                    share == STAXI_CUDA_TOGETHER && staxi_cuda_is_short(u, acc)
+                    share == STAXI_CUDA_TOGETHER && staxi_cuda_short_loads(u, acc)
                         ? 4 * STAXI_CUDA_CHUNK
                         : STAXI_CUDA_CHUNK);
     if (share == STAXI_CUDA_LONG) {
@@ -1765,7 +1784,8 @@ static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
     const staxi_cuda_share share = staxi_cuda_rows_share(u, &cut);
     const staxi_ix warps = staxi_ix_const(&u->p->ix, STAXI_CUDA_ROW_WARPS);
     cut.whole = share != STAXI_CUDA_BLOCK;
-    if (staxi_cuda_is_short(u, acc)) u->at_once = share == STAXI_CUDA_TOGETHER ? 1 : 4;
+    const int loads = staxi_cuda_short_loads(u, acc);
+    if (loads) u->at_once = share == STAXI_CUDA_TOGETHER ? 1 : loads > 1 ? 3 : 4;
     staxi_cuda_launch *l =
         staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list, STAXI_CUDA_ROW_WARPS * 32);
     if (!l) return;
@@ -2587,27 +2607,29 @@ typedef struct staxi_cuda_tile {
     int rows, columns, depth;  /* of a thread block, and steps of k of a part */
     int own_rows, own_columns; /* of a thread: four neighbours or two times four */
     int at_once;               /* blocks of a multiprocessor                  */
+    int percent;               /* of the speed of the largest, if all have work */
 } staxi_cuda_tile;
 
 enum {
     STAXI_CUDA_TILES = 5,
     STAXI_CUDA_BAND = 8,
     STAXI_CUDA_ENOUGH = 100,
-    STAXI_CUDA_CHAINS = 64 /* of a thread, where each needs two registers */
+    STAXI_CUDA_PROCESSORS = 128, /* as many multiprocessors are thought of */
+    STAXI_CUDA_CHAINS = 64       /* of a thread, where each needs two registers */
 };
 
-/* Of 4 and of 8 bytes. The first that gives all multiprocessors work is taken, but for those that
-   would be half empty. */
-static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {{{256, 128, 16, 16, 8, 1},
-                                                                       {128, 128, 8, 8, 8, 2},
-                                                                       {128, 64, 16, 8, 8, 2},
-                                                                       {64, 64, 16, 4, 4, 4},
-                                                                       {32, 32, 16, 4, 4, 8}},
-                                                                      {{64, 64, 16, 4, 4, 2},
-                                                                       {64, 64, 16, 4, 4, 2},
-                                                                       {64, 64, 16, 4, 4, 2},
-                                                                       {64, 64, 16, 4, 4, 2},
-                                                                       {32, 32, 16, 4, 4, 4}}};
+/* Of 4 and of 8 bytes. The speeds were measured on sm_90. */
+static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {
+    {{256, 128, 16, 16, 8, 1, 100},
+     {128, 128, 8, 8, 8, 2, 95},
+     {128, 64, 16, 8, 8, 2, 88},
+     {64, 64, 16, 4, 4, 4, 70},
+     {32, 32, 16, 4, 4, 8, 35}},
+    {{64, 64, 16, 4, 4, 2, 100},
+     {64, 64, 16, 4, 4, 2, 100},
+     {64, 64, 16, 4, 4, 2, 100},
+     {64, 64, 16, 4, 4, 2, 100},
+     {32, 32, 16, 4, 4, 4, 60}}};
 
 /* An operand. A thread takes `width` elements at a time, along k or across it, `slots` times a
  * part. */
@@ -2673,21 +2695,29 @@ static bool staxi_cuda_tile_fits(const staxi_cuda_dot *d, const staxi_cuda_tile 
     return !d->blocks || t->own_rows * t->own_columns <= STAXI_CUDA_CHAINS;
 }
 
+/* What a multiprocessor has to do, of those that have most, where all are given tiles in turn. */
+static double staxi_cuda_tile_cost(staxi_cuda_unit *u, const staxi_cuda_dot *d, int rows,
+                                   int columns, int percent) {
+    double n = staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[0].count, rows)) *
+               staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, columns));
+    for (int k = 0; k < d->n_batches; k++) n *= staxi_extent_guess(u->p, d->batches[k].extent);
+    const double turns =
+        n < 1e15 ? (double)(((int64_t)n + STAXI_CUDA_PROCESSORS - 1) / STAXI_CUDA_PROCESSORS)
+                 : n / STAXI_CUDA_PROCESSORS;
+    return turns * rows * columns / percent;
+}
+
 static void staxi_cuda_dot_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     const staxi_cuda_tile *tiles =
         staxi_cuda_tiles[staxi_dtype_bytes((stax_dtype)d->fma.dtype) > 4];
-    double batches = 1, n = 0;
-    for (int k = 0; k < d->n_batches; k++)
-        batches *= staxi_extent_guess(u->p, d->batches[k].extent);
-    int table = 0;
-    for (int k = 0; k < STAXI_CUDA_TILES && n < (double)STAXI_CUDA_ENOUGH; k++) {
-        const bool half = staxi_extent_guess(u->p, d->sides[0].count) * 2 <= tiles[k].rows ||
-                          staxi_extent_guess(u->p, d->sides[1].count) * 2 <= tiles[k].columns;
-        if (!staxi_cuda_tile_fits(d, &tiles[k]) || (half && k + 1 < STAXI_CUDA_TILES)) continue;
+    double least = 0;
+    int table = -1;
+    for (int k = 0; k < STAXI_CUDA_TILES; k++) {
+        const staxi_cuda_tile t = tiles[k];
+        const double cost = staxi_cuda_tile_cost(u, d, t.rows, t.columns, t.percent);
+        if (!staxi_cuda_tile_fits(d, &t) || (table >= 0 && cost >= least)) continue;
         table = k;
-        n = batches *
-            staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[0].count, tiles[k].rows)) *
-            staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, tiles[k].columns));
+        least = cost;
     }
     const int k = staxi_cuda_choose(u, STAXI_CUDA_TILES, table);
     d->tile = tiles[staxi_cuda_tile_fits(d, &tiles[k]) ? k : table];
@@ -5609,6 +5639,18 @@ static void staxi_cuda_tune_search(staxi_cuda_probe *b, const stax_graph *g,
     }
 }
 
+static void staxi_cuda_tune_say(const staxi_cuda_probe *b) {
+    const staxi_cuda_choices *by[2];
+    staxi_text *t = &b->best->tuning;
+    by[0] = &b->best->choices;
+    by[1] = &b->first->choices;
+    staxi_putf(t, "tuned: %d measured, %d refused, %D ns a call, %D by table; choices", b->measured,
+               b->refused, (int64_t)b->least, (int64_t)b->table);
+    for (int w = 0; w < 2; w++)
+        for (int k = 0; k < by[w]->n; k++)
+            staxi_putf(t, w && !k ? ", by table %d" : " %d", (int)by[w]->taken[k]);
+}
+
 /* The name of the record: everything that the choice depends on. */
 static void staxi_cuda_tune_name(const staxi_cuda_probe *b, const stax_cuda_program *p,
                                  char name[STAXI_CACHE_NAME]) {
@@ -5658,13 +5700,12 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
     } else if (ok && staxi_cuda_probe_run(&b, p, b.want)) {
         staxi_cuda_tune_search(&b, g, o, tensor);
         staxi_cuda_tune_check(&b);
-        if (b.best != p) stax_cuda_program_free(p);
         record.n = 0;
         staxi_putn(&record, (const char *)&b.best->choices, sizeof found);
         staxi_seal(&record, name);
         if (folder && !record.failed) (void)staxi_cache_publish(tc, name, &record, NULL, &note);
-        staxi_putf(&b.best->tuning, "tuned: %d measured, %d refused, %D ns a call, %D by table",
-                   b.measured, b.refused, (int64_t)b.least, (int64_t)b.table);
+        staxi_cuda_tune_say(&b);
+        if (b.best != p) stax_cuda_program_free(p);
     } else {
         staxi_put(&b.best->tuning, "not tuned: a call on random data failed, or there are params");
     }
