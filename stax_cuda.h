@@ -1697,7 +1697,8 @@ enum {
     STAXI_CUDA_ROW_WARPS = 8,      /* of a thread block                                        */
     STAXI_CUDA_ROW_BLOCKS = 32,    /* of a row that one warp has: a lane keeps the sum of each */
     STAXI_CUDA_ENOUGH_ROWS = 2048, /* so many give all multiprocessors work                   */
-    STAXI_CUDA_SHORT = 6 /* cycles of an element that are few                                 */
+    STAXI_CUDA_SHORT = 6, /* cycles of an element that are few                                */
+    STAXI_CUDA_DEAR = 24  /* and that are many                                                */
 };
 
 /* What a warp of ROWS sums. */
@@ -1718,30 +1719,35 @@ static staxi_cuda_share staxi_cuda_rows_share(staxi_cuda_unit *u, const staxi_cu
     return blocks <= STAXI_CUDA_ROW_WARPS ? STAXI_CUDA_TOGETHER : STAXI_CUDA_BLOCK;
 }
 
-static void staxi_cuda_work(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks, int *cycles,
-                            int *loads) {
+static void staxi_cuda_work_of(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks, int *cycles,
+                               int *loads) {
     if (!x || !staxi_mark_first(u->p, marks, x)) return;
     const staxi_expr_node n = u->p->exprs[x];
     *loads += n.kind == STAXI_EX_LOAD;
     if (n.kind == STAXI_EX_OP) *cycles += staxi_op_cycles((stax_op)n.op);
-    for (int k = 0; k < n.n_args; k++) staxi_cuda_work(u, n.args[k], marks, cycles, loads);
+    for (int k = 0; k < n.n_args; k++) staxi_cuda_work_of(u, n.args[k], marks, cycles, loads);
+}
+
+/* Cycles and loads of an element of a list. */
+static int staxi_cuda_work(staxi_cuda_unit *u, uint32_t list, int *loads) {
+    int cycles = 0;
+    staxi_marks marks;
+    memset(&marks, 0, sizeof marks);
+    marks.now = 1;
+    for (; list; list = u->trees->nodes[list].next)
+        for (int x = 0; x < 2; x++)
+            staxi_cuda_work_of(u, u->trees->nodes[list].expr[x], &marks, &cycles, loads);
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+    return cycles;
 }
 
 /* Where so little is done with an element that it is the loads under way that count: how many it
    needs; else 0. */
 static int staxi_cuda_short_loads(staxi_cuda_unit *u, const staxi_tree_node *acc) {
-    int cycles = 0, loads = 0;
-    bool fits = true;
-    staxi_marks marks;
-    memset(&marks, 0, sizeof marks);
-    marks.now = 1;
-    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next) {
-        fits = fits && staxi_dtype_bytes((stax_dtype)u->trees->nodes[k].dtype) <= 4;
-        for (int x = 0; x < 2; x++)
-            staxi_cuda_work(u, u->trees->nodes[k].expr[x], &marks, &cycles, &loads);
-    }
-    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
-    return fits && cycles <= STAXI_CUDA_SHORT ? loads : 0;
+    int loads = 0;
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
+        if (staxi_dtype_bytes((stax_dtype)u->trees->nodes[k].dtype) > 4) return 0;
+    return staxi_cuda_work(u, acc->child, &loads) <= STAXI_CUDA_SHORT ? loads : 0;
 }
 
 /* The sum of a warp's share, or of its row: s. */
@@ -2156,8 +2162,11 @@ static bool staxi_cuda_find_segments(staxi_cuda_unit *u, uint32_t list) {
    A thread has one lane of one block of 4096, so that there are at most eight blocks. */
 static bool staxi_cuda_held_shape(staxi_cuda_unit *u) {
     int64_t length = 0, n = 0;
+    bool dear = false;
     u->held_group = 0;
     for (int k = 0; k < u->n_segments; k++) {
+        int loads = 0;
+        dear = dear || staxi_cuda_work(u, u->segments[k].list, &loads) > STAXI_CUDA_DEAR;
         const staxi_cuda_segment *s = &u->segments[k];
         if (!staxi_ix_is_const(&u->p->ix, s->axis.extent, &n) || (k && n != length)) return false;
         length = n;
@@ -2174,8 +2183,9 @@ static bool staxi_cuda_held_shape(staxi_cuda_unit *u) {
     u->held_each = (int)((block + u->held_group - 1) / u->held_group);
     u->held_threads = (int)blocks * u->held_group;
     u->held_full = (int)((length - (blocks - 1) * STAXI_BLOCK) / u->held_group);
-    /* threads of a multiprocessor, so that each has 96 registers; conditions and f64 need 128 */
-    int most = u->held_full < u->held_each || u->held_group != STAXI_LANES_F32 ? 512 : 640;
+    /* threads of a multiprocessor, so that each has 96 registers; conditions, f64 and long
+       functions need 128 */
+    int most = u->held_full < u->held_each || u->held_group != STAXI_LANES_F32 || dear ? 512 : 640;
     u->held_blocks = u->held_threads < most ? most / u->held_threads : 1;
     return true;
 }
@@ -3229,31 +3239,26 @@ static const char *const staxi_cuda_lines_wgmma[] = {
     NULL};
 /* clang-format on */
 
-/* As wide as still gives all multiprocessors work; where nothing does, several blocks share the
-   steps of k of a tile. */
+/* Where no tile gives all multiprocessors work, several blocks share the steps of k of one. */
 static void staxi_cuda_wgmma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     staxi_ix rows = staxi_cuda_pieces(u, d->sides[0].count, STAXI_CUDA_WGMMA_ROWS);
-    double n = staxi_extent_guess(u->p, rows), most = 0;
+    double n = staxi_extent_guess(u->p, rows), cost[3];
+    int table = 0;
     for (int k = 0; k < d->n_batches; k++) n *= staxi_extent_guess(u->p, d->batches[k].extent);
+    for (int k = 0; k < 3; k++) {
+        cost[k] = staxi_cuda_tile_cost(u, d, STAXI_CUDA_WGMMA_ROWS, 256 >> k, 100 - 15 * k);
+        if (cost[k] < cost[table]) table = k;
+    }
     memset(&d->tile, 0, sizeof d->tile);
     d->tile.rows = STAXI_CUDA_WGMMA_ROWS;
-    for (int wide = 256; wide >= 64 && most < (double)STAXI_CUDA_ENOUGH; wide /= 2) {
-        d->tile.columns = wide;
-        most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
-    }
-    const int wide = 256 >> staxi_cuda_choose(u, 3,
-                                              d->tile.columns == 256   ? 0
-                                              : d->tile.columns == 128 ? 1
-                                                                       : 2);
-    if (wide != d->tile.columns)
-        most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
-    d->tile.columns = wide;
+    d->tile.columns = 256 >> staxi_cuda_choose(u, 3, table);
+    n *= staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, d->tile.columns));
     d->tile.depth = STAXI_CUDA_WGMMA_DEPTH;
     d->tile.at_once = 1;
     d->stages = STAXI_CUDA_WGMMA_ROOM / ((d->tile.rows + d->tile.columns) * 128);
     if (d->stages > STAXI_CUDA_WGMMA_STAGES) d->stages = STAXI_CUDA_WGMMA_STAGES;
     d->splits = 1;
-    while (most * d->splits < (double)STAXI_CUDA_ENOUGH && d->splits < STAXI_CUDA_WGMMA_SPLITS &&
+    while (n * d->splits < (double)STAXI_CUDA_ENOUGH && d->splits < STAXI_CUDA_WGMMA_SPLITS &&
            staxi_extent_guess(u->p, d->depth.extent) >=
                2 * d->splits * STAXI_CUDA_WGMMA_LEAST * STAXI_CUDA_WGMMA_DEPTH)
         d->splits *= 2;
@@ -3787,19 +3792,11 @@ static bool staxi_cuda_tensor_of(staxi_cuda_unit *u, staxi_cuda_dot *d) {
 }
 
 static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
-    double batches = 1, n = 0;
-    for (int k = 0; k < d->n_batches; k++)
-        batches *= staxi_extent_guess(u->p, d->batches[k].extent);
+    const int size = STAXI_CUDA_MMA_TILE;
+    const bool halves = staxi_cuda_tile_cost(u, d, size / 2, size / 2, 60) <
+                        staxi_cuda_tile_cost(u, d, size, size, 100);
     memset(&d->tile, 0, sizeof d->tile);
-    for (int size = STAXI_CUDA_MMA_TILE; size >= STAXI_CUDA_MMA_TILE / 2; size /= 2) {
-        if (n >= (double)STAXI_CUDA_ENOUGH) break;
-        d->tile.rows = d->tile.columns = size;
-        n = batches;
-        for (int s = 0; s < 2; s++)
-            n *= staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[s].count, size));
-    }
-    d->tile.rows = d->tile.columns =
-        STAXI_CUDA_MMA_TILE >> staxi_cuda_choose(u, 2, d->tile.rows < STAXI_CUDA_MMA_TILE);
+    d->tile.rows = d->tile.columns = size >> staxi_cuda_choose(u, 2, halves);
     d->tile.depth = STAXI_CUDA_MMA_LINE * staxi_cuda_mma_words(d);
     d->tile.at_once = d->tile.rows < STAXI_CUDA_MMA_TILE ? 4 : 2;
     d->threads = STAXI_CUDA_MMA_THREADS;

@@ -135,7 +135,7 @@ static void tensor_cores(void) {
         {"graph g(a: bf16[2,3,300,72], b: bf16[3,72,304]) { y = matmul a, b\n return y }",
          "sx_copy(part + j * 8192, &ymap, &filled[stage], column0 + j * 64, k0, i2, 0);", "xs[2]",
          0},
-        {"graph g(a: f16[72,520], b: f16[8192,72]) { x = transpose a\n w = transpose b\n y = "
+        {"graph g(a: f16[72,520], b: f16[6144,72]) { x = transpose a\n w = transpose b\n y = "
          "matmul x, w\n return y }",
          "m64n256k16.f32.f16.f16", "xs[2]", 0},
         {"graph g(a: bf16[300,70], b: bf16[70,9000]) { x = relu a\n y = matmul x, b\n return y }",
