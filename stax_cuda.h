@@ -2628,7 +2628,7 @@ enum {
     STAXI_CUDA_CHAINS = 64       /* of a thread, where each needs two registers */
 };
 
-/* Of 4 and of 8 bytes. The speeds were measured on sm_90. */
+/* Of 4 and of 8 bytes. The speeds are estimates for sm_90 that choose as measurements there did. */
 static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {
     {{256, 128, 16, 16, 8, 1, 100},
      {128, 128, 8, 8, 8, 2, 95},
