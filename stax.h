@@ -5522,9 +5522,8 @@ STAXI_FN(sx_f32, erfc_f32, (sx_f32 x),
    2^-23.8 |x| (the tanh form: 9.5e-8). */
 STAXI_FN(sx_f32, gelu_f32, (sx_f32 x),
     sx_f32 a = sx_float32(sx_bits32(x) & 0x7fffffffu);
-    sx_f32 b = sx_atmost32(a, 5.6f);
     sx_m32 big = sx_lt32(sx_k32(1.59f), a);
-    sx_f32 z = sx_sel32(big, b, a * a) - sx_sel32(big, sx_k32(1.59f), sx_k32(0.8f));
+    sx_f32 z = sx_sel32(big, a - 1.59f, a * a - 0.8f);
     sx_f32 z2 = z * z;
     sx_f32 p6 = sx_sel32(big, sx_k32(-1.32372697e-05f), sx_k32(-2.80051982e-08f)) * z +
             sx_sel32(big, sx_k32(0.000190569684f), sx_k32(5.63738809e-07f));
@@ -5535,8 +5534,8 @@ STAXI_FN(sx_f32, gelu_f32, (sx_f32 x),
     sx_f32 p = (p6 * z2 + p4) * z2 + p2;
     p = p * z + sx_sel32(big, sx_k32(-0.245030984f), sx_k32(-0.0525940582f));
     p = p * z + sx_sel32(big, sx_k32(0.486280382f), sx_k32(0.351569504f));
-    sx_f32 s = p * p;
-    sx_f32 g = b * sx_sel32(big, s * s, 0.5f - a * p);
+    sx_f32 s = p * sx_sel32(big, p, a);
+    sx_f32 g = a * sx_sel32(big, s * s, 0.5f - s);
     g = sx_sel32(sx_lt32(sx_k32(5.6f), a), sx_k32(0.0f), g);
     return sx_atleast32(x, 0.0f) - g;
 )
@@ -5544,9 +5543,8 @@ STAXI_FN(sx_f32, gelu_f32, (sx_f32 x),
    beyond 5.4 */
 STAXI_FN(sx_f32, gelu_tanh_f32, (sx_f32 x),
     sx_f32 a = sx_float32(sx_bits32(x) & 0x7fffffffu);
-    sx_f32 b = sx_atmost32(a, 5.4f);
     sx_m32 big = sx_lt32(sx_k32(1.59f), a);
-    sx_f32 z = sx_sel32(big, b, a * a) - sx_sel32(big, sx_k32(1.59f), sx_k32(0.8f));
+    sx_f32 z = sx_sel32(big, a - 1.59f, a * a - 0.8f);
     sx_f32 z2 = z * z;
     sx_f32 p6 = sx_sel32(big, sx_k32(3.64452853e-06f), sx_k32(2.84307156e-09f)) * z +
             sx_sel32(big, sx_k32(-1.63466648e-05f), sx_k32(2.45424559e-07f));
@@ -5557,8 +5555,8 @@ STAXI_FN(sx_f32, gelu_tanh_f32, (sx_f32 x),
     sx_f32 p = (p6 * z2 + p4) * z2 + p2;
     p = p * z + sx_sel32(big, sx_k32(-0.245358974f), sx_k32(-0.0526569746f));
     p = p * z + sx_sel32(big, sx_k32(0.486537695f), sx_k32(0.351425171f));
-    sx_f32 s = p * p;
-    sx_f32 g = b * sx_sel32(big, s * s, 0.5f - a * p);
+    sx_f32 s = p * sx_sel32(big, p, a);
+    sx_f32 g = a * sx_sel32(big, s * s, 0.5f - s);
     g = sx_sel32(sx_lt32(sx_k32(5.4f), a), sx_k32(0.0f), g);
     return sx_atleast32(x, 0.0f) - g;
 )
@@ -40832,6 +40830,7 @@ typedef struct staxi_emit {
     bool brief;  /* text for the first and last iterations alone: small rather than fast       */
     bool quick;  /* on GPUs: quotients by a function that notes where it may be wrong          */
     bool shorts; /* in lanes: functions by their short forms, `ok` notes where those hold      */
+    bool one_nan; /* on GPUs: what sums and products make is NaN in one way only               */
     int program; /* number of the program within the unit                       */
     unsigned how;   /* STAXI_EMIT_... */
     int isa;        /* what tiles are printed for, beside the plain form                 */
@@ -41626,6 +41625,23 @@ static void staxi_emit_leaves(staxi_emit *e, const staxi_expr_node *n) {
         staxi_emit_leaf(e, e->p->value_exprs[k]);
 }
 
+/* Does an instruction of the device make this float, so that it is NaN in one way only? Not where
+   the compiler may take an operand for it: x * 1, x * -1, x - 0, also with constants in memory. */
+static bool staxi_emit_is_made(const staxi_emit *e, staxi_expr x) {
+    const staxi_expr_node *n = &e->p->exprs[x];
+    if (!e->one_nan || n->kind != STAXI_EX_OP || n->dtype != STAX_F32 ||
+        (n->op != STAX_OP_ADD && n->op != STAX_OP_SUB && n->op != STAX_OP_MUL))
+        return false;
+    for (int k = 0; k < n->n_args; k++) {
+        const staxi_expr_node *a = &e->p->exprs[n->args[k]];
+        const uint32_t size = (uint32_t)a->bits & 0x7fffffffu;
+        if (a->kind == STAXI_EX_LOAD && e->p->buffers[a->ref].scope == STAXI_SCOPE_CONST)
+            return false;
+        if (a->kind == STAXI_EX_CONST && (size == 0 || size == 0x3f800000u)) return false;
+    }
+    return true;
+}
+
 static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
     if (!x || e->failed || !staxi_emit_room(e) || e->emitted[x]) return;
     const staxi_expr_node n = e->p->exprs[x];
@@ -41650,7 +41666,10 @@ static void staxi_emit_value(staxi_emit *e, staxi_expr x) {
                              : n.dtype == STAX_F32 ? "canon_f32"
                                                    : NULL;
             if (staxi_is_short(e, x)) fn = NULL;
-            if (fn) staxi_emit_fn(e, fn);
+            if (fn && staxi_emit_is_made(e, n.args[0]))
+                staxi_put(e->t, "sx_canon_made(");
+            else if (fn)
+                staxi_emit_fn(e, fn);
             staxi_emit_operand(e, n.args[0]); /* f16 and bf16: the conversion gave the quiet NaN */
             if (fn) staxi_put(e->t, ")");
         }

@@ -468,8 +468,9 @@ typedef struct staxi_cuda_unit {
 enum {
     STAXI_CUDA_FOUR = 4,
     STAXI_CUDA_TILE = 32,
-    STAXI_CUDA_SHARED = 24 * 1024,    /* for partial results */
-    STAXI_CUDA_SHARED_ALL = 60 * 1024 /* every device since sm_75 has as much */
+    STAXI_CUDA_SHARED = 24 * 1024,       /* for partial results */
+    STAXI_CUDA_SHARED_FIXED = 48 * 1024, /* that a kernel may declare                */
+    STAXI_CUDA_SHARED_ALL = 60 * 1024    /* every device since sm_75 has as much */
 };
 
 /* clang-format off */
@@ -735,6 +736,15 @@ static const char *const staxi_cuda_lines_warp[] = {
     "SX_INLINE int sx_again(int x) {",
     "    asm volatile(\"\" : \"+r\"(x));",
     "    return x;",
+    "}",
+    "/* Of a sum or product: the device's own NaN is 0x7fffffff, above all other numbers. */",
+    "SX_INLINE float sx_canon_made(float x) {",
+    "#ifdef SX_OWN_NAN",
+    "    return x != x ? sxs_float32(0x7fc00000u) : x;",
+    "#else",
+    "    const int u = __float_as_int(x);",
+    "    return __int_as_float(u < 0x7fc00000 ? u : 0x7fc00000);",
+    "#endif",
     "}",
     "/* What may not hold is noted in `rare`; else these have the bits of the others. A quotient: the steps",
     "   of the compiler's own, of which the first three depend on y alone. */",
@@ -1378,6 +1388,7 @@ static void staxi_cuda_quick_expr(staxi_cuda_unit *u, staxi_cuda_quick *q, staxi
 }
 
 static int64_t staxi_cuda_code(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks);
+static int64_t staxi_cuda_list_code(staxi_cuda_unit *u, uint32_t list);
 
 static bool staxi_cuda_is_quick(staxi_cuda_unit *u, uint32_t list, staxi_ix var,
                                 const staxi_cuda_near *near_) {
@@ -1497,16 +1508,16 @@ static void staxi_cuda_batch_loads(staxi_cuda_unit *u, staxi_ix var, const staxi
 }
 
 /* One pass of a thread's `lanes` lanes, `apart` elements from each other, over [k, end): k and end
-   are there. A lane's elements are `stride` apart. */
+   are there. A lane's elements are `stride` apart; at most `most` elements are loaded together. */
 static void staxi_cuda_pass(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes, int apart,
-                            int stride) {
+                            int stride, int most) {
     staxi_emit *e = &u->e;
     staxi_cuda_near near_;
     staxi_text index;
     memset(&near_, 0, sizeof near_);
     staxi_cuda_near_of(u, &near_, acc->child, acc->runs[0].var, false);
-    int steps = 16 / lanes;
-    while (steps > 1 && steps * lanes * (int)near_.n > 32) steps /= 2;
+    int steps = most / lanes;
+    while (steps > 1 && steps * lanes * (int)near_.n > 2 * most) steps /= 2;
     staxi_text_init(&index, u->a);
     staxi_putf(&index, "k + j / %d * %d + j %% %d * %d", lanes, stride, lanes, apart);
     staxi_line(e);
@@ -1683,9 +1694,11 @@ static void staxi_cuda_finish_rows(staxi_cuda_unit *u, const staxi_cuda_cut *cut
 }
 
 enum {
-    STAXI_CUDA_ROW_WARPS = 8,     /* of a thread block                                        */
-    STAXI_CUDA_ROW_BLOCKS = 32,   /* of a row that one warp has: a lane keeps the sum of each */
-    STAXI_CUDA_ENOUGH_ROWS = 2048 /* so many give all multiprocessors work                    */
+    STAXI_CUDA_ROW_WARPS = 8,      /* of a thread block                                        */
+    STAXI_CUDA_ROW_BLOCKS = 32,    /* of a row that one warp has: a lane keeps the sum of each */
+    STAXI_CUDA_ENOUGH_ROWS = 2048, /* so many give all multiprocessors work                   */
+    STAXI_CUDA_SHORT = 6, /* cycles of an element that are few                                */
+    STAXI_CUDA_DEAR = 24  /* and that are many                                                */
 };
 
 /* What a warp of ROWS sums. */
@@ -1706,6 +1719,37 @@ static staxi_cuda_share staxi_cuda_rows_share(staxi_cuda_unit *u, const staxi_cu
     return blocks <= STAXI_CUDA_ROW_WARPS ? STAXI_CUDA_TOGETHER : STAXI_CUDA_BLOCK;
 }
 
+static void staxi_cuda_work_of(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks, int *cycles,
+                               int *loads) {
+    if (!x || !staxi_mark_first(u->p, marks, x)) return;
+    const staxi_expr_node n = u->p->exprs[x];
+    *loads += n.kind == STAXI_EX_LOAD;
+    if (n.kind == STAXI_EX_OP) *cycles += staxi_op_cycles((stax_op)n.op);
+    for (int k = 0; k < n.n_args; k++) staxi_cuda_work_of(u, n.args[k], marks, cycles, loads);
+}
+
+/* Cycles and loads of an element of a list. */
+static int staxi_cuda_work(staxi_cuda_unit *u, uint32_t list, int *loads) {
+    int cycles = 0;
+    staxi_marks marks;
+    memset(&marks, 0, sizeof marks);
+    marks.now = 1;
+    for (; list; list = u->trees->nodes[list].next)
+        for (int x = 0; x < 2; x++)
+            staxi_cuda_work_of(u, u->trees->nodes[list].expr[x], &marks, &cycles, loads);
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+    return cycles;
+}
+
+/* Where so little is done with an element that it is the loads under way that count: how many it
+   needs; else 0. */
+static int staxi_cuda_short_loads(staxi_cuda_unit *u, const staxi_tree_node *acc) {
+    int loads = 0;
+    for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
+        if (staxi_dtype_bytes((stax_dtype)u->trees->nodes[k].dtype) > 4) return 0;
+    return staxi_cuda_work(u, acc->child, &loads) <= STAXI_CUDA_SHORT ? loads : 0;
+}
+
 /* The sum of a warp's share, or of its row: s. */
 static void staxi_cuda_rows_sum(staxi_cuda_unit *u, const staxi_tree_node *acc,
                                 staxi_cuda_share share) {
@@ -1720,7 +1764,10 @@ static void staxi_cuda_rows_sum(staxi_cuda_unit *u, const staxi_tree_node *acc,
     staxi_cuda_lanes(u, acc, lanes);
     staxi_line(&u->e);
     staxi_put(u->t, "int64_t k = block * 4096 + lane;\n");
-    staxi_cuda_pass(u, acc, lanes, 32, group);
+    staxi_cuda_pass(u, acc, lanes, 32, group,
+                    share == STAXI_CUDA_TOGETHER && staxi_cuda_short_loads(u, acc)
+                        ? 4 * STAXI_CUDA_CHUNK
+                        : STAXI_CUDA_CHUNK);
     if (share == STAXI_CUDA_LONG) {
         staxi_cuda_result(u, acc, "const $ o@ = sx_tree<F@>(a@);");
         staxi_cuda_result(u, acc, "if (lane == block) t@[0] = o@;");
@@ -1743,6 +1790,8 @@ static void staxi_cuda_rows(staxi_cuda_unit *u, uint32_t list) {
     const staxi_cuda_share share = staxi_cuda_rows_share(u, &cut);
     const staxi_ix warps = staxi_ix_const(&u->p->ix, STAXI_CUDA_ROW_WARPS);
     cut.whole = share != STAXI_CUDA_BLOCK;
+    const int loads = staxi_cuda_short_loads(u, acc);
+    if (loads) u->at_once = share == STAXI_CUDA_TOGETHER ? 1 : loads > 1 ? 3 : 4;
     staxi_cuda_launch *l =
         staxi_cuda_begin_cut(u, &cut, STAXI_CUDA_ROWS, list, STAXI_CUDA_ROW_WARPS * 32);
     if (!l) return;
@@ -1844,7 +1893,7 @@ static void staxi_cuda_columns(staxi_cuda_unit *u, uint32_t list) {
     staxi_putf(u->t, "        if (i%U < width) {\n            int64_t k = block * 4096 + row;\n",
                staxi_var_id(e, column.var));
     e->indent = 3;
-    staxi_cuda_pass(u, acc, lanes, 16, group);
+    staxi_cuda_pass(u, acc, lanes, 16, group, STAXI_CUDA_CHUNK);
     staxi_put(u->t, "        }\n        __syncthreads();\n");
     e->indent = 2;
     staxi_cuda_column_tree(u, acc, lanes);
@@ -2013,7 +2062,7 @@ static void staxi_cuda_team_acc(staxi_cuda_unit *u, const staxi_tree_node *acc) 
     staxi_cuda_lanes(u, acc, 1);
     staxi_line(e);
     staxi_putf(u->t, "int64_t k = block * 4096 + threadIdx.x %% %d;\n", group);
-    staxi_cuda_pass(u, acc, 1, 0, group);
+    staxi_cuda_pass(u, acc, 1, 0, group, STAXI_CUDA_CHUNK);
     staxi_cuda_barrier(u);
     if (group == STAXI_LANES_F32) {
         staxi_cuda_result(u, acc, "g@[threadIdx.x] = a@[0];");
@@ -2113,8 +2162,11 @@ static bool staxi_cuda_find_segments(staxi_cuda_unit *u, uint32_t list) {
    A thread has one lane of one block of 4096, so that there are at most eight blocks. */
 static bool staxi_cuda_held_shape(staxi_cuda_unit *u) {
     int64_t length = 0, n = 0;
+    bool dear = false;
     u->held_group = 0;
     for (int k = 0; k < u->n_segments; k++) {
+        int loads = 0;
+        dear = dear || staxi_cuda_work(u, u->segments[k].list, &loads) > STAXI_CUDA_DEAR;
         const staxi_cuda_segment *s = &u->segments[k];
         if (!staxi_ix_is_const(&u->p->ix, s->axis.extent, &n) || (k && n != length)) return false;
         length = n;
@@ -2131,8 +2183,9 @@ static bool staxi_cuda_held_shape(staxi_cuda_unit *u) {
     u->held_each = (int)((block + u->held_group - 1) / u->held_group);
     u->held_threads = (int)blocks * u->held_group;
     u->held_full = (int)((length - (blocks - 1) * STAXI_BLOCK) / u->held_group);
-    /* threads of a multiprocessor, so that each has 96 registers; conditions and f64 need 128 */
-    int most = u->held_full < u->held_each || u->held_group != STAXI_LANES_F32 ? 512 : 640;
+    /* threads of a multiprocessor, so that each has 96 registers; conditions, f64 and long
+       functions need 128 */
+    int most = u->held_full < u->held_each || u->held_group != STAXI_LANES_F32 || dear ? 512 : 640;
     u->held_blocks = u->held_threads < most ? most / u->held_threads : 1;
     return true;
 }
@@ -2175,6 +2228,18 @@ static int64_t staxi_cuda_code(staxi_cuda_unit *u, staxi_expr x, staxi_marks *ma
     const staxi_scalar_fn *f = n.kind == STAXI_EX_OP ? staxi_fn_of(&u->e, &n) : NULL;
     int64_t code = n.kind == STAXI_EX_OP && !(f && f->infix) ? 8 : 1;
     for (int k = 0; k < n.n_args; k++) code += staxi_cuda_code(u, n.args[k], marks);
+    return code;
+}
+
+static int64_t staxi_cuda_list_code(staxi_cuda_unit *u, uint32_t list) {
+    int64_t code = 0;
+    staxi_marks marks;
+    memset(&marks, 0, sizeof marks);
+    marks.now = 1;
+    for (; list; list = u->trees->nodes[list].next)
+        for (int x = 0; x < 2; x++)
+            code += staxi_cuda_code(u, u->trees->nodes[list].expr[x], &marks);
+    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
     return code;
 }
 
@@ -2552,26 +2617,29 @@ typedef struct staxi_cuda_tile {
     int rows, columns, depth;  /* of a thread block, and steps of k of a part */
     int own_rows, own_columns; /* of a thread: four neighbours or two times four */
     int at_once;               /* blocks of a multiprocessor                  */
+    int percent;               /* of the speed of the largest, if all have work */
 } staxi_cuda_tile;
 
 enum {
     STAXI_CUDA_TILES = 5,
     STAXI_CUDA_BAND = 8,
     STAXI_CUDA_ENOUGH = 100,
-    STAXI_CUDA_CHAINS = 64 /* of a thread, where each needs two registers */
+    STAXI_CUDA_PROCESSORS = 128, /* as many multiprocessors are thought of */
+    STAXI_CUDA_CHAINS = 64       /* of a thread, where each needs two registers */
 };
 
-/* Of 4 and of 8 bytes. The first that gives all multiprocessors work is taken. */
-static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {{{256, 128, 8, 16, 8, 1},
-                                                                       {128, 128, 8, 8, 8, 2},
-                                                                       {128, 64, 16, 8, 8, 2},
-                                                                       {64, 64, 16, 4, 4, 4},
-                                                                       {32, 32, 16, 4, 4, 8}},
-                                                                      {{64, 64, 16, 4, 4, 2},
-                                                                       {64, 64, 16, 4, 4, 2},
-                                                                       {64, 64, 16, 4, 4, 2},
-                                                                       {64, 64, 16, 4, 4, 2},
-                                                                       {32, 32, 16, 4, 4, 4}}};
+/* Of 4 and of 8 bytes. The speeds are estimates for sm_90 that choose as measurements there did. */
+static const staxi_cuda_tile staxi_cuda_tiles[2][STAXI_CUDA_TILES] = {
+    {{256, 128, 16, 16, 8, 1, 100},
+     {128, 128, 8, 8, 8, 2, 95},
+     {128, 64, 16, 8, 8, 2, 88},
+     {64, 64, 16, 4, 4, 4, 70},
+     {32, 32, 16, 4, 4, 8, 35}},
+    {{64, 64, 16, 4, 4, 2, 100},
+     {64, 64, 16, 4, 4, 2, 100},
+     {64, 64, 16, 4, 4, 2, 100},
+     {64, 64, 16, 4, 4, 2, 100},
+     {32, 32, 16, 4, 4, 4, 60}}};
 
 /* An operand. A thread takes `width` elements at a time, along k or across it, `slots` times a
  * part. */
@@ -2637,19 +2705,29 @@ static bool staxi_cuda_tile_fits(const staxi_cuda_dot *d, const staxi_cuda_tile 
     return !d->blocks || t->own_rows * t->own_columns <= STAXI_CUDA_CHAINS;
 }
 
+/* What a multiprocessor has to do, of those that have most, where all are given tiles in turn. */
+static double staxi_cuda_tile_cost(staxi_cuda_unit *u, const staxi_cuda_dot *d, int rows,
+                                   int columns, int percent) {
+    double n = staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[0].count, rows)) *
+               staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, columns));
+    for (int k = 0; k < d->n_batches; k++) n *= staxi_extent_guess(u->p, d->batches[k].extent);
+    const double turns =
+        n < 1e15 ? (double)(((int64_t)n + STAXI_CUDA_PROCESSORS - 1) / STAXI_CUDA_PROCESSORS)
+                 : n / STAXI_CUDA_PROCESSORS;
+    return turns * rows * columns / percent;
+}
+
 static void staxi_cuda_dot_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     const staxi_cuda_tile *tiles =
         staxi_cuda_tiles[staxi_dtype_bytes((stax_dtype)d->fma.dtype) > 4];
-    double batches = 1, n = 0;
-    for (int k = 0; k < d->n_batches; k++)
-        batches *= staxi_extent_guess(u->p, d->batches[k].extent);
-    int table = 0;
-    for (int k = 0; k < STAXI_CUDA_TILES && n < (double)STAXI_CUDA_ENOUGH; k++) {
-        if (!staxi_cuda_tile_fits(d, &tiles[k])) continue;
+    double least = 0;
+    int table = -1;
+    for (int k = 0; k < STAXI_CUDA_TILES; k++) {
+        const staxi_cuda_tile t = tiles[k];
+        const double cost = staxi_cuda_tile_cost(u, d, t.rows, t.columns, t.percent);
+        if (!staxi_cuda_tile_fits(d, &t) || (table >= 0 && cost >= least)) continue;
         table = k;
-        n = batches *
-            staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[0].count, tiles[k].rows)) *
-            staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, tiles[k].columns));
+        least = cost;
     }
     const int k = staxi_cuda_choose(u, STAXI_CUDA_TILES, table);
     d->tile = tiles[staxi_cuda_tile_fits(d, &tiles[k]) ? k : table];
@@ -2913,17 +2991,19 @@ static void staxi_cuda_dot_results(staxi_cuda_unit *u, const staxi_cuda_dot *d, 
     staxi_cuda_near_free(u, &near_);
 }
 
-/* All results of a tile, row after row: the next one moves to the front, so that the code of one
-   row does for all. */
+/* All results of a tile, four rows after the other, or one where the code is long: the next ones
+   move to the front, so that the code of these does for all. */
 static void staxi_cuda_dot_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_emit *e = &u->e;
     const staxi_cuda_tile t = d->tile;
+    const int each = staxi_cuda_list_code(u, d->acc->after) <= STAXI_CUDA_QUICK_CODE ? 4 : 1;
     staxi_put(u->t, "#pragma unroll 1\n");
     staxi_line(e);
-    staxi_putf(u->t, "for (int r = 0; r < %d; r++) {\n", t.own_rows);
+    staxi_putf(u->t, "for (int r = 0; r < %d; r += %d) {\n", t.own_rows, each);
     e->indent++;
+    staxi_cuda_unrolled(u, "o", each);
     staxi_line(e);
-    staxi_putf(u->t, "int64_t rest = row0 + r / 4 * %d + tx * 4 + r %% 4;\n",
+    staxi_putf(u->t, "int64_t rest = row0 + (r + o) / 4 * %d + tx * 4 + (r + o) %% 4;\n",
                t.rows / (t.own_rows / 4));
     staxi_line(e);
     staxi_put(u->t, "if (rest >= rows) break;\n");
@@ -2932,11 +3012,11 @@ static void staxi_cuda_dot_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_line(e);
     staxi_putf(u->t, "const int64_t column = column0 + g * %d + ty * 4;\n",
                t.columns / (t.own_columns / 4));
-    staxi_cuda_dot_results(u, d, "c[0][g * 4 + j]");
-    staxi_cuda_close(u, 1);
-    staxi_cuda_unrolled(u, "i", t.own_rows - 1);
+    staxi_cuda_dot_results(u, d, "c[o][g * 4 + j]");
+    staxi_cuda_close(u, 2);
+    staxi_cuda_unrolled(u, "i", t.own_rows - each);
     staxi_line(e);
-    staxi_putf(u->t, "for (int j = 0; j < %d; j++) c[i][j] = c[i + 1][j];\n", t.own_columns);
+    staxi_putf(u->t, "for (int j = 0; j < %d; j++) c[i][j] = c[i + %d][j];\n", t.own_columns, each);
     staxi_cuda_close(u, 2);
 }
 
@@ -2994,9 +3074,6 @@ static void staxi_cuda_dot_arrays(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_cuda_close(u, 1);
 }
 
-static void staxi_cuda_mma_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side);
-static void staxi_cuda_mma_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d);
-
 /* Loads part after part, and multiplies each while the next one is under way. */
 static void staxi_cuda_dot_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_emit *e = &u->e;
@@ -3008,18 +3085,10 @@ static void staxi_cuda_dot_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     e->indent = 4;
     for (int side = 0; side < 2; side++) staxi_cuda_dot_load(u, d, side);
     staxi_put(u->t, "            }\n            if (k0 > 0) {\n");
-    if (d->tensor)
-        staxi_cuda_mma_multiply(u, d);
-    else
-        staxi_cuda_dot_multiply(u, d);
+    staxi_cuda_dot_multiply(u, d);
     staxi_put(u->t, "            }\n            if (k0 >= depth) break;\n");
     e->indent = 3;
-    for (int side = 0; side < 2; side++) {
-        if (d->tensor)
-            staxi_cuda_mma_share(u, d, side);
-        else
-            staxi_cuda_dot_share(u, d, side);
-    }
+    for (int side = 0; side < 2; side++) staxi_cuda_dot_share(u, d, side);
     staxi_put(u->t, "            __syncthreads();\n        }\n");
     e->indent = 2;
 }
@@ -3045,8 +3114,21 @@ static void staxi_cuda_contract(staxi_cuda_unit *u, uint32_t list, staxi_cuda_do
     staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
     if (!l) return;
     const char *type = staxi_acc_type(e, d->fma.dtype);
-    staxi_putf(u->t, "    __shared__ __align__(16) %s xs[2][%d][%d], ys[2][%d][%d];\n", type,
-               t.depth, t.rows + 4, t.depth, t.columns + 4);
+    const int64_t lines[2] = {t.rows + 4, t.columns + 4},
+                  bytes = 2 * t.depth * (lines[0] + lines[1]) *
+                          (int64_t)staxi_dtype_bytes((stax_dtype)d->fma.dtype);
+    if (bytes > STAXI_CUDA_SHARED_FIXED) {
+        l->shared = bytes;
+        staxi_put(u->t, "    extern __shared__ __align__(16) unsigned char sx_room[];\n");
+        for (int side = 0; side < 2; side++)
+            staxi_putf(u->t,
+                       "    %s(*const %cs)[%d][%D] = (%s(*)[%d][%D])(void *)(sx_room + %D);\n",
+                       type, side ? 'y' : 'x', t.depth, lines[side], type, t.depth, lines[side],
+                       side ? bytes / (lines[0] + lines[1]) * lines[0] : 0);
+    } else {
+        staxi_putf(u->t, "    __shared__ __align__(16) %s xs[2][%d][%D], ys[2][%d][%D];\n", type,
+                   t.depth, lines[0], t.depth, lines[1]);
+    }
     staxi_putf(u->t,
                "    const int warp = (int)threadIdx.x / 32, tx = warp / %d * 4 + (int)threadIdx.x "
                "%% 32 / 8, "
@@ -3157,31 +3239,26 @@ static const char *const staxi_cuda_lines_wgmma[] = {
     NULL};
 /* clang-format on */
 
-/* As wide as still gives all multiprocessors work; where nothing does, several blocks share the
-   steps of k of a tile. */
+/* Where no tile gives all multiprocessors work, several blocks share the steps of k of one. */
 static void staxi_cuda_wgmma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     staxi_ix rows = staxi_cuda_pieces(u, d->sides[0].count, STAXI_CUDA_WGMMA_ROWS);
-    double n = staxi_extent_guess(u->p, rows), most = 0;
+    double n = staxi_extent_guess(u->p, rows), cost[3];
+    int table = 0;
     for (int k = 0; k < d->n_batches; k++) n *= staxi_extent_guess(u->p, d->batches[k].extent);
+    for (int k = 0; k < 3; k++) {
+        cost[k] = staxi_cuda_tile_cost(u, d, STAXI_CUDA_WGMMA_ROWS, 256 >> k, 100 - 15 * k);
+        if (cost[k] < cost[table]) table = k;
+    }
     memset(&d->tile, 0, sizeof d->tile);
     d->tile.rows = STAXI_CUDA_WGMMA_ROWS;
-    for (int wide = 256; wide >= 64 && most < (double)STAXI_CUDA_ENOUGH; wide /= 2) {
-        d->tile.columns = wide;
-        most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
-    }
-    const int wide = 256 >> staxi_cuda_choose(u, 3,
-                                              d->tile.columns == 256   ? 0
-                                              : d->tile.columns == 128 ? 1
-                                                                       : 2);
-    if (wide != d->tile.columns)
-        most = n * staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, wide));
-    d->tile.columns = wide;
+    d->tile.columns = 256 >> staxi_cuda_choose(u, 3, table);
+    n *= staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[1].count, d->tile.columns));
     d->tile.depth = STAXI_CUDA_WGMMA_DEPTH;
     d->tile.at_once = 1;
     d->stages = STAXI_CUDA_WGMMA_ROOM / ((d->tile.rows + d->tile.columns) * 128);
     if (d->stages > STAXI_CUDA_WGMMA_STAGES) d->stages = STAXI_CUDA_WGMMA_STAGES;
     d->splits = 1;
-    while (most * d->splits < (double)STAXI_CUDA_ENOUGH && d->splits < STAXI_CUDA_WGMMA_SPLITS &&
+    while (n * d->splits < (double)STAXI_CUDA_ENOUGH && d->splits < STAXI_CUDA_WGMMA_SPLITS &&
            staxi_extent_guess(u->p, d->depth.extent) >=
                2 * d->splits * STAXI_CUDA_WGMMA_LEAST * STAXI_CUDA_WGMMA_DEPTH)
         d->splits *= 2;
@@ -3190,19 +3267,25 @@ static void staxi_cuda_wgmma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
     d->sides[1].size = d->tile.columns;
 }
 
-/* Pieces are copied as they lie, along k or across it; else they are computed, along k. */
-static void staxi_cuda_wgmma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d,
-                                   staxi_cuda_side *s) {
+/* Is the operand memory where `width` elements lie side by side, along k or across it? */
+static void staxi_cuda_plain_side(staxi_cuda_unit *u, const staxi_cuda_dot *d, staxi_cuda_side *s,
+                                  int width) {
     const staxi_expr_node *n = &u->p->exprs[s->x];
     const staxi_loop_axis inner = s->axes[s->n_axes - 1];
     const staxi_ix at = n->kind == STAXI_EX_LOAD ? staxi_flat_index(u->p, n->ref, n->ix) : 0;
-    s->width = STAXI_CUDA_WGMMA_PIECE;
+    s->width = width;
     s->along = s->plain = at && staxi_cuda_is_near(u, at, d->depth.var) &&
                           staxi_cuda_is_multiple(u, d->depth.extent, s->width);
     if (s->plain) return;
     s->plain = at && staxi_cuda_is_near(u, at, inner.var) &&
                staxi_cuda_is_multiple(u, inner.extent, s->width);
-    s->along = !s->plain;
+}
+
+/* Pieces are copied as they lie; else they are computed, along k. */
+static void staxi_cuda_wgmma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d,
+                                   staxi_cuda_side *s) {
+    staxi_cuda_plain_side(u, d, s, STAXI_CUDA_WGMMA_PIECE);
+    s->along = s->along || !s->plain;
 }
 
 /* ix = step * var + what is left in ix, and step is the same for the whole call. */
@@ -3595,17 +3678,21 @@ static void staxi_cuda_wgmma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *
 
 /* ---- contractions on tensor cores, a warp at a time ----
    mma.sync of sm_80 and newer, for f16 and bf16 where there is no wgmma, and for f32 rounded to
-   TF32. The frame is that of other contractions; in shared memory the steps of k of a row or column
-   lie side by side, and their lines are apart so that no two threads of a fragment meet in a bank.
-   Eight warps, two by four, have a part of the tile each, in pieces of 16 rows by 8 columns. */
+   TF32. Three parts lie in shared memory: while one is multiplied, the next two are copied, in
+   chunks of 16 bytes that no thread waits for, along k or across it as the operand lies in memory;
+   what is computed, or lies otherwise, goes through registers. Chunks change places so that those
+   which a warp reads together lie in different banks. Four warps, two by two, have a part of the
+   tile each, in pieces of 16 rows by 8 columns. */
 
 enum {
-    STAXI_CUDA_MMA_THREADS = 256,
-    STAXI_CUDA_MMA_WIDE = 4, /* warps side by side, and half as many one above the other */
+    STAXI_CUDA_MMA_THREADS = 128,
+    STAXI_CUDA_MMA_WIDE = 2, /* warps side by side, and as many one above the other */
     STAXI_CUDA_MMA_ROWS = 16,
     STAXI_CUDA_MMA_COLUMNS = 8,
-    STAXI_CUDA_MMA_TILE = 128, /* or half of it */
-    STAXI_CUDA_MMA_LINE = 16   /* words of a line of shared memory; four more keep lines apart */
+    STAXI_CUDA_MMA_TILE = 128, /* or half of it                      */
+    STAXI_CUDA_MMA_LINE = 16,  /* words of a row or column in a part */
+    STAXI_CUDA_MMA_CHUNK = 4,  /* words                              */
+    STAXI_CUDA_MMA_STAGES = 3
 };
 
 /* clang-format off */
@@ -3622,7 +3709,32 @@ static const char *const staxi_cuda_lines_mma[] = {
     "        *(uint4 *)(void *)to = w;",
     "    }",
     "}",
+    "/* A chunk that may lie anywhere. */",
+    "template <class T> SX_INLINE void sx_odd_chunk(unsigned char *to, const T *p, bool there) {",
+    "#pragma unroll",
+    "    for (int j = 0; j < 16 / (int)sizeof(T); j++) ((T *)(void *)to)[j] = there ? p[j] : (T)0;",
+    "}",
+    "/* Where chunk c of a row of a part lies, whose rows lie along k: two of them in 128 bytes. */",
+    "SX_INLINE int sx_along(int row, int c) { return row * 64 + (c ^ row / 2 % 4) * 16; }",
+    "/* Where chunk c of step k of a part of N steps lies, whose rows lie across it; of TF32 two steps lie further apart. */",
+    "template <int N> SX_INLINE int sx_across(int k, int c) {",
+    "    return c / 8 * N * 128 + k * 128 + (c % 8 ^ (N == 32 ? k % 8 : k % 4 * 2)) * 16;",
+    "}",
     "#ifndef SX_OWN_TENSOR",
+    "/* Begins the copy of 16 bytes, or zeros; sx_group ends a group of copies, sx_arrived waits until N groups are under way. */",
+    "SX_INLINE void sx_chunk(unsigned char *to, const void *p, bool there) {",
+    "    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"((uint32_t)__cvta_generic_to_shared(to)), \"l\"(p), \"r\"(there ? 16 : 0) : \"memory\");",
+    "}",
+    "SX_INLINE void sx_group() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }",
+    "template <int N> SX_INLINE void sx_arrived() { asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(N) : \"memory\"); }",
+    "/* Four matrices of 8 rows of 16 bytes: the address of row l % 8 of number l / 8 is lane l's; it gets word l % 4 of row l / 4 of each. */",
+    "SX_INLINE void sx_matrices(uint32_t *to, const unsigned char *p) {",
+    "    asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\" : \"=r\"(to[0]), \"=r\"(to[1]), \"=r\"(to[2]), \"=r\"(to[3]) : \"r\"((uint32_t)__cvta_generic_to_shared(p)) : \"memory\");",
+    "}",
+    "/* The same of their transposes, of elements of 16 bits. */",
+    "SX_INLINE void sx_transposes(uint32_t *to, const unsigned char *p) {",
+    "    asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\" : \"=r\"(to[0]), \"=r\"(to[1]), \"=r\"(to[2]), \"=r\"(to[3]) : \"r\"((uint32_t)__cvta_generic_to_shared(p)) : \"memory\");",
+    "}",
     "/* d += a b: 16 rows, 8 columns, and 16 steps of k, or 8 of TF32. */",
     "SX_INLINE void sx_mma_f16(float *d, const uint32_t *a, const uint32_t *b) {",
     "    asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));",
@@ -3680,98 +3792,231 @@ static bool staxi_cuda_tensor_of(staxi_cuda_unit *u, staxi_cuda_dot *d) {
 }
 
 static void staxi_cuda_mma_tile(staxi_cuda_unit *u, staxi_cuda_dot *d) {
-    double batches = 1, n = 0;
-    for (int k = 0; k < d->n_batches; k++)
-        batches *= staxi_extent_guess(u->p, d->batches[k].extent);
+    const int size = STAXI_CUDA_MMA_TILE;
+    const bool halves = staxi_cuda_tile_cost(u, d, size / 2, size / 2, 60) <
+                        staxi_cuda_tile_cost(u, d, size, size, 100);
     memset(&d->tile, 0, sizeof d->tile);
-    for (int size = STAXI_CUDA_MMA_TILE; size >= STAXI_CUDA_MMA_TILE / 2; size /= 2) {
-        if (n >= (double)STAXI_CUDA_ENOUGH) break;
-        d->tile.rows = d->tile.columns = size;
-        n = batches;
-        for (int s = 0; s < 2; s++)
-            n *= staxi_extent_guess(u->p, staxi_cuda_pieces(u, d->sides[s].count, size));
-    }
-    d->tile.rows = d->tile.columns =
-        STAXI_CUDA_MMA_TILE >> staxi_cuda_choose(u, 2, d->tile.rows < STAXI_CUDA_MMA_TILE);
+    d->tile.rows = d->tile.columns = size >> staxi_cuda_choose(u, 2, halves);
     d->tile.depth = STAXI_CUDA_MMA_LINE * staxi_cuda_mma_words(d);
-    d->tile.at_once = d->tile.rows < STAXI_CUDA_MMA_TILE ? 2 : 1;
+    d->tile.at_once = d->tile.rows < STAXI_CUDA_MMA_TILE ? 4 : 2;
     d->threads = STAXI_CUDA_MMA_THREADS;
+    d->stages = STAXI_CUDA_MMA_STAGES;
     d->splits = 1;
     for (int s = 0; s < 2; s++) d->sides[s].size = d->tile.rows;
 }
 
-/* A part from registers into shared memory: xs or ys, row by row. What is read across k comes from
-   threads that have other rows: their words change places, by eight rows, so that they do not meet
-   in a bank. */
+/* Elements of a chunk. */
+static int staxi_cuda_mma_chunk(const staxi_cuda_dot *d) {
+    return STAXI_CUDA_MMA_CHUNK * staxi_cuda_mma_words(d);
+}
+
+/* As it lies, in chunks that are all aligned if the first is, or else as other contractions load
+ * it. */
+static void staxi_cuda_mma_loads(staxi_cuda_unit *u, const staxi_cuda_dot *d, staxi_cuda_side *s) {
+    const staxi_expr_node *n = &u->p->exprs[s->x];
+    staxi_ix step, rest;
+    staxi_cuda_plain_side(u, d, s, staxi_cuda_mma_chunk(d));
+    s->plain =
+        s->plain &&
+        staxi_ix_affine(&u->p->ix, staxi_flat_index(u->p, n->ref, n->ix),
+                        s->along ? d->depth.var : s->axes[s->n_axes - 1].var, &step, &rest) &&
+        staxi_cuda_is_multiple(u, rest, s->width);
+    if (s->plain)
+        s->slots = s->size * d->tile.depth / (s->width * d->threads);
+    else
+        staxi_cuda_dot_loads(u, d, s);
+}
+
+/* Where in a part chunk `chunk` of a row or column lies. */
+static void staxi_cuda_mma_spot(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side,
+                                const char *at, const char *k, const char *chunk) {
+    const char c = side ? 'y' : 'x';
+    if (d->sides[side].along)
+        staxi_putf(u->t, "%cs + sx_along(%s, %s)", c, at, chunk);
+    else
+        staxi_putf(u->t, "%cs + sx_across<%d>(%s, %s)", c, d->tile.depth, k, chunk);
+}
+
+/* For each slot of a thread: element `at` of line `line` of a part. */
+static void staxi_cuda_mma_slots(staxi_cuda_unit *u, const staxi_cuda_dot *d,
+                                 const staxi_cuda_side *s) {
+    const int line = (s->along ? d->tile.depth : s->size) / s->width;
+    staxi_cuda_unrolled(u, "s", s->slots);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d, line = v / %d, at = v %% %d * %d;\n",
+               d->threads, line, line, s->width);
+}
+
+/* Copies the part of an operand that begins at k0, as it lies: by sx_chunk or sx_odd_chunk. */
+static void staxi_cuda_mma_copy(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side,
+                                const char *chunk) {
+    staxi_emit *e = &u->e;
+    const staxi_cuda_side *s = &d->sides[side];
+    const staxi_expr_node n = u->p->exprs[s->x];
+    const uint64_t k = staxi_var_id(e, d->depth.var);
+    char at[32];
+    staxi_format(at, sizeof at, "at / %U", (uint64_t)s->width);
+    staxi_cuda_mma_slots(u, d, s);
+    for (int a = 0; a < s->n_axes; a++) {
+        const uint64_t id = staxi_var_id(e, s->axes[a].var);
+        staxi_line(e);
+        staxi_putf(u->t, "const int64_t i%U = %c%U[s];\n", id, side ? 'y' : 'x', id);
+    }
+    staxi_line(e);
+    if (s->along)
+        staxi_putf(u->t, "const int64_t i%U = k0 + at;\n", k);
+    else
+        staxi_putf(u->t, "const int64_t i%U = k0 + line;\n", k);
+    staxi_line(e);
+    staxi_putf(u->t, "%s(", chunk);
+    staxi_cuda_mma_spot(u, d, side, "line", "line", at);
+    staxi_putf(u->t, ", b%U + ", (uint64_t)n.ref);
+    staxi_emit_ix(e, staxi_flat_index(u->p, n.ref, n.ix));
+    if (d->cut)
+        staxi_putf(u->t, ", i%U < depth);\n", k);
+    else
+        staxi_put(u->t, ", true);\n");
+    staxi_cuda_close(u, 1);
+}
+
+static void staxi_cuda_mma_copies(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    staxi_line(&u->e);
+    staxi_putf(u->t, "if (((uint64_t)b%U & 15) == 0) {\n",
+               (uint64_t)u->p->exprs[d->sides[side].x].ref);
+    u->e.indent++;
+    staxi_cuda_mma_copy(u, d, side, "sx_chunk");
+    staxi_cuda_close(u, 1);
+    staxi_line(&u->e);
+    staxi_put(u->t, "else {\n");
+    u->e.indent++;
+    staxi_cuda_mma_copy(u, d, side, "sx_odd_chunk");
+    staxi_cuda_close(u, 1);
+}
+
+/* A part from registers into shared memory. */
 static void staxi_cuda_mma_share(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
     const staxi_cuda_side *s = &d->sides[side];
     const char c = side ? 'y' : 'x';
-    const int line = (s->along ? d->tile.depth : s->size) / s->width,
-              words = staxi_cuda_mma_words(d);
-    staxi_cuda_unrolled(u, "s", s->slots);
+    const int chunk = staxi_cuda_mma_chunk(d);
+    char at[32];
+    staxi_format(at, sizeof at, "at / %U", (uint64_t)chunk);
+    staxi_cuda_mma_slots(u, d, s);
     staxi_line(&u->e);
-    staxi_putf(u->t, "const int v = (int)threadIdx.x + s * %d;\n", d->threads);
-    if (s->along) {
-        staxi_line(&u->e);
-        staxi_putf(u->t, "sx_words<%d>(&%cs[now][v / %d][v %% %d * %d], %cl + s * %d);\n", s->width,
-                   c, line, line, s->width, c, s->width);
-    } else {
-        staxi_cuda_unrolled(u, "j", s->width);
-        staxi_line(&u->e);
-        staxi_putf(u->t, "const int at = v %% %d * %d + j, k = v / %d;\n", line, s->width, line);
-        staxi_line(&u->e);
-        staxi_putf(u->t,
-                   "%cs[now][at][(k / %d ^ (at / 8 & 15)) * %d + k %% %d] = %cl[s * %d + j];\n", c,
-                   words, words, words, c, s->width);
-        staxi_cuda_close(u, 1);
-    }
+    staxi_putf(u->t, "sx_words<%d>((%s *)(void *)(", s->width,
+               d->tensor == STAXI_CUDA_TF32 ? "uint32_t" : "uint16_t");
+    staxi_cuda_mma_spot(u, d, side, "line", "line", at);
+    staxi_putf(u->t, ") + at %% %d, %cl + s * %d);\n", chunk, c, s->width);
     staxi_cuda_close(u, 1);
 }
 
 /* How many pieces of 16 rows, or of 8 columns, a warp has. */
 static int staxi_cuda_mma_pieces(const staxi_cuda_dot *d, int side) {
     return side ? d->tile.columns / STAXI_CUDA_MMA_WIDE / STAXI_CUDA_MMA_COLUMNS
-                : d->tile.rows * STAXI_CUDA_MMA_WIDE * 32 / STAXI_CUDA_MMA_THREADS /
-                      STAXI_CUDA_MMA_ROWS;
+                : d->tile.rows / STAXI_CUDA_MMA_WIDE / STAXI_CUDA_MMA_ROWS;
 }
 
-/* The part in shared memory, multiplied. In words: lane l has row or column l / 4 and word l % 4
-   of four of each fragment; the second four, and the second 8 rows, are its other registers. */
+/* The fragments of a warp of one step. In words: lane l has row or column l / 4 and word l % 4 of
+   four; the second four, and the second 8 rows, are its other registers. Of columns two pieces are
+   read together. TF32 that lies across k is read word by word. */
+static void staxi_cuda_mma_fragments(staxi_cuda_unit *u, const staxi_cuda_dot *d, int side) {
+    const staxi_cuda_side *s = &d->sides[side];
+    const int pieces = staxi_cuda_mma_pieces(d, side), regs = side ? 2 : 4;
+    const bool words = !s->along && d->tensor == STAXI_CUDA_TF32;
+    const char c = side ? 'y' : 'x';
+    /* of a lane's row of a matrix: across k and along it, of rows and of columns */
+    static const char *const lines[2][2] = {
+        {"k * 16 + lane / 16 * 8 + lane % 8", "k * 16 + lane % 16"},
+        {"down + i * 16 + lane % 16", "right + i * 16 + lane / 16 * 8 + lane % 8"}};
+    static const char *const chunks[2][2] = {
+        {"down / 8 + i * 2 + lane / 8 % 2", "right / 8 + i * 2 + lane / 16"},
+        {"k * 2 + lane / 16", "k * 2 + lane / 8 % 2"}};
+    staxi_line(&u->e);
+    staxi_putf(u->t, "uint32_t %cf[%d];\n", c, pieces * regs);
+    if (words) {
+        staxi_cuda_unrolled(u, "r", pieces * regs);
+        staxi_line(&u->e);
+        staxi_putf(u->t, side ? "const int at = right + r / 2 * 8 + lane / 4;\n"
+                              : "const int at = down + r / 4 * 16 + r %% 2 * 8 + lane / 4;\n");
+        staxi_line(&u->e);
+        staxi_putf(u->t, "%cf[r] = *(const uint32_t *)(const void *)(", c);
+        staxi_cuda_mma_spot(
+            u, d, side, "",
+            side ? "k * 8 + r % 2 * 4 + lane % 4" : "k * 8 + r / 2 % 2 * 4 + lane % 4", "at / 4");
+        staxi_put(u->t, " + at % 4 * 4);\n");
+    } else {
+        staxi_cuda_unrolled(u, "i", pieces * regs / 4);
+        staxi_line(&u->e);
+        staxi_putf(u->t, "sx_%s(%cf + i * 4, ", s->along ? "matrices" : "transposes", c);
+        staxi_cuda_mma_spot(u, d, side, lines[s->along][side], lines[s->along][side],
+                            chunks[s->along][side]);
+        staxi_put(u->t, ");\n");
+    }
+    staxi_cuda_close(u, 1);
+    if (d->tensor != STAXI_CUDA_TF32 || !s->plain) return;
+    staxi_cuda_unrolled(u, "r", pieces * regs);
+    staxi_line(&u->e);
+    staxi_putf(u->t, "%cf[r] = sx_tf32(sxs_float32(%cf[r]));\n", c, c);
+    staxi_cuda_close(u, 1);
+}
+
+/* The part in shared memory, multiplied. */
 static void staxi_cuda_mma_multiply(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     static const char *const names[] = {"f16", "bf16", "tf32"};
     const int rows = staxi_cuda_mma_pieces(d, 0), columns = staxi_cuda_mma_pieces(d, 1);
     staxi_cuda_unrolled(u, "k", STAXI_CUDA_MMA_LINE / 8);
-    for (int side = 0; side < 2; side++) {
-        const int pieces = side ? columns : rows, regs = side ? 2 : 4;
-        staxi_line(&u->e);
-        staxi_putf(u->t, "uint32_t %cf[%d][%d];\n", side ? 'y' : 'x', pieces, regs);
-        staxi_cuda_unrolled(u, "i", pieces);
-        staxi_line(&u->e);
-        staxi_putf(u->t, "for (int r = 0; r < %d; r++) {\n", regs);
-        staxi_line(&u->e);
-        staxi_putf(
-            u->t, side
-                      ? "    const int at = right + i * 8 + lane / 4, w = k * 8 + r * 4 + lane %% "
-                        "4;\n"
-                      : "    const int at = down + i * 16 + r %% 2 * 8 + lane / 4, w = k * 8 + r / "
-                        "2 * 4 + lane %% 4;\n");
-        staxi_line(&u->e);
-        staxi_putf(
-            u->t, "    %cf[i][r] = ((const uint32_t *)(const void *)%cs[1 - now][at])[w%s];\n",
-            side ? 'y' : 'x', side ? 'y' : 'x', d->sides[side].along ? "" : " ^ (at / 8 & 15)");
-        staxi_line(&u->e);
-        staxi_put(u->t, "}\n");
-        staxi_cuda_close(u, 1);
-    }
+    for (int side = 0; side < 2; side++) staxi_cuda_mma_fragments(u, d, side);
     staxi_cuda_unrolled(u, "i", rows);
     staxi_cuda_unrolled(u, "j", columns);
     staxi_line(&u->e);
-    staxi_putf(u->t, "sx_mma_%s(d + (i * %d + j) * 4, xf[i], yf[j]);\n",
+    staxi_putf(u->t, "sx_mma_%s(d + (i * %d + j) * 4, xf + i * 4, yf + j * 2);\n",
                names[d->element == STAX_F16    ? 0
                      : d->element == STAX_BF16 ? 1
                                                : 2],
                columns);
     staxi_cuda_close(u, 3);
+}
+
+/* The parts of a stage: xs and ys. */
+static void staxi_cuda_mma_stage(staxi_cuda_unit *u, const staxi_cuda_dot *d, const char *stage) {
+    const int line = STAXI_CUDA_MMA_LINE * 4;
+    staxi_line(&u->e);
+    staxi_putf(u->t, "unsigned char *const xs = sx_room + %s * %d, *const ys = xs + %d;\n", stage,
+               (d->tile.rows + d->tile.columns) * line, d->tile.rows * line);
+}
+
+/* Begins to load the part at k0 while the one that was begun two parts before is multiplied. */
+static void staxi_cuda_mma_loop(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
+    staxi_emit *e = &u->e;
+    const int stages = d->stages, ahead = (stages - 1) * d->tile.depth;
+    staxi_putf(
+        u->t,
+        "        int stage = 0;\n#pragma unroll 1\n        for (int64_t k0 = 0; k0 < depth + "
+        "%d; k0 += %d) {\n            const int now = stage == %d ? 0 : stage + 1;\n"
+        "            if (k0 >= %d) {\n                sx_arrived<%d>();\n                "
+        "__syncthreads();\n            }\n            if (k0 < depth) {\n",
+        ahead, d->tile.depth, stages - 1, ahead, stages - 2);
+    e->indent = 4;
+    staxi_cuda_mma_stage(u, d, "stage");
+    for (int side = 0; side < 2; side++) {
+        if (d->sides[side].plain)
+            staxi_cuda_mma_copies(u, d, side);
+        else
+            staxi_cuda_dot_load(u, d, side);
+    }
+    staxi_putf(u->t, "            }\n            sx_group();\n            if (k0 >= %d) {\n",
+               ahead);
+    staxi_cuda_mma_stage(u, d, "now");
+    staxi_cuda_mma_multiply(u, d);
+    staxi_put(u->t, "            }\n");
+    if (!d->sides[0].plain || !d->sides[1].plain) {
+        staxi_put(u->t, "            if (k0 < depth) {\n");
+        staxi_cuda_mma_stage(u, d, "stage");
+        for (int side = 0; side < 2; side++)
+            if (!d->sides[side].plain) staxi_cuda_mma_share(u, d, side);
+        staxi_put(u->t, "            }\n");
+    }
+    staxi_put(u->t, "            stage = now;\n        }\n");
+    e->indent = 2;
 }
 
 /* 16 rows after the other through shared memory to threads that have four neighbours; the next ones
@@ -3780,13 +4025,14 @@ static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
     staxi_emit *e = &u->e;
     const int rows = staxi_cuda_mma_pieces(d, 0), columns = staxi_cuda_mma_pieces(d, 1),
               line = columns * STAXI_CUDA_MMA_COLUMNS + 4, fours = columns * 2;
-    staxi_putf(u->t,
-               "        __syncthreads();\n        float *const mine = (float *)(void *)xs + warp * "
-               "%d;\n#pragma unroll 1\n        for (int part = 0; part < %d; part++) {\n#pragma "
-               "unroll\n            for (int j = 0; j < %d; j++)\n                mine[(lane / 4 + "
-               "j %% 4 / 2 * 8) * %d + j / 4 * 8 + lane %% 4 * 2 + j %% 2] = d[j];\n            "
-               "__syncwarp();\n",
-               16 * line, rows, columns * 4, line);
+    staxi_putf(
+        u->t,
+        "        __syncthreads();\n        float *const mine = (float *)(void *)sx_room + warp * "
+        "%d;\n#pragma unroll 1\n        for (int part = 0; part < %d; part++) {\n#pragma "
+        "unroll\n            for (int j = 0; j < %d; j++)\n                mine[(lane / 4 + "
+        "j %% 4 / 2 * 8) * %d + j / 4 * 8 + lane %% 4 * 2 + j %% 2] = d[j];\n            "
+        "__syncwarp();\n",
+        16 * line, rows, columns * 4, line);
     staxi_putf(
         u->t,
         "            for (int v = lane; v < %d; v += 32) {\n                int64_t rest = "
@@ -3804,29 +4050,28 @@ static void staxi_cuda_mma_finish(staxi_cuda_unit *u, const staxi_cuda_dot *d) {
 }
 
 static void staxi_cuda_mma(staxi_cuda_unit *u, uint32_t list, staxi_cuda_dot *d) {
-    staxi_emit *e = &u->e;
     const char *type = d->tensor == STAXI_CUDA_TF32 ? "uint32_t" : "uint16_t";
-    const int rows = staxi_cuda_mma_pieces(d, 0), columns = staxi_cuda_mma_pieces(d, 1),
-              line = (STAXI_CUDA_MMA_LINE + 4) * staxi_cuda_mma_words(d);
+    const int rows = staxi_cuda_mma_pieces(d, 0), columns = staxi_cuda_mma_pieces(d, 1);
     staxi_cuda_launch *l = staxi_cuda_dot_begin(u, list, d);
     if (!l) return;
+    l->shared = d->stages * (d->tile.rows + d->tile.columns) * STAXI_CUDA_MMA_LINE * 4;
     staxi_putf(
         u->t,
-        "    __shared__ __align__(16) %s xs[2][%d][%d], ys[2][%d][%d];\n    const int warp = "
+        "    extern __shared__ __align__(1024) unsigned char sx_room[];\n    const int warp = "
         "(int)threadIdx.x / 32, lane = (int)threadIdx.x %% 32, down = warp / %d * %d, right "
         "= warp %% %d * %d;\n",
-        type, d->tile.rows, line, d->tile.columns, line, STAXI_CUDA_MMA_WIDE,
-        rows * STAXI_CUDA_MMA_ROWS, STAXI_CUDA_MMA_WIDE, columns * STAXI_CUDA_MMA_COLUMNS);
-    for (int side = 0; side < 2; side++) staxi_cuda_dot_loads(u, d, &d->sides[side]);
+        STAXI_CUDA_MMA_WIDE, rows * STAXI_CUDA_MMA_ROWS, STAXI_CUDA_MMA_WIDE,
+        columns * STAXI_CUDA_MMA_COLUMNS);
+    for (int side = 0; side < 2; side++) staxi_cuda_mma_loads(u, d, &d->sides[side]);
     staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
     staxi_cuda_dot_place(u, d);
     for (int side = 0; side < 2; side++) staxi_cuda_dot_spots(u, d, side);
-    staxi_line(e);
-    staxi_putf(u->t, "%s xl[%d], yl[%d];\n", type, d->sides[0].slots * d->sides[0].width,
-               d->sides[1].slots * d->sides[1].width);
-    staxi_line(e);
-    staxi_putf(u->t, "float d[%d] = {0};\n", rows * columns * 4);
-    staxi_cuda_dot_loop(u, d);
+    for (int side = 0; side < 2; side++)
+        if (!d->sides[side].plain)
+            staxi_putf(u->t, "        %s %cl[%d];\n", type, side ? 'y' : 'x',
+                       d->sides[side].slots * d->sides[side].width);
+    staxi_putf(u->t, "        float d[%d] = {0};\n", rows * columns * 4);
+    staxi_cuda_mma_loop(u, d);
     staxi_cuda_mma_finish(u, d);
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
@@ -4327,6 +4572,7 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, unsig
     staxi_text_init(&body, u->a);
     staxi_emit_turn(&u->e, trees, 0);
     u->e.t = u->t = &body;
+    u->e.one_nan = true;
     if (!staxi_cuda_reshape(trees)) u->e.failed = true;
     for (uint32_t k = 1; k < trees->n_nodes; k++)
         if (trees->nodes[k].kind == STAXI_TREE_CHECK) u->has_checks = true;
@@ -5178,7 +5424,7 @@ enum {
 
 typedef struct staxi_cuda_probe {
     stax_cuda_program *best, *first; /* so far, and by table: not freed before the end */
-    double least, table;             /* ns a call */
+    double least, table;             /* ns a call, at the end */
     stax_tensor *tensors;            /* inputs, then outputs; on the device */
     size_t n_in, n, room;
     int64_t *sizes;
@@ -5300,24 +5546,29 @@ static bool staxi_cuda_probe_run(const staxi_cuda_probe *b, stax_cuda_program *p
            stax_cuda_wait(p->cuda) == STAX_OK;
 }
 
-/* Nanoseconds a call: the median of some readings. */
-static double staxi_cuda_probe_time(const staxi_cuda_probe *b, stax_cuda_program *p) {
-    double ns[STAXI_CUDA_TUNE_READINGS];
-    int calls = 1;
+/* Nanoseconds a call of both programs: medians of readings in turn, so that both meet the same
+   clock and neighbours. */
+static void staxi_cuda_probe_time(const staxi_cuda_probe *b, stax_cuda_program *const p[2],
+                                  double ns[2]) {
+    double readings[2][STAXI_CUDA_TUNE_READINGS];
+    int calls[2] = {1, 1};
     for (int k = -1; k < STAXI_CUDA_TUNE_READINGS; k++) {
-        const int64_t start = staxi_clock_ns();
-        for (int i = 0; i < calls; i++) (void)stax_cuda_run(p, b->tensors, b->tensors + b->n_in);
-        (void)stax_cuda_wait(p->cuda);
-        const double one = (double)(staxi_clock_ns() - start) / calls;
-        if (k < 0)
-            calls = one * 200 < (double)STAXI_CUDA_TUNE_NS
-                        ? 200
-                        : (int)((double)STAXI_CUDA_TUNE_NS / one) + 1;
-        int at = k;
-        for (; at > 0 && ns[at - 1] > one; at--) ns[at] = ns[at - 1];
-        if (k >= 0) ns[at] = one;
+        for (int w = 0; w < 2; w++) {
+            const int64_t start = staxi_clock_ns();
+            for (int i = 0; i < calls[w]; i++)
+                (void)stax_cuda_run(p[w], b->tensors, b->tensors + b->n_in);
+            (void)stax_cuda_wait(p[w]->cuda);
+            const double one = (double)(staxi_clock_ns() - start) / calls[w];
+            if (k < 0)
+                calls[w] = one * 200 < (double)STAXI_CUDA_TUNE_NS
+                               ? 200
+                               : (int)((double)STAXI_CUDA_TUNE_NS / one) + 1;
+            int at = k;
+            for (; at > 0 && readings[w][at - 1] > one; at--) readings[w][at] = readings[w][at - 1];
+            if (k >= 0) readings[w][at] = one;
+        }
     }
-    return ns[STAXI_CUDA_TUNE_READINGS / 2];
+    for (int w = 0; w < 2; w++) ns[w] = readings[w][STAXI_CUDA_TUNE_READINGS / 2];
 }
 
 /* Measures other choices; true: they are the best so far. */
@@ -5325,7 +5576,8 @@ static bool staxi_cuda_tune_try(staxi_cuda_probe *b, const stax_graph *g,
                                 const stax_compile_options *o, unsigned tensor,
                                 const staxi_cuda_choices *given) {
     stax_cuda *c = b->best->cuda;
-    stax_cuda_program *p = staxi_cuda_program_with(c, g, o, tensor, given);
+    stax_cuda_program *p = staxi_cuda_program_with(c, g, o, tensor, given), *both[2];
+    double ns[2];
     if (!p) return false;
     b->measured++;
     if (!staxi_cuda_probe_run(b, p, b->got) || memcmp(b->want, b->got, b->bytes) != 0) {
@@ -5333,16 +5585,31 @@ static bool staxi_cuda_tune_try(staxi_cuda_probe *b, const stax_graph *g,
         stax_cuda_program_free(p);
         return false;
     }
-    const double ns = staxi_cuda_probe_time(b, p);
-    const bool better = ns < b->least * 0.98;
+    both[0] = p;
+    both[1] = b->best;
+    staxi_cuda_probe_time(b, both, ns);
+    const bool better = ns[0] < ns[1] * 0.98;
     if (better) {
-        stax_cuda_program *old = b->best;
         b->best = p;
-        b->least = ns;
-        p = old == b->first ? NULL : old;
+        p = both[1] == b->first ? NULL : both[1];
     }
     stax_cuda_program_free(p);
     return better;
+}
+
+/* The winner once more against the table's program, which stays if it is as fast. */
+static void staxi_cuda_tune_check(staxi_cuda_probe *b) {
+    stax_cuda_program *both[2];
+    double ns[2];
+    both[0] = b->best;
+    both[1] = b->first;
+    staxi_cuda_probe_time(b, both, ns);
+    b->least = ns[0];
+    b->table = ns[1];
+    if (b->best == b->first || ns[0] < ns[1]) return;
+    stax_cuda_program_free(b->best);
+    b->best = b->first;
+    b->least = ns[1];
 }
 
 static void staxi_cuda_tune_search(staxi_cuda_probe *b, const stax_graph *g,
@@ -5367,6 +5634,18 @@ static void staxi_cuda_tune_search(staxi_cuda_probe *b, const stax_graph *g,
         }
         (void)staxi_cuda_tune_try(b, g, o, tensor, &c);
     }
+}
+
+static void staxi_cuda_tune_say(const staxi_cuda_probe *b) {
+    const staxi_cuda_choices *by[2];
+    staxi_text *t = &b->best->tuning;
+    by[0] = &b->best->choices;
+    by[1] = &b->first->choices;
+    staxi_putf(t, "tuned: %d measured, %d refused, %D ns a call, %D by table; choices", b->measured,
+               b->refused, (int64_t)b->least, (int64_t)b->table);
+    for (int w = 0; w < 2; w++)
+        for (int k = 0; k < by[w]->n; k++)
+            staxi_putf(t, w && !k ? ", by table %d" : " %d", (int)by[w]->taken[k]);
 }
 
 /* The name of the record: everything that the choice depends on. */
@@ -5416,15 +5695,14 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
         if (q) b.best = q;
         staxi_put(&b.best->tuning, "tuned before");
     } else if (ok && staxi_cuda_probe_run(&b, p, b.want)) {
-        b.least = b.table = staxi_cuda_probe_time(&b, p);
         staxi_cuda_tune_search(&b, g, o, tensor);
-        if (b.best != p) stax_cuda_program_free(p);
+        staxi_cuda_tune_check(&b);
         record.n = 0;
         staxi_putn(&record, (const char *)&b.best->choices, sizeof found);
         staxi_seal(&record, name);
         if (folder && !record.failed) (void)staxi_cache_publish(tc, name, &record, NULL, &note);
-        staxi_putf(&b.best->tuning, "tuned: %d measured, %d refused, %D ns a call, %D by table",
-                   b.measured, b.refused, (int64_t)b.least, (int64_t)b.table);
+        staxi_cuda_tune_say(&b);
+        if (b.best != p) stax_cuda_program_free(p);
     } else {
         staxi_put(&b.best->tuning, "not tuned: a call on random data failed, or there are params");
     }

@@ -135,7 +135,7 @@ static void tensor_cores(void) {
         {"graph g(a: bf16[2,3,300,72], b: bf16[3,72,304]) { y = matmul a, b\n return y }",
          "sx_copy(part + j * 8192, &ymap, &filled[stage], column0 + j * 64, k0, i2, 0);", "xs[2]",
          0},
-        {"graph g(a: f16[72,520], b: f16[8192,72]) { x = transpose a\n w = transpose b\n y = "
+        {"graph g(a: f16[72,520], b: f16[6144,72]) { x = transpose a\n w = transpose b\n y = "
          "matmul x, w\n return y }",
          "m64n256k16.f32.f16.f16", "xs[2]", 0},
         {"graph g(a: bf16[300,70], b: bf16[70,9000]) { x = relu a\n y = matmul x, b\n return y }",
@@ -304,6 +304,22 @@ static void tiles_in_bands(void) {
     stax_free(context, source);
 }
 
+/* The least order n of square matrices whose product takes as long as moving each of them once: 2
+   n^3 operations, n^2 elements of `operand` bytes twice and of `result` bytes. */
+static int least_order(double operations, double bandwidth, int operand, int result) {
+    int n = 1;
+    while (2.0 * n / operations < (2.0 * operand + result) / bandwidth) n++;
+    return n;
+}
+
+/* Exercise 40 (1): an H100, 989 TFLOP/s in bf16, twice that in FP8, and 3.35 TB/s. With all in FP8
+   half the bytes meet twice the rate: the order stays. Results of 16 bits ask for more. */
+static void orders_of_fp8(void) {
+    CHECK_INT(least_order(989e12, 3.35e12, 2, 2), 886);
+    CHECK_INT(least_order(2 * 989e12, 3.35e12, 1, 1), 886);
+    CHECK_INT(least_order(2 * 989e12, 3.35e12, 1, 2), 1181);
+}
+
 /* Exercise 40 (2): a stage of 128 x 128 x 128 bytes is 32 KB, and at most 7 of them lie in 227 KB
    (228, of which the system keeps one). Ours have 128 bytes of k too, of f16 or bf16. */
 static void stages_fit(void) {
@@ -385,6 +401,7 @@ int main(int argc, char **argv) {
     RUN(reads_of_long_rows);
     RUN(reads_in_flight);
     RUN(tiles_in_bands);
+    RUN(orders_of_fp8);
     RUN(stages_fit);
     void *cubin = stax_cuda_cubin(context, "__global__ void f() {}", "sm_80", &bytes);
     if (cubin) {
