@@ -57797,9 +57797,7 @@ STAXDEF void stax_machine_of(stax_context *ctx, int threads, stax_machine *out) 
     if (ctx) (void)staxi_machine_recall(ctx, out);
 }
 
-static double staxi_time_at(double amount, double rate) {
-    return rate > 0.0 ? amount / rate : 0.0;
-}
+static double staxi_time_at(double amount, double rate) { return rate > 0.0 ? amount / rate : 0.0; }
 
 STAXDEF stax_prediction stax_predict(const stax_machine *m, const stax_work *w) {
     stax_prediction r;

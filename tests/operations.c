@@ -53,7 +53,8 @@ static void count(int at, int *operations, int *divisions) {
     if (v->is_counted) return;
     v->is_counted = true;
     *operations += v->operations;
-    *divisions += v->operations && (strcmp(v->what, "/") == 0 || strncmp(v->what, "sx_sqrt", 7) == 0);
+    *divisions +=
+        v->operations && (strcmp(v->what, "/") == 0 || strncmp(v->what, "sx_sqrt", 7) == 0);
     for (int k = 0; k < v->n_args; k++) count(v->args[k], operations, divisions);
 }
 
@@ -109,13 +110,13 @@ static bool is_one_of(const char *name, size_t length, const char *const *list) 
 
 /* A word of the vocabulary with its operands. */
 static int call(const char *name, size_t length, const int *args, int n_args) {
-    static const char *const same[] = {"sx_k32",         "sx_ku32",       "sx_ki32",       "sx_bits32",
-                                       "sx_float32",     "sx_i32_of_u32", "sx_u32_of_i32", NULL};
+    static const char *const same[] = {"sx_k32",     "sx_ku32",       "sx_ki32",       "sx_bits32",
+                                       "sx_float32", "sx_i32_of_u32", "sx_u32_of_i32", NULL};
     static const char *const nothing[] = {"sx_not32", "sx_any32", "sx_fix32", "sx_fix32_2", NULL};
-    static const char *const one[] = {
-        "sx_lt32",      "sx_le32",       "sx_eq32",   "sx_ne32",    "sx_ltu32",  "sx_equ32", "sx_lti32",
-        "sx_atmost32",  "sx_atleast32",  "sx_max32",  "sx_min32",   "sx_scale32", "sx_sqrt32",
-        "sx_fma32",     NULL};
+    static const char *const one[] = {"sx_lt32",      "sx_le32",  "sx_eq32",  "sx_ne32",
+                                      "sx_ltu32",     "sx_equ32", "sx_lti32", "sx_atmost32",
+                                      "sx_atleast32", "sx_max32", "sx_min32", "sx_scale32",
+                                      "sx_sqrt32",    "sx_fma32", NULL};
     static const char *const select[] = {"sx_sel32", "sx_selu32", NULL};
     if (is_one_of(name, length, same)) return args[0];
     if (is_one_of(name, length, nothing)) return node_of(name, length, args, n_args, 0);
@@ -162,8 +163,8 @@ static int expression(reader *r, int level) {
     static const struct {
         const char *const words[3];
         int operations;
-    } levels[] = {{{"|", NULL, NULL}, 0}, {{"^", NULL, NULL}, 0}, {{"&", NULL, NULL}, 0},
-                  {{"<<", ">>", NULL}, 1}, {{"+", "-", NULL}, 1}, {{"*", "/", NULL}, 1}};
+    } levels[] = {{{"|", NULL, NULL}, 0},  {{"^", NULL, NULL}, 0}, {{"&", NULL, NULL}, 0},
+                  {{"<<", ">>", NULL}, 1}, {{"+", "-", NULL}, 1},  {{"*", "/", NULL}, 1}};
     if (level == (int)(sizeof levels / sizeof *levels)) return primary(r);
     int args[2];
     args[0] = expression(r, level + 1);

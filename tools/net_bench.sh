@@ -36,7 +36,7 @@ while read -r name size from to; do
             sub(key == "ops" ? "\".*" : "[,}].*", "", at)
             return at
         }
-        NR == 1 { call = field("median_ms") }
+        NR == 1 { call = field("median_ms") + 0 }
         /"predicted_ms"/ {
             n++
             ops[n] = field("ops"); ms[n] = field("median_ms") * field("calls")

@@ -1863,10 +1863,11 @@ static void print_machine(const stax_machine *m) {
 static void json_machine(const stax_machine *m) {
     printf("{\"cpu\": ");
     json_string(m->cpu);
-    printf(", \"isa\": \"%s\", \"threads\": %d, \"measured\": %s, \"flops\": %.6g, \"unfused\": %.6g, "
-           "\"divisions\": %.6g, \"levels\": [",
-           isa_name(m->isa), m->threads, m->is_measured ? "true" : "false", m->flops, m->unfused,
-           m->divisions);
+    printf(
+        ", \"isa\": \"%s\", \"threads\": %d, \"measured\": %s, \"flops\": %.6g, \"unfused\": %.6g, "
+        "\"divisions\": %.6g, \"levels\": [",
+        isa_name(m->isa), m->threads, m->is_measured ? "true" : "false", m->flops, m->unfused,
+        m->divisions);
     for (int k = 0; k < m->n_levels; k++) {
         const stax_machine_level *l = &m->levels[k];
         printf(
