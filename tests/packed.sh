@@ -11,7 +11,7 @@ if [ "$(uname -m)" != x86_64 ]; then
     exit 0
 fi
 cat >"$work/g.stax" <<'END'
-graph g(x: f32[500000], w: f32[500000], d: f64[400000], i: i32[300000], r: f32[100,2048], h: f16[600000]) {
+graph g(x: f32[500000], w: f32[500000], d: f64[400000], i: i32[300000], r: f32[100,2048], h: f16[600000], y: f32[700000]) {
   a = add x, w
   b = mul a, 2.0
   c = relu b
@@ -20,7 +20,8 @@ graph g(x: f32[500000], w: f32[500000], d: f64[400000], i: i32[300000], r: f32[1
   s = sum r {axes=[1]}
   k = cast h {dtype=f32}
   m = mul k, 3.0
-  return c, e, f, s, m
+  o = exp y
+  return c, e, f, s, m, o
 }
 END
 for cc in gcc clang; do
