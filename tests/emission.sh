@@ -61,7 +61,7 @@ count 'exp' 2 '= sxv_exp_f32(v3)' # where one lies outside, and at the end
 has 'exp' 'const sx_f32 v3 = sx_loadaf(b1 + i3)'
 has 'exp' 'if (!sx_all32(ok)) break'
 kernels 'x: f32[512,512]) { y = tanh x; return y }'
-count 'tanh' 2 'sxv_tanh_f32\|for (; i3 + 4 \* SX_W'
+count 'tanh' 4 'sxv_tanh_f32\|for (; i3 + 4 \* SX_W'
 has 'tanh: four vectors side by side' 'sx_storef(b2 + .*, late0\[z\])'
 kernels 'x: f32[512,512], w: f32[64,512]) { m = linear x, w; y = tanh m; return y }'
 has 'rows of a tile side by side' 'const int64_t r = near_r + z < height ? near_r + z : height - 1;'
