@@ -600,6 +600,267 @@ static void check_devices(stax_context *ctx, tally *all) {
     stax_graph_free(g);
 }
 
+/* ---- several streams ---- */
+
+enum { CHAIN = 3000, STREAMS = 6, THREADS = 6, TURNS = 12 };
+
+/* y = x * w + 1 and s = s + x, for a state s and a param w. */
+typedef struct chain {
+    stax_context *ctx;
+    stax_cuda *cuda;
+    stax_graph *g;
+    stax_cuda_program *p;
+    float w[CHAIN];
+} chain;
+
+static int chain_make(chain *c, stax_context *ctx, stax_cuda *cuda, bool replays) {
+    const stax_shape shape = stax_shape1(CHAIN);
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.reduce_overhead = replays;
+    c->ctx = ctx;
+    c->cuda = cuda;
+    c->g = stax_graph_new(ctx);
+    stax_value x = stax_input(c->g, "x", STAX_F32, shape),
+               w = stax_param(c->g, "w", STAX_F32, shape),
+               s = stax_state(c->g, "s", STAX_F32, shape);
+    stax_assign(s, stax_add(s, stax_cumsum(x, 0, false, false)));
+    stax_output(c->g, "y", stax_add(stax_mul(x, w), stax_const(c->g, 1.0)));
+    c->p = stax_cuda_compile(cuda, c->g, &o);
+    for (int k = 0; k < CHAIN; k++) c->w[k] = (float)(k % 7) * 0.125f;
+    const stax_tensor host = stax_tensor_of(STAX_F32, shape, c->w);
+    return c->p && stax_cuda_bind(c->p, "w", &host) == STAX_OK;
+}
+
+/* One call of a chain by a thread of its own: in[0] x, in[1] s. */
+typedef struct turn {
+    chain *c;
+    stax_tensor in[2], out;
+    void *stream; /* NULL: the thread's */
+    stax_status s;
+} turn;
+
+static void take_turn(void *arg) {
+    turn *t = (turn *)arg;
+    t->s = t->stream ? stax_cuda_run_on(t->c->p, t->in, &t->out, t->stream)
+                     : stax_cuda_run(t->c->p, t->in, &t->out);
+}
+
+static int stream_of_driver(stax_cuda *cuda, void **stream) {
+    staxi_cuda_enter(cuda);
+    const int error =
+        *stream ? cuda->driver.stream_free(*stream) : cuda->driver.stream_new(stream, 1);
+    staxi_cuda_leave(cuda);
+    return error == 0;
+}
+
+/* Calls in turn by threads or in streams, each of which reads what the one before has made; nothing
+   waits in between. Another param is bound half way. Differences. */
+static int chain_turns(chain *c, bool by_thread, stax_status *status) {
+    static float data[2][CHAIN], want[3][CHAIN];
+    const stax_shape shape = stax_shape1(CHAIN);
+    stax_tensor dev[3], host[3], ref[3];
+    void *streams[STREAMS] = {NULL};
+    stax_status s = STAX_OK;
+    int wrong = 0;
+    memset(dev, 0, sizeof dev);
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < CHAIN; i++) want[k][i] = k ? 0 : (float)(i % 5) * 0.5f;
+        ref[k] = stax_tensor_of(STAX_F32, shape, want[k]);
+        host[k] = stax_tensor_of(STAX_F32, shape, data[k % 2]);
+        if (s == STAX_OK) s = stax_cuda_tensor_new(c->cuda, STAX_F32, shape, &dev[k]);
+        if (s == STAX_OK) s = stax_cuda_copy_async(c->cuda, &dev[k], &ref[k]);
+    }
+    for (int r = 0; r < TURNS && s == STAX_OK; r++) {
+        staxi_thread thread;
+        turn t;
+        const stax_tensor w = stax_tensor_of(STAX_F32, shape, c->w);
+        stax_tensor slots[3];
+        if (r == TURNS / 2) {
+            for (int k = 0; k < CHAIN; k++) c->w[k] += 0.0625f;
+            s = stax_cuda_bind(c->p, "w", &w);
+        }
+        t.c = c;
+        t.in[0] = dev[r % 2];
+        t.in[1] = dev[2];
+        t.out = dev[1 - r % 2];
+        if (!by_thread && r % 2 == 0 && !streams[r % STREAMS])
+            wrong += !stream_of_driver(c->cuda, &streams[r % STREAMS]);
+        t.stream = streams[r % STREAMS];
+        t.s = STAX_E_MEMORY;
+        if (by_thread && r % 3 && staxi_thread_start(&thread, take_turn, &t))
+            staxi_thread_join(&thread);
+        else
+            take_turn(&t);
+        if (t.stream && r % 4 == 0) { /* gone before its work has ended */
+            wrong += !stream_of_driver(c->cuda, &streams[r % STREAMS]);
+            streams[r % STREAMS] = NULL;
+        }
+        slots[0] = ref[r % 2];
+        slots[1] = w;
+        slots[2] = ref[2];
+        if (s == STAX_OK) s = t.s;
+        if (s == STAX_OK) s = stax_interpret(c->g, slots, &ref[1 - r % 2]);
+    }
+    for (int k = 0; k < 2 && s == STAX_OK; k++) { /* the newest output, the state */
+        const int at = k ? 2 : TURNS % 2;
+        s = stax_cuda_copy(c->cuda, &host[k], &dev[at]);
+        wrong += memcmp(data[k], want[at], sizeof data[k]) != 0;
+    }
+    if (s == STAX_OK) s = stax_cuda_wait(c->cuda);
+    for (int k = 0; k < STREAMS; k++)
+        if (streams[k]) wrong += !stream_of_driver(c->cuda, &streams[k]);
+    for (int k = 0; k < 3; k++) stax_cuda_tensor_free(c->cuda, &dev[k]);
+    *status = s;
+    return wrong;
+}
+
+/* Calls of one program by many threads at once, on host tensors and tensors of their own. */
+typedef struct beside {
+    chain *c;
+    int seed, wrong;
+    bool on_host;
+    stax_status s;
+    float x[CHAIN], state[CHAIN], y[CHAIN], want[2][CHAIN];
+} beside;
+
+static void run_beside(void *arg) {
+    beside *b = (beside *)arg;
+    const stax_shape shape = stax_shape1(CHAIN);
+    stax_tensor in[2], y, slots[3], ref, dev[3], host[3];
+    stax_status s = STAX_OK;
+    memset(dev, 0, sizeof dev);
+    for (int i = 0; i < CHAIN; i++) {
+        b->x[i] = (float)((i + b->seed) % 11) * 0.25f;
+        b->state[i] = b->want[0][i] = (float)b->seed;
+    }
+    slots[0] = host[0] = in[0] = stax_tensor_of(STAX_F32, shape, b->x);
+    slots[1] = stax_tensor_of(STAX_F32, shape, b->c->w);
+    slots[2] = stax_tensor_of(STAX_F32, shape, b->want[0]);
+    host[1] = in[1] = stax_tensor_of(STAX_F32, shape, b->state);
+    host[2] = y = stax_tensor_of(STAX_F32, shape, b->y);
+    ref = stax_tensor_of(STAX_F32, shape, b->want[1]);
+    for (int k = 0; k < 3 && !b->on_host && s == STAX_OK; k++) {
+        s = stax_cuda_tensor_new(b->c->cuda, STAX_F32, shape, &dev[k]);
+        if (s == STAX_OK) s = stax_cuda_copy_async(b->c->cuda, &dev[k], &host[k]);
+        if (k < 2)
+            in[k] = dev[k];
+        else
+            y = dev[k];
+    }
+    for (int r = 0; r < TURNS && s == STAX_OK; r++) {
+        s = stax_cuda_run(b->c->p, in, &y);
+        if (s == STAX_OK) s = stax_interpret(b->c->g, slots, &ref);
+    }
+    for (int k = 1; k < 3 && !b->on_host && s == STAX_OK; k++)
+        s = stax_cuda_copy(b->c->cuda, &host[k], &dev[k]);
+    b->wrong = memcmp(b->y, b->want[1], sizeof b->y) != 0 ||
+               memcmp(b->state, b->want[0], sizeof b->state) != 0;
+    for (int k = 0; k < 3; k++) stax_cuda_tensor_free(b->c->cuda, &dev[k]);
+    b->s = s;
+}
+
+static int chain_beside(chain *c, stax_status *status) {
+    static beside all[THREADS];
+    staxi_thread threads[THREADS];
+    int started = 0, wrong = 0;
+    for (int k = 0; k < THREADS; k++) {
+        all[k].c = c;
+        all[k].seed = k;
+        all[k].on_host = k % 2;
+        if (k < THREADS - 1 && staxi_thread_start(&threads[started], run_beside, &all[k]))
+            started++;
+        else
+            run_beside(&all[k]);
+    }
+    for (int k = 0; k < started; k++) staxi_thread_join(&threads[k]);
+    for (int k = 0; k < THREADS; k++) {
+        wrong += all[k].wrong;
+        if (all[k].s != STAX_OK) *status = all[k].s;
+    }
+    return wrong;
+}
+
+static bool cuda_is_fake(const stax_cuda *cuda) {
+    return strncmp(stax_cuda_name(cuda), "Fake device", 11) == 0;
+}
+
+static void check_streams(stax_context *ctx, tally *all) {
+    static const char *const names[] = {"streams of callers", "threads in turn", "threads at once"};
+    static chain c;
+    for (int k = 0; k < 6; k++) {
+        stax_cuda *cuda = stax_cuda_open(ctx, 0);
+        stax_status s = STAX_OK;
+        int wrong = 0;
+        if (!cuda || !chain_make(&c, ctx, cuda, k >= 3))
+            s = stax_error_status(ctx);
+        else
+            wrong = k % 3 < 2 ? chain_turns(&c, k % 3 == 1, &s) : chain_beside(&c, &s);
+        if (s == STAX_OK && !wrong) {
+            all->equal++;
+        } else {
+            printf("FAIL %s%s: %d differ; %s\n", names[k % 3], k >= 3 ? ", replayed" : "", wrong,
+                   s == STAX_OK ? "" : stax_error(ctx));
+            all->different++;
+        }
+        stax_cuda_program_free(c.p);
+        stax_graph_free(c.g);
+        stax_cuda_close(cuda);
+    }
+}
+
+/* ---- copies through page-locked chunks ---- */
+
+static void count_lines(void *user, const char *message) {
+    if (strstr(message, "page-locked")) ++*(int *)user;
+}
+
+/* There and back, by one thread and by several; where the fake driver has no page-locked memory, by
+   the driver, and the log says so once. */
+static void check_staging(int threads, bool none, tally *all) {
+    static const int64_t sizes[] = {1, 8192, 8193, 262144, 262145, 700001, 3000001};
+    int lines = 0, wrong = 0;
+    stax_options o = stax_options_default();
+    o.n_threads = threads;
+    o.log.func = count_lines;
+    o.log.user = &lines;
+    if (none) setenv("FAKE_PINNED", "0", 1);
+    stax_context *ctx = stax_open(&o);
+    stax_cuda *cuda = ctx ? stax_cuda_open(ctx, 0) : NULL;
+    stax_status s = cuda ? STAX_OK : STAX_E_DEVICE;
+    for (int k = 0; k < 7 && s == STAX_OK; k++) {
+        const stax_shape shape = stax_shape1(sizes[k]);
+        const size_t bytes = (size_t)sizes[k] * 4;
+        float *a = (float *)malloc(bytes), *b = (float *)malloc(bytes);
+        stax_tensor x, y, from = stax_tensor_of(STAX_F32, shape, a),
+                          to = stax_tensor_of(STAX_F32, shape, b);
+        for (int64_t i = 0; a && i < sizes[k]; i++) a[i] = (float)(i % 65537 + k);
+        memset(&x, 0, sizeof x);
+        memset(&y, 0, sizeof y);
+        s = a && b ? stax_cuda_tensor_new(cuda, STAX_F32, shape, &x) : STAX_E_MEMORY;
+        if (s == STAX_OK) s = stax_cuda_tensor_new(cuda, STAX_F32, shape, &y);
+        if (s == STAX_OK) s = stax_cuda_copy_async(cuda, &x, &from);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &y, &x);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &to, &y);
+        wrong += s == STAX_OK && memcmp(a, b, bytes) != 0;
+        stax_cuda_tensor_free(cuda, &x);
+        stax_cuda_tensor_free(cuda, &y);
+        free(a);
+        free(b);
+    }
+    wrong += lines != none;
+    if (s == STAX_OK && !wrong) {
+        all->equal++;
+    } else {
+        printf("FAIL staging, %d threads%s: %d differ, %d lines; %s\n", threads,
+               none ? ", no page-locked memory" : "", wrong, lines, ctx ? stax_error(ctx) : "");
+        all->different++;
+    }
+    stax_cuda_close(cuda);
+    stax_close(ctx);
+    unsetenv("FAKE_PINNED");
+}
+
 /* Every jobs-th graph, from number `job` on. */
 static void check_share(int job, tally *t) {
     static recipe r;
@@ -625,6 +886,10 @@ static void check_share(int job, tally *t) {
     if (job == 0) check_replay(ctx, cuda, t);
     if (job == 0) check_kept(ctx, cuda, t);
     if (job == 0) check_devices(ctx, t);
+    if (job == 0) check_streams(ctx, t);
+    if (job == 0) check_staging(1, false, t);
+    if (job == 0) check_staging(4, false, t);
+    if (job == 0 && cuda_is_fake(cuda)) check_staging(4, true, t);
     for (int64_t k = job; k < settings.count; k += settings.jobs) {
         recipe_make(&r, (uint64_t)(t->seed = settings.seed + k));
         check_recipe(ctx, cuda, &r, t);
@@ -779,13 +1044,14 @@ static const timing timings[] = {{"row sum", row_sum, ONCE},
 static double median_ms(stax_context *ctx, stax_cuda *cuda, events *e, stax_cuda_program *p,
                         const stax_tensor *in, int n_in, int n_sets, const stax_tensor *out) {
     float ms[33];
+    void *stream = stax_cuda_stream(cuda);
     for (int k = 0; k < 33; k++) {
         staxi_cuda_enter(cuda);
-        e->record(e->from, cuda->stream);
+        e->record(e->from, stream);
         staxi_cuda_leave(cuda);
         stax_status s = stax_cuda_run(p, in + (size_t)(k % n_sets) * (size_t)n_in, out);
         staxi_cuda_enter(cuda);
-        e->record(e->to, cuda->stream);
+        e->record(e->to, stream);
         e->wait(e->to);
         e->elapsed(&ms[k], e->from, e->to);
         staxi_cuda_leave(cuda);

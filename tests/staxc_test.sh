@@ -372,7 +372,7 @@ case $? in
 esac
 # what happens around kernels, with a driver whose kernels do nothing: all outputs are zeros. Where there is a C++
 # compiler that driver runs them, threads as fibers: then the bits count.
-if [ "$(uname)" = Linux ] && mkdir fake && ${CC:-cc} -shared -fPIC -x c "$root/tests/cuda_fake.inc" -o fake/libcuda.so.1 -ldl; then
+if [ "$(uname)" = Linux ] && mkdir fake && ${CC:-cc} -shared -fPIC -x c "$root/tests/cuda_fake.inc" -o fake/libcuda.so.1 -ldl -lpthread; then
     cat >strides.stax <<'END'
 graph z(x: f32[4,6] strides [1,-5], inout s: f32[3] strides [2], param w: f16[2]) {
   y = sub x, x
@@ -544,8 +544,11 @@ END
         # calls through the interface: indices, copies, replayed calls and their results, two devices
         case ${BUILD:=build} in /*) on_device=$BUILD/tests/cuda_device ;; *) on_device=$root/$BUILD/tests/cuda_device ;; esac
         if [ -x "$on_device" ]; then
-            (FAKE_DEVICES=2 && export FAKE_DEVICES && "$on_device" --count=2 --tables=0 --tensor=0 --times=0 --jobs=1 >out 2>err) &&
-                grep -q "^devices: 2 " out && good || bad "cuda_device without a GPU: $(cat out err)"
+            for lazy in "" 1; do
+                (FAKE_DEVICES=2 && export FAKE_DEVICES && if [ "$lazy" ]; then FAKE_LAZY=1 && export FAKE_LAZY; fi &&
+                    "$on_device" --count=2 --tables=0 --tensor=0 --times=0 --jobs=1 >out 2>err) &&
+                    grep -q "^devices: 2 " out && good || bad "cuda_device without a GPU${lazy:+, late}: $(cat out err)"
+            done
         else
             echo "skip: $on_device is not built: the calls of tests/cuda_device.c are not tested without a GPU"
         fi
