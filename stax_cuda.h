@@ -144,6 +144,10 @@ STAXDEF char *stax_cuda_print(const stax_graph *g);
 STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options);
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes);
+/* Without a device too: the kernels of a graph in order, who computes what in each, and how often
+   one of whole rows reads them from memory: once where registers or shared memory hold a row; a
+   longer row, once for each of its reductions that needs it (free with stax_free). */
+STAXDEF char *stax_cuda_explain(const stax_graph *g, const stax_compile_options *options);
 
 #ifdef __cplusplus
 }
@@ -425,6 +429,8 @@ typedef struct staxi_cuda_launch {
     int64_t shared;  /* bytes of dynamic shared memory                                     */
     int threads;     /* of a block; 0: by kind and length                                  */
     bool tells;      /* it can say that its only block has ended                           */
+    uint32_t tree;   /* the kernel of the schedule that it is a part of                    */
+    size_t reads, n_reads; /* where the unit's `reads` says how often a row is read        */
     staxi_cuda_view maps[2];
     void *function;
 } staxi_cuda_launch;
@@ -491,6 +497,8 @@ typedef struct staxi_cuda_unit {
     int n_held;
     staxi_cuda_hold *holds;
     size_t n_holds, cap_holds;
+    uint32_t tree;    /* the kernel of the schedule that is printed */
+    staxi_text reads; /* of rows, by buffer: "x 1, b3 2"            */
 } staxi_cuda_unit;
 
 enum {
@@ -896,6 +904,7 @@ static staxi_cuda_launch *staxi_cuda_launch_add(staxi_cuda_unit *u, staxi_cuda_k
     l->kind = (uint8_t)kind;
     l->length = l->parts = staxi_ix_const(&u->p->ix, 0);
     l->count = staxi_ix_const(&u->p->ix, 1);
+    l->tree = u->tree;
     return l;
 }
 
@@ -2357,6 +2366,7 @@ static void staxi_cuda_note_reads(staxi_cuda_unit *u, staxi_expr x, int s, uint1
    where the length is not constant, once for each segment that needs it. */
 static void staxi_cuda_put_reads(staxi_cuda_unit *u) {
     staxi_marks marks;
+    staxi_cuda_launch *l = &u->launches[u->n_launches - 1];
     const char *between = "    /* reads of a row from memory: ";
     uint16_t *read =
         (uint16_t *)staxi_arena_push(&u->p->arena, u->p->n_buffers * sizeof *read, sizeof *read);
@@ -2365,6 +2375,7 @@ static void staxi_cuda_put_reads(staxi_cuda_unit *u) {
         staxi_emit_no_memory(&u->e);
         return;
     }
+    l->reads = u->reads.n;
     for (int s = 0; s < u->n_segments; s++) {
         marks.now++;
         for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next)
@@ -2376,8 +2387,14 @@ static void staxi_cuda_put_reads(staxi_cuda_unit *u) {
         for (unsigned rest = read[b]; rest; rest &= rest - 1) times++;
         if (!times) continue;
         staxi_putf(u->t, "%sb%U %d", between, (uint64_t)b, times);
+        if (l->reads < u->reads.n) staxi_put(&u->reads, ", ");
+        if (u->p->buffers[b].scope == STAXI_SCOPE_ARG)
+            staxi_putf(&u->reads, "%s %d", u->p->buffers[b].name, times);
+        else
+            staxi_putf(&u->reads, "b%U %d", (uint64_t)b, times);
         between = ", ";
     }
+    l->n_reads = u->reads.n - l->reads;
     if (*between == ',') staxi_put(u->t, " */\n");
     staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
 }
@@ -4262,6 +4279,7 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
 /* Segments of a kernel without outer loops do not read each other's registers unless there is a
    LET: then each is a kernel of its own, with its own loops spread out. */
 static void staxi_cuda_kernel(staxi_cuda_unit *u, uint32_t k) {
+    u->tree = k;
     const staxi_kernel_tree *kt = &u->trees->kernels[k];
     const staxi_kernel *K = &u->trees->s->kernels[kt->kernel];
     staxi_emit *e = &u->e;
@@ -4353,6 +4371,7 @@ static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
     staxi_emit_free(&u->e, u->a);
     staxi_free(u->a, u->launches, u->cap_launches * sizeof *u->launches);
     staxi_free(u->a, u->holds, u->cap_holds * sizeof *u->holds);
+    staxi_text_free(&u->reads);
 }
 
 /* Prints the planned program. The launches stay in *u. */
@@ -4366,6 +4385,7 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, unsig
     u->p = trees->s->p;
     u->a = u->p->a;
     staxi_text_init(&body, u->a);
+    staxi_text_init(&u->reads, u->a);
     staxi_emit_turn(&u->e, trees, 0);
     u->e.t = u->t = &body;
     if (!staxi_cuda_reshape(trees)) u->e.failed = true;
@@ -4520,7 +4540,7 @@ typedef struct staxi_cuda_seat {
 struct stax_cuda_program {
     stax_cuda *cuda;
     stax_program *host; /* basis graph, trees, bound params; its code is not compiled */
-    staxi_text source;
+    staxi_text source, reads; /* reads: those of the launches */
     staxi_cuda_launch *launches;
     size_t n_launches, launch_bytes, n_args;
     bool has_checks;
@@ -5106,7 +5126,17 @@ STAXDEF stax_cuda *stax_cuda_open_with(stax_context *ctx, int device, void *cont
     staxi_mutex_init(&c->mutex);
     staxi_mutex_init(&c->staging.mutex);
     for (int k = 0; k < STAXI_CUDA_LANES; k++) staxi_mutex_init(&c->lanes[k].mutex);
-    int error = staxi_cuda_describe(c);
+    int count = 0, error = c->driver.device_count(&count);
+    if (error == 0 && (device < 0 || device >= count)) {
+        staxi_text why;
+        staxi_text_init(&why, &ctx->allocator);
+        staxi_putf(&why, "there is no CUDA device %d: expected 0 to %d", device, count - 1);
+        (void)staxi_cuda_fail(ctx, STAX_E_DEVICE, &why);
+        c->context = NULL;
+        stax_cuda_close(c);
+        return NULL;
+    }
+    if (error == 0) error = staxi_cuda_describe(c);
     if (error == 0 && !context) {
         error = c->driver.primary_retain(&c->context, c->handle);
         c->own_context = error == 0;
@@ -5393,6 +5423,7 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     staxi_free(a, p->size_checks, p->cap_size_checks * sizeof *p->size_checks);
     staxi_free(a, p->launches, p->launch_bytes);
     staxi_text_free(&p->source);
+    staxi_text_free(&p->reads);
     staxi_text_free(&p->tuning);
     stax_program *host = p->is_piece ? NULL : p->host;
     staxi_free(a, p, sizeof *p);
@@ -5497,6 +5528,7 @@ static stax_status staxi_cuda_program_emit(stax_cuda_program *p, unsigned tensor
     p->launch_bytes = u.cap_launches * sizeof *u.launches;
     p->has_checks = u.has_checks;
     p->choices = u.choices;
+    staxi_putn(&p->reads, u.reads.data ? u.reads.data : "", u.reads.n);
     u.launches = NULL;
     u.cap_launches = 0;
     staxi_cuda_unit_free(&u);
@@ -5513,6 +5545,7 @@ static stax_cuda_program *staxi_cuda_program_of(stax_program *host) {
     p->host = host;
     p->n_args = host->basis->n_inputs * 2 + host->n_outputs + 1;
     staxi_text_init(&p->source, a);
+    staxi_text_init(&p->reads, a);
     staxi_text_init(&p->tuning, a);
     return p;
 }
@@ -5707,7 +5740,8 @@ enum {
 typedef struct staxi_cuda_probe {
     stax_cuda_program *best, *first; /* so far, and by table: not freed before the end */
     double least, table;             /* ns a call */
-    stax_tensor *tensors;            /* inputs, then outputs; on the device */
+    stax_tensor *tensors;            /* inputs but for params, then outputs; on the device */
+    stax_tensor *params;             /* by input; in host memory                           */
     size_t n_in, n, room;
     int64_t *sizes;
     char *data, *want, *got; /* of all inputs; results of the table's program, and of another */
@@ -5749,7 +5783,22 @@ static size_t staxi_cuda_tensor_bytes(const stax_tensor *t) {
     return (size_t)staxi_tensor_elements(t) * stax_dtype_bytes(t->dtype);
 }
 
-/* Tensors for all slots. Params are bound later: programs that have some are not tuned. */
+/* A tensor of the shape that the value has at the sizes of the probe: on the device, or in host
+   memory and filled. */
+static bool staxi_cuda_probe_tensor(staxi_cuda_probe *b, const stax_graph *g, uint32_t value,
+                                    bool here, uint64_t *seed, stax_tensor *t) {
+    stax_cuda *c = b->first->cuda;
+    const stax_dtype dtype = (stax_dtype)g->values[value].type.dtype;
+    bool ok = true;
+    const stax_shape shape = staxi_cuda_probe_shape(g, value, b->sizes, &ok);
+    if (!here || !ok) return ok && stax_cuda_tensor_new(c, dtype, shape, t) == STAX_OK;
+    *t = stax_tensor_of(dtype, shape, NULL);
+    t->data = staxi_alloc(&c->ctx->allocator, staxi_cuda_tensor_bytes(t) + 1);
+    if (t->data) staxi_cuda_probe_fill((char *)t->data, dtype, staxi_tensor_elements(t), seed);
+    return t->data != NULL;
+}
+
+/* Tensors for all slots and params. */
 static bool staxi_cuda_probe_new(staxi_cuda_probe *b, stax_cuda_program *p) {
     const stax_graph *g = p->host->basis;
     const stax_allocator *a = &p->cuda->ctx->allocator;
@@ -5757,30 +5806,28 @@ static bool staxi_cuda_probe_new(staxi_cuda_probe *b, stax_cuda_program *p) {
     uint64_t seed = 1;
     memset(b, 0, sizeof *b);
     b->best = b->first = p;
-    b->n_in = g->n_inputs;
-    b->n = g->n_inputs + p->host->n_outputs;
-    b->room = (b->n + 1) * sizeof *b->tensors + (g->n_symbols + 1) * sizeof *b->sizes;
+    for (size_t k = 0; k < g->n_inputs; k++) b->n_in += g->inputs[k].kind != STAXI_PARAM;
+    b->n = b->n_in + p->host->n_outputs;
+    b->room = (b->n + g->n_inputs + 1) * sizeof *b->tensors + (g->n_symbols + 1) * sizeof *b->sizes;
     b->tensors = (stax_tensor *)staxi_alloc(a, b->room);
     if (!b->tensors) return false;
     memset(b->tensors, 0, b->room);
-    b->sizes = (int64_t *)(void *)(b->tensors + b->n + 1);
+    b->params = b->tensors + b->n;
+    b->sizes = (int64_t *)(void *)(b->params + g->n_inputs + 1);
     for (size_t k = 0; k < g->n_symbols; k++) {
         const staxi_symbol *y = &g->root->symbols[k];
         b->sizes[k] = y->hi < STAXI_CUDA_TUNE_SIZE   ? y->hi
                       : y->lo > STAXI_CUDA_TUNE_SIZE ? y->lo
                                                      : (int64_t)STAXI_CUDA_TUNE_SIZE;
     }
-    for (size_t k = 0; k < b->n && ok; k++) {
-        const bool in = k < b->n_in;
-        const uint32_t v = in ? g->inputs[k].value : g->outputs[k - b->n_in].value;
-        ok = !in || g->inputs[k].kind != STAXI_PARAM;
-        const stax_shape shape = staxi_cuda_probe_shape(g, v, b->sizes, &ok);
-        ok = ok && stax_cuda_tensor_new(p->cuda, (stax_dtype)g->values[v].type.dtype, shape,
-                                        &b->tensors[k]) == STAX_OK;
-        if (!ok) continue;
-        if (in) b->in_bytes += staxi_cuda_tensor_bytes(&b->tensors[k]);
-        if (!in || g->inputs[k].kind == STAXI_STATE)
-            b->bytes += staxi_cuda_tensor_bytes(&b->tensors[k]);
+    for (size_t k = 0, slot = 0; k < g->n_inputs + p->host->n_outputs && ok; k++) {
+        const bool in = k < g->n_inputs, param = in && g->inputs[k].kind == STAXI_PARAM;
+        const uint32_t v = in ? g->inputs[k].value : g->outputs[k - g->n_inputs].value;
+        stax_tensor *t = param ? &b->params[k] : &b->tensors[slot++];
+        ok = staxi_cuda_probe_tensor(b, g, v, param, &seed, t);
+        if (!ok || param) continue;
+        if (in) b->in_bytes += staxi_cuda_tensor_bytes(t);
+        if (!in || g->inputs[k].kind == STAXI_STATE) b->bytes += staxi_cuda_tensor_bytes(t);
     }
     b->data = ok ? (char *)staxi_alloc(a, b->in_bytes + 2 * b->bytes + 1) : NULL;
     if (!b->data) return false;
@@ -5793,22 +5840,48 @@ static bool staxi_cuda_probe_new(staxi_cuda_probe *b, stax_cuda_program *p) {
     return true;
 }
 
+/* Gives a program the params of the probe, or takes them away again. */
+static bool staxi_cuda_probe_bind(const staxi_cuda_probe *b, stax_cuda_program *p, bool binds) {
+    const stax_graph *g = p->host->basis;
+    bool ok = true;
+    for (size_t k = 0; k < g->n_inputs && ok; k++) {
+        if (g->inputs[k].kind != STAXI_PARAM) continue;
+        if (binds) ok = stax_cuda_bind(p, g->inputs[k].name, &b->params[k]) == STAX_OK;
+        if (binds) continue;
+        p->param_is_fresh[k] = false;
+        staxi_free(&p->host->ctx->allocator, p->host->bound[k].tensor.data,
+                   p->host->bound[k].bytes);
+        memset(&p->host->bound[k], 0, sizeof p->host->bound[k]);
+    }
+    return ok;
+}
+
 static void staxi_cuda_probe_free(staxi_cuda_probe *b, stax_cuda *c) {
     const stax_allocator *a = &c->ctx->allocator;
+    const size_t n_inputs = b->first->host->basis->n_inputs;
     for (size_t k = 0; b->tensors && k < b->n; k++) stax_cuda_tensor_free(c, &b->tensors[k]);
+    for (size_t k = 0; b->tensors && k < n_inputs; k++)
+        staxi_free(a, b->params[k].data, staxi_cuda_tensor_bytes(&b->params[k]) + 1);
     staxi_free(a, b->data, b->in_bytes + 2 * b->bytes + 1);
     staxi_free(a, b->tensors, b->room);
+}
+
+/* Is slot k a state? */
+static bool staxi_cuda_probe_is_state(const staxi_cuda_probe *b, size_t k) {
+    const stax_graph *g = b->first->host->basis;
+    for (size_t i = 0; i < g->n_inputs; i++)
+        if (g->inputs[i].kind != STAXI_PARAM && k-- == 0) return g->inputs[i].kind == STAXI_STATE;
+    return false;
 }
 
 /* Data into the tensors from..to - 1, or out of them. `results`: of states only. */
 static bool staxi_cuda_probe_copy(const staxi_cuda_probe *b, size_t from, size_t to, bool results,
                                   bool out, char *data) {
-    const stax_graph *g = b->first->host->basis;
     stax_cuda *c = b->first->cuda;
     bool ok = true;
     for (size_t k = from; k < to && ok; k++) {
         stax_tensor host = b->tensors[k];
-        if (results && k < b->n_in && g->inputs[k].kind != STAXI_STATE) continue;
+        if (results && k < b->n_in && !staxi_cuda_probe_is_state(b, k)) continue;
         host.device = 0;
         host.data = data;
         ok = (out ? stax_cuda_copy(c, &host, &b->tensors[k])
@@ -5856,7 +5929,8 @@ static bool staxi_cuda_tune_try(staxi_cuda_probe *b, const stax_graph *g,
     stax_cuda_program *p = staxi_cuda_program_with(c, g, o, tensor, given);
     if (!p) return false;
     b->measured++;
-    if (!staxi_cuda_probe_run(b, p, b->got) || memcmp(b->want, b->got, b->bytes) != 0) {
+    if (!staxi_cuda_probe_bind(b, p, true) || !staxi_cuda_probe_run(b, p, b->got) ||
+        memcmp(b->want, b->got, b->bytes) != 0) {
         b->refused++;
         stax_cuda_program_free(p);
         return false;
@@ -5926,7 +6000,11 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
     staxi_cuda_choices found;
     staxi_text record, note;
     if (p->host->steps || p->choices.n == 0) {
-        staxi_put(&p->tuning, "not tuned: there is nothing to choose, or the host has steps");
+        staxi_put(&p->tuning,
+                  p->host->steps
+                      ? "not tuned: the host has steps, which decide how often each piece runs; "
+                        "compile what lies between them as graphs of their own"
+                      : "not tuned: there is nothing to choose");
         return p;
     }
     staxi_text_init(&record, &c->ctx->allocator);
@@ -5940,13 +6018,11 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
     if (known) {
         memcpy(&found, record.data, sizeof found);
         stax_cuda_program *q = staxi_cuda_program_with(c, g, o, tensor, &found);
-        if (q) stax_cuda_program_free(p);
         if (q) b.best = q;
         staxi_put(&b.best->tuning, "tuned before");
-    } else if (ok && staxi_cuda_probe_run(&b, p, b.want)) {
+    } else if (ok && staxi_cuda_probe_bind(&b, p, true) && staxi_cuda_probe_run(&b, p, b.want)) {
         b.least = b.table = staxi_cuda_probe_time(&b, p);
         staxi_cuda_tune_search(&b, g, o, tensor);
-        if (b.best != p) stax_cuda_program_free(p);
         record.n = 0;
         staxi_putn(&record, (const char *)&b.best->choices, sizeof found);
         staxi_seal(&record, name);
@@ -5954,10 +6030,12 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
         staxi_putf(&b.best->tuning, "tuned: %d measured, %d refused, %D ns a call, %D by table",
                    b.measured, b.refused, (int64_t)b.least, (int64_t)b.table);
     } else {
-        staxi_put(&b.best->tuning, "not tuned: a call on random data failed, or there are params");
+        staxi_put(&b.best->tuning, "not tuned: a call on random data failed");
     }
-    p = b.best;
     staxi_cuda_probe_free(&b, c);
+    if (b.best != p) stax_cuda_program_free(p);
+    p = b.best;
+    (void)staxi_cuda_probe_bind(&b, p, false);
     staxi_text_free(&record);
     staxi_text_free(&note);
     return p;
@@ -6023,6 +6101,60 @@ STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_optio
 }
 
 STAXDEF char *stax_cuda_print(const stax_graph *g) { return stax_cuda_print_with(g, NULL); }
+
+/* ---- explain ---- */
+
+/* Who computes what, in the words of >>cuda. */
+static const char *const staxi_cuda_kind_words[] = {
+    "a thread an iteration",                /* SERIAL         */
+    "a thread an index to check",           /* CHECK          */
+    "a thread four neighbours",             /* MAP            */
+    "a warp a row or 4096 of its elements", /* ROWS           */
+    "the parts of rows",                    /* FINISH_ROWS    */
+    "a block 32 columns of 4096 rows",      /* COLUMNS        */
+    "the parts of columns",                 /* FINISH_COLUMNS */
+    "a block a row, all of its reductions", /* TEAM           */
+    "a warp or a block an argmax",          /* ARG            */
+    "a block a tile of a contraction",      /* CONTRACT       */
+    "a block a line of running values",     /* SCAN           */
+    "a block a tile that is turned"};       /* TURN           */
+
+static void staxi_cuda_explain(const stax_cuda_program *p, size_t *n, staxi_text *t) {
+    for (size_t k = 0; k < p->n_launches; k++) {
+        const staxi_cuda_launch *l = &p->launches[k];
+        staxi_putf(t, "kernel %U: ", (uint64_t)(*n)++);
+        staxi_put_kernel_ops(p->host, t, p->host->trees.kernels[l->tree].kernel);
+        staxi_putf(t, "\n  %s", staxi_cuda_kind_words[l->kind]);
+        if (l->threads) staxi_putf(t, ", %d threads a block", l->threads);
+        if (l->n_reads) {
+            staxi_put(t, "; reads of a row from memory: ");
+            staxi_putn(t, p->reads.data + l->reads, l->n_reads);
+        }
+        staxi_put(t, "\n");
+    }
+    for (size_t k = 0; k < p->n_pieces; k++) {
+        const stax_graph *g = p->host->steps->pieces[k]->basis;
+        if (p->pieces[k])
+            staxi_cuda_explain(p->pieces[k], n, t);
+        else
+            staxi_putf(t, "host: %s\n  by the interpreter, on copies\n",
+                       staxi_written_op_name(&g->nodes[g->n_nodes - 1]));
+    }
+}
+
+STAXDEF char *stax_cuda_explain(const stax_graph *g, const stax_compile_options *options) {
+    stax_cuda_program *p =
+        staxi_cuda_program_new(g, staxi_cuda_tensor_cores(options, "sm_90"), NULL);
+    if (!p) return NULL;
+    staxi_text t;
+    size_t n = 0;
+    staxi_text_init(&t, &p->host->ctx->allocator);
+    staxi_cuda_explain(p, &n, &t);
+    staxi_putf(&t, "%U kernel%s\n", (uint64_t)n, n == 1 ? "" : "s");
+    char *text = staxi_text_give(p->host->ctx, &t);
+    stax_cuda_program_free(p);
+    return text;
+}
 
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes) {
@@ -7013,6 +7145,9 @@ STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_optio
     (void)options;
     if (g) staxi_cuda_absent(g->root->ctx);
     return NULL;
+}
+STAXDEF char *stax_cuda_explain(const stax_graph *g, const stax_compile_options *options) {
+    return stax_cuda_print_with(g, options);
 }
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes) {
