@@ -23,10 +23,12 @@
                  reduce_overhead a call is one graph of CUDA's, which the next one replays; other
                  addresses or sizes change its parameters. (Programs that check indices do not.)
                  cond and loops are decided by the host, and what no kernel can run (sorts, scatter,
-                 monoids, custom_call) is a step of it, on copies: such a call waits for each, and
-                 is launched kernel by kernel. The option tune measures how kernels are cut, once
-                 for a source and a device, and keeps the fastest that has the same bits.
-                 The modes of table 11.1 are those two: reduce_overhead, tune for
+                 monoids, custom_call) is a step of it, on copies: such a call waits for each; what
+                 lies between is launched kernel by kernel, or replayed. The option atomics makes
+                 kernels of most scatters: it pays wherever the tensors lie on the device already,
+                 most where few updates meet in one place (they come one after the other there). The
+   option tune measures how kernels are cut, once for a source and a device, and keeps the fastest
+   that has the same bits. The modes of table 11.1 are those two: reduce_overhead, tune for
                  max_autotune_no_graphs, both for max_autotune. (stax_jit's are the CPU's.)
 
    MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
@@ -388,6 +390,7 @@ static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda
      SCAN    a thread block has a line of running values
      CONTRACT a thread block computes a tile of a contraction, chains in registers, its operands
              evaluated into shared memory
+     SCATTER a thread has one update of a scatter, an atomic one: only where the option says so
      TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax).
              Where all segments run over the same constant range, each thread has the same elements
              in each of them: what is read twice, and row areas, stay in its registers (held)
@@ -395,6 +398,7 @@ static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda
 
 /* Tensor cores that a program may use. */
 enum { STAXI_CUDA_WGMMA = 1, STAXI_CUDA_MMA = 2, STAXI_CUDA_TF32 = 4 };
+enum { STAXI_CUDA_ATOMICS = 8 }; /* beside them: scatters in any order */
 
 typedef enum staxi_cuda_kind {
     STAXI_CUDA_SERIAL,
@@ -408,7 +412,8 @@ typedef enum staxi_cuda_kind {
     STAXI_CUDA_ARG,
     STAXI_CUDA_CONTRACT,
     STAXI_CUDA_SCAN,
-    STAXI_CUDA_TURN
+    STAXI_CUDA_TURN,
+    STAXI_CUDA_SCATTER
 } staxi_cuda_kind;
 
 /* An operand for the copy engine: elements first + sum of step * place; box: how many of the second
@@ -668,6 +673,33 @@ static const char *const staxi_cuda_lines_fail[] = {
     "    __threadfence_system();",
     "    *sx->told = n;",
     "}",
+    NULL};
+static const char *const staxi_cuda_lines_atomic[] = {
+    "SX_INLINE void sx_atomic_add(float *p, float x) { atomicAdd(p, x); }",
+    "SX_INLINE void sx_atomic_add(double *p, double x) { atomicAdd(p, x); }",
+    "SX_INLINE void sx_atomic_add(unsigned *p, unsigned x) { atomicAdd(p, x); }",
+    "SX_INLINE void sx_atomic_add(uint64_t *p, uint64_t x) { atomicAdd(p, x); }",
+    "SX_INLINE void sx_atomic_add(int *p, int x) { atomicAdd((unsigned *)p, (unsigned)x); }",
+    "SX_INLINE void sx_atomic_add(int64_t *p, int64_t x) { atomicAdd((uint64_t *)p, (uint64_t)x); }",
+    "template <class T> SX_INLINE void sx_atomic_max(T *p, T x) { atomicMax(p, x); }",
+    "template <class T> SX_INLINE void sx_atomic_min(T *p, T x) { atomicMin(p, x); }",
+    "/* Of floats: the larger or smaller one, -0 below 0; a NaN of either is the quiet one. */",
+    "#define SX_ATOMIC_EXTREME(name, T, W, to, from, sign, nan, above) \\",
+    "    SX_INLINE void name(T *p, T x) { \\",
+    "        W old = *(volatile W *)p, seen; \\",
+    "        for (;; old = seen) { \\",
+    "            const T a = from(old); \\",
+    "            const bool other = x above a || (x == a && (0 above -1 ? old : (W)to(x)) & sign); \\",
+    "            const W now = a != a || x != x ? nan : other ? (W)to(x) : old; \\",
+    "            if (now == old) return; \\",
+    "            seen = atomicCAS((W *)p, old, now); \\",
+    "            if (seen == old) return; \\",
+    "        } \\",
+    "    }",
+    "SX_ATOMIC_EXTREME(sx_atomic_max, float, unsigned, __float_as_uint, __uint_as_float, 0x80000000u, 0x7fc00000u, >)",
+    "SX_ATOMIC_EXTREME(sx_atomic_min, float, unsigned, __float_as_uint, __uint_as_float, 0x80000000u, 0x7fc00000u, <)",
+    "SX_ATOMIC_EXTREME(sx_atomic_max, double, uint64_t, __double_as_longlong, __longlong_as_double, 0x8000000000000000ull, 0x7ff8000000000000ull, >)",
+    "SX_ATOMIC_EXTREME(sx_atomic_min, double, uint64_t, __double_as_longlong, __longlong_as_double, 0x8000000000000000ull, 0x7ff8000000000000ull, <)",
     NULL};
 static const char *const staxi_cuda_lines_warp[] = {
     "/* four neighbours at once where the address allows */",
@@ -4231,6 +4263,57 @@ static bool staxi_cuda_is_teamed(staxi_cuda_unit *u, uint32_t list) {
                                      (double)STAXI_CUDA_TEAMED_LEAST);
 }
 
+/* The update of x = op(x, update), in *value; false: it has another form. */
+static bool staxi_cuda_update_of(const staxi_cuda_unit *u, const staxi_tree_node *store,
+                                 staxi_expr *load, staxi_expr *value) {
+    const staxi_expr_node *exprs = u->p->exprs, *n = &exprs[store->expr[0]];
+    if (n->kind == STAXI_EX_CANON) n = &exprs[n->args[0]];
+    if (n->kind != STAXI_EX_OP || n->n_args != 2) return false;
+    for (int k = 0; k < 2; k++) {
+        const staxi_expr_node *x = &exprs[n->args[k]];
+        if (x->kind != STAXI_EX_LOAD || x->ref != store->ref) continue;
+        *load = n->args[k];
+        *value = n->args[1 - k];
+        return true;
+    }
+    return false;
+}
+
+/* Updates over threads, whatever their order is. */
+static void staxi_cuda_scatter(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    const uint32_t body = staxi_cuda_open_loops(u, list);
+    staxi_expr load = 0, value = 0;
+    const staxi_tree_node *n = &u->trees->nodes[body];
+    if (!body || n->next || n->kind != STAXI_TREE_STORE ||
+        !staxi_cuda_update_of(u, n, &load, &value)) {
+        e->failed = true;
+        return;
+    }
+    const staxi_expr_node *op = &u->p->exprs[n->expr[0]];
+    if (op->kind == STAXI_EX_CANON) op = &u->p->exprs[op->args[0]];
+    const char *how = op->op == STAX_OP_ADD ? "add" : op->op == STAX_OP_MAXIMUM ? "max" : "min";
+    staxi_cuda_launch *l =
+        staxi_cuda_begin(u, STAXI_CUDA_SCATTER, list, u->n_loops ? staxi_cuda_thread : "0", 128);
+    if (!l) return;
+    l->count = staxi_cuda_loops_product(u);
+    staxi_cuda_flat(u, l->count, staxi_cuda_thread, staxi_cuda_threads);
+    staxi_cuda_digits(u);
+    const size_t scope = staxi_emit_scope_open(e);
+    const staxi_expr_node at = u->p->exprs[load];
+    staxi_emit_leaves(e, &at);
+    staxi_emit_value(e, value);
+    staxi_line(e);
+    staxi_putf(u->t, "sx_atomic_%s(&b%U[", how, (uint64_t)n->ref);
+    staxi_emit_ix(e, n->at);
+    staxi_put(u->t, "], ");
+    staxi_emit_operand(e, value);
+    staxi_put(u->t, ");\n");
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
 static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node *n;
     staxi_cuda_dot dot;
@@ -4284,6 +4367,10 @@ static void staxi_cuda_kernel(staxi_cuda_unit *u, uint32_t k) {
     const staxi_kernel *K = &u->trees->s->kernels[kt->kernel];
     staxi_emit *e = &u->e;
     staxi_emit_turn_to(e, kt);
+    if (u->p->stages[K->first_stage].kind == STAXI_STAGE_SCATTER) {
+        staxi_cuda_scatter(u, kt->root);
+        return;
+    }
     if (K->n_outer == 0 && !staxi_cuda_list_has(u->trees, kt->root, STAXI_TREE_LET)) {
         for (uint32_t at = kt->root, next; at && !e->failed; at = next) {
             next = u->trees->nodes[at].next;
@@ -4402,6 +4489,7 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, unsig
         staxi_put_lines(out, staxi_lines_sums);
     }
     staxi_put_lines(out, staxi_cuda_lines_warp);
+    if (body.data && strstr(body.data, "sx_atomic_")) staxi_put_lines(out, staxi_cuda_lines_atomic);
     if (u->tensor & STAXI_CUDA_WGMMA) staxi_put_lines(out, staxi_cuda_lines_wgmma);
     if (u->tensor & ~(unsigned)STAXI_CUDA_WGMMA) staxi_put_lines(out, staxi_cuda_lines_mma);
     staxi_put_line_functions(&u->e, false, out);
@@ -5488,8 +5576,8 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
-        if (st->kind != STAXI_STAGE_SORT && st->kind != STAXI_STAGE_SCATTER &&
-            st->kind != STAXI_STAGE_CALL && !st->lead)
+        if (st->kind != STAXI_STAGE_SORT && st->kind != STAXI_STAGE_CALL && !st->lead &&
+            (st->kind != STAXI_STAGE_SCATTER || host->atomics))
             continue;
         staxi_put_place(why, host->basis, st->place);
         staxi_putf(why, "%s runs on the CPU only in this version", st->op_name);
@@ -5498,10 +5586,10 @@ static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) 
     return STAX_OK;
 }
 
-/* What the options allow on an architecture. STAX_CUDA_MMA in the environment: mma.sync also where
-   there is wgmma. */
+/* What the options allow on an architecture, scatters too. STAX_CUDA_MMA in the environment:
+   mma.sync also where there is wgmma. */
 static unsigned staxi_cuda_tensor_cores(const stax_compile_options *o, const char *architecture) {
-    unsigned tensor = 0;
+    unsigned tensor = o && o->atomics ? STAXI_CUDA_ATOMICS : 0;
     int number = 0;
     bool wgmma = strcmp(architecture, "sm_90") == 0;
 #if !defined(STAX_NO_ENV)
@@ -5509,7 +5597,7 @@ static unsigned staxi_cuda_tensor_cores(const stax_compile_options *o, const cha
 #endif
     for (const char *c = architecture + 3; *c >= '0' && *c <= '9'; c++)
         number = number * 10 + (*c - '0');
-    if (!o || number < 80) return 0;
+    if (!o || number < 80) return tensor;
     if (o->tensor_cores) tensor |= wgmma ? STAXI_CUDA_WGMMA : STAXI_CUDA_MMA;
     if (o->tf32) tensor |= STAXI_CUDA_TF32;
     return tensor;
@@ -5590,6 +5678,8 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, unsigned t
     if (p) {
         staxi_put(&why, "CUDA: ");
         host->for_device = true;
+        host->atomics = (tensor & STAXI_CUDA_ATOMICS) != 0;
+        tensor &= ~(unsigned)STAXI_CUDA_ATOMICS;
         const bool steps = staxi_is_stepped(host);
         s = steps ? staxi_steps_build(host, &why) : staxi_program_plan(host, &why);
         if (s == STAX_OK)
@@ -6106,18 +6196,20 @@ STAXDEF char *stax_cuda_print(const stax_graph *g) { return stax_cuda_print_with
 
 /* Who computes what, in the words of >>cuda. */
 static const char *const staxi_cuda_kind_words[] = {
-    "a thread an iteration",                /* SERIAL         */
-    "a thread an index to check",           /* CHECK          */
-    "a thread four neighbours",             /* MAP            */
-    "a warp a row or 4096 of its elements", /* ROWS           */
-    "the parts of rows",                    /* FINISH_ROWS    */
-    "a block 32 columns of 4096 rows",      /* COLUMNS        */
-    "the parts of columns",                 /* FINISH_COLUMNS */
-    "a block a row, all of its reductions", /* TEAM           */
-    "a warp or a block an argmax",          /* ARG            */
-    "a block a tile of a contraction",      /* CONTRACT       */
-    "a block a line of running values",     /* SCAN           */
-    "a block a tile that is turned"};       /* TURN           */
+    "a thread an iteration",                                    /* SERIAL         */
+    "a thread an index to check",                               /* CHECK          */
+    "a thread four neighbours",                                 /* MAP            */
+    "a warp a row or 4096 of its elements",                     /* ROWS           */
+    "the parts of rows",                                        /* FINISH_ROWS    */
+    "a block 32 columns of 4096 rows",                          /* COLUMNS        */
+    "the parts of columns",                                     /* FINISH_COLUMNS */
+    "a block a row, all of its reductions",                     /* TEAM           */
+    "a warp or a block an argmax",                              /* ARG            */
+    "a block a tile of a contraction",                          /* CONTRACT       */
+    "a block a line of running values",                         /* SCAN           */
+    "a block a tile that is turned",                            /* TURN           */
+    "a thread an update, atomic: floats are added in any order" /* SCATTER */
+};
 
 static void staxi_cuda_explain(const stax_cuda_program *p, size_t *n, staxi_text *t) {
     for (size_t k = 0; k < p->n_launches; k++) {

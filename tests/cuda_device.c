@@ -6,9 +6,9 @@
    Every elementwise op and cast of every dtype on specials, reductions of sizes around the edges of
    the sum rule, N random graphs (900) and N / 4 with long axes, spread over processes, because most
    of the time is NVRTC's. Then (--times) the table of times: medians of 30 by events, after three
-   runs; and three figures of calls beside their bars. Skipped with the reason where there is no
-   device. --one checks the graph of that seed alone and prints its source; --tensor: how many
-   shapes are checked on tensor cores (all). */
+   runs; figures of calls beside their bars, and of copies (--times=2: these alone). Skipped with
+   the reason where there is no device. --one checks the graph of that seed alone and prints its
+   source; --tensor: how many shapes are checked on tensor cores (all). */
 #if !defined(_WIN32)
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -600,6 +600,105 @@ static void check_devices(stax_context *ctx, tally *all) {
     stax_graph_free(g);
 }
 
+/* ---- scatters by atomic updates ---- */
+
+enum { ATOMIC_PLACES = 50, ATOMIC_UPDATES = 20000 };
+
+/* Any order of n additions in one place: (n - 1) u sum |x|, and in f32 2^-126 for what flushes. The
+   worst error in units of it. */
+static double atomic_excess(stax_dtype t, const void *x, const int64_t *i, const void *u,
+                            const void *got) {
+    const int f64 = t == STAX_F64;
+    double worst = 0;
+    for (int at = 0; at < ATOMIC_PLACES; at++) {
+        long double sum = 0, size = 0;
+        int n = 0;
+        for (int k = -1; k < ATOMIC_UPDATES; k++) {
+            if (k >= 0 && i[k] != at) continue;
+            const void *from = k < 0 ? x : u;
+            const int j = k < 0 ? at : k;
+            const double a = f64 ? ((const double *)from)[j] : (double)((const float *)from)[j];
+            sum += a;
+            size += fabs(a);
+            n++;
+        }
+        const double have = f64 ? ((const double *)got)[at] : (double)((const float *)got)[at];
+        const long double bound =
+            (long double)(n - 1) * (f64 ? 0x1p-53L : 0x1p-24L) * size + (f64 ? 0 : n * 0x1p-126L);
+        const double excess = (double)fabsl((long double)have - sum) / (double)(bound + 1e-300L);
+        if (!(excess <= worst)) worst = excess;
+    }
+    return worst;
+}
+
+static void atomic_fill(stax_dtype t, void *to, int n, uint64_t seed) {
+    dice d = {seed};
+    for (int k = 0; k < n; k++) {
+        const double x = dice_unit(&d) * 2 - 1;
+        const uint64_t bits = dice_next(&d);
+        float f = k % 997 == 5 ? -0.0f : (float)x;
+        if (t == STAX_F32)
+            ((float *)to)[k] = f;
+        else if (t == STAX_F64)
+            ((double *)to)[k] = x;
+        else
+            memcpy((char *)to + (size_t)k * stax_dtype_bytes(t), &bits, stax_dtype_bytes(t));
+    }
+}
+
+/* Where max and min meet a NaN, they have its bits too. */
+static void check_atomic(stax_context *ctx, stax_cuda *cuda, stax_dtype t, const char *mode,
+                         tally *all) {
+    static uint64_t x[ATOMIC_PLACES], u[ATOMIC_UPDATES], got[ATOMIC_PLACES], want[ATOMIC_PLACES];
+    static int64_t i[ATOMIC_UPDATES];
+    const bool adds = mode[1] == 'd', is_float = t == STAX_F32 || t == STAX_F64;
+    const stax_shape places = stax_shape1(ATOMIC_PLACES), updates = stax_shape1(ATOMIC_UPDATES);
+    stax_graph *g = stax_graph_new(ctx);
+    stax_compile_options o;
+    stax_tensor in[3], y = stax_tensor_of(t, places, got), ref = stax_tensor_of(t, places, want);
+    dice d = {11};
+    memset(&o, 0, sizeof o);
+    o.atomics = true;
+    for (int k = 0; k < ATOMIC_UPDATES; k++) i[k] = dice_below(&d, ATOMIC_PLACES) * (k % 3 > 0);
+    atomic_fill(t, x, ATOMIC_PLACES, 1);
+    atomic_fill(t, u, ATOMIC_UPDATES, 2);
+    if (is_float && !adds) memset((char *)u + 77 * stax_dtype_bytes(t), 0xff, stax_dtype_bytes(t));
+    in[0] = stax_tensor_of(t, places, x);
+    in[1] = stax_tensor_of(STAX_I64, updates, i);
+    in[2] = stax_tensor_of(t, updates, u);
+    stax_value v[3];
+    for (int k = 0; k < 3; k++) {
+        const char *const name[] = {"x", "i", "u"};
+        v[k] = stax_input(g, name[k], k == 1 ? STAX_I64 : t, k ? updates : places);
+    }
+    stax_output(g, "y", stax_scatter(v[0], v[1], v[2], 0, mode));
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+    stax_status s = p ? stax_cuda_run(p, in, &y) : stax_error_status(ctx);
+    if (s == STAX_OK) s = stax_interpret(g, in, &ref);
+    const double excess = s == STAX_OK && is_float && adds ? atomic_excess(t, x, i, u, got) : 0;
+    const bool differ =
+        (!is_float || !adds) && memcmp(got, want, ATOMIC_PLACES * stax_dtype_bytes(t)) != 0;
+    if (s == STAX_OK && excess <= 1 && !differ && strstr(stax_cuda_source(p), "sx_atomic_")) {
+        all->equal++;
+    } else {
+        printf("FAIL atomic scatter %s %s: at worst %g of the bound%s; %s\n", mode,
+               stax_dtype_name(t), excess, differ ? ", other bits" : "",
+               s == STAX_OK ? "" : stax_error(ctx));
+        all->different++;
+    }
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
+static void check_atomics(stax_context *ctx, stax_cuda *cuda, tally *all) {
+    static const stax_dtype dtypes[] = {STAX_F32, STAX_F64, STAX_I32, STAX_U32, STAX_I64, STAX_U64};
+    for (int k = 0; k < 6; k++) {
+        check_atomic(ctx, cuda, dtypes[k], "add", all);
+        check_atomic(ctx, cuda, dtypes[k], "max", all);
+        check_atomic(ctx, cuda, dtypes[k], "min", all);
+    }
+}
+
 /* ---- several streams ---- */
 
 enum { CHAIN = 3000, STREAMS = 6, THREADS = 6, TURNS = 12 };
@@ -886,6 +985,7 @@ static void check_share(int job, tally *t) {
     if (job == 0) check_replay(ctx, cuda, t);
     if (job == 0) check_kept(ctx, cuda, t);
     if (job == 0) check_devices(ctx, t);
+    if (job == 0) check_atomics(ctx, cuda, t);
     if (job == 0) check_streams(ctx, t);
     if (job == 0) check_staging(1, false, t);
     if (job == 0) check_staging(4, false, t);
@@ -1260,9 +1360,13 @@ static void time_all(stax_context *ctx, stax_cuda *cuda) {
 /* Compiles and calls x -> exp(x) + 1 on 8 elements; *ms until the result is there. NULL: has said
  * why. */
 static stax_cuda_program *first_call(stax_context *ctx, stax_cuda *cuda, const stax_graph *g,
-                                     const stax_tensor *x, const stax_tensor *y, double *ms) {
+                                     bool replays, const stax_tensor *x, const stax_tensor *y,
+                                     double *ms) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.reduce_overhead = replays;
     int64_t start = staxi_clock_ns();
-    stax_cuda_program *p = stax_cuda_compile(cuda, g, NULL);
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
     stax_status s = p ? stax_cuda_run(p, x, y) : stax_error_status(ctx);
     if (s == STAX_OK) s = stax_cuda_wait(cuda);
     *ms = (double)(staxi_clock_ns() - start) * 1e-6;
@@ -1283,13 +1387,43 @@ static void time_short_calls(stax_cuda *cuda, stax_cuda_program *p, const stax_t
             int calls = many ? CALLS : 1;
             int64_t start = staxi_clock_ns();
             for (int k = 0; k < calls; k++) (void)stax_cuda_run(p, x, y);
-            (void)stax_cuda_wait(cuda);
+            if (y->device) (void)stax_cuda_wait(cuda);
             us[many][r] = (float)((double)(staxi_clock_ns() - start) * 1e-3 / calls);
         }
     }
     for (int many = 0; many < 2; many++) qsort(us[many], READINGS, sizeof us[0][0], by_size);
     *alone = (double)us[0][READINGS / 2];
     *queued = (double)us[1][READINGS / 2];
+}
+
+/* What calls on 8 elements take, launched and replayed, with device and host tensors. */
+static void time_calls_of(stax_context *ctx, stax_cuda *cuda, const stax_graph *g,
+                          const stax_tensor *x, const stax_tensor *y) {
+    static float data[2][8];
+    const stax_tensor host[2] = {stax_tensor_of(STAX_F32, stax_shape1(8), data[0]),
+                                 stax_tensor_of(STAX_F32, stax_shape1(8), data[1])};
+    double first[2] = {0, 0}, alone = 0, queued = 0;
+    for (int replays = 0; replays < 2; replays++) {
+        stax_cuda_program *p[2];
+        for (int k = 0; k < 2; k++) p[k] = first_call(ctx, cuda, g, replays, x, y, &first[k]);
+        if (p[0] && p[1]) {
+            if (!replays)
+                printf(
+                    "calls: the first after the device is open, compiled %.1f ms (bar 300)\n"
+                    "calls: the first, cached %.2f ms (bar 5)\n",
+                    first[0], first[1]);
+            const char *how = replays ? "replayed" : "launched";
+            time_short_calls(cuda, p[1], x, y, &alone, &queued);
+            printf(
+                "calls: on 8 elements, %s, %.2f us with its result, %.2f us each of many "
+                "(bar 6)\n",
+                how, alone, queued);
+            time_short_calls(cuda, p[1], &host[0], &host[1], &alone, &queued);
+            printf("calls: on 8 elements in host memory, %s, %.2f us with its result\n", how,
+                   alone);
+        }
+        for (int k = 0; k < 2; k++) stax_cuda_program_free(p[k]);
+    }
 }
 
 /* In a context with an empty cache of its own. */
@@ -1302,23 +1436,11 @@ static void time_calls(void) {
     stax_graph *g = cuda ? stax_graph_new(ctx) : NULL;
     stax_tensor x, y;
     stax_shape shape = stax_shape1(8);
-    double compiled = 0, cached = 0, alone = 0, queued = 0;
     if (g && stax_cuda_tensor_new(cuda, STAX_F32, shape, &x) == STAX_OK &&
         stax_cuda_tensor_new(cuda, STAX_F32, shape, &y) == STAX_OK) {
         stax_value v = stax_exp(stax_input(g, "x", STAX_F32, shape));
         stax_output(g, "y", stax_add(v, stax_const(g, 1.0)));
-        stax_cuda_program *p = first_call(ctx, cuda, g, &x, &y, &compiled),
-                          *q = p ? first_call(ctx, cuda, g, &x, &y, &cached) : NULL;
-        if (q) {
-            time_short_calls(cuda, q, &x, &y, &alone, &queued);
-            printf("calls: the first after the device is open, compiled %.1f ms (bar 300)\n",
-                   compiled);
-            printf("calls: the first, cached %.2f ms (bar 5)\n", cached);
-            printf("calls: on 8 elements %.2f us with its result, %.2f us each of many (bar 8)\n",
-                   alone, queued);
-        }
-        stax_cuda_program_free(p);
-        stax_cuda_program_free(q);
+        time_calls_of(ctx, cuda, g, &x, &y);
         stax_cuda_tensor_free(cuda, &x);
         stax_cuda_tensor_free(cuda, &y);
         (void)stax_cache_clear(ctx);
@@ -1329,6 +1451,82 @@ static void time_calls(void) {
     stax_cuda_close(cuda);
     stax_close(ctx);
     if (o.cache_dir) (void)rmdir(folder);
+}
+
+/* Copies of host memory that is not page-locked: of one thread, and of as many as may stage. */
+static void time_copies(int threads) {
+    static const int64_t kilobytes[] = {64, 1024, 16384, 262144};
+    stax_options o = stax_options_default();
+    o.n_threads = threads;
+    stax_context *ctx = stax_open(&o);
+    stax_cuda *cuda = ctx ? stax_cuda_open(ctx, 0) : NULL;
+    for (int k = 0; k < 4 && cuda; k++) {
+        const stax_shape shape = stax_shape1(kilobytes[k] * 256);
+        float ms[2][15];
+        float *data = (float *)malloc((size_t)kilobytes[k] * 1024);
+        stax_tensor x, host = stax_tensor_of(STAX_F32, shape, data);
+        if (!data || stax_cuda_tensor_new(cuda, STAX_F32, shape, &x) != STAX_OK) break;
+        memset(data, 1, (size_t)kilobytes[k] * 1024);
+        for (int r = 0; r < 30; r++) {
+            const int64_t start = staxi_clock_ns();
+            (void)(r % 2 ? stax_cuda_copy(cuda, &host, &x) : stax_cuda_copy(cuda, &x, &host));
+            ms[r % 2][r / 2] = (float)((double)(staxi_clock_ns() - start) * 1e-6);
+        }
+        for (int way = 0; way < 2; way++) qsort(ms[way], 15, sizeof ms[0][0], by_size);
+        printf("copies: %6lld KiB, %2d threads: there %.3f ms, back %.3f ms\n",
+               (long long)kilobytes[k], threads, (double)ms[0][7], (double)ms[1][7]);
+        stax_cuda_tensor_free(cuda, &x);
+        free(data);
+    }
+    stax_cuda_close(cuda);
+    stax_close(ctx);
+}
+
+/* A million updates in 65536 places: atomic, and as a step of the host. */
+static void time_scatter(stax_context *ctx, stax_cuda *cuda) {
+    enum { PLACES = 65536, UPDATES = 1000000 };
+    stax_graph *g = stax_graph_new(ctx);
+    const stax_shape shapes_of[3] = {stax_shape1(PLACES), stax_shape1(UPDATES),
+                                     stax_shape1(UPDATES)};
+    stax_value v[3];
+    stax_tensor in[3], y;
+    stax_status s = stax_cuda_tensor_new(cuda, STAX_F32, shapes_of[0], &y);
+    memset(in, 0, sizeof in);
+    for (int k = 0; k < 3 && s == STAX_OK; k++) {
+        const stax_dtype t = k == 1 ? STAX_I32 : STAX_F32;
+        int32_t *data = (int32_t *)calloc((size_t)shapes_of[k].dims[0], 4);
+        const stax_tensor host = stax_tensor_of(t, shapes_of[k], data);
+        v[k] = stax_input(g, k == 0 ? "x" : k == 1 ? "i" : "u", t, shapes_of[k]);
+        for (int i = 0; data && k == 1 && i < UPDATES; i++)
+            data[i] = (int32_t)((int64_t)i * 7919 % PLACES);
+        s = data ? stax_cuda_tensor_new(cuda, t, shapes_of[k], &in[k]) : STAX_E_MEMORY;
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &in[k], &host);
+        free(data);
+    }
+    if (s == STAX_OK) stax_output(g, "y", stax_scatter(v[0], v[1], v[2], 0, "add"));
+    for (int atomic = 0; atomic < 2 && s == STAX_OK; atomic++) {
+        stax_compile_options o;
+        float ms[11];
+        memset(&o, 0, sizeof o);
+        o.atomics = atomic;
+        stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+        s = p ? STAX_OK : stax_error_status(ctx);
+        for (int r = 0; r < 11 && s == STAX_OK; r++) {
+            const int64_t start = staxi_clock_ns();
+            s = stax_cuda_run(p, in, &y);
+            (void)stax_cuda_wait(cuda);
+            ms[r] = (float)((double)(staxi_clock_ns() - start) * 1e-6);
+        }
+        qsort(ms, 11, sizeof ms[0], by_size);
+        if (s == STAX_OK)
+            printf("scatter: 1000000 f32 in 65536 places, %s, %.3f ms with its result\n",
+                   atomic ? "atomic" : "by the host", (double)ms[5]);
+        stax_cuda_program_free(p);
+    }
+    if (s != STAX_OK) printf("FAIL scatter: %s\n", stax_error(ctx));
+    for (int k = 0; k < 3; k++) stax_cuda_tensor_free(cuda, &in[k]);
+    stax_cuda_tensor_free(cuda, &y);
+    stax_graph_free(g);
 }
 
 /* ---- main -------------------------------------------------------------------------------------
@@ -1379,7 +1577,9 @@ int main(int argc, char **argv) {
         stax_context *ctx = stax_open(NULL);
         stax_cuda *cuda = ctx ? stax_cuda_open(ctx, 0) : NULL;
         time_calls();
-        if (cuda) time_all(ctx, cuda);
+        for (int threads = 1; threads <= 8; threads += 7) time_copies(threads);
+        if (cuda) time_scatter(ctx, cuda);
+        if (cuda && settings.times != 2) time_all(ctx, cuda);
         stax_cuda_close(cuda);
         stax_close(ctx);
     }

@@ -67,6 +67,7 @@ enum {
     X(TENSOR_CORES, "tensor-cores", NULL,         RUN|BENCH|PRINT, "with --device=cuda and --emit=cuda: f16 and bf16 contractions on tensor cores (sm_80 and newer), not the interpreter's bits") \
     X(TUNE,         "tune",         NULL,         RUN|BENCH,    "with --device=cuda: measures how kernels are cut, and keeps the fastest") \
     X(TF32,         "tf32",         NULL,         RUN|BENCH|PRINT, "the same for f32 contractions, whose operands are rounded to TF32") \
+    X(ATOMICS,      "atomics",      NULL,         RUN|BENCH|PRINT|EXPLAIN, "with --device=cuda and --emit=cuda: scatter in the modes add, max and min by atomic updates in kernels, not by the host: floats are added in any order") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT|SAVE|BISECT|TUNE, "inputs without --in are filled from their name and this number (default 0)") \
     X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
     X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|SAVE|BISECT|TUNE|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
@@ -1143,6 +1144,7 @@ static void choose(const tool *t, const stax_graph *g, stax_compile_options *o,
     if (g == t->scheduled) o->schedule = t->schedule;
     o->tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
     o->tf32 = t->given[OPT_TF32] != NULL;
+    o->atomics = t->given[OPT_ATOMICS] != NULL;
     o->tune = t->given[OPT_TUNE] != NULL;
     o->reduce_overhead = t->given[OPT_REDUCE_OVERHEAD] != NULL;
     if (!rule) return;
@@ -1430,6 +1432,7 @@ static int put_cuda(const tool *t, const stax_graph *g, bool explains) {
     memset(&o, 0, sizeof o);
     o.tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
     o.tf32 = t->given[OPT_TF32] != NULL;
+    o.atomics = t->given[OPT_ATOMICS] != NULL;
     return put_text(t, explains ? stax_cuda_explain(g, &o) : stax_cuda_print_with(g, &o));
 }
 
