@@ -668,10 +668,8 @@ static const char *const staxi_cuda_lines_fail[] = {
     "    if (!sx->told) return;",
     "    __syncthreads();",
     "    if (threadIdx.x != 0) return;",
-    "    const int64_t n = *sx->count + 1;",
-    "    *sx->count = n;",
     "    __threadfence_system();",
-    "    *sx->told = n;",
+    "    *sx->told = 1;",
     "}",
     NULL};
 static const char *const staxi_cuda_lines_atomic[] = {
@@ -4437,11 +4435,11 @@ static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
         }
 }
 
-/* The arguments of every kernel. `second`: see sx_fail; count and told: see sx_tell. */
+/* The arguments of every kernel. `second`: see sx_fail; told: see sx_tell. */
 static void staxi_cuda_put_args(const staxi_stages *p, size_t n_buffers, staxi_text *t) {
     staxi_putf(t,
                "typedef struct sx_args {\n    unsigned char *workspace, *row, *parts;\n    "
-               "sx_record *record;\n    int64_t second, *count;\n    volatile int64_t *told;\n    "
+               "sx_record *record;\n    int64_t second;\n    volatile int64_t *told;\n    "
                "void *buffers[%U];\n    int64_t sizes[%U];\n} sx_args;\n",
                (uint64_t)(n_buffers ? n_buffers : 1), (uint64_t)(p->n_sizes ? p->n_sizes : 1));
 }
@@ -4532,8 +4530,7 @@ typedef struct staxi_cuda_lane {
     uint64_t behind[STAXI_CUDA_LANES]; /* work of the others that what comes here waits for       */
     staxi_cuda_range spans[STAXI_CUDA_SPANS];
     int n_spans;
-    int64_t telling; /* how many calls were queued whose last kernel tells that it has ended */
-    bool tells; /* the newest work is one of them                                             */
+    bool tells;        /* the newest work tells when it has ended, and nothing else is queued */
     staxi_mutex mutex; /* held by a call, also while it waits                               */
 } staxi_cuda_lane;
 
@@ -4565,10 +4562,9 @@ struct stax_cuda {
     uint64_t uses;
     staxi_cuda_lane lanes[STAXI_CUDA_LANES]; /* ours first */
     staxi_cuda_staging staging;
-    volatile int64_t *told; /* by lane, STAXI_CUDA_TOLD apart: how many calls have told that they */
-    staxi_cuda_address
-        counts;   /* have ended; kernels write it into the host's memory. The same on */
-    bool no_told; /* the device, where they count. NULL: not yet; no_told: none       */
+    volatile int64_t
+        *told;    /* by lane, STAXI_CUDA_TOLD apart: a last kernel writes 1 there when it */
+    bool no_told; /* has ended; host memory. NULL: not yet; no_told: there is none        */
     int device, handle, processors, cache_bytes;
     char name[160], architecture[16];
 };
@@ -4602,7 +4598,7 @@ typedef struct staxi_cuda_replay {
 typedef struct staxi_cuda_head {
     staxi_cuda_address workspace, row, parts, record;
     int64_t second;
-    staxi_cuda_address count, told; /* of the lane; told: 0 but for a last kernel that tells */
+    staxi_cuda_address told; /* of the lane; 0 but for a last kernel that tells */
 } staxi_cuda_head;
 
 /* What the sizes of a call decide, for the next call of the same ones too. */
@@ -4683,9 +4679,9 @@ static uintptr_t staxi_cuda_caller(void) {
 }
 
 /* 50 microseconds of looking whether the newest work has told that it has ended. */
-static bool staxi_cuda_has_told(volatile int64_t *told, int64_t n) {
+static bool staxi_cuda_has_told(volatile int64_t *told) {
     int64_t until = 0;
-    for (int k = 0; staxi_atomic_load(told) < n; k++) {
+    for (int k = 0; staxi_atomic_load(told) == 0; k++) {
         if (k % 64) continue;
         const int64_t now = staxi_clock_ns();
         if (!until) until = now + 50000;
@@ -4697,14 +4693,14 @@ static bool staxi_cuda_has_told(volatile int64_t *told, int64_t n) {
 /* Waits for what is queued in a lane, without the lock, which the caller has. */
 static int staxi_cuda_lane_wait(stax_cuda *c, staxi_cuda_lane *l) {
     const uint64_t work = l->work;
-    const int64_t telling = l->tells ? l->telling : 0;
+    const bool tells = l->tells;
     const bool by_stream =
         l->is_ours || l->is_called; /* else it may be gone, and has been marked */
     int error = 0;
     if (l->done == work) return 0;
     l->users++;
     staxi_mutex_unlock(&c->mutex);
-    if (!telling || !staxi_cuda_has_told(c->told + (l - c->lanes) * STAXI_CUDA_TOLD, telling))
+    if (!tells || !staxi_cuda_has_told(c->told + (l - c->lanes) * STAXI_CUDA_TOLD))
         error = by_stream ? c->driver.stream_wait(l->stream) : c->driver.event_wait(l->event);
     staxi_mutex_lock(&c->mutex);
     l->users--;
@@ -5264,7 +5260,6 @@ STAXDEF void stax_cuda_close(stax_cuda *c) {
         }
         for (int k = 0; k < STAXI_CUDA_STAGERS; k++) staxi_cuda_stager_free(c, k);
         if (c->told) (void)c->driver.host_free((void *)(uintptr_t)c->told);
-        if (c->counts) (void)c->driver.memory_free(c->counts);
         staxi_cuda_leave(c);
         if (c->own_context) (void)c->driver.primary_release(c->handle);
     }
@@ -6286,7 +6281,8 @@ typedef struct staxi_cuda_call {
     unsigned char *block; /* the kernels' arguments */
     size_t block_bytes;
     int64_t row_bytes, row_slots;
-    bool waits; /* host memory takes part */
+    bool waits;    /* host memory takes part                   */
+    bool was_idle; /* nothing was queued in the lane before it */
     staxi_text *why;
 } staxi_cuda_call;
 
@@ -6736,20 +6732,15 @@ static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *he
     return STAX_OK;
 }
 
-/* Counters for calls that tell, in both memories, zeros. */
-static bool staxi_cuda_can_tell(stax_cuda *c, const staxi_cuda_lane *l) {
-    int64_t zeros[STAXI_CUDA_LANES * STAXI_CUDA_TOLD];
+/* Host memory in which last kernels tell that they have ended. */
+static bool staxi_cuda_can_tell(stax_cuda *c) {
+    const size_t bytes = STAXI_CUDA_LANES * STAXI_CUDA_TOLD * sizeof(int64_t);
     void *told = NULL;
     if (c->told || c->no_told) return c->told != NULL;
-    memset(zeros, 0, sizeof zeros);
-    int error = c->driver.host_new(&told, sizeof zeros, 0);
-    if (error == 0) error = c->driver.memory_new(&c->counts, sizeof zeros);
-    if (error == 0) error = c->driver.to_device(c->counts, zeros, sizeof zeros, l->stream);
-    if (error == 0) error = c->driver.stream_wait(l->stream); /* other streams read it too */
-    c->no_told = error != 0;
-    if (error == 0) c->told = (volatile int64_t *)memset(told, 0, sizeof zeros);
-    if (error && told) (void)c->driver.host_free(told);
-    if (error) staxi_cuda_log(c, "no page-locked memory for calls to say when they have ended");
+    c->no_told = c->driver.host_new(&told, bytes, 0) != 0;
+    c->told = c->no_told ? NULL : (volatile int64_t *)memset(told, 0, bytes);
+    if (c->no_told)
+        staxi_cuda_log(c, "no page-locked memory for calls to say when they have ended");
     return c->told != NULL;
 }
 
@@ -6775,11 +6766,9 @@ static stax_status staxi_cuda_plan_call(staxi_cuda_call *k, staxi_record *record
         plan->teller = p->launches[n].tells && step->blocks == 1 ? (int64_t)n : -1;
         all += step->blocks;
     }
-    if (plan->teller >= 0 && !staxi_cuda_can_tell(p->cuda, k->lane)) plan->teller = -1;
+    if (plan->teller >= 0 && !staxi_cuda_can_tell(p->cuda)) plan->teller = -1;
     plan->is_small = p->n_launches <= STAXI_CUDA_SMALL_BLOCKS && all <= STAXI_CUDA_SMALL_BLOCKS;
     plan->head.record = k->seat->record.at;
-    plan->head.count =
-        p->cuda->counts + (uint64_t)(k->lane - p->cuda->lanes) * STAXI_CUDA_TOLD * sizeof(int64_t);
     memcpy(plan->sizes, k->sizes, bytes);
     plan->is_known = true;
     return STAX_OK;
@@ -6808,9 +6797,10 @@ static stax_status staxi_cuda_run_placed(staxi_cuda_call *k) {
         error = c->driver.to_device(head.record, &record, sizeof record, k->lane->stream);
     }
     stax_status s = staxi_cuda_note(c, error, "preparing a call");
+    const bool tells = k->was_idle && k->seat->plan.teller >= 0; /* nothing else writes there */
+    if (tells) staxi_atomic_store(staxi_cuda_told(k), 0);
     if (s == STAX_OK) s = staxi_cuda_launch_all(k, &head);
-    k->lane->tells = s == STAX_OK && k->seat->plan.teller >= 0;
-    k->lane->telling += k->lane->tells;
+    k->lane->tells = s == STAX_OK && tells;
     if (s != STAX_OK || !p->has_checks) return s;
     error = c->driver.to_host(&record, head.record, sizeof record, k->lane->stream);
     if (error == 0) error = staxi_cuda_call_wait(k);
@@ -7080,6 +7070,7 @@ enum { STAXI_CUDA_CALL_BYTES = 1536 }; /* of what a small call needs: on the sta
 static stax_status staxi_cuda_run_in(staxi_cuda_call *k, const stax_tensor *inputs,
                                      const stax_tensor *outputs) {
     stax_program *h = k->p->host;
+    k->was_idle = k->lane->done == k->lane->work;
     stax_status s = staxi_call_arguments(h, k->inputs, k->outputs, k->buffers, k->sizes, k->why);
     if (s == STAX_OK && !h->steps) s = staxi_check_in_place(h, k->inputs, k->outputs, k->why);
     k->seat = s == STAX_OK ? staxi_cuda_seat_of(k->p, k->lane) : NULL;
