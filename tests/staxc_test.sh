@@ -371,6 +371,9 @@ printf 'graph g(x: f32[600,8192], y: f32[600,40000]) {\n  s = softmax x\n  t = s
 expect 0 "reads of a row from memory: x 1\$" explain reads.stax --device=cuda
 expect 0 "reads of a row from memory: y 2, b[0-9]+ 1\$" explain reads.stax --device=cuda
 expect 0 "^[0-9]+ kernels?\$" explain ex.stax --device=cuda
+printf 'graph g(x: i32[50], i: i64[999], u: i32[999]) {\n  y = scatter x, i, u {axis=0,mode="add"}\n  return y\n}\n' >atomic.stax
+expect 0 "^host: scatter" explain atomic.stax --device=cuda
+expect 0 "an update, atomic: floats are added in any order" explain atomic.stax --device=cuda --atomics
 # no driver, no device or no NVRTC: what was looked for
 "$staxc" run ex.stax --device=cuda >out 2>err
 case $? in
@@ -501,6 +504,7 @@ END
         sed 's/ w: f32/ param w: f32/; s/x: f32.70/x: f32[71/' tune.stax >tune_param.stax
         expect 0 "  tuned: [0-9]+ measured, 0 refused, " bench tune_param.stax --device=cuda --tune --runs=3
         for how in "" --reduce-overhead; do expect 0 "^y: f32" run tune_param.stax --device=cuda --tune --check $how; done
+        expect 0 "^y: i32\[50\]" run atomic.stax --device=cuda --atomics --check
         expect 0 "  not tuned: the host has steps" bench "$root/tests/corpus/good/while_gradients.stax" --device=cuda --tune --runs=3
         for file in regions welford topk_ties custom_call while_gradients; do
             for how in "" --reduce-overhead; do
