@@ -1396,11 +1396,11 @@ typedef struct stax_compile_options {
                        /* (sm_80 and newer; ignored elsewhere): exact products, summed in f32 in  */
                        /* the order of the hardware, so not the interpreter's bits                */
     bool tf32; /* stax_cuda.h: those of f32 too, operands rounded to TF32, 2^-11 of each          */
-    /* stax_cuda.h: scatter in the modes add, max and min of floats (f16 and bf16 in f32) and integers
-       of 32 and 64 bits is a kernel of atomic updates, not a step of the host. Integers, max and min
-       have the interpreter's bits; floats are added in an order of each call's own: of n numbers in
-       one place, an error of at most (n - 1) u (sum of |x|), u = 2^-24 or 2^-53, and 2^-126 for each
-       in f32, which flushes; a NaN has any bits. */
+    /* stax_cuda.h: scatter in the modes add, max and min of floats (f16 and bf16 in f32) and
+       integers of 32 and 64 bits is a kernel of atomic updates, not a step of the host. Integers,
+       max and min have the interpreter's bits; floats are added in an order of each call's own: of
+       n numbers in one place, an error of at most (n - 1) u (sum of |x|), u = 2^-24 or 2^-53, and
+       2^-126 for each in f32, which flushes; a NaN has any bits. */
     bool atomics;
     bool tune; /* stax_cuda.h: what is else chosen by table is measured, on random data: seconds. */
                /* The winner has the same bits, and is recorded in the cache folder               */
