@@ -1399,6 +1399,12 @@ typedef struct stax_compile_options {
                        /* (sm_80 and newer; ignored elsewhere): exact products, summed in f32 in  */
                        /* the order of the hardware, so not the interpreter's bits                */
     bool tf32; /* stax_cuda.h: those of f32 too, operands rounded to TF32, 2^-11 of each          */
+    /* stax_cuda.h: scatter in the modes add, max and min of floats (f16 and bf16 in f32) and
+       integers of 32 and 64 bits is a kernel of atomic updates, not a step of the host. Integers,
+       max and min have the interpreter's bits; floats are added in an order of each call's own: of
+       n numbers in one place, an error of at most (n - 1) u (sum of |x|), u = 2^-24 or 2^-53, and
+       2^-126 for each in f32, which flushes; a NaN has any bits. */
+    bool atomics;
     bool tune; /* stax_cuda.h: what is else chosen by table is measured, on random data: seconds. */
                /* The winner has the same bits, and is recorded in the cache folder               */
     stax_backend backend; /* interpret: as AOT_EAGER                              */
@@ -50597,6 +50603,7 @@ struct stax_program {
     staxi_trees trees;
     bool planned; /* stages, schedule and trees are there                        */
     bool for_device;            /* its trees are printed for a device                        */
+    bool atomics;               /* and kernels there may scatter in any order                */
     bool hosted;                /* a piece of such a program that no kernel can run          */
     const stax_schedule *given; /* while it is compiled; NULL: automatic                   */
     const stax_compile_options *how; /* while it is compiled; NULL: the defaults            */
@@ -52248,9 +52255,20 @@ static bool staxi_is_control(const staxi_node *n) {
     return staxi_class_of((stax_op)n->op) == STAXI_CLASS_REGION;
 }
 
+/* Can a device do it with atomic updates? */
+static bool staxi_scatter_is_atomic(const stax_graph *g, const staxi_node *n) {
+    const int t = g->values[n->first_value].type.dtype;
+    const stax_op op = staxi_basis_scatter_op(n, (stax_dtype)t);
+    return (op == STAX_OP_ADD || op == STAX_OP_MAXIMUM || op == STAX_OP_MINIMUM) &&
+           (t == STAX_F32 || t == STAX_F64 || t == STAX_I32 || t == STAX_U32 || t == STAX_I64 ||
+            t == STAX_U64);
+}
+
 /* Does no kernel of a device run the node? It is a piece of its own then, which the host runs. */
 static bool staxi_is_hosted(const stax_program *p, const staxi_node *n) {
     const int class_ = staxi_class_of((stax_op)n->op);
+    if (class_ == STAXI_CLASS_SCATTER && p->atomics && staxi_scatter_is_atomic(p->basis, n))
+        return false;
     return p->for_device && (class_ == STAXI_CLASS_SORT || class_ == STAXI_CLASS_SCATTER ||
                              class_ == STAXI_CLASS_CALL || n->op == STAX_OP_REDUCE);
 }
@@ -52481,6 +52499,7 @@ static bool staxi_cut_piece(staxi_cutter *c, size_t from, size_t to) {
     piece->basis = graph;
     piece->threads = c->p->threads;
     piece->for_device = c->p->for_device;
+    piece->atomics = c->p->atomics;
     piece->hosted = to - from == 1 && staxi_is_hosted(c->p, &c->g->nodes[from]);
     piece->n_outputs = graph->n_outputs;
     staxi_mutex_init(&piece->mutex);

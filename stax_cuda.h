@@ -23,10 +23,12 @@
                  reduce_overhead a call is one graph of CUDA's, which the next one replays; other
                  addresses or sizes change its parameters. (Programs that check indices do not.)
                  cond and loops are decided by the host, and what no kernel can run (sorts, scatter,
-                 monoids, custom_call) is a step of it, on copies: such a call waits for each, and
-                 is launched kernel by kernel. The option tune measures how kernels are cut, once
-                 for a source and a device, and keeps the fastest that has the same bits.
-                 The modes of table 11.1 are those two: reduce_overhead, tune for
+                 monoids, custom_call) is a step of it, on copies: such a call waits for each; what
+                 lies between is launched kernel by kernel, or replayed. The option atomics makes
+                 kernels of most scatters: it pays wherever the tensors lie on the device already,
+                 most where few updates meet in one place (they come one after the other there). The
+   option tune measures how kernels are cut, once for a source and a device, and keeps the fastest
+   that has the same bits. The modes of table 11.1 are those two: reduce_overhead, tune for
                  max_autotune_no_graphs, both for max_autotune. (stax_jit's are the CPU's.)
 
    MEMORY        stax_tensor.device says where data lies: 0 host memory, n CUDA device n - 1. A call
@@ -35,7 +37,23 @@
                  that checks indices waits for its answer. stax_cuda_copy_async queues uploads and
                  downloads between calls; stax_cuda_wait ends them all.
 
-   THREADS       A stax_cuda may be used by one thread at a time; its calls wait for each other. */
+                 Copies of other host memory than that of stax_cuda_host_new go through two
+                 page-locked chunks, one filled while the other is on its way (from 32 KiB to 2 MiB
+                 to the device and 16 MiB from it; larger ones too where the context has threads,
+                 up to 8 of them). Where no memory can be locked, the log says so once and the
+   driver copies. Small host tensors of calls of few blocks are not copied: kernels reach them.
+   stax_cuda_close frees all that.
+
+   THREADS       All functions may be called by several threads at once, but those that free or
+                 close, and stax_cuda_bind beside a call that needs the old tensor. The calls and
+                 copies of a thread go to a stream of its own, of four (of stax_cuda_open_with: all
+                 to the caller's); threads beyond share the one that was used longest ago. A call
+                 waits, on the device, for what other streams have queued before it where one writes
+                 memory that the other touches: tensors on the device, states, params; and each
+                 stream has a workspace of its own in each program, so calls of one program run
+                 beside each other. Tensors may be handed from thread to thread without waiting.
+                 While a call of a program with steps of the host runs, others wait. What the caller
+                 queues by CUDA itself is not known here: stax_cuda_run_on puts a call behind it. */
 #ifndef STAX_CUDA_H
 #define STAX_CUDA_H
 
@@ -67,7 +85,7 @@ STAXDEF stax_cuda *stax_cuda_open_with(stax_context *ctx, int device, void *cont
 STAXDEF void stax_cuda_close(stax_cuda *cuda);
 /* "NVIDIA H200, sm_90", valid until it is closed. */
 STAXDEF const char *stax_cuda_name(const stax_cuda *cuda);
-/* The CUstream of all work. */
+/* The CUstream of the calling thread's calls and copies. */
 STAXDEF void *stax_cuda_stream(const stax_cuda *cuda);
 /* Waits until all work is done; a failure of a kernel shows here at the latest. */
 STAXDEF stax_status stax_cuda_wait(stax_cuda *cuda);
@@ -101,6 +119,11 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p);
 /* Slots as in stax_run. States are written where their tensor lies. */
 STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *inputs,
                                   const stax_tensor *outputs);
+/* The same in a CUstream of the caller's (CUDA's default one is (void *)1): behind what is queued
+   there. It must live until the call, and may be gone afterwards. NULL: as stax_cuda_run. Four such
+   streams at a time; another one waits for the work of the one that was used longest ago. */
+STAXDEF stax_status stax_cuda_run_on(stax_cuda_program *p, const stax_tensor *inputs,
+                                     const stax_tensor *outputs, void *stream);
 /* Gives a param its tensor (host memory); copied. */
 STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t);
 /* The CUDA C++ of the program, valid until it is freed. */
@@ -123,6 +146,10 @@ STAXDEF char *stax_cuda_print(const stax_graph *g);
 STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_options *options);
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes);
+/* Without a device too: the kernels of a graph in order, who computes what in each, and how often
+   one of whole rows reads them from memory: once where registers or shared memory hold a row; a
+   longer row, once for each of its reductions that needs it (free with stax_free). */
+STAXDEF char *stax_cuda_explain(const stax_graph *g, const stax_compile_options *options);
 
 #ifdef __cplusplus
 }
@@ -173,6 +200,12 @@ typedef uint64_t staxi_cuda_address;
     X(stream_new, "cuStreamCreate", (void **stream, unsigned flags))                               \
     X(stream_free, "cuStreamDestroy_v2", (void *stream))                                           \
     X(stream_wait, "cuStreamSynchronize", (void *stream))                                          \
+    X(stream_after, "cuStreamWaitEvent", (void *stream, void *event, unsigned flags))              \
+    X(event_new, "cuEventCreate", (void **event, unsigned flags))                                  \
+    X(event_free, "cuEventDestroy_v2", (void *event))                                              \
+    X(event_record, "cuEventRecord", (void *event, void *stream))                                  \
+    X(event_wait, "cuEventSynchronize", (void *event))                                             \
+    X(pointer, "cuPointerGetAttribute", (void *value, int attribute, staxi_cuda_address p))        \
     X(memory_new, "cuMemAlloc_v2", (staxi_cuda_address *p, size_t bytes))                          \
     X(memory_free, "cuMemFree_v2", (staxi_cuda_address p))                                         \
     X(host_new, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                        \
@@ -357,6 +390,7 @@ static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda
      SCAN    a thread block has a line of running values
      CONTRACT a thread block computes a tile of a contraction, chains in registers, its operands
              evaluated into shared memory
+     SCATTER a thread has one update of a scatter, an atomic one: only where the option says so
      TEAM    a thread block runs one iteration of the outer loops, all segments in turn (softmax).
              Where all segments run over the same constant range, each thread has the same elements
              in each of them: what is read twice, and row areas, stay in its registers (held)
@@ -364,6 +398,7 @@ static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda
 
 /* Tensor cores that a program may use. */
 enum { STAXI_CUDA_WGMMA = 1, STAXI_CUDA_MMA = 2, STAXI_CUDA_TF32 = 4 };
+enum { STAXI_CUDA_ATOMICS = 8 }; /* beside them: scatters in any order */
 
 typedef enum staxi_cuda_kind {
     STAXI_CUDA_SERIAL,
@@ -377,7 +412,8 @@ typedef enum staxi_cuda_kind {
     STAXI_CUDA_ARG,
     STAXI_CUDA_CONTRACT,
     STAXI_CUDA_SCAN,
-    STAXI_CUDA_TURN
+    STAXI_CUDA_TURN,
+    STAXI_CUDA_SCATTER
 } staxi_cuda_kind;
 
 /* An operand for the copy engine: elements first + sum of step * place; box: how many of the second
@@ -397,6 +433,9 @@ typedef struct staxi_cuda_launch {
     staxi_ix parts;  /* bytes of partial results                                           */
     int64_t shared;  /* bytes of dynamic shared memory                                     */
     int threads;     /* of a block; 0: by kind and length                                  */
+    bool tells;      /* it can say that its only block has ended                           */
+    uint32_t tree;   /* the kernel of the schedule that it is a part of                    */
+    size_t reads, n_reads; /* where the unit's `reads` says how often a row is read        */
     staxi_cuda_view maps[2];
     void *function;
 } staxi_cuda_launch;
@@ -463,6 +502,8 @@ typedef struct staxi_cuda_unit {
     int n_held;
     staxi_cuda_hold *holds;
     size_t n_holds, cap_holds;
+    uint32_t tree;    /* the kernel of the schedule that is printed */
+    staxi_text reads; /* of rows, by buffer: "x 1, b3 2"            */
 } staxi_cuda_unit;
 
 enum {
@@ -623,6 +664,41 @@ static const char *const staxi_cuda_lines_fail[] = {
     "    sx->record->found = found;",
     "    sx->record->limit = limit;",
     "}",
+    "/* The only block of a call's last kernel: the host sees that it has ended sooner than by the driver. */",
+    "SX_INLINE void sx_tell(const sx_args *sx) {",
+    "    if (!sx->told) return;",
+    "    __syncthreads();",
+    "    if (threadIdx.x != 0) return;",
+    "    __threadfence_system();",
+    "    *sx->told = 1;",
+    "}",
+    NULL};
+static const char *const staxi_cuda_lines_atomic[] = {
+    "SX_INLINE void sx_atomic_add(float *p, float x) { atomicAdd(p, x); }",
+    "SX_INLINE void sx_atomic_add(double *p, double x) { atomicAdd(p, x); }",
+    "SX_INLINE void sx_atomic_add(unsigned *p, unsigned x) { atomicAdd(p, x); }",
+    "SX_INLINE void sx_atomic_add(uint64_t *p, uint64_t x) { atomicAdd(p, x); }",
+    "SX_INLINE void sx_atomic_add(int *p, int x) { atomicAdd((unsigned *)p, (unsigned)x); }",
+    "SX_INLINE void sx_atomic_add(int64_t *p, int64_t x) { atomicAdd((uint64_t *)p, (uint64_t)x); }",
+    "template <class T> SX_INLINE void sx_atomic_max(T *p, T x) { atomicMax(p, x); }",
+    "template <class T> SX_INLINE void sx_atomic_min(T *p, T x) { atomicMin(p, x); }",
+    "/* Of floats: the larger or smaller one, -0 below 0; a NaN of either is the quiet one. */",
+    "#define SX_ATOMIC_EXTREME(name, T, W, to, from, sign, nan, above) \\",
+    "    SX_INLINE void name(T *p, T x) { \\",
+    "        W old = *(volatile W *)p, seen; \\",
+    "        for (;; old = seen) { \\",
+    "            const T a = from(old); \\",
+    "            const bool other = x above a || (x == a && (0 above -1 ? old : (W)to(x)) & sign); \\",
+    "            const W now = a != a || x != x ? nan : other ? (W)to(x) : old; \\",
+    "            if (now == old) return; \\",
+    "            seen = atomicCAS((W *)p, old, now); \\",
+    "            if (seen == old) return; \\",
+    "        } \\",
+    "    }",
+    "SX_ATOMIC_EXTREME(sx_atomic_max, float, unsigned, __float_as_uint, __uint_as_float, 0x80000000u, 0x7fc00000u, >)",
+    "SX_ATOMIC_EXTREME(sx_atomic_min, float, unsigned, __float_as_uint, __uint_as_float, 0x80000000u, 0x7fc00000u, <)",
+    "SX_ATOMIC_EXTREME(sx_atomic_max, double, uint64_t, __double_as_longlong, __longlong_as_double, 0x8000000000000000ull, 0x7ff8000000000000ull, >)",
+    "SX_ATOMIC_EXTREME(sx_atomic_min, double, uint64_t, __double_as_longlong, __longlong_as_double, 0x8000000000000000ull, 0x7ff8000000000000ull, <)",
     NULL};
 static const char *const staxi_cuda_lines_warp[] = {
     "/* four neighbours at once where the address allows */",
@@ -868,6 +944,7 @@ static staxi_cuda_launch *staxi_cuda_launch_add(staxi_cuda_unit *u, staxi_cuda_k
     l->kind = (uint8_t)kind;
     l->length = l->parts = staxi_ix_const(&u->p->ix, 0);
     l->count = staxi_ix_const(&u->p->ix, 1);
+    l->tree = u->tree;
     return l;
 }
 
@@ -964,7 +1041,10 @@ static staxi_cuda_launch *staxi_cuda_begin(staxi_cuda_unit *u, staxi_cuda_kind k
 }
 
 static void staxi_cuda_end(staxi_cuda_unit *u) {
-    staxi_put(u->t, "}\n");
+    staxi_cuda_launch *l = u->n_launches ? &u->launches[u->n_launches - 1] : NULL;
+    /* in kernels that check, threads return before their end */
+    if (l) l->tells = !u->has_checks && l->kind != STAXI_CUDA_CONTRACT;
+    staxi_put(u->t, l && l->tells ? "    sx_tell(sx);\n}\n" : "}\n");
     u->e.indent = 0;
 }
 
@@ -2381,6 +2461,7 @@ static void staxi_cuda_note_reads(staxi_cuda_unit *u, staxi_expr x, int s, uint1
    where the length is not constant, once for each segment that needs it. */
 static void staxi_cuda_put_reads(staxi_cuda_unit *u) {
     staxi_marks marks;
+    staxi_cuda_launch *l = &u->launches[u->n_launches - 1];
     const char *between = "    /* reads of a row from memory: ";
     uint16_t *read =
         (uint16_t *)staxi_arena_push(&u->p->arena, u->p->n_buffers * sizeof *read, sizeof *read);
@@ -2389,6 +2470,7 @@ static void staxi_cuda_put_reads(staxi_cuda_unit *u) {
         staxi_emit_no_memory(&u->e);
         return;
     }
+    l->reads = u->reads.n;
     for (int s = 0; s < u->n_segments; s++) {
         marks.now++;
         for (uint32_t k = u->segments[s].list; k; k = u->trees->nodes[k].next)
@@ -2400,8 +2482,14 @@ static void staxi_cuda_put_reads(staxi_cuda_unit *u) {
         for (unsigned rest = read[b]; rest; rest &= rest - 1) times++;
         if (!times) continue;
         staxi_putf(u->t, "%sb%U %d", between, (uint64_t)b, times);
+        if (l->reads < u->reads.n) staxi_put(&u->reads, ", ");
+        if (u->p->buffers[b].scope == STAXI_SCOPE_ARG)
+            staxi_putf(&u->reads, "%s %d", u->p->buffers[b].name, times);
+        else
+            staxi_putf(&u->reads, "b%U %d", (uint64_t)b, times);
         between = ", ";
     }
+    l->n_reads = u->reads.n - l->reads;
     if (*between == ',') staxi_put(u->t, " */\n");
     staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
 }
@@ -4418,6 +4506,57 @@ static bool staxi_cuda_is_teamed(staxi_cuda_unit *u, uint32_t list) {
                                      (double)STAXI_CUDA_TEAMED_LEAST);
 }
 
+/* The update of x = op(x, update), in *value; false: it has another form. */
+static bool staxi_cuda_update_of(const staxi_cuda_unit *u, const staxi_tree_node *store,
+                                 staxi_expr *load, staxi_expr *value) {
+    const staxi_expr_node *exprs = u->p->exprs, *n = &exprs[store->expr[0]];
+    if (n->kind == STAXI_EX_CANON) n = &exprs[n->args[0]];
+    if (n->kind != STAXI_EX_OP || n->n_args != 2) return false;
+    for (int k = 0; k < 2; k++) {
+        const staxi_expr_node *x = &exprs[n->args[k]];
+        if (x->kind != STAXI_EX_LOAD || x->ref != store->ref) continue;
+        *load = n->args[k];
+        *value = n->args[1 - k];
+        return true;
+    }
+    return false;
+}
+
+/* Updates over threads, whatever their order is. */
+static void staxi_cuda_scatter(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    const uint32_t body = staxi_cuda_open_loops(u, list);
+    staxi_expr load = 0, value = 0;
+    const staxi_tree_node *n = &u->trees->nodes[body];
+    if (!body || n->next || n->kind != STAXI_TREE_STORE ||
+        !staxi_cuda_update_of(u, n, &load, &value)) {
+        e->failed = true;
+        return;
+    }
+    const staxi_expr_node *op = &u->p->exprs[n->expr[0]];
+    if (op->kind == STAXI_EX_CANON) op = &u->p->exprs[op->args[0]];
+    const char *how = op->op == STAX_OP_ADD ? "add" : op->op == STAX_OP_MAXIMUM ? "max" : "min";
+    staxi_cuda_launch *l =
+        staxi_cuda_begin(u, STAXI_CUDA_SCATTER, list, u->n_loops ? staxi_cuda_thread : "0", 128);
+    if (!l) return;
+    l->count = staxi_cuda_loops_product(u);
+    staxi_cuda_flat(u, l->count, staxi_cuda_thread, staxi_cuda_threads);
+    staxi_cuda_digits(u);
+    const size_t scope = staxi_emit_scope_open(e);
+    const staxi_expr_node at = u->p->exprs[load];
+    staxi_emit_leaves(e, &at);
+    staxi_emit_value(e, value);
+    staxi_line(e);
+    staxi_putf(u->t, "sx_atomic_%s(&b%U[", how, (uint64_t)n->ref);
+    staxi_emit_ix(e, n->at);
+    staxi_put(u->t, "], ");
+    staxi_emit_operand(e, value);
+    staxi_put(u->t, ");\n");
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
 static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     const staxi_tree_node *n;
     staxi_cuda_dot dot;
@@ -4466,10 +4605,15 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
 /* Segments of a kernel without outer loops do not read each other's registers unless there is a
    LET: then each is a kernel of its own, with its own loops spread out. */
 static void staxi_cuda_kernel(staxi_cuda_unit *u, uint32_t k) {
+    u->tree = k;
     const staxi_kernel_tree *kt = &u->trees->kernels[k];
     const staxi_kernel *K = &u->trees->s->kernels[kt->kernel];
     staxi_emit *e = &u->e;
     staxi_emit_turn_to(e, kt);
+    if (u->p->stages[K->first_stage].kind == STAXI_STAGE_SCATTER) {
+        staxi_cuda_scatter(u, kt->root);
+        return;
+    }
     if (K->n_outer == 0 && !staxi_cuda_list_has(u->trees, kt->root, STAXI_TREE_LET)) {
         for (uint32_t at = kt->root, next; at && !e->failed; at = next) {
             next = u->trees->nodes[at].next;
@@ -4536,12 +4680,12 @@ static void staxi_cuda_put_functions(staxi_emit *e, staxi_text *t) {
         }
 }
 
-/* The arguments of every kernel. `second`: see sx_fail. */
+/* The arguments of every kernel. `second`: see sx_fail; told: see sx_tell. */
 static void staxi_cuda_put_args(const staxi_stages *p, size_t n_buffers, staxi_text *t) {
     staxi_putf(t,
                "typedef struct sx_args {\n    unsigned char *workspace, *row, *parts;\n    "
-               "sx_record *record;\n    int64_t second;\n    void *buffers[%U];\n    int64_t "
-               "sizes[%U];\n} sx_args;\n",
+               "sx_record *record;\n    int64_t second;\n    volatile int64_t *told;\n    "
+               "void *buffers[%U];\n    int64_t sizes[%U];\n} sx_args;\n",
                (uint64_t)(n_buffers ? n_buffers : 1), (uint64_t)(p->n_sizes ? p->n_sizes : 1));
 }
 
@@ -4557,6 +4701,7 @@ static void staxi_cuda_unit_free(staxi_cuda_unit *u) {
     staxi_emit_free(&u->e, u->a);
     staxi_free(u->a, u->launches, u->cap_launches * sizeof *u->launches);
     staxi_free(u->a, u->holds, u->cap_holds * sizeof *u->holds);
+    staxi_text_free(&u->reads);
 }
 
 /* Prints the planned program. The launches stay in *u. */
@@ -4570,6 +4715,7 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, unsig
     u->p = trees->s->p;
     u->a = u->p->a;
     staxi_text_init(&body, u->a);
+    staxi_text_init(&u->reads, u->a);
     staxi_emit_turn(&u->e, trees, 0);
     u->e.t = u->t = &body;
     u->e.one_nan = true;
@@ -4587,6 +4733,7 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, unsig
         staxi_put_lines(out, staxi_lines_sums);
     }
     staxi_put_lines(out, staxi_cuda_lines_warp);
+    if (body.data && strstr(body.data, "sx_atomic_")) staxi_put_lines(out, staxi_cuda_lines_atomic);
     if (u->tensor & STAXI_CUDA_WGMMA) staxi_put_lines(out, staxi_cuda_lines_wgmma);
     if (u->tensor & ~(unsigned)STAXI_CUDA_WGMMA) staxi_put_lines(out, staxi_cuda_lines_mma);
     staxi_put_line_functions(&u->e, false, out);
@@ -4602,14 +4749,68 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, unsig
 /* =================================================================================== >>cudarun
    RUNNING  NVRTC to a cubin (cached beside the CPU's objects), device memory, launches. */
 
+enum {
+    STAXI_CUDA_OWN = 4,    /* streams of ours at most                      */
+    STAXI_CUDA_LANES = 8,  /* with those of callers                        */
+    STAXI_CUDA_SPANS = 64, /* of the work in one that has not ended       */
+    STAXI_CUDA_TOLD = 16   /* numbers, two cache lines                    */
+};
+
+/* Memory that work in a stream touches. */
+typedef struct staxi_cuda_range {
+    uintptr_t from, to;
+    uint64_t work;
+    bool written;
+} staxi_cuda_range;
+
+/* A stream, and what is queued in it: pieces of work, numbered from 1. */
+typedef struct staxi_cuda_lane {
+    void *stream, *event;
+    bool is_ours, is_called; /* is_called: a call holds it                                        */
+    int users;               /* that hold it, wait for it or wait for its work                    */
+    uintptr_t thread;        /* of ours: whose calls it serves                                    */
+    uint64_t used;           /* by staxi_cuda.uses: the least is given to another thread          */
+    uint64_t work, done;     /* the newest, and the newest that is known to have ended            */
+    uint64_t marked;         /* the event stands behind this                                      */
+    uint64_t unknown;        /* what work up to this touches was not kept                         */
+    uint64_t behind[STAXI_CUDA_LANES]; /* work of the others that what comes here waits for       */
+    staxi_cuda_range spans[STAXI_CUDA_SPANS];
+    int n_spans;
+    bool tells;        /* the newest work tells when it has ended, and nothing else is queued */
+    staxi_mutex mutex; /* held by a call, also while it waits                               */
+} staxi_cuda_lane;
+
+enum {
+    STAXI_CUDA_CHUNK_BYTES = 1024 * 1024,
+    STAXI_CUDA_STAGERS = 8, /* threads that fill or empty chunks, two each                */
+    STAXI_CUDA_UNSTAGED = 32 * 1024,       /* less goes through the driver       */
+    STAXI_CUDA_ALONE_IN = 2 * 1024 * 1024, /* more of one thread's too: as measured, README */
+    STAXI_CUDA_ALONE_OUT = 16 * 1024 * 1024
+};
+
+/* Page-locked memory between the device and host memory that is not. */
+typedef struct staxi_cuda_staging {
+    staxi_mutex mutex;
+    void *memory[STAXI_CUDA_STAGERS];
+    void *events[STAXI_CUDA_STAGERS][2];
+    bool failed; /* there was none: copies go through the driver */
+} staxi_cuda_staging;
+
 struct stax_cuda {
     stax_context *ctx;
     staxi_cuda_driver driver;
     staxi_cuda_nvrtc nvrtc;
     staxi_cuda_graphs graphs;
-    staxi_mutex mutex;
-    void *context, *stream;
+    staxi_mutex mutex; /* of all that follows; not held while a call waits, taken behind a lane's */
+    void *context;
     bool own_context, own_stream;
+    int n_own, n_lanes; /* streams of ours at most; lanes that are used */
+    uint64_t uses;
+    staxi_cuda_lane lanes[STAXI_CUDA_LANES]; /* ours first */
+    staxi_cuda_staging staging;
+    volatile int64_t
+        *told;    /* by lane, STAXI_CUDA_TOLD apart: a last kernel writes 1 there when it */
+    bool no_told; /* has ended; host memory. NULL: not yet; no_told: there is none        */
     int device, handle, processors, cache_bytes;
     char name[160], architecture[16];
 };
@@ -4635,23 +4836,49 @@ typedef struct staxi_cuda_step {
 /* The kernels of a call as a graph of CUDA's: what the last call was. */
 typedef struct staxi_cuda_replay {
     void *graph, *ready;
-    staxi_cuda_step *steps; /* n_launches that are in it, and as many of the call that begins */
-    unsigned char *block;   /* the kernels' arguments                                         */
-    size_t block_bytes;
+    staxi_cuda_step *steps; /* n_launches that are in it   */
+    unsigned char *block;   /* the kernels' arguments      */
 } staxi_cuda_replay;
+
+/* The head of the kernels' arguments; pointers and sizes follow. */
+typedef struct staxi_cuda_head {
+    staxi_cuda_address workspace, row, parts, record;
+    int64_t second;
+    staxi_cuda_address told; /* of the lane; 0 but for a last kernel that tells */
+} staxi_cuda_head;
+
+/* What the sizes of a call decide, for the next call of the same ones too. */
+typedef struct staxi_cuda_plan {
+    bool is_known;
+    bool is_small; /* so few blocks that small host tensors need no copy                       */
+    int64_t *sizes;
+    int64_t teller; /* the last launch, where its only block can say that it has ended; else -1 */
+    staxi_cuda_head head;
+    staxi_cuda_step *steps; /* n_launches                                                      */
+} staxi_cuda_plan;
+
+/* What calls of a program in one stream have for themselves. */
+typedef struct staxi_cuda_seat {
+    size_t bytes;                                /* of this and what lies behind it */
+    staxi_cuda_memory workspace, record, *slots; /* slots: copies of host tensors       */
+    char *mapped;                                /* small ones: host memory, or NULL    */
+    bool no_mapped;                              /* there was none                      */
+    staxi_cuda_plan plan;
+    staxi_cuda_replay replay;
+} staxi_cuda_seat;
 
 struct stax_cuda_program {
     stax_cuda *cuda;
     stax_program *host; /* basis graph, trees, bound params; its code is not compiled */
-    staxi_text source;
+    staxi_text source, reads; /* reads: those of the launches */
     staxi_cuda_launch *launches;
     size_t n_launches, launch_bytes, n_args;
     bool has_checks;
     void *module;
-    staxi_cuda_memory workspace, record, *slots; /* slots: copies of host tensors, and params */
-    bool *slot_is_fresh;                         /* a param that is there already */
+    staxi_cuda_seat *seats[STAXI_CUDA_LANES]; /* by stream; NULL before its first call      */
+    staxi_cuda_memory *params;                /* by input                                   */
+    bool *param_is_fresh;                     /* it is there already                        */
     bool replays;
-    staxi_cuda_replay replay;
     stax_cuda_program **pieces; /* of steps; NULL where the host runs one                   */
     size_t n_pieces, n_constants;
     bool is_piece;                 /* `host` is another program's                            */
@@ -4682,6 +4909,145 @@ static stax_status staxi_cuda_note(stax_cuda *c, int error, const char *what) {
     return staxi_cuda_fail(c->ctx, s, &t);
 }
 
+/* ---- streams ----
+   Each thread's calls go to a stream of their own, of a few, or to the caller's. Work of different
+   streams is ordered by events where it touches the same memory and some of it writes. What one
+   stream alone has queued is not looked at. */
+
+static uintptr_t staxi_cuda_caller(void) {
+#if !defined(STAXI_THREADS)
+    return 1;
+#elif defined(STAXI_WINDOWS)
+    return (uintptr_t)GetCurrentThreadId();
+#else
+    return (uintptr_t)pthread_self();
+#endif
+}
+
+/* 50 microseconds of looking whether the newest work has told that it has ended. */
+static bool staxi_cuda_has_told(volatile int64_t *told) {
+    int64_t until = 0;
+    for (int k = 0; staxi_atomic_load(told) == 0; k++) {
+        if (k % 64) continue;
+        const int64_t now = staxi_clock_ns();
+        if (!until) until = now + 50000;
+        if (now > until) return false;
+    }
+    return true;
+}
+
+/* Waits for what is queued in a lane, without the lock, which the caller has. */
+static int staxi_cuda_lane_wait(stax_cuda *c, staxi_cuda_lane *l) {
+    const uint64_t work = l->work;
+    const bool tells = l->tells;
+    const bool by_stream =
+        l->is_ours || l->is_called; /* else it may be gone, and has been marked */
+    int error = 0;
+    if (l->done == work) return 0;
+    l->users++;
+    staxi_mutex_unlock(&c->mutex);
+    if (!tells || !staxi_cuda_has_told(c->told + (l - c->lanes) * STAXI_CUDA_TOLD))
+        error = by_stream ? c->driver.stream_wait(l->stream) : c->driver.event_wait(l->event);
+    staxi_mutex_lock(&c->mutex);
+    l->users--;
+    if (error == 0 && l->done < work) l->done = work;
+    if (l->done != l->work) return error;
+    l->n_spans = 0;
+    l->unknown = 0;
+    return error;
+}
+
+static int staxi_cuda_wait_all(stax_cuda *c) {
+    int error = 0;
+    for (int k = 0; k < STAXI_CUDA_LANES; k++) {
+        const int e = staxi_cuda_lane_wait(c, &c->lanes[k]);
+        if (e) error = e;
+    }
+    return error;
+}
+
+static int staxi_cuda_mark(stax_cuda *c, staxi_cuda_lane *l) {
+    const int error = l->marked < l->work ? c->driver.event_record(l->event, l->stream) : 0;
+    if (error == 0) l->marked = l->work;
+    return error;
+}
+
+/* The work that begins: only what is touched after this counts as its. */
+static void staxi_cuda_work(staxi_cuda_lane *l) {
+    l->work++;
+    l->tells = false;
+}
+
+static bool staxi_cuda_lane_touches(const staxi_cuda_lane *l, uint64_t behind,
+                                    const staxi_cuda_range *span) {
+    if (l->unknown > behind) return true;
+    for (int k = 0; k < l->n_spans; k++) {
+        const staxi_cuda_range *s = &l->spans[k];
+        if (s->work > behind && s->from < span->to && span->from < s->to &&
+            (s->written || span->written))
+            return true;
+    }
+    return false;
+}
+
+/* The work that begins in a lane reads or writes this memory: it waits for what others do there. */
+static int staxi_cuda_touch(stax_cuda *c, staxi_cuda_lane *l, const void *from, size_t bytes,
+                            bool written) {
+    const int at = (int)(l - c->lanes);
+    staxi_cuda_range span;
+    int error = 0;
+    if (c->n_lanes < 2) {
+        l->unknown = l->work;
+        return 0;
+    }
+    span.from = (uintptr_t)from;
+    span.to = span.from + bytes;
+    span.written = written;
+    span.work = l->work;
+    for (int k = 0; k < STAXI_CUDA_LANES && error == 0; k++) {
+        staxi_cuda_lane *m = &c->lanes[k];
+        if (k == at || m->done == m->work || !staxi_cuda_lane_touches(m, l->behind[k], &span))
+            continue;
+        error = staxi_cuda_mark(c, m);
+        if (error == 0) error = c->driver.stream_after(l->stream, m->event, 0);
+        l->behind[k] = m->marked;
+    }
+    if (l->n_spans < STAXI_CUDA_SPANS)
+        l->spans[l->n_spans++] = span;
+    else
+        l->unknown = l->work;
+    return error;
+}
+
+/* A lane for the thread's calls, or for a stream of the caller's; NULL: all are taken. */
+static staxi_cuda_lane *staxi_cuda_lane_find(stax_cuda *c, void *stream) {
+    const uintptr_t thread = staxi_cuda_caller();
+    const int from = stream ? STAXI_CUDA_OWN : 0, to = stream ? STAXI_CUDA_LANES : c->n_own;
+    staxi_cuda_lane *best = NULL;
+    for (int k = 0; k < STAXI_CUDA_LANES && stream; k++)
+        if (c->lanes[k].stream == stream) return &c->lanes[k];
+    for (int k = from; k < to; k++) {
+        staxi_cuda_lane *l = &c->lanes[k];
+        if (!stream && l->thread == thread) return l;
+        if (stream && l->users) continue;
+        if (!best || (best->stream && !l->stream) || (best->stream && l->used < best->used))
+            best = l;
+    }
+    return best;
+}
+
+/* Makes a lane in which nothing is queued ready for a stream of the caller's (NULL: of ours). */
+static int staxi_cuda_lane_open(stax_cuda *c, staxi_cuda_lane *l, void *stream) {
+    const bool is_new = l->stream == NULL;
+    int error = l->event ? 0 : c->driver.event_new(&l->event, 2); /* without times */
+    if (error == 0 && !stream) error = c->driver.stream_new(&l->stream, 1);
+    if (error == 0 && stream) l->stream = stream;
+    l->is_ours = !stream;
+    c->n_lanes += is_new && l->stream;
+    return error;
+}
+
+/* Takes the lock and the context. */
 static void staxi_cuda_enter(stax_cuda *c) {
     staxi_mutex_lock(&c->mutex);
     (void)c->driver.context_push(c->context);
@@ -4691,6 +5057,46 @@ static void staxi_cuda_leave(stax_cuda *c) {
     void *old;
     (void)c->driver.context_pop(&old);
     staxi_mutex_unlock(&c->mutex);
+}
+
+/* Enters with a lane, for a call or a copy; NULL: *error says why, and nothing is held. */
+static staxi_cuda_lane *staxi_cuda_enter_lane(stax_cuda *c, void *stream, int *error) {
+    staxi_cuda_enter(c);
+    staxi_cuda_lane *l = staxi_cuda_lane_find(c, stream);
+    *error = l ? 0 : 2;
+    while (*error == 0 && stream && l->stream != stream && l->work != l->done) {
+        *error = staxi_cuda_lane_wait(c, l); /* meanwhile others may take it */
+        l = staxi_cuda_lane_find(c, stream);
+        if (!l) *error = 2;
+    }
+    if (*error == 0 && (!l->stream || (stream && l->stream != stream)))
+        *error = staxi_cuda_lane_open(c, l, stream);
+    if (*error) {
+        staxi_cuda_leave(c);
+        return NULL;
+    }
+    if (!stream) l->thread = staxi_cuda_caller();
+    l->used = ++c->uses;
+    l->users++;
+    if (c->n_lanes > 1 || l->users > 1) { /* the lane first: others are let in while a call waits */
+        staxi_mutex_unlock(&c->mutex);
+        staxi_mutex_lock(&l->mutex);
+        staxi_mutex_lock(&c->mutex);
+    } else {
+        staxi_mutex_lock(&l->mutex);
+    }
+    l->is_called = true;
+    return l;
+}
+
+/* An event behind the work of a stream that is not ours: it may go. */
+static int staxi_cuda_leave_lane(stax_cuda *c, staxi_cuda_lane *l) {
+    const int error = l->is_ours ? 0 : staxi_cuda_mark(c, l);
+    l->is_called = false;
+    l->users--;
+    staxi_mutex_unlock(&l->mutex);
+    staxi_cuda_leave(c);
+    return error;
 }
 
 /* ---- text to cubin ---- */
@@ -4791,6 +5197,181 @@ static stax_status staxi_cuda_build(stax_context *ctx, const staxi_cuda_nvrtc *n
     return out->failed ? STAX_E_MEMORY : s;
 }
 
+/* ---- copies of host memory ----
+   What the driver cannot reach by itself it copies through memory of its own, waiting for each
+   part. Here two page-locked chunks take turns: one is on its way while the other is filled or
+   emptied; by several threads, each with two of its own, where the context has them. */
+
+static staxi_cuda_address staxi_cuda_address_of(const void *p) {
+    return (staxi_cuda_address)(uintptr_t)p;
+}
+
+static void staxi_cuda_stager_free(stax_cuda *c, int k) {
+    staxi_cuda_staging *s = &c->staging;
+    if (s->memory[k]) (void)c->driver.host_free(s->memory[k]);
+    for (int chunk = 0; chunk < 2; chunk++) {
+        if (s->events[k][chunk]) (void)c->driver.event_free(s->events[k][chunk]);
+        s->events[k][chunk] = NULL;
+    }
+    s->memory[k] = NULL;
+}
+
+static void staxi_cuda_log(stax_cuda *c, const char *what) {
+    void *user = NULL;
+    const stax_log_fn log = staxi_context_log(c->ctx, &user);
+    staxi_text t;
+    if (!log) return;
+    staxi_text_init(&t, &c->ctx->allocator);
+    staxi_putf(&t, "CUDA device %d: %s", c->device, what);
+    if (t.data && !t.failed) log(user, t.data);
+    staxi_text_free(&t);
+}
+
+/* Memory of the stagers 0 .. n - 1; how many have some. */
+static int staxi_cuda_stagers(stax_cuda *c, int n) {
+    staxi_cuda_staging *s = &c->staging;
+    int k = 0;
+    for (; k < n; k++) {
+        int error = s->memory[k] ? 0 : s->failed;
+        if (!s->memory[k] && !error) {
+            error = c->driver.host_new(&s->memory[k], 2 * (size_t)STAXI_CUDA_CHUNK_BYTES, 0);
+            for (int e = 0; e < 2 && !error; e++) error = c->driver.event_new(&s->events[k][e], 2);
+        }
+        if (!error) continue;
+        staxi_cuda_stager_free(c, k);
+        if (!s->failed)
+            staxi_cuda_log(c,
+                           "no page-locked memory for copies of host memory: the driver makes "
+                           "them with its own, which takes longer");
+        s->failed = true;
+        break;
+    }
+    return k;
+}
+
+/* A copy in equal parts, one a stager. */
+typedef struct staxi_cuda_staged {
+    stax_cuda *c;
+    void *stream;
+    char *host;
+    staxi_cuda_address at;
+    size_t bytes, part;
+    bool send;
+    volatile int64_t error;
+} staxi_cuda_staged;
+
+/* Fills chunk after chunk and sends it; an event says when one may be filled again. */
+static int staxi_cuda_stage_in(const staxi_cuda_staged *s, int64_t k, size_t at, size_t to) {
+    const staxi_cuda_driver *d = &s->c->driver;
+    int error = 0;
+    for (int chunk = 0; at < to && error == 0; chunk ^= 1) {
+        const size_t most = STAXI_CUDA_CHUNK_BYTES, n = to - at < most ? to - at : most;
+        char *memory = (char *)s->c->staging.memory[k] + (size_t)chunk * STAXI_CUDA_CHUNK_BYTES;
+        void *event = s->c->staging.events[k][chunk];
+        error = d->event_wait(event);
+        if (error) break;
+        memcpy(memory, s->host + at, n);
+        error = d->to_device(s->at + at, memory, n, s->stream);
+        if (error == 0) error = d->event_record(event, s->stream);
+        at += n;
+    }
+    return error;
+}
+
+/* Fetches a chunk while the one before is emptied. */
+static int staxi_cuda_stage_out(const staxi_cuda_staged *s, int64_t k, size_t at, size_t to) {
+    const staxi_cuda_driver *d = &s->c->driver;
+    size_t before = 0, before_at = 0;
+    int error = 0;
+    for (int chunk = 0; (at < to || before) && error == 0; chunk ^= 1) {
+        const size_t most = STAXI_CUDA_CHUNK_BYTES, n = to - at < most ? to - at : most;
+        char *memory = (char *)s->c->staging.memory[k];
+        void *const *events = s->c->staging.events[k];
+        if (n)
+            error = d->to_host(memory + (size_t)chunk * STAXI_CUDA_CHUNK_BYTES, s->at + at, n,
+                               s->stream);
+        if (n && error == 0) error = d->event_record(events[chunk], s->stream);
+        if (before && error == 0) error = d->event_wait(events[chunk ^ 1]);
+        if (before && error == 0)
+            memcpy(s->host + before_at, memory + (size_t)(chunk ^ 1) * STAXI_CUDA_CHUNK_BYTES,
+                   before);
+        before = n;
+        before_at = at;
+        at += n;
+    }
+    return error;
+}
+
+static void staxi_cuda_stage_part(void *arg, int64_t k) {
+    staxi_cuda_staged *s = (staxi_cuda_staged *)arg;
+    const size_t from = (size_t)k * s->part,
+                 to = s->bytes - from < s->part ? s->bytes : from + s->part;
+    void *old;
+    (void)s->c->driver.context_push(s->c->context);
+    const int error =
+        s->send ? staxi_cuda_stage_in(s, k, from, to) : staxi_cuda_stage_out(s, k, from, to);
+    (void)s->c->driver.context_pop(&old);
+    if (error) staxi_atomic_store(&s->error, error);
+}
+
+/* How many threads a copy is worth; 0: the driver makes it. */
+static int staxi_cuda_stager_count(stax_cuda *c, const void *host, size_t bytes, bool send) {
+    int kind = 0;
+    if (bytes <= STAXI_CUDA_UNSTAGED ||
+        (c->driver.pointer(&kind, 2, staxi_cuda_address_of(host)) == 0 && kind == 1))
+        return 0; /* page-locked */
+    size_t n = bytes / (2 * (size_t)STAXI_CUDA_CHUNK_BYTES);
+    const size_t most = (size_t)stax_context_threads(c->ctx);
+    if (n > most) n = most;
+    if (n > STAXI_CUDA_STAGERS) n = STAXI_CUDA_STAGERS;
+    if (n > 1) return (int)n;
+    return bytes <= (size_t)(send ? STAXI_CUDA_ALONE_IN : STAXI_CUDA_ALONE_OUT);
+}
+
+/* A copy by n threads, without the lock, which the caller has; < 0: there is no memory for it. */
+static int staxi_cuda_stage(stax_cuda *c, staxi_cuda_lane *l, char *host, staxi_cuda_address at,
+                            size_t bytes, bool send, int n) {
+    const stax_options *o = &c->ctx->options;
+    staxi_cuda_staged s;
+    staxi_mutex_unlock(&c->mutex);
+    staxi_mutex_lock(&c->staging.mutex);
+    n = staxi_cuda_stagers(c, n);
+    s.c = c;
+    s.stream = l->stream;
+    s.host = host;
+    s.at = at;
+    s.bytes = bytes;
+    s.part = n ? (bytes + (size_t)n - 1) / (size_t)n : bytes;
+    s.send = send;
+    s.error = n ? 0 : -1;
+    if (n == 1)
+        staxi_cuda_stage_part(&s, 0);
+    else if (n && o->parallel_for)
+        o->parallel_for(o->parallel_user, n, staxi_cuda_stage_part, &s);
+    else if (n)
+        staxi_team_run(n, n, staxi_cuda_stage_part, &s);
+    staxi_mutex_unlock(&c->staging.mutex);
+    staxi_mutex_lock(&c->mutex);
+    return (int)s.error;
+}
+
+/* Host memory to the device, queued in a lane; it has been read when this returns, but for
+   page-locked memory. */
+static int staxi_cuda_send(stax_cuda *c, staxi_cuda_lane *l, staxi_cuda_address to,
+                           const void *from, size_t bytes) {
+    const int n = staxi_cuda_stager_count(c, from, bytes, true);
+    const int error = n ? staxi_cuda_stage(c, l, (char *)(uintptr_t)from, to, bytes, true, n) : -1;
+    return error < 0 ? c->driver.to_device(to, from, bytes, l->stream) : error;
+}
+
+/* Back. The host memory is written when the lane is waited for. */
+static int staxi_cuda_receive(stax_cuda *c, staxi_cuda_lane *l, void *to, staxi_cuda_address from,
+                              size_t bytes) {
+    const int n = staxi_cuda_stager_count(c, to, bytes, false);
+    const int error = n ? staxi_cuda_stage(c, l, (char *)to, from, bytes, false, n) : -1;
+    return error < 0 ? c->driver.to_host(to, from, bytes, l->stream) : error;
+}
+
 /* ---- devices ---- */
 
 static stax_status staxi_cuda_libraries(stax_context *ctx, staxi_cuda_driver *d,
@@ -4866,21 +5447,39 @@ STAXDEF stax_cuda *stax_cuda_open_with(stax_context *ctx, int device, void *cont
     c->ctx = ctx;
     c->device = device;
     c->context = context;
-    c->stream = stream;
+    c->n_own = stream ? 1 : (int)STAXI_CUDA_OWN;
+    c->lanes[0].stream = stream;
     if (staxi_cuda_libraries(ctx, &c->driver, &c->nvrtc) != STAX_OK) {
         staxi_free(&ctx->allocator, c, sizeof *c);
         return NULL;
     }
     staxi_mutex_init(&c->mutex);
-    int error = staxi_cuda_describe(c);
+    staxi_mutex_init(&c->staging.mutex);
+    for (int k = 0; k < STAXI_CUDA_LANES; k++) staxi_mutex_init(&c->lanes[k].mutex);
+    int count = 0, error = c->driver.device_count(&count);
+    if (error == 0 && (device < 0 || device >= count)) {
+        staxi_text why;
+        staxi_text_init(&why, &ctx->allocator);
+        staxi_putf(&why, "there is no CUDA device %d: expected 0 to %d", device, count - 1);
+        (void)staxi_cuda_fail(ctx, STAX_E_DEVICE, &why);
+        c->context = NULL;
+        stax_cuda_close(c);
+        return NULL;
+    }
+    if (error == 0) error = staxi_cuda_describe(c);
     if (error == 0 && !context) {
         error = c->driver.primary_retain(&c->context, c->handle);
         c->own_context = error == 0;
     }
-    if (error == 0 && !stream) {
+    if (error == 0) {
+        staxi_cuda_lane *l = &c->lanes[0];
         staxi_cuda_enter(c);
-        error = c->driver.stream_new(&c->stream, 1);
-        c->own_stream = error == 0;
+        error = c->driver.event_new(&l->event, 2); /* without times */
+        if (error == 0 && !stream) error = c->driver.stream_new(&l->stream, 1);
+        c->own_stream = !stream;
+        c->n_lanes = 1;
+        l->is_ours = true;
+        l->thread = staxi_cuda_caller();
         staxi_cuda_leave(c);
     }
     if (error == 0) return c;
@@ -4898,11 +5497,20 @@ STAXDEF void stax_cuda_close(stax_cuda *c) {
     const stax_allocator *a = &c->ctx->allocator;
     if (c->context) {
         staxi_cuda_enter(c);
-        (void)c->driver.stream_wait(c->stream);
-        if (c->own_stream) (void)c->driver.stream_free(c->stream);
+        (void)staxi_cuda_wait_all(c);
+        for (int k = 0; k < STAXI_CUDA_LANES; k++) {
+            staxi_cuda_lane *l = &c->lanes[k];
+            if (l->event) (void)c->driver.event_free(l->event);
+            if (l->stream && k < STAXI_CUDA_OWN && (k || c->own_stream))
+                (void)c->driver.stream_free(l->stream);
+        }
+        for (int k = 0; k < STAXI_CUDA_STAGERS; k++) staxi_cuda_stager_free(c, k);
+        if (c->told) (void)c->driver.host_free((void *)(uintptr_t)c->told);
         staxi_cuda_leave(c);
         if (c->own_context) (void)c->driver.primary_release(c->handle);
     }
+    for (int k = 0; k < STAXI_CUDA_LANES; k++) staxi_mutex_free(&c->lanes[k].mutex);
+    staxi_mutex_free(&c->staging.mutex);
     staxi_mutex_free(&c->mutex);
     staxi_dl_close(c->nvrtc.library);
     staxi_dl_close(c->driver.library);
@@ -4911,24 +5519,25 @@ STAXDEF void stax_cuda_close(stax_cuda *c) {
 
 STAXDEF const char *stax_cuda_name(const stax_cuda *c) { return c ? c->name : ""; }
 
-STAXDEF void *stax_cuda_stream(const stax_cuda *c) {
-    if (!c) return NULL;
-    return c->stream;
+STAXDEF void *stax_cuda_stream(const stax_cuda *cuda) {
+    stax_cuda *c = (stax_cuda *)(uintptr_t)cuda; /* it may get a stream here */
+    int error;
+    staxi_cuda_lane *l = c ? staxi_cuda_enter_lane(c, NULL, &error) : NULL;
+    if (!l) return NULL;
+    void *stream = l->stream;
+    (void)staxi_cuda_leave_lane(c, l);
+    return stream;
 }
 
 STAXDEF stax_status stax_cuda_wait(stax_cuda *c) {
     if (!c) return STAX_E_ARGUMENT;
     staxi_cuda_enter(c);
-    int error = c->driver.stream_wait(c->stream);
+    int error = staxi_cuda_wait_all(c);
     staxi_cuda_leave(c);
     return staxi_cuda_note(c, error, "work in its stream failed");
 }
 
 /* ---- device tensors ---- */
-
-static staxi_cuda_address staxi_cuda_address_of(const void *p) {
-    return (staxi_cuda_address)(uintptr_t)p;
-}
 
 /* A tensor without memory yet, and its bytes: at least one, so that its address is its own. */
 static stax_status staxi_cuda_tensor(const stax_cuda *c, stax_dtype dtype, stax_shape shape,
@@ -4979,36 +5588,45 @@ STAXDEF stax_status stax_cuda_host_new(stax_cuda *c, stax_dtype dtype, stax_shap
 STAXDEF void stax_cuda_host_free(stax_cuda *c, stax_tensor *t) {
     if (!c || !t || !t->data || t->device) return;
     staxi_cuda_enter(c);
-    (void)c->driver.stream_wait(c->stream);
+    (void)staxi_cuda_wait_all(c);
     (void)c->driver.host_free(t->data);
     staxi_cuda_leave(c);
     t->data = NULL;
 }
 
-/* Queues a copy; under the lock. */
-static int staxi_cuda_move(stax_cuda *c, const stax_tensor *to, const stax_tensor *from,
-                           size_t bytes) {
+/* Queues a copy in a lane; under the lock. */
+static int staxi_cuda_move(stax_cuda *c, staxi_cuda_lane *l, const stax_tensor *to,
+                           const stax_tensor *from, size_t bytes) {
     if (bytes == 0) return 0;
-    if (to->device && from->device)
-        return c->driver.on_device(staxi_cuda_address_of(to->data),
-                                   staxi_cuda_address_of(from->data), bytes, c->stream);
-    if (to->device)
-        return c->driver.to_device(staxi_cuda_address_of(to->data), from->data, bytes, c->stream);
-    return c->driver.to_host(to->data, staxi_cuda_address_of(from->data), bytes, c->stream);
+    int error = 0;
+    for (int when = 0; when < 2 && error == 0; when++) { /* behind it too: the lock was open */
+        staxi_cuda_work(l);
+        if (to->device) error = staxi_cuda_touch(c, l, to->data, bytes, true);
+        if (error == 0 && from->device) error = staxi_cuda_touch(c, l, from->data, bytes, false);
+        if (error || when) continue;
+        const staxi_cuda_address a = staxi_cuda_address_of(to->data),
+                                 b = staxi_cuda_address_of(from->data);
+        error = !from->device ? staxi_cuda_send(c, l, a, from->data, bytes)
+                : !to->device ? staxi_cuda_receive(c, l, to->data, b, bytes)
+                              : c->driver.on_device(a, b, bytes, l->stream);
+    }
+    return error;
 }
 
 static stax_status staxi_cuda_copy(stax_cuda *c, const stax_tensor *to, const stax_tensor *from,
                                    bool waits) {
+    int error = 0;
     if (!c || !to || !from || to->dtype != from->dtype || to->rank != from->rank ||
         !staxi_tensor_is_row(to) || !staxi_tensor_is_row(from) || (!to->device && !from->device))
         return STAX_E_ARGUMENT;
     for (int d = 0; d < to->rank; d++)
         if (to->shape[d] != from->shape[d]) return STAX_E_SHAPE;
-    staxi_cuda_enter(c);
-    int error = staxi_cuda_move(c, to, from,
-                                (size_t)staxi_tensor_elements(to) * stax_dtype_bytes(to->dtype));
-    if (error == 0 && waits) error = c->driver.stream_wait(c->stream);
-    staxi_cuda_leave(c);
+    staxi_cuda_lane *l = staxi_cuda_enter_lane(c, NULL, &error);
+    if (!l) return staxi_cuda_note(c, error, "a stream for a copy");
+    error = staxi_cuda_move(c, l, to, from,
+                            (size_t)staxi_tensor_elements(to) * stax_dtype_bytes(to->dtype));
+    if (error == 0 && waits) error = staxi_cuda_lane_wait(c, l);
+    (void)staxi_cuda_leave_lane(c, l);
     return staxi_cuda_note(c, error, "a copy");
 }
 
@@ -5034,12 +5652,6 @@ static int staxi_cuda_room(stax_cuda *c, staxi_cuda_memory *m, size_t bytes) {
 
 /* ---- programs ---- */
 
-/* The head of the kernels' arguments; pointers and sizes follow. */
-typedef struct staxi_cuda_head {
-    staxi_cuda_address workspace, row, parts, record;
-    int64_t second;
-} staxi_cuda_head;
-
 static size_t staxi_cuda_size_count(const stax_cuda_program *p) {
     const stax_graph *g = p->host->basis; /* of steps: strides of inputs too */
     return p->host->stages.n_sizes + g->n_symbols + 1 +
@@ -5057,10 +5669,51 @@ static void staxi_cuda_replay_drop(stax_cuda *c, staxi_cuda_replay *r) {
     r->ready = r->graph = NULL;
 }
 
+/* Small tensors in mapped memory: bytes of one, how many, and blocks of all launches. */
+enum { STAXI_CUDA_SMALL = 4096, STAXI_CUDA_MAPPED = 16, STAXI_CUDA_SMALL_BLOCKS = 4 };
+
+static void staxi_cuda_seat_free(stax_cuda_program *p, staxi_cuda_seat *seat) {
+    const stax_allocator *a = &p->host->ctx->allocator;
+    stax_cuda *c = p->cuda;
+    if (!seat) return;
+    for (size_t k = 0; k < p->n_args; k++)
+        if (seat->slots[k].at) (void)c->driver.memory_free(seat->slots[k].at);
+    if (seat->workspace.at) (void)c->driver.memory_free(seat->workspace.at);
+    if (seat->record.at) (void)c->driver.memory_free(seat->record.at);
+    if (seat->mapped) (void)c->driver.host_free(seat->mapped);
+    staxi_cuda_replay_drop(c, &seat->replay);
+    staxi_free(a, seat, seat->bytes);
+}
+
+/* The one of a lane, made by the first call there; NULL without memory. */
+static staxi_cuda_seat *staxi_cuda_seat_of(stax_cuda_program *p, const staxi_cuda_lane *l) {
+    const size_t steps = p->n_launches * sizeof(staxi_cuda_step),
+                 slots = p->n_args * sizeof(staxi_cuda_memory),
+                 sizes = (p->host->stages.n_sizes + 1) * sizeof(int64_t),
+                 block = staxi_cuda_block_bytes(p);
+    const size_t bytes = sizeof(staxi_cuda_seat) + slots + 2 * steps + sizes + block;
+    staxi_cuda_seat **at = &p->seats[l - p->cuda->lanes];
+    if (*at) return *at;
+    staxi_cuda_seat *seat = (staxi_cuda_seat *)staxi_alloc(&p->host->ctx->allocator, bytes);
+    if (!seat) return NULL;
+    memset(seat, 0, bytes);
+    seat->bytes = bytes;
+    seat->slots = (staxi_cuda_memory *)(void *)(seat + 1);
+    seat->plan.steps = (staxi_cuda_step *)(void *)(seat->slots + p->n_args);
+    seat->replay.steps = seat->plan.steps + p->n_launches;
+    seat->plan.sizes = (int64_t *)(void *)(seat->replay.steps + p->n_launches);
+    seat->replay.block = (unsigned char *)seat->plan.sizes + sizes;
+    if (!p->has_checks || staxi_cuda_room(p->cuda, &seat->record, sizeof(staxi_record)) == 0)
+        return *at = seat;
+    staxi_cuda_seat_free(p, seat);
+    return NULL;
+}
+
 /* Device memory of a program of steps: in a list, also while it is used. */
 typedef struct staxi_cuda_block {
     struct staxi_cuda_block *next;
     staxi_cuda_memory memory;
+    const staxi_cuda_lane *lane; /* whose calls use it */
     bool used;
 } staxi_cuda_block;
 
@@ -5086,23 +5739,20 @@ STAXDEF void stax_cuda_program_free(stax_cuda_program *p) {
     staxi_free(a, (void *)p->pieces, p->n_pieces * sizeof *p->pieces);
     if (c) {
         staxi_cuda_enter(c);
-        (void)c->driver.stream_wait(c->stream);
-        for (size_t k = 0; p->slots && k < p->n_args; k++)
-            if (p->slots[k].at) (void)c->driver.memory_free(p->slots[k].at);
-        if (p->workspace.at) (void)c->driver.memory_free(p->workspace.at);
-        if (p->record.at) (void)c->driver.memory_free(p->record.at);
-        staxi_cuda_replay_drop(c, &p->replay);
+        (void)staxi_cuda_wait_all(c);
+        for (int k = 0; k < STAXI_CUDA_LANES; k++) staxi_cuda_seat_free(p, p->seats[k]);
+        for (size_t k = 0; p->params && k < p->host->basis->n_inputs; k++)
+            if (p->params[k].at) (void)c->driver.memory_free(p->params[k].at);
         staxi_cuda_steps_drop(p);
         if (p->module) (void)c->driver.module_free(p->module);
         staxi_cuda_leave(c);
     }
-    if (p->slots) staxi_free(a, p->slots, p->n_args * sizeof *p->slots);
-    if (p->slot_is_fresh) staxi_free(a, p->slot_is_fresh, p->n_args * sizeof *p->slot_is_fresh);
+    if (p->params) staxi_free(a, p->params, p->n_args * sizeof *p->params);
+    if (p->param_is_fresh) staxi_free(a, p->param_is_fresh, p->n_args * sizeof *p->param_is_fresh);
     staxi_free(a, p->size_checks, p->cap_size_checks * sizeof *p->size_checks);
-    staxi_free(a, p->replay.steps, p->n_launches * 2 * sizeof *p->replay.steps);
-    staxi_free(a, p->replay.block, p->replay.block_bytes);
     staxi_free(a, p->launches, p->launch_bytes);
     staxi_text_free(&p->source);
+    staxi_text_free(&p->reads);
     staxi_text_free(&p->tuning);
     stax_program *host = p->is_piece ? NULL : p->host;
     staxi_free(a, p, sizeof *p);
@@ -5167,8 +5817,8 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
-        if (st->kind != STAXI_STAGE_SORT && st->kind != STAXI_STAGE_SCATTER &&
-            st->kind != STAXI_STAGE_CALL && !st->lead)
+        if (st->kind != STAXI_STAGE_SORT && st->kind != STAXI_STAGE_CALL && !st->lead &&
+            (st->kind != STAXI_STAGE_SCATTER || host->atomics))
             continue;
         staxi_put_place(why, host->basis, st->place);
         staxi_putf(why, "%s runs on the CPU only in this version", st->op_name);
@@ -5177,10 +5827,10 @@ static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) 
     return STAX_OK;
 }
 
-/* What the options allow on an architecture. STAX_CUDA_MMA in the environment: mma.sync also where
-   there is wgmma. */
+/* What the options allow on an architecture, scatters too. STAX_CUDA_MMA in the environment:
+   mma.sync also where there is wgmma. */
 static unsigned staxi_cuda_tensor_cores(const stax_compile_options *o, const char *architecture) {
-    unsigned tensor = 0;
+    unsigned tensor = o && o->atomics ? STAXI_CUDA_ATOMICS : 0;
     int number = 0;
     bool wgmma = strcmp(architecture, "sm_90") == 0;
 #if !defined(STAX_NO_ENV)
@@ -5188,7 +5838,7 @@ static unsigned staxi_cuda_tensor_cores(const stax_compile_options *o, const cha
 #endif
     for (const char *c = architecture + 3; *c >= '0' && *c <= '9'; c++)
         number = number * 10 + (*c - '0');
-    if (!o || number < 80) return 0;
+    if (!o || number < 80) return tensor;
     if (o->tensor_cores) tensor |= wgmma ? STAXI_CUDA_WGMMA : STAXI_CUDA_MMA;
     if (o->tf32) tensor |= STAXI_CUDA_TF32;
     return tensor;
@@ -5207,6 +5857,7 @@ static stax_status staxi_cuda_program_emit(stax_cuda_program *p, unsigned tensor
     p->launch_bytes = u.cap_launches * sizeof *u.launches;
     p->has_checks = u.has_checks;
     p->choices = u.choices;
+    staxi_putn(&p->reads, u.reads.data ? u.reads.data : "", u.reads.n);
     u.launches = NULL;
     u.cap_launches = 0;
     staxi_cuda_unit_free(&u);
@@ -5223,6 +5874,7 @@ static stax_cuda_program *staxi_cuda_program_of(stax_program *host) {
     p->host = host;
     p->n_args = host->basis->n_inputs * 2 + host->n_outputs + 1;
     staxi_text_init(&p->source, a);
+    staxi_text_init(&p->reads, a);
     staxi_text_init(&p->tuning, a);
     return p;
 }
@@ -5267,6 +5919,8 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, unsigned t
     if (p) {
         staxi_put(&why, "CUDA: ");
         host->for_device = true;
+        host->atomics = (tensor & STAXI_CUDA_ATOMICS) != 0;
+        tensor &= ~(unsigned)STAXI_CUDA_ATOMICS;
         const bool steps = staxi_is_stepped(host);
         s = steps ? staxi_steps_build(host, &why) : staxi_program_plan(host, &why);
         if (s == STAX_OK)
@@ -5288,18 +5942,9 @@ static stax_cuda_program *staxi_cuda_program_new(const stax_graph *g, unsigned t
 /* Programs that check indices run kernel by kernel: their last one reads what the first ones found.
  */
 static stax_status staxi_cuda_will_replay(stax_cuda_program *p, staxi_text *why) {
-    const stax_allocator *a = &p->host->ctx->allocator;
-    const size_t steps = p->n_launches * 2 * sizeof *p->replay.steps;
     stax_status s = staxi_cuda_graphs_open(&p->cuda->graphs, &p->cuda->driver, why);
-    if (s != STAX_OK || p->has_checks || p->n_launches == 0) return s;
-    p->replay.block_bytes = staxi_cuda_block_bytes(p);
-    p->replay.steps = (staxi_cuda_step *)staxi_alloc(a, steps);
-    p->replay.block = (unsigned char *)staxi_alloc(a, p->replay.block_bytes);
-    if (!p->replay.steps || !p->replay.block) return STAX_E_MEMORY;
-    memset(p->replay.steps, 0, steps);
-    memset(p->replay.block, 0, p->replay.block_bytes);
-    p->replays = true;
-    return STAX_OK;
+    p->replays = s == STAX_OK && !p->has_checks && p->n_launches > 0;
+    return s;
 }
 
 /* kernel names are stax_kernel_0, 1, ... */
@@ -5315,7 +5960,6 @@ static stax_status staxi_cuda_load(stax_cuda_program *p, const staxi_text *cubin
             error = c->driver.function_attribute(p->launches[k].function, 8,
                                                  (int)p->launches[k].shared);
     }
-    if (error == 0) error = staxi_cuda_room(c, &p->record, sizeof(staxi_record));
     staxi_cuda_leave(c);
     return staxi_cuda_why(c, error, "loading the kernels", why);
 }
@@ -5330,7 +5974,9 @@ static stax_status staxi_cuda_steps_ready(stax_cuda_program *p, staxi_text *why)
     if (!p->constants) return STAX_E_MEMORY;
     p->n_constants = steps->n_cells;
     memset(p->constants, 0, p->n_constants * sizeof *p->constants);
-    staxi_cuda_enter(c);
+    staxi_cuda_lane *l = staxi_cuda_enter_lane(c, NULL, &error);
+    if (!l) return staxi_cuda_why(c, error, "a stream for the constants of a program", why);
+    staxi_cuda_work(l);
     for (size_t k = 1; k < p->n_constants && error == 0; k++) {
         const staxi_cell *cell = &steps->cells[k];
         size_t bytes = staxi_dtype_bytes((stax_dtype)cell->type->dtype);
@@ -5345,21 +5991,21 @@ static stax_status staxi_cuda_steps_ready(stax_cuda_program *p, staxi_text *why)
         bytes *= (size_t)n;
         error = staxi_cuda_room(c, &p->constants[k], bytes);
         if (error == 0 && bytes)
-            error = c->driver.to_device(p->constants[k].at, cell->data, bytes, c->stream);
+            error = c->driver.to_device(p->constants[k].at, cell->data, bytes, l->stream);
     }
-    if (error == 0) error = c->driver.stream_wait(c->stream);
-    staxi_cuda_leave(c);
+    if (error == 0) error = staxi_cuda_lane_wait(c, l);
+    (void)staxi_cuda_leave_lane(c, l);
     return staxi_cuda_why(c, error, "the constants of a program", why);
 }
 
 /* Everything that a program needs on the device but its kernels. */
-static stax_status staxi_cuda_slots_new(stax_cuda_program *p, staxi_text *why) {
+static stax_status staxi_cuda_params_new(stax_cuda_program *p, staxi_text *why) {
     const stax_allocator *a = &p->host->ctx->allocator;
-    p->slots = (staxi_cuda_memory *)staxi_alloc(a, p->n_args * sizeof *p->slots);
-    p->slot_is_fresh = (bool *)staxi_alloc(a, p->n_args * sizeof *p->slot_is_fresh);
-    if (p->slots) memset(p->slots, 0, p->n_args * sizeof *p->slots);
-    if (p->slot_is_fresh) memset(p->slot_is_fresh, 0, p->n_args * sizeof *p->slot_is_fresh);
-    if (!p->slots || !p->slot_is_fresh) return STAX_E_MEMORY;
+    p->params = (staxi_cuda_memory *)staxi_alloc(a, p->n_args * sizeof *p->params);
+    p->param_is_fresh = (bool *)staxi_alloc(a, p->n_args * sizeof *p->param_is_fresh);
+    if (p->params) memset(p->params, 0, p->n_args * sizeof *p->params);
+    if (p->param_is_fresh) memset(p->param_is_fresh, 0, p->n_args * sizeof *p->param_is_fresh);
+    if (!p->params || !p->param_is_fresh) return STAX_E_MEMORY;
     if (p->host->steps || (p->n_args + p->host->stages.n_sizes) * 8 <= 4000) return STAX_OK;
     staxi_put(why, "CUDA: the kernels of this graph have more arguments than fit");
     return STAX_E_NOT_BUILT;
@@ -5369,11 +6015,11 @@ static stax_status staxi_cuda_slots_new(stax_cuda_program *p, staxi_text *why) {
 static stax_status staxi_cuda_ready(stax_cuda_program *p, const stax_compile_options *options,
                                     unsigned tensor, staxi_text *why) {
     stax_cuda *c = p->cuda;
-    stax_status s = staxi_cuda_slots_new(p, why);
+    stax_status s = staxi_cuda_params_new(p, why);
     for (size_t k = 0; k < p->n_pieces && s == STAX_OK; k++) {
         if (!p->pieces[k]) continue;
         p->pieces[k]->cuda = c;
-        s = staxi_cuda_ready(p->pieces[k], NULL, tensor, why);
+        s = staxi_cuda_ready(p->pieces[k], options, tensor, why);
         p->host->built.origin = p->pieces[k]->host->built.origin;
         p->host->built.spent_ns += p->pieces[k]->host->built.spent_ns;
     }
@@ -5425,7 +6071,8 @@ enum {
 typedef struct staxi_cuda_probe {
     stax_cuda_program *best, *first; /* so far, and by table: not freed before the end */
     double least, table;             /* ns a call, at the end */
-    stax_tensor *tensors;            /* inputs, then outputs; on the device */
+    stax_tensor *tensors;            /* inputs but for params, then outputs; on the device */
+    stax_tensor *params;             /* by input; in host memory                           */
     size_t n_in, n, room;
     int64_t *sizes;
     char *data, *want, *got; /* of all inputs; results of the table's program, and of another */
@@ -5467,7 +6114,22 @@ static size_t staxi_cuda_tensor_bytes(const stax_tensor *t) {
     return (size_t)staxi_tensor_elements(t) * stax_dtype_bytes(t->dtype);
 }
 
-/* Tensors for all slots. Params are bound later: programs that have some are not tuned. */
+/* A tensor of the shape that the value has at the sizes of the probe: on the device, or in host
+   memory and filled. */
+static bool staxi_cuda_probe_tensor(staxi_cuda_probe *b, const stax_graph *g, uint32_t value,
+                                    bool here, uint64_t *seed, stax_tensor *t) {
+    stax_cuda *c = b->first->cuda;
+    const stax_dtype dtype = (stax_dtype)g->values[value].type.dtype;
+    bool ok = true;
+    const stax_shape shape = staxi_cuda_probe_shape(g, value, b->sizes, &ok);
+    if (!here || !ok) return ok && stax_cuda_tensor_new(c, dtype, shape, t) == STAX_OK;
+    *t = stax_tensor_of(dtype, shape, NULL);
+    t->data = staxi_alloc(&c->ctx->allocator, staxi_cuda_tensor_bytes(t) + 1);
+    if (t->data) staxi_cuda_probe_fill((char *)t->data, dtype, staxi_tensor_elements(t), seed);
+    return t->data != NULL;
+}
+
+/* Tensors for all slots and params. */
 static bool staxi_cuda_probe_new(staxi_cuda_probe *b, stax_cuda_program *p) {
     const stax_graph *g = p->host->basis;
     const stax_allocator *a = &p->cuda->ctx->allocator;
@@ -5475,30 +6137,28 @@ static bool staxi_cuda_probe_new(staxi_cuda_probe *b, stax_cuda_program *p) {
     uint64_t seed = 1;
     memset(b, 0, sizeof *b);
     b->best = b->first = p;
-    b->n_in = g->n_inputs;
-    b->n = g->n_inputs + p->host->n_outputs;
-    b->room = (b->n + 1) * sizeof *b->tensors + (g->n_symbols + 1) * sizeof *b->sizes;
+    for (size_t k = 0; k < g->n_inputs; k++) b->n_in += g->inputs[k].kind != STAXI_PARAM;
+    b->n = b->n_in + p->host->n_outputs;
+    b->room = (b->n + g->n_inputs + 1) * sizeof *b->tensors + (g->n_symbols + 1) * sizeof *b->sizes;
     b->tensors = (stax_tensor *)staxi_alloc(a, b->room);
     if (!b->tensors) return false;
     memset(b->tensors, 0, b->room);
-    b->sizes = (int64_t *)(void *)(b->tensors + b->n + 1);
+    b->params = b->tensors + b->n;
+    b->sizes = (int64_t *)(void *)(b->params + g->n_inputs + 1);
     for (size_t k = 0; k < g->n_symbols; k++) {
         const staxi_symbol *y = &g->root->symbols[k];
         b->sizes[k] = y->hi < STAXI_CUDA_TUNE_SIZE   ? y->hi
                       : y->lo > STAXI_CUDA_TUNE_SIZE ? y->lo
                                                      : (int64_t)STAXI_CUDA_TUNE_SIZE;
     }
-    for (size_t k = 0; k < b->n && ok; k++) {
-        const bool in = k < b->n_in;
-        const uint32_t v = in ? g->inputs[k].value : g->outputs[k - b->n_in].value;
-        ok = !in || g->inputs[k].kind != STAXI_PARAM;
-        const stax_shape shape = staxi_cuda_probe_shape(g, v, b->sizes, &ok);
-        ok = ok && stax_cuda_tensor_new(p->cuda, (stax_dtype)g->values[v].type.dtype, shape,
-                                        &b->tensors[k]) == STAX_OK;
-        if (!ok) continue;
-        if (in) b->in_bytes += staxi_cuda_tensor_bytes(&b->tensors[k]);
-        if (!in || g->inputs[k].kind == STAXI_STATE)
-            b->bytes += staxi_cuda_tensor_bytes(&b->tensors[k]);
+    for (size_t k = 0, slot = 0; k < g->n_inputs + p->host->n_outputs && ok; k++) {
+        const bool in = k < g->n_inputs, param = in && g->inputs[k].kind == STAXI_PARAM;
+        const uint32_t v = in ? g->inputs[k].value : g->outputs[k - g->n_inputs].value;
+        stax_tensor *t = param ? &b->params[k] : &b->tensors[slot++];
+        ok = staxi_cuda_probe_tensor(b, g, v, param, &seed, t);
+        if (!ok || param) continue;
+        if (in) b->in_bytes += staxi_cuda_tensor_bytes(t);
+        if (!in || g->inputs[k].kind == STAXI_STATE) b->bytes += staxi_cuda_tensor_bytes(t);
     }
     b->data = ok ? (char *)staxi_alloc(a, b->in_bytes + 2 * b->bytes + 1) : NULL;
     if (!b->data) return false;
@@ -5511,22 +6171,48 @@ static bool staxi_cuda_probe_new(staxi_cuda_probe *b, stax_cuda_program *p) {
     return true;
 }
 
+/* Gives a program the params of the probe, or takes them away again. */
+static bool staxi_cuda_probe_bind(const staxi_cuda_probe *b, stax_cuda_program *p, bool binds) {
+    const stax_graph *g = p->host->basis;
+    bool ok = true;
+    for (size_t k = 0; k < g->n_inputs && ok; k++) {
+        if (g->inputs[k].kind != STAXI_PARAM) continue;
+        if (binds) ok = stax_cuda_bind(p, g->inputs[k].name, &b->params[k]) == STAX_OK;
+        if (binds) continue;
+        p->param_is_fresh[k] = false;
+        staxi_free(&p->host->ctx->allocator, p->host->bound[k].tensor.data,
+                   p->host->bound[k].bytes);
+        memset(&p->host->bound[k], 0, sizeof p->host->bound[k]);
+    }
+    return ok;
+}
+
 static void staxi_cuda_probe_free(staxi_cuda_probe *b, stax_cuda *c) {
     const stax_allocator *a = &c->ctx->allocator;
+    const size_t n_inputs = b->first->host->basis->n_inputs;
     for (size_t k = 0; b->tensors && k < b->n; k++) stax_cuda_tensor_free(c, &b->tensors[k]);
+    for (size_t k = 0; b->tensors && k < n_inputs; k++)
+        staxi_free(a, b->params[k].data, staxi_cuda_tensor_bytes(&b->params[k]) + 1);
     staxi_free(a, b->data, b->in_bytes + 2 * b->bytes + 1);
     staxi_free(a, b->tensors, b->room);
+}
+
+/* Is slot k a state? */
+static bool staxi_cuda_probe_is_state(const staxi_cuda_probe *b, size_t k) {
+    const stax_graph *g = b->first->host->basis;
+    for (size_t i = 0; i < g->n_inputs; i++)
+        if (g->inputs[i].kind != STAXI_PARAM && k-- == 0) return g->inputs[i].kind == STAXI_STATE;
+    return false;
 }
 
 /* Data into the tensors from..to - 1, or out of them. `results`: of states only. */
 static bool staxi_cuda_probe_copy(const staxi_cuda_probe *b, size_t from, size_t to, bool results,
                                   bool out, char *data) {
-    const stax_graph *g = b->first->host->basis;
     stax_cuda *c = b->first->cuda;
     bool ok = true;
     for (size_t k = from; k < to && ok; k++) {
         stax_tensor host = b->tensors[k];
-        if (results && k < b->n_in && g->inputs[k].kind != STAXI_STATE) continue;
+        if (results && k < b->n_in && !staxi_cuda_probe_is_state(b, k)) continue;
         host.device = 0;
         host.data = data;
         ok = (out ? stax_cuda_copy(c, &host, &b->tensors[k])
@@ -5580,7 +6266,8 @@ static bool staxi_cuda_tune_try(staxi_cuda_probe *b, const stax_graph *g,
     double ns[2];
     if (!p) return false;
     b->measured++;
-    if (!staxi_cuda_probe_run(b, p, b->got) || memcmp(b->want, b->got, b->bytes) != 0) {
+    if (!staxi_cuda_probe_bind(b, p, true) || !staxi_cuda_probe_run(b, p, b->got) ||
+        memcmp(b->want, b->got, b->bytes) != 0) {
         b->refused++;
         stax_cuda_program_free(p);
         return false;
@@ -5677,7 +6364,11 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
     staxi_cuda_choices found;
     staxi_text record, note;
     if (p->host->steps || p->choices.n == 0) {
-        staxi_put(&p->tuning, "not tuned: there is nothing to choose, or the host has steps");
+        staxi_put(&p->tuning,
+                  p->host->steps
+                      ? "not tuned: the host has steps, which decide how often each piece runs; "
+                        "compile what lies between them as graphs of their own"
+                      : "not tuned: there is nothing to choose");
         return p;
     }
     staxi_text_init(&record, &c->ctx->allocator);
@@ -5691,10 +6382,9 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
     if (known) {
         memcpy(&found, record.data, sizeof found);
         stax_cuda_program *q = staxi_cuda_program_with(c, g, o, tensor, &found);
-        if (q) stax_cuda_program_free(p);
         if (q) b.best = q;
         staxi_put(&b.best->tuning, "tuned before");
-    } else if (ok && staxi_cuda_probe_run(&b, p, b.want)) {
+    } else if (ok && staxi_cuda_probe_bind(&b, p, true) && staxi_cuda_probe_run(&b, p, b.want)) {
         staxi_cuda_tune_search(&b, g, o, tensor);
         staxi_cuda_tune_check(&b);
         record.n = 0;
@@ -5704,10 +6394,12 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
         staxi_cuda_tune_say(&b);
         if (b.best != p) stax_cuda_program_free(p);
     } else {
-        staxi_put(&b.best->tuning, "not tuned: a call on random data failed, or there are params");
+        staxi_put(&b.best->tuning, "not tuned: a call on random data failed");
     }
-    p = b.best;
     staxi_cuda_probe_free(&b, c);
+    if (b.best != p) stax_cuda_program_free(p);
+    p = b.best;
+    (void)staxi_cuda_probe_bind(&b, p, false);
     staxi_text_free(&record);
     staxi_text_free(&note);
     return p;
@@ -5746,7 +6438,8 @@ STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const 
     memset(out, 0, sizeof *out);
     stax_status s = staxi_plan_figures(p->host, inputs, out);
     out->kernels = stax_cuda_kernels(p);
-    out->workspace_bytes = p->workspace.bytes;
+    for (int k = 0; k < STAXI_CUDA_LANES; k++)
+        if (p->seats[k]) out->workspace_bytes += p->seats[k]->workspace.bytes;
     out->origin = staxi_origin_name(p->host->built.origin);
     out->compile_ns = p->host->built.spent_ns;
     out->threads = 1;
@@ -5755,8 +6448,10 @@ STAXDEF stax_status stax_cuda_program_figures(const stax_cuda_program *p, const 
 
 STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t) {
     if (!p || !name || !t) return STAX_E_ARGUMENT;
+    staxi_mutex_lock(&p->cuda->mutex); /* calls read what is bound under it */
     stax_status s = stax_bind(p->host, name, t);
-    memset(p->slot_is_fresh, 0, p->n_args * sizeof *p->slot_is_fresh);
+    memset(p->param_is_fresh, 0, p->n_args * sizeof *p->param_is_fresh);
+    staxi_mutex_unlock(&p->cuda->mutex);
     return s;
 }
 
@@ -5770,6 +6465,62 @@ STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_optio
 }
 
 STAXDEF char *stax_cuda_print(const stax_graph *g) { return stax_cuda_print_with(g, NULL); }
+
+/* ---- explain ---- */
+
+/* Who computes what, in the words of >>cuda. */
+static const char *const staxi_cuda_kind_words[] = {
+    "a thread an iteration",                                    /* SERIAL         */
+    "a thread an index to check",                               /* CHECK          */
+    "a thread four neighbours",                                 /* MAP            */
+    "a warp a row or 4096 of its elements",                     /* ROWS           */
+    "the parts of rows",                                        /* FINISH_ROWS    */
+    "a block 32 columns of 4096 rows",                          /* COLUMNS        */
+    "the parts of columns",                                     /* FINISH_COLUMNS */
+    "a block a row, all of its reductions",                     /* TEAM           */
+    "a warp or a block an argmax",                              /* ARG            */
+    "a block a tile of a contraction",                          /* CONTRACT       */
+    "a block a line of running values",                         /* SCAN           */
+    "a block a tile that is turned",                            /* TURN           */
+    "a thread an update, atomic: floats are added in any order" /* SCATTER */
+};
+
+static void staxi_cuda_explain(const stax_cuda_program *p, size_t *n, staxi_text *t) {
+    for (size_t k = 0; k < p->n_launches; k++) {
+        const staxi_cuda_launch *l = &p->launches[k];
+        staxi_putf(t, "kernel %U: ", (uint64_t)(*n)++);
+        staxi_put_kernel_ops(p->host, t, p->host->trees.kernels[l->tree].kernel);
+        staxi_putf(t, "\n  %s", staxi_cuda_kind_words[l->kind]);
+        if (l->threads) staxi_putf(t, ", %d threads a block", l->threads);
+        if (l->n_reads) {
+            staxi_put(t, "; reads of a row from memory: ");
+            staxi_putn(t, p->reads.data + l->reads, l->n_reads);
+        }
+        staxi_put(t, "\n");
+    }
+    for (size_t k = 0; k < p->n_pieces; k++) {
+        const stax_graph *g = p->host->steps->pieces[k]->basis;
+        if (p->pieces[k])
+            staxi_cuda_explain(p->pieces[k], n, t);
+        else
+            staxi_putf(t, "host: %s\n  by the interpreter, on copies\n",
+                       staxi_written_op_name(&g->nodes[g->n_nodes - 1]));
+    }
+}
+
+STAXDEF char *stax_cuda_explain(const stax_graph *g, const stax_compile_options *options) {
+    stax_cuda_program *p =
+        staxi_cuda_program_new(g, staxi_cuda_tensor_cores(options, "sm_90"), NULL);
+    if (!p) return NULL;
+    staxi_text t;
+    size_t n = 0;
+    staxi_text_init(&t, &p->host->ctx->allocator);
+    staxi_cuda_explain(p, &n, &t);
+    staxi_putf(&t, "%U kernel%s\n", (uint64_t)n, n == 1 ? "" : "s");
+    char *text = staxi_text_give(p->host->ctx, &t);
+    stax_cuda_program_free(p);
+    return text;
+}
 
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes) {
@@ -5801,13 +6552,16 @@ STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char 
 /* One call: what every step needs. */
 typedef struct staxi_cuda_call {
     stax_cuda_program *p;
+    staxi_cuda_lane *lane;
+    staxi_cuda_seat *seat;
     stax_tensor *inputs, *outputs; /* the caller's, said to be in host memory, for the checks */
     void **buffers;
     int64_t *sizes;
     unsigned char *block; /* the kernels' arguments */
     size_t block_bytes;
     int64_t row_bytes, row_slots;
-    bool waits; /* host memory takes part */
+    bool waits;    /* host memory takes part                   */
+    bool was_idle; /* nothing was queued in the lane before it */
     staxi_text *why;
 } staxi_cuda_call;
 
@@ -5910,8 +6664,9 @@ static stax_status staxi_cuda_memory_for(staxi_cuda_call *k, staxi_cuda_head *he
     root = (root + 255) / 256 * 256;
     rows = (rows + 255) / 256 * 256;
     if (!ok) return STAX_E_OVERFLOW;
-    int error = staxi_cuda_room(p->cuda, &p->workspace, (size_t)(root + rows + parts) + 256);
-    head->workspace = p->workspace.at;
+    staxi_cuda_memory *workspace = &k->seat->workspace;
+    int error = staxi_cuda_room(p->cuda, workspace, (size_t)(root + rows + parts) + 256);
+    head->workspace = workspace->at;
     head->row = head->workspace + (uint64_t)root;
     head->parts = head->row + (uint64_t)rows;
     return staxi_cuda_note(p->cuda, error, "memory for a workspace");
@@ -5933,27 +6688,97 @@ static size_t staxi_cuda_span(const stax_tensor *t, int64_t *low) {
     return (size_t)(high - *low + 1) * size;
 }
 
+/* The memory of a small host tensor that kernels reach by themselves; 0: it has none. */
+static staxi_cuda_address staxi_cuda_mapped(staxi_cuda_call *k, size_t slot, size_t bytes) {
+    staxi_cuda_seat *seat = k->seat;
+    const size_t n = k->p->n_args;
+    void *memory = NULL;
+    if (!seat->plan.is_small || bytes > STAXI_CUDA_SMALL || n > STAXI_CUDA_MAPPED ||
+        seat->no_mapped)
+        return 0;
+    if (!seat->mapped) {
+        seat->no_mapped = k->p->cuda->driver.host_new(&memory, n * STAXI_CUDA_SMALL, 0) != 0;
+        seat->mapped = seat->no_mapped ? NULL : (char *)memory;
+        if (seat->no_mapped)
+            staxi_cuda_log(k->p->cuda, "no page-locked memory for small tensors: they are copied");
+    }
+    return seat->mapped ? staxi_cuda_address_of(seat->mapped + slot * STAXI_CUDA_SMALL) : 0;
+}
+
+/* A param on the device, copied if it was bound since. */
+static int staxi_cuda_place_param(staxi_cuda_call *k, size_t slot, const char *first,
+                                  size_t bytes) {
+    stax_cuda_program *p = k->p;
+    stax_cuda *c = p->cuda;
+    if (p->param_is_fresh[slot]) return 0;
+    int error = staxi_cuda_room(c, &p->params[slot], bytes);
+    const staxi_cuda_address at = p->params[slot].at;
+    if (error == 0) error = staxi_cuda_touch(c, k->lane, (void *)(uintptr_t)at, bytes, true);
+    if (error == 0 && bytes) error = c->driver.to_device(at, first, bytes, k->lane->stream);
+    p->param_is_fresh[slot] = error == 0;
+    return error;
+}
+
 /* Gives a tensor of the call an address on the device; its contents too if it is read. */
 static stax_status staxi_cuda_place(staxi_cuda_call *k, const stax_tensor *t, size_t slot,
                                     bool is_read, bool is_param, void **address) {
-    stax_cuda_program *p = k->p;
-    stax_cuda *c = p->cuda;
+    stax_cuda *c = k->p->cuda;
     int64_t low;
     size_t bytes = staxi_cuda_span(t, &low), before;
+    int error = 0;
     if (t->device) {
         *address = t->data;
         return STAX_OK;
     }
-    if (!is_param) k->waits = true;
     before = (size_t)(-low) * stax_dtype_bytes(t->dtype);
-    bool fresh = is_param && p->slot_is_fresh[slot];
-    int error = fresh ? 0 : staxi_cuda_room(c, &p->slots[slot], bytes);
-    if (error == 0 && is_read && bytes && !fresh)
-        error = c->driver.to_device(p->slots[slot].at, (const char *)t->data - before, bytes,
-                                    c->stream);
-    p->slot_is_fresh[slot] = is_param && error == 0;
-    *address = (void *)(uintptr_t)(p->slots[slot].at + before);
+    const char *first = (const char *)t->data - before;
+    staxi_cuda_address at = 0;
+    if (is_param) {
+        error = staxi_cuda_place_param(k, slot, first, bytes);
+        at = k->p->params[slot].at;
+    } else {
+        k->waits = true;
+        at = staxi_cuda_mapped(k, slot, bytes);
+        if (at && is_read && bytes) memcpy((void *)(uintptr_t)at, first, bytes);
+        if (!at) {
+            error = staxi_cuda_room(c, &k->seat->slots[slot], bytes);
+            at = k->seat->slots[slot].at;
+            if (error == 0 && is_read && bytes)
+                error = staxi_cuda_send(c, k->lane, at, first, bytes);
+        }
+    }
+    *address = (void *)(uintptr_t)(at + before);
     return staxi_cuda_note(c, error, "copying a tensor to it");
+}
+
+/* What the kernels are about to touch that other calls can too: the caller's tensors on the device,
+   and params. From here to the launches the lock is held. */
+static stax_status staxi_cuda_touch_all(staxi_cuda_call *k, const stax_tensor *inputs,
+                                        const stax_tensor *outputs) {
+    const stax_program *h = k->p->host;
+    const stax_graph *g = h->basis;
+    int error = 0;
+    int64_t low;
+    staxi_cuda_work(k->lane);
+    if (k->p->cuda->n_lanes < 2) {
+        k->lane->unknown = k->lane->work;
+        return STAX_OK;
+    }
+    for (size_t i = 0, slot = 0; i < g->n_inputs + h->n_outputs && error == 0; i++) {
+        const bool is_input = i < g->n_inputs;
+        const bool is_param = is_input && g->inputs[i].kind == STAXI_PARAM;
+        const stax_tensor *t = is_param   ? &h->bound[i].tensor
+                               : is_input ? &inputs[slot++]
+                                          : &outputs[i - g->n_inputs];
+        const size_t bytes = staxi_cuda_span(t, &low);
+        if (!t->device && !is_param) continue;
+        const char *from = is_param
+                               ? (const char *)(uintptr_t)k->p->params[i].at
+                               : (const char *)t->data + low * (int64_t)stax_dtype_bytes(t->dtype);
+        error = staxi_cuda_touch(k->p->cuda, k->lane, from, bytes,
+                                 !is_input || g->inputs[i].kind == STAXI_STATE);
+    }
+    return staxi_cuda_note(k->p->cuda, error, "waiting for other streams");
 }
 
 /* Addresses in the order of staxi_call_arguments; states that are written come last. */
@@ -5973,34 +6798,40 @@ static stax_status staxi_cuda_place_all(staxi_cuda_call *k, const stax_tensor *i
     for (size_t i = 0; i < g->n_inputs && s == STAX_OK; i++)
         if (g->inputs[i].kind == STAXI_STATE && g->inputs[i].current != g->inputs[i].value)
             k->buffers[n++] = k->buffers[i];
-    return s;
+    return s == STAX_OK ? staxi_cuda_touch_all(k, inputs, outputs) : s;
+}
+
+/* Back into host memory: whatever is mapped when the kernels have ended, the rest before. */
+static int staxi_cuda_fetch_one(staxi_cuda_call *k, const stax_tensor *t, size_t slot,
+                                bool mapped) {
+    int64_t low;
+    const size_t bytes = t->device ? 0 : staxi_cuda_span(t, &low);
+    if (!bytes) return 0;
+    char *to = (char *)t->data + low * (int64_t)stax_dtype_bytes(t->dtype);
+    const staxi_cuda_address at = staxi_cuda_mapped(k, slot, bytes);
+    if (at && mapped) memcpy(to, (const void *)(uintptr_t)at, bytes);
+    if (at || mapped) return 0;
+    staxi_cuda_work(k->lane);
+    return staxi_cuda_receive(k->p->cuda, k->lane, to, k->seat->slots[slot].at, bytes);
 }
 
 /* Outputs and states back into host memory. */
 static stax_status staxi_cuda_fetch(staxi_cuda_call *k, const stax_tensor *inputs,
                                     const stax_tensor *outputs) {
     stax_cuda_program *p = k->p;
-    stax_cuda *c = p->cuda;
     const stax_graph *g = p->host->basis;
     int error = 0;
-    int64_t low;
-    for (size_t i = 0, slot = 0; i < g->n_inputs && error == 0; i++) {
-        if (g->inputs[i].kind == STAXI_PARAM) continue;
-        const stax_tensor *t = &inputs[slot++];
-        if (t->device || g->inputs[i].kind != STAXI_STATE) continue;
-        size_t bytes = staxi_cuda_span(t, &low);
-        if (bytes)
-            error = c->driver.to_host((char *)t->data + low * (int64_t)stax_dtype_bytes(t->dtype),
-                                      p->slots[i].at, bytes, c->stream);
+    for (int mapped = 0; mapped < 2 && error == 0; mapped++) {
+        if (mapped) error = staxi_cuda_lane_wait(p->cuda, k->lane);
+        for (size_t i = 0, slot = 0; i < g->n_inputs && error == 0; i++) {
+            if (g->inputs[i].kind == STAXI_PARAM) continue;
+            const stax_tensor *t = &inputs[slot++];
+            if (g->inputs[i].kind == STAXI_STATE) error = staxi_cuda_fetch_one(k, t, i, mapped);
+        }
+        for (size_t i = 0; i < p->host->n_outputs && error == 0; i++)
+            error = staxi_cuda_fetch_one(k, &outputs[i], g->n_inputs + i, mapped);
     }
-    for (size_t i = 0; i < p->host->n_outputs && error == 0; i++) {
-        size_t bytes = staxi_cuda_span(&outputs[i], &low);
-        if (!outputs[i].device && bytes)
-            error =
-                c->driver.to_host(outputs[i].data, p->slots[g->n_inputs + i].at, bytes, c->stream);
-    }
-    if (error == 0) error = c->driver.stream_wait(c->stream);
-    return staxi_cuda_note(c, error, "copying results from it");
+    return staxi_cuda_note(p->cuda, error, "copying results from it");
 }
 
 /* Sizes that turn out impossible, before any kernel. */
@@ -6039,6 +6870,10 @@ typedef struct staxi_cuda_arguments {
     unsigned char room[2 * 128 + 64 - 1]; /* two maps, aligned to 64 bytes         */
 } staxi_cuda_arguments;
 
+static volatile int64_t *staxi_cuda_told(const staxi_cuda_call *k) {
+    return k->p->cuda->told + (k->lane - k->p->cuda->lanes) * STAXI_CUDA_TOLD;
+}
+
 /* A map of the copy engine for an operand of the call; false: it cannot read it, because of its
    address or strides. */
 static bool staxi_cuda_map_of(staxi_cuda_call *k, const staxi_cuda_view *v, void *map) {
@@ -6053,7 +6888,7 @@ static bool staxi_cuda_map_of(staxi_cuda_call *k, const staxi_cuda_view *v, void
     if (b->scope != STAXI_SCOPE_ARG && !staxi_cuda_value(k, b->offset, &offset)) return false;
     const staxi_cuda_address at =
         (b->scope == STAXI_SCOPE_ARG ? staxi_cuda_address_of(k->buffers[b->slot])
-                                     : k->p->workspace.at + (uint64_t)offset) +
+                                     : k->seat->workspace.at + (uint64_t)offset) +
         (uint64_t)(first * 2);
     for (int d = 0; d < 4; d++) {
         int64_t size = 0, step = 8;
@@ -6073,6 +6908,9 @@ static bool staxi_cuda_map_of(staxi_cuda_call *k, const staxi_cuda_view *v, void
 static void **staxi_cuda_arguments_of(staxi_cuda_call *k, const staxi_cuda_launch *l,
                                       staxi_cuda_arguments *a) {
     unsigned char *map = a->room + (64 - (uintptr_t)a->room % 64) % 64;
+    const bool tells = l - k->p->launches == k->seat->plan.teller;
+    ((staxi_cuda_head *)(void *)k->block)->told =
+        tells ? staxi_cuda_address_of((const void *)(uintptr_t)staxi_cuda_told(k)) : 0;
     a->at[0] = k->block;
     a->maps = 0;
     if (!l->stays) return a->at;
@@ -6086,7 +6924,7 @@ static void **staxi_cuda_arguments_of(staxi_cuda_call *k, const staxi_cuda_launc
 
 /* The parameters of a node for the call that begins. */
 static staxi_cuda_node staxi_cuda_node_of(staxi_cuda_call *k, size_t n, staxi_cuda_arguments *a) {
-    const staxi_cuda_step *step = &k->p->replay.steps[k->p->n_launches + n];
+    const staxi_cuda_step *step = &k->seat->plan.steps[n];
     staxi_cuda_node node;
     memset(&node, 0, sizeof node);
     node.function = k->p->launches[n].function;
@@ -6100,18 +6938,17 @@ static staxi_cuda_node staxi_cuda_node_of(staxi_cuda_call *k, size_t n, staxi_cu
 
 /* One node behind the other, for what this call launches. */
 static int staxi_cuda_replay_build(staxi_cuda_call *k) {
-    staxi_cuda_replay *r = &k->p->replay;
+    staxi_cuda_replay *r = &k->seat->replay;
     staxi_cuda_arguments arguments;
     const staxi_cuda_graphs *graphs = &k->p->cuda->graphs;
     void *last = NULL;
     staxi_cuda_replay_drop(k->p->cuda, r);
     int error = graphs->create(&r->graph, 0);
     for (size_t n = 0; n < k->p->n_launches && error == 0; n++) {
-        staxi_cuda_step *step = &r->steps[k->p->n_launches + n];
-        if (!step->blocks) continue;
+        if (!k->seat->plan.steps[n].blocks) continue;
         const staxi_cuda_node node = staxi_cuda_node_of(k, n, &arguments);
-        error = graphs->add(&step->node, r->graph, &last, last ? 1 : 0, &node);
-        last = step->node;
+        error = graphs->add(&r->steps[n].node, r->graph, &last, last ? 1 : 0, &node);
+        last = r->steps[n].node;
     }
     if (error == 0 && last) error = graphs->instantiate(&r->ready, r->graph, 0);
     return error;
@@ -6121,16 +6958,14 @@ static int staxi_cuda_replay_build(staxi_cuda_call *k) {
    or a new one where other kernels have work. */
 static stax_status staxi_cuda_replay_all(staxi_cuda_call *k) {
     stax_cuda_program *p = k->p;
-    staxi_cuda_replay *r = &p->replay;
+    staxi_cuda_replay *r = &k->seat->replay;
     const staxi_cuda_graphs *graphs = &p->cuda->graphs;
+    ((staxi_cuda_head *)(void *)k->block)->told = 0; /* of one kernel only */
     bool build = r->ready == NULL, update = memcmp(r->block, k->block, k->block_bytes) != 0;
     staxi_cuda_arguments arguments;
     int error = 0;
     for (size_t n = 0; n < p->n_launches; n++) {
-        staxi_cuda_step *old = &r->steps[n], *now = old + p->n_launches;
-        *now = *old;
-        if (!staxi_cuda_shape(k, &p->launches[n], &now->blocks, &now->threads)) now->blocks = 0;
-        if (now->blocks) staxi_cuda_limit(k, &p->launches[n], &now->blocks, now->threads);
+        const staxi_cuda_step *old = &r->steps[n], *now = &k->seat->plan.steps[n];
         build = build || !now->blocks != !old->blocks;
         update = update || now->blocks != old->blocks || now->threads != old->threads;
     }
@@ -6143,31 +6978,32 @@ static stax_status staxi_cuda_replay_all(staxi_cuda_call *k) {
         staxi_cuda_replay_drop(p->cuda, r);
         return staxi_cuda_note(p->cuda, error, "the graph of a call");
     }
-    memcpy(r->steps, r->steps + p->n_launches, p->n_launches * sizeof *r->steps);
-    memcpy(r->block, k->block, k->block_bytes);
-    if (r->ready) error = graphs->launch(r->ready, p->cuda->stream);
+    for (size_t n = 0; n < p->n_launches && (build || update); n++) {
+        r->steps[n].blocks = k->seat->plan.steps[n].blocks;
+        r->steps[n].threads = k->seat->plan.steps[n].threads;
+    }
+    ((staxi_cuda_head *)(void *)k->block)->told = 0;
+    if (build || update) memcpy(r->block, k->block, k->block_bytes);
+    if (r->ready) error = graphs->launch(r->ready, k->lane->stream);
     return staxi_cuda_note(p->cuda, error, "replaying a call");
 }
 
 static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *head) {
     stax_cuda_program *p = k->p;
     stax_cuda *c = p->cuda;
-    if (p->replays) {
-        memcpy(k->block, head, sizeof *head);
-        return staxi_cuda_replay_all(k);
-    }
+    memcpy(k->block, head, sizeof *head);
+    if (p->replays) return staxi_cuda_replay_all(k);
     staxi_cuda_arguments arguments;
     for (size_t n = 0; n < p->n_launches; n++) {
         const staxi_cuda_launch *l = &p->launches[n];
-        int64_t blocks;
-        int threads;
-        if (!staxi_cuda_shape(k, l, &blocks, &threads)) continue;
-        staxi_cuda_limit(k, l, &blocks, threads);
+        int64_t blocks = k->seat->plan.steps[n].blocks;
+        int threads = k->seat->plan.steps[n].threads;
+        if (!blocks) continue;
         for (head->second = 0; head->second < 1 + (l->kind == STAXI_CUDA_CHECK); head->second++) {
             if (head->second) blocks = threads = 1;
             memcpy(k->block, head, sizeof *head);
             int error = c->driver.launch(l->function, (unsigned)blocks, 1, 1, (unsigned)threads, 1,
-                                         1, (unsigned)l->shared, c->stream,
+                                         1, (unsigned)l->shared, k->lane->stream,
                                          staxi_cuda_arguments_of(k, l, &arguments), NULL);
             if (error) return staxi_cuda_launch_failed(k, n, error, blocks, threads);
         }
@@ -6175,31 +7011,78 @@ static stax_status staxi_cuda_launch_all(staxi_cuda_call *k, staxi_cuda_head *he
     return STAX_OK;
 }
 
+/* Host memory in which last kernels tell that they have ended. */
+static bool staxi_cuda_can_tell(stax_cuda *c) {
+    const size_t bytes = STAXI_CUDA_LANES * STAXI_CUDA_TOLD * sizeof(int64_t);
+    void *told = NULL;
+    if (c->told || c->no_told) return c->told != NULL;
+    c->no_told = c->driver.host_new(&told, bytes, 0) != 0;
+    c->told = c->no_told ? NULL : (volatile int64_t *)memset(told, 0, bytes);
+    if (c->no_told)
+        staxi_cuda_log(c, "no page-locked memory for calls to say when they have ended");
+    return c->told != NULL;
+}
+
+/* Blocks, workspace and what follows from them, unless the last call had the same sizes. Sizes that
+   cannot be are in *record. */
+static stax_status staxi_cuda_plan_call(staxi_cuda_call *k, staxi_record *record) {
+    stax_cuda_program *p = k->p;
+    staxi_cuda_plan *plan = &k->seat->plan;
+    const size_t bytes = p->host->stages.n_sizes * sizeof(int64_t);
+    int64_t all = 0;
+    if (plan->is_known && memcmp(plan->sizes, k->sizes, bytes) == 0) return STAX_OK;
+    plan->is_known = false;
+    plan->teller = -1;
+    if (!staxi_cuda_sizes_hold(k, record)) return staxi_run_checked(p->host, record);
+    memset(&plan->head, 0, sizeof plan->head);
+    stax_status s = staxi_cuda_memory_for(k, &plan->head);
+    if (s != STAX_OK) return s;
+    for (size_t n = 0; n < p->n_launches; n++) {
+        staxi_cuda_step *step = &plan->steps[n];
+        if (!staxi_cuda_shape(k, &p->launches[n], &step->blocks, &step->threads)) step->blocks = 0;
+        if (!step->blocks) continue;
+        staxi_cuda_limit(k, &p->launches[n], &step->blocks, step->threads);
+        plan->teller = p->launches[n].tells && step->blocks == 1 ? (int64_t)n : -1;
+        all += step->blocks;
+    }
+    if (plan->teller >= 0 && !staxi_cuda_can_tell(p->cuda)) plan->teller = -1;
+    plan->is_small = p->n_launches <= STAXI_CUDA_SMALL_BLOCKS && all <= STAXI_CUDA_SMALL_BLOCKS;
+    plan->head.record = k->seat->record.at;
+    memcpy(plan->sizes, k->sizes, bytes);
+    plan->is_known = true;
+    return STAX_OK;
+}
+
+/* Waits inside of a call; of a piece: with the lock, nobody comes between its parts. */
+static int staxi_cuda_call_wait(const staxi_cuda_call *k) {
+    return k->p->is_piece ? k->p->cuda->driver.stream_wait(k->lane->stream)
+                          : staxi_cuda_lane_wait(k->p->cuda, k->lane);
+}
+
 /* The kernels, when all buffers have their addresses. */
 static stax_status staxi_cuda_run_placed(staxi_cuda_call *k) {
     stax_cuda_program *p = k->p;
     stax_cuda *c = p->cuda;
-    staxi_cuda_head head;
+    staxi_cuda_head head = k->seat->plan.head;
     staxi_record record;
     int error = 0;
-    memset(&head, 0, sizeof head);
     memset(&record, 0, sizeof record);
-    stax_status s = staxi_cuda_memory_for(k, &head);
-    if (s != STAX_OK) return s;
-    head.record = p->record.at;
     size_t n = staxi_cuda_args_count(&p->host->stages), sizes = p->host->stages.n_sizes;
     memcpy(k->block + sizeof head, k->buffers, n * sizeof(void *));
     memcpy(k->block + sizeof head + (n ? n : 1) * sizeof(void *), k->sizes,
            sizes * sizeof(int64_t));
     if (p->has_checks) {
         record.position = -1;
-        error = c->driver.to_device(p->record.at, &record, sizeof record, c->stream);
+        error = c->driver.to_device(head.record, &record, sizeof record, k->lane->stream);
     }
-    s = staxi_cuda_note(c, error, "preparing a call");
+    stax_status s = staxi_cuda_note(c, error, "preparing a call");
+    const bool tells = k->was_idle && k->seat->plan.teller >= 0; /* nothing else writes there */
+    if (tells) staxi_atomic_store(staxi_cuda_told(k), 0);
     if (s == STAX_OK) s = staxi_cuda_launch_all(k, &head);
+    k->lane->tells = s == STAX_OK && tells;
     if (s != STAX_OK || !p->has_checks) return s;
-    error = c->driver.to_host(&record, p->record.at, sizeof record, c->stream);
-    if (error == 0) error = c->driver.stream_wait(c->stream);
+    error = c->driver.to_host(&record, head.record, sizeof record, k->lane->stream);
+    if (error == 0) error = staxi_cuda_call_wait(k);
     s = staxi_cuda_note(c, error, "the kernels of a program");
     return s == STAX_OK && record.check ? staxi_run_checked(p->host, &record) : s;
 }
@@ -6208,8 +7091,8 @@ static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor 
                                           const stax_tensor *outputs) {
     staxi_record record;
     memset(&record, 0, sizeof record);
-    if (!staxi_cuda_sizes_hold(k, &record)) return staxi_run_checked(k->p->host, &record);
-    stax_status s = staxi_cuda_place_all(k, inputs, outputs);
+    stax_status s = staxi_cuda_plan_call(k, &record);
+    if (s == STAX_OK) s = staxi_cuda_place_all(k, inputs, outputs);
     if (s == STAX_OK) s = staxi_cuda_run_placed(k);
     if (s == STAX_OK && k->waits) s = staxi_cuda_fetch(k, inputs, outputs);
     return s;
@@ -6222,8 +7105,11 @@ static stax_status staxi_cuda_run_checked(staxi_cuda_call *k, const stax_tensor 
 static void *staxi_cuda_take(void *user, size_t bytes) {
     stax_cuda_program *p = ((staxi_cuda_call *)user)->p;
     const stax_allocator *a = &p->host->ctx->allocator;
+    const staxi_cuda_lane *lane = ((staxi_cuda_call *)user)->lane;
     staxi_cuda_block *b = p->pool;
-    while (b && (b->used || b->memory.bytes < bytes || b->memory.bytes / 2 > bytes)) b = b->next;
+    while (b &&
+           (b->used || b->lane != lane || b->memory.bytes < bytes || b->memory.bytes / 2 > bytes))
+        b = b->next;
     if (!b) {
         b = (staxi_cuda_block *)staxi_alloc(a, sizeof *b);
         if (!b) return NULL;
@@ -6236,6 +7122,7 @@ static void *staxi_cuda_take(void *user, size_t bytes) {
         p->pool = b;
     }
     b->used = true;
+    b->lane = lane;
     return (void *)(uintptr_t)b->memory.at;
 }
 
@@ -6249,16 +7136,18 @@ static stax_status staxi_cuda_away_move(void *user, staxi_away_move how, void *t
                                         size_t bytes) {
     const staxi_cuda_call *k = (const staxi_cuda_call *)user;
     stax_cuda *c = k->p->cuda;
+    void *stream = k->lane->stream;
     int error = 0;
+    k->lane->tells = false;
     if (how == STAXI_AWAY_BETWEEN)
         error = to == from ? 0
                            : c->driver.on_device(staxi_cuda_address_of(to),
-                                                 staxi_cuda_address_of(from), bytes, c->stream);
+                                                 staxi_cuda_address_of(from), bytes, stream);
     else if (how == STAXI_AWAY_HERE)
-        error = c->driver.to_host(to, staxi_cuda_address_of(from), bytes, c->stream);
+        error = c->driver.to_host(to, staxi_cuda_address_of(from), bytes, stream);
     else
-        error = c->driver.to_device(staxi_cuda_address_of(to), from, bytes, c->stream);
-    if (error == 0 && how != STAXI_AWAY_BETWEEN) error = c->driver.stream_wait(c->stream);
+        error = c->driver.to_device(staxi_cuda_address_of(to), from, bytes, stream);
+    if (error == 0 && how != STAXI_AWAY_BETWEEN) error = c->driver.stream_wait(stream);
     return staxi_cuda_why(c, error, "a step of the host", k->why);
 }
 
@@ -6320,15 +7209,17 @@ static stax_status staxi_cuda_away_piece(staxi_runner *r, uint32_t piece) {
     memset(&record, 0, sizeof record);
     k.p = whole->p->pieces[piece];
     if (!k.p) return staxi_cuda_host_piece(r, r->s->pieces[piece]->basis);
+    k.lane = whole->lane;
+    k.seat = staxi_cuda_seat_of(k.p, k.lane);
+    if (!k.seat) return STAX_E_MEMORY;
     k.buffers = r->buffers;
     k.sizes = r->piece_sizes;
     k.block_bytes = staxi_cuda_block_bytes(k.p);
     k.block = (unsigned char *)staxi_alloc(a, k.block_bytes);
     if (!k.block) return STAX_E_MEMORY;
     memset(k.block, 0, k.block_bytes);
-    const stax_status s = staxi_cuda_sizes_hold(&k, &record)
-                              ? staxi_cuda_run_placed(&k)
-                              : staxi_run_checked(k.p->host, &record);
+    stax_status s = staxi_cuda_plan_call(&k, &record);
+    if (s == STAX_OK) s = staxi_cuda_run_placed(&k);
     r->told = s != STAX_OK;
     staxi_free(a, k.block, k.block_bytes);
     return s;
@@ -6345,21 +7236,21 @@ static stax_status staxi_cuda_strided(staxi_cuda_call *k, const stax_tensor *t,
     char *row = (char *)staxi_alloc(a, bytes + far_ + 1), *there = row + bytes;
     const int64_t before = low * (int64_t)size;
     const staxi_cuda_address first = staxi_cuda_address_of(t->data) + (uint64_t)before;
+    void *stream = k->lane->stream;
     int error = 0;
     if (!row) return STAX_E_MEMORY;
     char *base = t->device ? there - before : (char *)t->data;
     staxi_row_strides(t->shape, t->rank, strides);
-    if (t->device) error = c->driver.to_host(there, first, span, c->stream);
-    if (error == 0 && !send) error = c->driver.to_host(row, at, bytes, c->stream);
-    if (error == 0) error = c->driver.stream_wait(c->stream);
+    if (t->device) error = c->driver.to_host(there, first, span, stream);
+    if (error == 0 && !send) error = c->driver.to_host(row, at, bytes, stream);
+    if (error == 0) error = c->driver.stream_wait(stream);
     if (error == 0 && send)
         staxi_copy_strided(row, strides, base, t->strides, t->shape, t->rank, size);
     if (error == 0 && !send)
         staxi_copy_strided(base, t->strides, row, strides, t->shape, t->rank, size);
-    if (error == 0 && send) error = c->driver.to_device(at, row, bytes, c->stream);
-    if (error == 0 && !send && t->device)
-        error = c->driver.to_device(first, there, span, c->stream);
-    if (error == 0) error = c->driver.stream_wait(c->stream);
+    if (error == 0 && send) error = c->driver.to_device(at, row, bytes, stream);
+    if (error == 0 && !send && t->device) error = c->driver.to_device(first, there, span, stream);
+    if (error == 0) error = c->driver.stream_wait(stream);
     staxi_free(a, row, bytes + far_ + 1);
     return staxi_cuda_why(c, error, "copying a tensor", k->why);
 }
@@ -6373,7 +7264,7 @@ static stax_status staxi_cuda_exchange(staxi_cuda_call *k, const stax_tensor *t,
     if (!staxi_tensor_is_row(t)) return staxi_cuda_strided(k, t, at, send);
     row.data = (void *)(uintptr_t)at;
     row.device = k->p->cuda->device + 1;
-    const int error = staxi_cuda_move(k->p->cuda, send ? &row : t, send ? t : &row, bytes);
+    const int error = staxi_cuda_move(k->p->cuda, k->lane, send ? &row : t, send ? t : &row, bytes);
     return staxi_cuda_why(k->p->cuda, error, "copying a tensor", k->why);
 }
 
@@ -6396,16 +7287,15 @@ static stax_status staxi_cuda_steps_begin(staxi_cuda_call *k, staxi_runner *r,
         k->waits = k->waits || (!t->device && !is_param);
         if (t->device && (is_output || !staxi_input_is_copied(h, cell - 1, t, inputs, outputs)))
             continue;
-        const bool fresh = is_param && p->slot_is_fresh[cell - 1];
-        const int error =
-            fresh ? 0 : staxi_cuda_room(p->cuda, &p->slots[cell - 1], (size_t)r->bytes[cell]);
+        staxi_cuda_memory *m = is_param ? &p->params[cell - 1] : &k->seat->slots[cell - 1];
+        const bool fresh = is_param && p->param_is_fresh[cell - 1];
+        const int error = fresh ? 0 : staxi_cuda_room(p->cuda, m, (size_t)r->bytes[cell]);
         s = staxi_cuda_why(p->cuda, error, "memory for a tensor", k->why);
-        if (s == STAX_OK && is_input && !fresh)
-            s = staxi_cuda_exchange(k, t, p->slots[cell - 1].at, true);
-        p->slot_is_fresh[cell - 1] = is_param && s == STAX_OK;
-        r->mem[cell] = (void *)(uintptr_t)p->slots[cell - 1].at;
+        if (s == STAX_OK && is_input && !fresh) s = staxi_cuda_exchange(k, t, m->at, true);
+        if (is_param) p->param_is_fresh[cell - 1] = s == STAX_OK;
+        r->mem[cell] = (void *)(uintptr_t)m->at;
     }
-    return s;
+    return s == STAX_OK ? staxi_cuda_touch_all(k, inputs, outputs) : s;
 }
 
 /* Outputs that were not made in their place, then the states. */
@@ -6419,7 +7309,7 @@ static stax_status staxi_cuda_steps_end(staxi_cuda_call *k, const staxi_runner *
             s = staxi_cuda_exchange(k, t, staxi_cuda_address_of(from), false);
     }
     if (s != STAX_OK || !k->waits) return s;
-    return staxi_cuda_why(k->p->cuda, k->p->cuda->driver.stream_wait(k->p->cuda->stream),
+    return staxi_cuda_why(k->p->cuda, staxi_cuda_lane_wait(k->p->cuda, k->lane),
                           "copying results from it", k->why);
 }
 
@@ -6453,8 +7343,24 @@ static stax_status staxi_cuda_on_host(const staxi_cuda_call *k, stax_tensor *to,
     return STAX_OK;
 }
 
-STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *inputs,
-                                  const stax_tensor *outputs) {
+enum { STAXI_CUDA_CALL_BYTES = 1536 }; /* of what a small call needs: on the stack */
+
+/* The call, in a lane that is held. */
+static stax_status staxi_cuda_run_in(staxi_cuda_call *k, const stax_tensor *inputs,
+                                     const stax_tensor *outputs) {
+    stax_program *h = k->p->host;
+    k->was_idle = k->lane->done == k->lane->work;
+    stax_status s = staxi_call_arguments(h, k->inputs, k->outputs, k->buffers, k->sizes, k->why);
+    if (s == STAX_OK && !h->steps) s = staxi_check_in_place(h, k->inputs, k->outputs, k->why);
+    k->seat = s == STAX_OK ? staxi_cuda_seat_of(k->p, k->lane) : NULL;
+    if (s == STAX_OK && !k->seat) s = STAX_E_MEMORY;
+    if (s != STAX_OK) return staxi_context_fail(h->ctx, s, k->why);
+    return h->steps ? staxi_cuda_run_steps(k, inputs, outputs)
+                    : staxi_cuda_run_checked(k, inputs, outputs);
+}
+
+STAXDEF stax_status stax_cuda_run_on(stax_cuda_program *p, const stax_tensor *inputs,
+                                     const stax_tensor *outputs, void *stream) {
     if (!p) return STAX_E_ARGUMENT;
     stax_program *h = p->host;
     const stax_allocator *a = &h->ctx->allocator;
@@ -6468,7 +7374,12 @@ STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *input
     size_t tensors = (n_in + h->n_outputs + 1) * sizeof(stax_tensor),
            bytes = tensors + (p->n_args + 1) * sizeof(void *) + n_sizes * sizeof(int64_t) +
                    k.block_bytes;
-    unsigned char *room = (unsigned char *)staxi_alloc(a, bytes);
+    union {
+        int64_t aligned;
+        unsigned char bytes[STAXI_CUDA_CALL_BYTES];
+    } small;
+    unsigned char *room =
+        bytes <= sizeof small ? small.bytes : (unsigned char *)staxi_alloc(a, bytes);
     staxi_text why;
     staxi_text_init(&why, a);
     if (!room) return staxi_cuda_fail(h->ctx, STAX_E_MEMORY, &why);
@@ -6481,20 +7392,25 @@ STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *input
     stax_status s = staxi_cuda_on_host(&k, k.inputs, inputs, n_in);
     if (s == STAX_OK) s = staxi_cuda_on_host(&k, k.outputs, outputs, h->n_outputs);
     if (s != STAX_OK) staxi_put(&why, "a tensor lies on another device than the program");
-    if (s == STAX_OK) s = staxi_call_arguments(h, k.inputs, k.outputs, k.buffers, k.sizes, &why);
-    if (s == STAX_OK && !h->steps) s = staxi_check_in_place(h, k.inputs, k.outputs, &why);
-    if (s != STAX_OK) {
-        (void)staxi_context_fail(h->ctx, s, &why);
+    int error = 0;
+    k.why = &why;
+    k.lane = s == STAX_OK ? staxi_cuda_enter_lane(p->cuda, stream, &error) : NULL;
+    if (s == STAX_OK && !k.lane)
+        s = staxi_cuda_why(p->cuda, error, "a stream for a call: too many are in use", &why);
+    if (k.lane) {
+        s = staxi_cuda_run_in(&k, inputs, outputs);
+        (void)staxi_cuda_leave_lane(p->cuda, k.lane);
     } else {
-        k.why = &why;
-        staxi_cuda_enter(p->cuda);
-        s = h->steps ? staxi_cuda_run_steps(&k, inputs, outputs)
-                     : staxi_cuda_run_checked(&k, inputs, outputs);
-        staxi_cuda_leave(p->cuda);
+        (void)staxi_context_fail(h->ctx, s, &why);
     }
     staxi_text_free(&why);
-    staxi_free(a, room, bytes);
+    if (room != small.bytes) staxi_free(a, room, bytes);
     return s;
+}
+
+STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *inputs,
+                                  const stax_tensor *outputs) {
+    return stax_cuda_run_on(p, inputs, outputs, NULL);
 }
 
 #else /* !STAXI_TOOLCHAIN: no libraries can be opened */
@@ -6565,6 +7481,11 @@ STAXDEF stax_status stax_cuda_run(stax_cuda_program *p, const stax_tensor *input
     (void)outputs;
     return STAX_E_NOT_BUILT;
 }
+STAXDEF stax_status stax_cuda_run_on(stax_cuda_program *p, const stax_tensor *inputs,
+                                     const stax_tensor *outputs, void *stream) {
+    (void)stream;
+    return stax_cuda_run(p, inputs, outputs);
+}
 STAXDEF stax_status stax_cuda_bind(stax_cuda_program *p, const char *name, const stax_tensor *t) {
     (void)p;
     (void)name;
@@ -6586,6 +7507,9 @@ STAXDEF char *stax_cuda_print_with(const stax_graph *g, const stax_compile_optio
     (void)options;
     if (g) staxi_cuda_absent(g->root->ctx);
     return NULL;
+}
+STAXDEF char *stax_cuda_explain(const stax_graph *g, const stax_compile_options *options) {
+    return stax_cuda_print_with(g, options);
 }
 STAXDEF void *stax_cuda_cubin(stax_context *ctx, const char *source, const char *architecture,
                               size_t *bytes) {

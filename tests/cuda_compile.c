@@ -193,6 +193,70 @@ static void steps_of_the_host(void) {
     }
 }
 
+static char *source_of(const char *text, const stax_compile_options *o) {
+    stax_graph *g = stax_parse(context, "model", text);
+    char *source = stax_cuda_print_with(g, o);
+    stax_graph_free(g);
+    CHECK(source != NULL);
+    return source;
+}
+
+/* Scatters by atomic updates, for each dtype that has some; explain says it. Other modes and dtypes
+   are the host's, as all are without the option. */
+static void atomic_scatters(void) {
+    static const char *const modes[] = {"add", "max", "min"}, *const dtypes[] = {"f32", "f64",
+                                                                                 "i32", "u32",
+                                                                                 "i64", "u64"},
+                             *const targets[] = {"sm_75", "sm_80", "sm_90"};
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.atomics = true;
+    char text[2400] = "graph g(i: i64[99]", call[30];
+    size_t n = strlen(text);
+    for (int t = 0; t < 6; t++)
+        n += (size_t)snprintf(text + n, sizeof text - n, ", x%d: %s[9,4], u%d: %s[99,4]", t,
+                              dtypes[t], t, dtypes[t]);
+    n += (size_t)snprintf(text + n, sizeof text - n, ") {\n");
+    for (int k = 0; k < 18; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "  y%d = scatter x%d, i, u%d {axis=0,mode=\"%s\"}\n", k, k / 3, k / 3,
+                              modes[k % 3]);
+    for (int k = 0; k < 18; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n, k ? ", y%d" : "  return y%d", k);
+    snprintf(text + n, sizeof text - n, "\n}\n");
+    char *source = source_of(text, &o);
+    for (int k = 0; k < 3; k++) {
+        snprintf(call, sizeof call, "  sx_atomic_%s(&b", modes[k]);
+        CHECK_HAS(source, call);
+        size_t bytes = 0;
+        void *cubin = source ? stax_cuda_cubin(context, source, targets[k], &bytes) : NULL;
+        if (!cubin) printf("atomics: %s\n", stax_error(context));
+        CHECK(cubin != NULL && bytes > 500);
+        stax_free(context, cubin);
+    }
+    CHECK(source && strstr(source, "by the host") == NULL);
+    stax_free(context, source);
+    stax_graph *g = stax_parse(context, "atomics", text);
+    char *words = stax_cuda_explain(g, &o), *host = stax_cuda_explain(g, NULL);
+    CHECK_HAS(words, "a thread an update, atomic: floats are added in any order");
+    CHECK(words && strstr(words, "host: ") == NULL);
+    CHECK_HAS(host, "host: scatter");
+    stax_free(context, words);
+    stax_free(context, host);
+    stax_graph_free(g);
+    static const char *const others[] = {
+        "graph g(x: i8[9], i: i64[3], u: i8[3]) { y = scatter x, i, u {mode=\"add\"}\n return y "
+        "}",
+        "graph g(x: f32[9], i: i64[3], u: f32[3]) { y = scatter x, i, u {mode=\"mul\"}\n return y "
+        "}",
+        "graph g(x: f32[9], i: i64[3], u: f32[3]) { y = scatter x, i, u\n return y }"};
+    for (int k = 0; k < 3; k++) {
+        source = source_of(others[k], &o);
+        CHECK_HAS(source, "scatter, by the host");
+        stax_free(context, source);
+    }
+}
+
 /* Exercise 23 (2): up to eight blocks of 4096 registers hold a row, read once; beyond, or where the
    length is not constant, it is read for each reduction and, without a row area, for the result. */
 static void reads_of_long_rows(void) {
@@ -229,14 +293,6 @@ static void reads_of_long_rows(void) {
 static long number_behind(const char *source, const char *before) {
     const char *at = source ? strstr(source, before) : NULL;
     return at ? strtol(at + strlen(before), NULL, 10) : -1;
-}
-
-static char *source_of(const char *text, const stax_compile_options *o) {
-    stax_graph *g = stax_parse(context, "model", text);
-    char *source = stax_cuda_print_with(g, o);
-    stax_graph_free(g);
-    CHECK(source != NULL);
-    return source;
 }
 
 /* Exercise 22, Little's law: to be read at 4.8 TB/s with a latency of 0.6 us, 132 multiprocessors
@@ -409,6 +465,7 @@ int main(int argc, char **argv) {
         RUN(bad_source_is_a_message);
         RUN(kinds_of_kernels);
         RUN(tensor_cores);
+        RUN(atomic_scatters);
         RUN(elementwise_ops);
         RUN(random_graphs);
     } else {

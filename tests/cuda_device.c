@@ -6,9 +6,9 @@
    Every elementwise op and cast of every dtype on specials, reductions of sizes around the edges of
    the sum rule, N random graphs (900) and N / 4 with long axes, spread over processes, because most
    of the time is NVRTC's. Then (--times) the table of times: medians of 30 by events, after three
-   runs; and three figures of calls beside their bars. Skipped with the reason where there is no
-   device. --one checks the graph of that seed alone and prints its source; --tensor: how many
-   shapes are checked on tensor cores (all). */
+   runs; figures of calls beside their bars, and of copies (--times=2: these alone). Skipped with
+   the reason where there is no device. --one checks the graph of that seed alone and prints its
+   source; --tensor: how many shapes are checked on tensor cores (all). */
 #if !defined(_WIN32)
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -618,6 +618,366 @@ static void check_devices(stax_context *ctx, tally *all) {
     stax_graph_free(g);
 }
 
+/* ---- scatters by atomic updates ---- */
+
+enum { ATOMIC_PLACES = 50, ATOMIC_UPDATES = 20000 };
+
+/* Any order of n additions in one place: (n - 1) u sum |x|, and in f32 2^-126 for what flushes. The
+   worst error in units of it. */
+static double atomic_excess(stax_dtype t, const void *x, const int64_t *i, const void *u,
+                            const void *got) {
+    const int f64 = t == STAX_F64;
+    double worst = 0;
+    for (int at = 0; at < ATOMIC_PLACES; at++) {
+        long double sum = 0, size = 0;
+        int n = 0;
+        for (int k = -1; k < ATOMIC_UPDATES; k++) {
+            if (k >= 0 && i[k] != at) continue;
+            const void *from = k < 0 ? x : u;
+            const int j = k < 0 ? at : k;
+            const double a = f64 ? ((const double *)from)[j] : (double)((const float *)from)[j];
+            sum += a;
+            size += fabs(a);
+            n++;
+        }
+        const double have = f64 ? ((const double *)got)[at] : (double)((const float *)got)[at];
+        const long double bound =
+            (long double)(n - 1) * (f64 ? 0x1p-53L : 0x1p-24L) * size + (f64 ? 0 : n * 0x1p-126L);
+        const double excess = (double)fabsl((long double)have - sum) / (double)(bound + 1e-300L);
+        if (!(excess <= worst)) worst = excess;
+    }
+    return worst;
+}
+
+static void atomic_fill(stax_dtype t, void *to, int n, uint64_t seed) {
+    dice d = {seed};
+    for (int k = 0; k < n; k++) {
+        const double x = dice_unit(&d) * 2 - 1;
+        const uint64_t bits = dice_next(&d);
+        float f = k % 997 == 5 ? -0.0f : (float)x;
+        if (t == STAX_F32)
+            ((float *)to)[k] = f;
+        else if (t == STAX_F64)
+            ((double *)to)[k] = x;
+        else
+            memcpy((char *)to + (size_t)k * stax_dtype_bytes(t), &bits, stax_dtype_bytes(t));
+    }
+}
+
+/* Where max and min meet a NaN, they have its bits too. */
+static void check_atomic(stax_context *ctx, stax_cuda *cuda, stax_dtype t, const char *mode,
+                         tally *all) {
+    static uint64_t x[ATOMIC_PLACES], u[ATOMIC_UPDATES], got[ATOMIC_PLACES], want[ATOMIC_PLACES];
+    static int64_t i[ATOMIC_UPDATES];
+    const bool adds = mode[1] == 'd', is_float = t == STAX_F32 || t == STAX_F64;
+    const stax_shape places = stax_shape1(ATOMIC_PLACES), updates = stax_shape1(ATOMIC_UPDATES);
+    stax_graph *g = stax_graph_new(ctx);
+    stax_compile_options o;
+    stax_tensor in[3], y = stax_tensor_of(t, places, got), ref = stax_tensor_of(t, places, want);
+    dice d = {11};
+    memset(&o, 0, sizeof o);
+    o.atomics = true;
+    for (int k = 0; k < ATOMIC_UPDATES; k++) i[k] = dice_below(&d, ATOMIC_PLACES) * (k % 3 > 0);
+    atomic_fill(t, x, ATOMIC_PLACES, 1);
+    atomic_fill(t, u, ATOMIC_UPDATES, 2);
+    if (is_float && !adds) memset((char *)u + 77 * stax_dtype_bytes(t), 0xff, stax_dtype_bytes(t));
+    in[0] = stax_tensor_of(t, places, x);
+    in[1] = stax_tensor_of(STAX_I64, updates, i);
+    in[2] = stax_tensor_of(t, updates, u);
+    stax_value v[3];
+    for (int k = 0; k < 3; k++) {
+        const char *const name[] = {"x", "i", "u"};
+        v[k] = stax_input(g, name[k], k == 1 ? STAX_I64 : t, k ? updates : places);
+    }
+    stax_output(g, "y", stax_scatter(v[0], v[1], v[2], 0, mode));
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+    stax_status s = p ? stax_cuda_run(p, in, &y) : stax_error_status(ctx);
+    if (s == STAX_OK) s = stax_interpret(g, in, &ref);
+    const double excess = s == STAX_OK && is_float && adds ? atomic_excess(t, x, i, u, got) : 0;
+    const bool differ =
+        (!is_float || !adds) && memcmp(got, want, ATOMIC_PLACES * stax_dtype_bytes(t)) != 0;
+    if (s == STAX_OK && excess <= 1 && !differ && strstr(stax_cuda_source(p), "sx_atomic_")) {
+        all->equal++;
+    } else {
+        printf("FAIL atomic scatter %s %s: at worst %g of the bound%s; %s\n", mode,
+               stax_dtype_name(t), excess, differ ? ", other bits" : "",
+               s == STAX_OK ? "" : stax_error(ctx));
+        all->different++;
+    }
+    stax_cuda_program_free(p);
+    stax_graph_free(g);
+}
+
+static void check_atomics(stax_context *ctx, stax_cuda *cuda, tally *all) {
+    static const stax_dtype dtypes[] = {STAX_F32, STAX_F64, STAX_I32, STAX_U32, STAX_I64, STAX_U64};
+    for (int k = 0; k < 6; k++) {
+        check_atomic(ctx, cuda, dtypes[k], "add", all);
+        check_atomic(ctx, cuda, dtypes[k], "max", all);
+        check_atomic(ctx, cuda, dtypes[k], "min", all);
+    }
+}
+
+/* ---- several streams ---- */
+
+enum { CHAIN = 3000, STREAMS = 6, THREADS = 6, TURNS = 12 };
+
+/* y = x * w + 1 and s = s + x, for a state s and a param w. */
+typedef struct chain {
+    stax_context *ctx;
+    stax_cuda *cuda;
+    stax_graph *g;
+    stax_cuda_program *p;
+    float w[CHAIN];
+} chain;
+
+static int chain_make(chain *c, stax_context *ctx, stax_cuda *cuda, bool replays) {
+    const stax_shape shape = stax_shape1(CHAIN);
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.reduce_overhead = replays;
+    c->ctx = ctx;
+    c->cuda = cuda;
+    c->g = stax_graph_new(ctx);
+    stax_value x = stax_input(c->g, "x", STAX_F32, shape),
+               w = stax_param(c->g, "w", STAX_F32, shape),
+               s = stax_state(c->g, "s", STAX_F32, shape);
+    stax_assign(s, stax_add(s, stax_cumsum(x, 0, false, false)));
+    stax_output(c->g, "y", stax_add(stax_mul(x, w), stax_const(c->g, 1.0)));
+    c->p = stax_cuda_compile(cuda, c->g, &o);
+    for (int k = 0; k < CHAIN; k++) c->w[k] = (float)(k % 7) * 0.125f;
+    const stax_tensor host = stax_tensor_of(STAX_F32, shape, c->w);
+    return c->p && stax_cuda_bind(c->p, "w", &host) == STAX_OK;
+}
+
+/* One call of a chain by a thread of its own: in[0] x, in[1] s. */
+typedef struct turn {
+    chain *c;
+    stax_tensor in[2], out;
+    void *stream; /* NULL: the thread's */
+    stax_status s;
+} turn;
+
+static void take_turn(void *arg) {
+    turn *t = (turn *)arg;
+    t->s = t->stream ? stax_cuda_run_on(t->c->p, t->in, &t->out, t->stream)
+                     : stax_cuda_run(t->c->p, t->in, &t->out);
+}
+
+static int stream_of_driver(stax_cuda *cuda, void **stream) {
+    staxi_cuda_enter(cuda);
+    const int error =
+        *stream ? cuda->driver.stream_free(*stream) : cuda->driver.stream_new(stream, 1);
+    staxi_cuda_leave(cuda);
+    return error == 0;
+}
+
+/* Calls in turn by threads or in streams, each of which reads what the one before has made; nothing
+   waits in between. Another param is bound half way. Differences. */
+static int chain_turns(chain *c, bool by_thread, stax_status *status) {
+    static float data[2][CHAIN], want[3][CHAIN];
+    const stax_shape shape = stax_shape1(CHAIN);
+    stax_tensor dev[3], host[3], ref[3];
+    void *streams[STREAMS] = {NULL};
+    stax_status s = STAX_OK;
+    int wrong = 0;
+    memset(dev, 0, sizeof dev);
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < CHAIN; i++) want[k][i] = k ? 0 : (float)(i % 5) * 0.5f;
+        ref[k] = stax_tensor_of(STAX_F32, shape, want[k]);
+        host[k] = stax_tensor_of(STAX_F32, shape, data[k % 2]);
+        if (s == STAX_OK) s = stax_cuda_tensor_new(c->cuda, STAX_F32, shape, &dev[k]);
+        if (s == STAX_OK) s = stax_cuda_copy_async(c->cuda, &dev[k], &ref[k]);
+    }
+    for (int r = 0; r < TURNS && s == STAX_OK; r++) {
+        staxi_thread thread;
+        turn t;
+        const stax_tensor w = stax_tensor_of(STAX_F32, shape, c->w);
+        stax_tensor slots[3];
+        if (r == TURNS / 2) {
+            for (int k = 0; k < CHAIN; k++) c->w[k] += 0.0625f;
+            s = stax_cuda_bind(c->p, "w", &w);
+        }
+        t.c = c;
+        t.in[0] = dev[r % 2];
+        t.in[1] = dev[2];
+        t.out = dev[1 - r % 2];
+        if (!by_thread && r % 2 == 0 && !streams[r % STREAMS])
+            wrong += !stream_of_driver(c->cuda, &streams[r % STREAMS]);
+        t.stream = streams[r % STREAMS];
+        t.s = STAX_E_MEMORY;
+        if (by_thread && r % 3 && staxi_thread_start(&thread, take_turn, &t))
+            staxi_thread_join(&thread);
+        else
+            take_turn(&t);
+        if (t.stream && r % 4 == 0) { /* gone before its work has ended */
+            wrong += !stream_of_driver(c->cuda, &streams[r % STREAMS]);
+            streams[r % STREAMS] = NULL;
+        }
+        slots[0] = ref[r % 2];
+        slots[1] = w;
+        slots[2] = ref[2];
+        if (s == STAX_OK) s = t.s;
+        if (s == STAX_OK) s = stax_interpret(c->g, slots, &ref[1 - r % 2]);
+    }
+    for (int k = 0; k < 2 && s == STAX_OK; k++) { /* the newest output, the state */
+        const int at = k ? 2 : TURNS % 2;
+        s = stax_cuda_copy(c->cuda, &host[k], &dev[at]);
+        wrong += memcmp(data[k], want[at], sizeof data[k]) != 0;
+    }
+    if (s == STAX_OK) s = stax_cuda_wait(c->cuda);
+    for (int k = 0; k < STREAMS; k++)
+        if (streams[k]) wrong += !stream_of_driver(c->cuda, &streams[k]);
+    for (int k = 0; k < 3; k++) stax_cuda_tensor_free(c->cuda, &dev[k]);
+    *status = s;
+    return wrong;
+}
+
+/* Calls of one program by many threads at once, on host tensors and tensors of their own. */
+typedef struct beside {
+    chain *c;
+    int seed, wrong;
+    bool on_host;
+    stax_status s;
+    float x[CHAIN], state[CHAIN], y[CHAIN], want[2][CHAIN];
+} beside;
+
+static void run_beside(void *arg) {
+    beside *b = (beside *)arg;
+    const stax_shape shape = stax_shape1(CHAIN);
+    stax_tensor in[2], y, slots[3], ref, dev[3], host[3];
+    stax_status s = STAX_OK;
+    memset(dev, 0, sizeof dev);
+    for (int i = 0; i < CHAIN; i++) {
+        b->x[i] = (float)((i + b->seed) % 11) * 0.25f;
+        b->state[i] = b->want[0][i] = (float)b->seed;
+    }
+    slots[0] = host[0] = in[0] = stax_tensor_of(STAX_F32, shape, b->x);
+    slots[1] = stax_tensor_of(STAX_F32, shape, b->c->w);
+    slots[2] = stax_tensor_of(STAX_F32, shape, b->want[0]);
+    host[1] = in[1] = stax_tensor_of(STAX_F32, shape, b->state);
+    host[2] = y = stax_tensor_of(STAX_F32, shape, b->y);
+    ref = stax_tensor_of(STAX_F32, shape, b->want[1]);
+    for (int k = 0; k < 3 && !b->on_host && s == STAX_OK; k++) {
+        s = stax_cuda_tensor_new(b->c->cuda, STAX_F32, shape, &dev[k]);
+        if (s == STAX_OK) s = stax_cuda_copy_async(b->c->cuda, &dev[k], &host[k]);
+        if (k < 2)
+            in[k] = dev[k];
+        else
+            y = dev[k];
+    }
+    for (int r = 0; r < TURNS && s == STAX_OK; r++) {
+        s = stax_cuda_run(b->c->p, in, &y);
+        if (s == STAX_OK) s = stax_interpret(b->c->g, slots, &ref);
+    }
+    for (int k = 1; k < 3 && !b->on_host && s == STAX_OK; k++)
+        s = stax_cuda_copy(b->c->cuda, &host[k], &dev[k]);
+    b->wrong = memcmp(b->y, b->want[1], sizeof b->y) != 0 ||
+               memcmp(b->state, b->want[0], sizeof b->state) != 0;
+    for (int k = 0; k < 3; k++) stax_cuda_tensor_free(b->c->cuda, &dev[k]);
+    b->s = s;
+}
+
+static int chain_beside(chain *c, stax_status *status) {
+    static beside all[THREADS];
+    staxi_thread threads[THREADS];
+    int started = 0, wrong = 0;
+    for (int k = 0; k < THREADS; k++) {
+        all[k].c = c;
+        all[k].seed = k;
+        all[k].on_host = k % 2;
+        if (k < THREADS - 1 && staxi_thread_start(&threads[started], run_beside, &all[k]))
+            started++;
+        else
+            run_beside(&all[k]);
+    }
+    for (int k = 0; k < started; k++) staxi_thread_join(&threads[k]);
+    for (int k = 0; k < THREADS; k++) {
+        wrong += all[k].wrong;
+        if (all[k].s != STAX_OK) *status = all[k].s;
+    }
+    return wrong;
+}
+
+static bool cuda_is_fake(const stax_cuda *cuda) {
+    return strncmp(stax_cuda_name(cuda), "Fake device", 11) == 0;
+}
+
+static void check_streams(stax_context *ctx, tally *all) {
+    static const char *const names[] = {"streams of callers", "threads in turn", "threads at once"};
+    static chain c;
+    for (int k = 0; k < 6; k++) {
+        stax_cuda *cuda = stax_cuda_open(ctx, 0);
+        stax_status s = STAX_OK;
+        int wrong = 0;
+        if (!cuda || !chain_make(&c, ctx, cuda, k >= 3))
+            s = stax_error_status(ctx);
+        else
+            wrong = k % 3 < 2 ? chain_turns(&c, k % 3 == 1, &s) : chain_beside(&c, &s);
+        if (s == STAX_OK && !wrong) {
+            all->equal++;
+        } else {
+            printf("FAIL %s%s: %d differ; %s\n", names[k % 3], k >= 3 ? ", replayed" : "", wrong,
+                   s == STAX_OK ? "" : stax_error(ctx));
+            all->different++;
+        }
+        stax_cuda_program_free(c.p);
+        stax_graph_free(c.g);
+        stax_cuda_close(cuda);
+    }
+}
+
+/* ---- copies through page-locked chunks ---- */
+
+static void count_lines(void *user, const char *message) {
+    if (strstr(message, "page-locked")) ++*(int *)user;
+}
+
+/* There and back, by one thread and by several; where the fake driver has no page-locked memory, by
+   the driver, and the log says so once. */
+static void check_staging(int threads, bool none, tally *all) {
+    static const int64_t sizes[] = {1, 8192, 8193, 262144, 262145, 700001, 3000001};
+    int lines = 0, wrong = 0;
+    stax_options o = stax_options_default();
+    o.n_threads = threads;
+    o.log.func = count_lines;
+    o.log.user = &lines;
+    if (none) setenv("FAKE_PINNED", "0", 1);
+    stax_context *ctx = stax_open(&o);
+    stax_cuda *cuda = ctx ? stax_cuda_open(ctx, 0) : NULL;
+    stax_status s = cuda ? STAX_OK : STAX_E_DEVICE;
+    for (int k = 0; k < 7 && s == STAX_OK; k++) {
+        const stax_shape shape = stax_shape1(sizes[k]);
+        const size_t bytes = (size_t)sizes[k] * 4;
+        float *a = (float *)malloc(bytes), *b = (float *)malloc(bytes);
+        stax_tensor x, y, from = stax_tensor_of(STAX_F32, shape, a),
+                          to = stax_tensor_of(STAX_F32, shape, b);
+        for (int64_t i = 0; a && i < sizes[k]; i++) a[i] = (float)(i % 65537 + k);
+        memset(&x, 0, sizeof x);
+        memset(&y, 0, sizeof y);
+        s = a && b ? stax_cuda_tensor_new(cuda, STAX_F32, shape, &x) : STAX_E_MEMORY;
+        if (s == STAX_OK) s = stax_cuda_tensor_new(cuda, STAX_F32, shape, &y);
+        if (s == STAX_OK) s = stax_cuda_copy_async(cuda, &x, &from);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &y, &x);
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &to, &y);
+        wrong += s == STAX_OK && memcmp(a, b, bytes) != 0;
+        stax_cuda_tensor_free(cuda, &x);
+        stax_cuda_tensor_free(cuda, &y);
+        free(a);
+        free(b);
+    }
+    wrong += lines != none;
+    if (s == STAX_OK && !wrong) {
+        all->equal++;
+    } else {
+        printf("FAIL staging, %d threads%s: %d differ, %d lines; %s\n", threads,
+               none ? ", no page-locked memory" : "", wrong, lines, ctx ? stax_error(ctx) : "");
+        all->different++;
+    }
+    stax_cuda_close(cuda);
+    stax_close(ctx);
+    unsetenv("FAKE_PINNED");
+}
+
 /* Every jobs-th graph, from number `job` on. */
 static void check_share(int job, tally *t) {
     static recipe r;
@@ -643,6 +1003,11 @@ static void check_share(int job, tally *t) {
     if (job == 0) check_replay(ctx, cuda, t);
     if (job == 0) check_kept(ctx, cuda, t);
     if (job == 0) check_devices(ctx, t);
+    if (job == 0) check_atomics(ctx, cuda, t);
+    if (job == 0) check_streams(ctx, t);
+    if (job == 0) check_staging(1, false, t);
+    if (job == 0) check_staging(4, false, t);
+    if (job == 0 && cuda_is_fake(cuda)) check_staging(4, true, t);
     for (int64_t k = job; k < settings.count; k += settings.jobs) {
         recipe_make(&r, (uint64_t)(t->seed = settings.seed + k));
         check_recipe(ctx, cuda, &r, t);
@@ -797,13 +1162,14 @@ static const timing timings[] = {{"row sum", row_sum, ONCE},
 static double median_ms(stax_context *ctx, stax_cuda *cuda, events *e, stax_cuda_program *p,
                         const stax_tensor *in, int n_in, int n_sets, const stax_tensor *out) {
     float ms[33];
+    void *stream = stax_cuda_stream(cuda);
     for (int k = 0; k < 33; k++) {
         staxi_cuda_enter(cuda);
-        e->record(e->from, cuda->stream);
+        e->record(e->from, stream);
         staxi_cuda_leave(cuda);
         stax_status s = stax_cuda_run(p, in + (size_t)(k % n_sets) * (size_t)n_in, out);
         staxi_cuda_enter(cuda);
-        e->record(e->to, cuda->stream);
+        e->record(e->to, stream);
         e->wait(e->to);
         e->elapsed(&ms[k], e->from, e->to);
         staxi_cuda_leave(cuda);
@@ -1025,9 +1391,13 @@ static void time_all(stax_context *ctx, stax_cuda *cuda) {
 /* Compiles and calls x -> exp(x) + 1 on 8 elements; *ms until the result is there. NULL: has said
  * why. */
 static stax_cuda_program *first_call(stax_context *ctx, stax_cuda *cuda, const stax_graph *g,
-                                     const stax_tensor *x, const stax_tensor *y, double *ms) {
+                                     bool replays, const stax_tensor *x, const stax_tensor *y,
+                                     double *ms) {
+    stax_compile_options o;
+    memset(&o, 0, sizeof o);
+    o.reduce_overhead = replays;
     int64_t start = staxi_clock_ns();
-    stax_cuda_program *p = stax_cuda_compile(cuda, g, NULL);
+    stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
     stax_status s = p ? stax_cuda_run(p, x, y) : stax_error_status(ctx);
     if (s == STAX_OK) s = stax_cuda_wait(cuda);
     *ms = (double)(staxi_clock_ns() - start) * 1e-6;
@@ -1041,20 +1411,52 @@ static stax_cuda_program *first_call(stax_context *ctx, stax_cuda *cuda, const s
    are queued; medians. */
 static void time_short_calls(stax_cuda *cuda, stax_cuda_program *p, const stax_tensor *x,
                              const stax_tensor *y, double *alone, double *queued) {
-    enum { READINGS = 201, CALLS = 1000 };
+    enum { READINGS = 101, CALLS = 1000, ALONE = 100 };
     float us[2][READINGS];
     for (int r = 0; r < READINGS; r++) {
         for (int many = 0; many < 2; many++) {
-            int calls = many ? CALLS : 1;
-            int64_t start = staxi_clock_ns();
-            for (int k = 0; k < calls; k++) (void)stax_cuda_run(p, x, y);
-            (void)stax_cuda_wait(cuda);
+            const int calls = many ? CALLS : ALONE;
+            const int64_t start = staxi_clock_ns();
+            for (int k = 0; k < calls; k++) {
+                (void)stax_cuda_run(p, x, y);
+                if (y->device && (!many || k + 1 == calls)) (void)stax_cuda_wait(cuda);
+            }
             us[many][r] = (float)((double)(staxi_clock_ns() - start) * 1e-3 / calls);
         }
     }
     for (int many = 0; many < 2; many++) qsort(us[many], READINGS, sizeof us[0][0], by_size);
     *alone = (double)us[0][READINGS / 2];
     *queued = (double)us[1][READINGS / 2];
+}
+
+/* What calls on 8 elements take, launched and replayed, with device and host tensors. */
+static void time_calls_of(stax_context *ctx, stax_cuda *cuda, const stax_graph *g,
+                          const stax_tensor *x, const stax_tensor *y) {
+    static float data[2][8];
+    const stax_tensor host[2] = {stax_tensor_of(STAX_F32, stax_shape1(8), data[0]),
+                                 stax_tensor_of(STAX_F32, stax_shape1(8), data[1])};
+    double first[2] = {0, 0}, alone = 0, queued = 0;
+    for (int replays = 0; replays < 2; replays++) {
+        stax_cuda_program *p[2];
+        for (int k = 0; k < 2; k++) p[k] = first_call(ctx, cuda, g, replays, x, y, &first[k]);
+        if (p[0] && p[1]) {
+            if (!replays)
+                printf(
+                    "calls: the first after the device is open, compiled %.1f ms (bar 300)\n"
+                    "calls: the first, cached %.2f ms (bar 5)\n",
+                    first[0], first[1]);
+            const char *how = replays ? "replayed" : "launched";
+            time_short_calls(cuda, p[1], x, y, &alone, &queued);
+            printf(
+                "calls: on 8 elements, %s, %.2f us with its result, %.2f us each of many "
+                "(bar 6)\n",
+                how, alone, queued);
+            time_short_calls(cuda, p[1], &host[0], &host[1], &alone, &queued);
+            printf("calls: on 8 elements in host memory, %s, %.2f us with its result\n", how,
+                   alone);
+        }
+        for (int k = 0; k < 2; k++) stax_cuda_program_free(p[k]);
+    }
 }
 
 /* In a context with an empty cache of its own. */
@@ -1067,23 +1469,11 @@ static void time_calls(void) {
     stax_graph *g = cuda ? stax_graph_new(ctx) : NULL;
     stax_tensor x, y;
     stax_shape shape = stax_shape1(8);
-    double compiled = 0, cached = 0, alone = 0, queued = 0;
     if (g && stax_cuda_tensor_new(cuda, STAX_F32, shape, &x) == STAX_OK &&
         stax_cuda_tensor_new(cuda, STAX_F32, shape, &y) == STAX_OK) {
         stax_value v = stax_exp(stax_input(g, "x", STAX_F32, shape));
         stax_output(g, "y", stax_add(v, stax_const(g, 1.0)));
-        stax_cuda_program *p = first_call(ctx, cuda, g, &x, &y, &compiled),
-                          *q = p ? first_call(ctx, cuda, g, &x, &y, &cached) : NULL;
-        if (q) {
-            time_short_calls(cuda, q, &x, &y, &alone, &queued);
-            printf("calls: the first after the device is open, compiled %.1f ms (bar 300)\n",
-                   compiled);
-            printf("calls: the first, cached %.2f ms (bar 5)\n", cached);
-            printf("calls: on 8 elements %.2f us with its result, %.2f us each of many (bar 8)\n",
-                   alone, queued);
-        }
-        stax_cuda_program_free(p);
-        stax_cuda_program_free(q);
+        time_calls_of(ctx, cuda, g, &x, &y);
         stax_cuda_tensor_free(cuda, &x);
         stax_cuda_tensor_free(cuda, &y);
         (void)stax_cache_clear(ctx);
@@ -1094,6 +1484,82 @@ static void time_calls(void) {
     stax_cuda_close(cuda);
     stax_close(ctx);
     if (o.cache_dir) (void)rmdir(folder);
+}
+
+/* Copies of host memory that is not page-locked: of one thread, and of as many as may stage. */
+static void time_copies(int threads) {
+    static const int64_t kilobytes[] = {64, 1024, 16384, 262144};
+    stax_options o = stax_options_default();
+    o.n_threads = threads;
+    stax_context *ctx = stax_open(&o);
+    stax_cuda *cuda = ctx ? stax_cuda_open(ctx, 0) : NULL;
+    for (int k = 0; k < 4 && cuda; k++) {
+        const stax_shape shape = stax_shape1(kilobytes[k] * 256);
+        float ms[2][15];
+        float *data = (float *)malloc((size_t)kilobytes[k] * 1024);
+        stax_tensor x, host = stax_tensor_of(STAX_F32, shape, data);
+        if (!data || stax_cuda_tensor_new(cuda, STAX_F32, shape, &x) != STAX_OK) break;
+        memset(data, 1, (size_t)kilobytes[k] * 1024);
+        for (int r = 0; r < 30; r++) {
+            const int64_t start = staxi_clock_ns();
+            (void)(r % 2 ? stax_cuda_copy(cuda, &host, &x) : stax_cuda_copy(cuda, &x, &host));
+            ms[r % 2][r / 2] = (float)((double)(staxi_clock_ns() - start) * 1e-6);
+        }
+        for (int way = 0; way < 2; way++) qsort(ms[way], 15, sizeof ms[0][0], by_size);
+        printf("copies: %6lld KiB, %2d threads: there %.3f ms, back %.3f ms\n",
+               (long long)kilobytes[k], threads, (double)ms[0][7], (double)ms[1][7]);
+        stax_cuda_tensor_free(cuda, &x);
+        free(data);
+    }
+    stax_cuda_close(cuda);
+    stax_close(ctx);
+}
+
+/* A million updates in 65536 places: atomic, and as a step of the host. */
+static void time_scatter(stax_context *ctx, stax_cuda *cuda) {
+    enum { PLACES = 65536, UPDATES = 1000000 };
+    stax_graph *g = stax_graph_new(ctx);
+    const stax_shape shapes_of[3] = {stax_shape1(PLACES), stax_shape1(UPDATES),
+                                     stax_shape1(UPDATES)};
+    stax_value v[3];
+    stax_tensor in[3], y;
+    stax_status s = stax_cuda_tensor_new(cuda, STAX_F32, shapes_of[0], &y);
+    memset(in, 0, sizeof in);
+    for (int k = 0; k < 3 && s == STAX_OK; k++) {
+        const stax_dtype t = k == 1 ? STAX_I32 : STAX_F32;
+        int32_t *data = (int32_t *)calloc((size_t)shapes_of[k].dims[0], 4);
+        const stax_tensor host = stax_tensor_of(t, shapes_of[k], data);
+        v[k] = stax_input(g, k == 0 ? "x" : k == 1 ? "i" : "u", t, shapes_of[k]);
+        for (int i = 0; data && k == 1 && i < UPDATES; i++)
+            data[i] = (int32_t)((int64_t)i * 7919 % PLACES);
+        s = data ? stax_cuda_tensor_new(cuda, t, shapes_of[k], &in[k]) : STAX_E_MEMORY;
+        if (s == STAX_OK) s = stax_cuda_copy(cuda, &in[k], &host);
+        free(data);
+    }
+    if (s == STAX_OK) stax_output(g, "y", stax_scatter(v[0], v[1], v[2], 0, "add"));
+    for (int atomic = 0; atomic < 2 && s == STAX_OK; atomic++) {
+        stax_compile_options o;
+        float ms[11];
+        memset(&o, 0, sizeof o);
+        o.atomics = atomic;
+        stax_cuda_program *p = stax_cuda_compile(cuda, g, &o);
+        s = p ? STAX_OK : stax_error_status(ctx);
+        for (int r = 0; r < 11 && s == STAX_OK; r++) {
+            const int64_t start = staxi_clock_ns();
+            s = stax_cuda_run(p, in, &y);
+            (void)stax_cuda_wait(cuda);
+            ms[r] = (float)((double)(staxi_clock_ns() - start) * 1e-6);
+        }
+        qsort(ms, 11, sizeof ms[0], by_size);
+        if (s == STAX_OK)
+            printf("scatter: 1000000 f32 in 65536 places, %s, %.3f ms with its result\n",
+                   atomic ? "atomic" : "by the host", (double)ms[5]);
+        stax_cuda_program_free(p);
+    }
+    if (s != STAX_OK) printf("FAIL scatter: %s\n", stax_error(ctx));
+    for (int k = 0; k < 3; k++) stax_cuda_tensor_free(cuda, &in[k]);
+    stax_cuda_tensor_free(cuda, &y);
+    stax_graph_free(g);
 }
 
 /* ---- main -------------------------------------------------------------------------------------
@@ -1144,7 +1610,9 @@ int main(int argc, char **argv) {
         stax_context *ctx = stax_open(NULL);
         stax_cuda *cuda = ctx ? stax_cuda_open(ctx, 0) : NULL;
         time_calls();
-        if (cuda) time_all(ctx, cuda);
+        for (int threads = 1; threads <= 8; threads += 7) time_copies(threads);
+        if (cuda) time_scatter(ctx, cuda);
+        if (cuda && settings.times != 2) time_all(ctx, cuda);
         stax_cuda_close(cuda);
         stax_close(ctx);
     }

@@ -62,11 +62,12 @@ enum {
     X(BACKEND, "backend", "interpret|compile",    RUN,          "who computes: the reference interpreter, or compiled code (default)")  \
     X(CHECK,   "check",   NULL,                   RUN,          "run both backends and compare all bits")                               \
     X(STRICT,  "strict",  NULL,                   RUN|EXPLAIN,  "a failure of the C compiler is an error, not a reason to interpret")   \
-    X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run and bench, on the first NVIDIA GPU") \
+    X(DEVICE,  "device",  "cpu|cuda",             DEVICE,       "where it runs (default cpu); cuda: run, bench and explain, on the first NVIDIA GPU; cuda.N: on number N, from 0") \
     X(REDUCE_OVERHEAD, "reduce-overhead", NULL,   RUN|BENCH,    "with --device=cuda: a call is replayed as one graph of CUDA's") \
     X(TENSOR_CORES, "tensor-cores", NULL,         RUN|BENCH|PRINT, "with --device=cuda and --emit=cuda: f16 and bf16 contractions on tensor cores (sm_80 and newer), not the interpreter's bits") \
     X(TUNE,         "tune",         NULL,         RUN|BENCH,    "with --device=cuda: measures how kernels are cut, and keeps the fastest") \
     X(TF32,         "tf32",         NULL,         RUN|BENCH|PRINT, "the same for f32 contractions, whose operands are rounded to TF32") \
+    X(ATOMICS,      "atomics",      NULL,         RUN|BENCH|PRINT|EXPLAIN, "with --device=cuda and --emit=cuda: scatter in the modes add, max and min by atomic updates in kernels, not by the host: floats are added in any order") \
     X(SEED,    "seed",    "S",                    RUN|BENCH|EXPORT|SAVE|BISECT|TUNE, "inputs without --in are filled from their name and this number (default 0)") \
     X(SCALE,   "scale",   "K",                    RUN|BENCH,    "params without --in lie in [-2, 2) / 2^K (default 0): deep networks with weights near 1 overflow, f8 apart") \
     X(SIZE,    "size",    "n=64,m=3",             RUN|EXPLAIN|BENCH|EXPORT|SAVE|BISECT|TUNE|GRAD, "size symbols; else from the files, else 16 clipped to the range (explain: 1024)") \
@@ -1109,21 +1110,30 @@ typedef struct compiled {
 } compiled;
 
 static bool wants_cuda(const tool *t) {
-    return t->given[OPT_DEVICE] && strcmp(t->given[OPT_DEVICE], "cuda") == 0;
+    return t->given[OPT_DEVICE] && strncmp(t->given[OPT_DEVICE], "cuda", 4) == 0;
+}
+
+/* "cuda.1" and "cuda:1" are the second device. */
+static bool is_numbered_cuda(const char *device) {
+    const char *digits = device + 5;
+    return strncmp(device, "cuda", 4) == 0 && (device[4] == '.' || device[4] == ':') && *digits &&
+           strlen(digits) < 5 && strspn(digits, "0123456789") == strlen(digits);
 }
 
 /* The device of the command line; DONE where that is the CPU. */
 static int open_device(tool *t) {
     if (!wants_cuda(t) || t->cuda) return DONE;
-    t->cuda = stax_cuda_open(t->ctx, 0);
+    const char *device = t->given[OPT_DEVICE];
+    t->cuda = stax_cuda_open(t->ctx, is_numbered_cuda(device) ? atoi(device + 5) : 0);
     if (t->cuda) return DONE;
-    return fail(TOOLCHAIN_FAILED, "--device=cuda: %s", stax_error(t->ctx));
+    return fail(TOOLCHAIN_FAILED, "--device=%s: %s", device, stax_error(t->ctx));
 }
 
 /* For the verbs whose subject is the CPU's program. */
 static int no_cuda(const tool *t, const char *instead) {
     if (!wants_cuda(t)) return DONE;
-    return fail(WRONG_USAGE, "%s --device=cuda: expected --device=cpu: %s", t->verb->name, instead);
+    return fail(WRONG_USAGE, "%s --device=%s: expected --device=cpu: %s", t->verb->name,
+                t->given[OPT_DEVICE], instead);
 }
 
 /* What --schedule and --realize say. */
@@ -1134,6 +1144,7 @@ static void choose(const tool *t, const stax_graph *g, stax_compile_options *o,
     if (g == t->scheduled) o->schedule = t->schedule;
     o->tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
     o->tf32 = t->given[OPT_TF32] != NULL;
+    o->atomics = t->given[OPT_ATOMICS] != NULL;
     o->tune = t->given[OPT_TUNE] != NULL;
     o->reduce_overhead = t->given[OPT_REDUCE_OVERHEAD] != NULL;
     if (!rule) return;
@@ -1395,7 +1406,8 @@ static int verb_run(tool *t) {
     stax_graph *g = NULL;
     if (is_saved(t->file)) return run_saved(t);
     if (wants_cuda(t) && t->given[OPT_BACKEND] && strcmp(t->given[OPT_BACKEND], "interpret") == 0)
-        return fail(WRONG_USAGE, "--backend=interpret: expected --device=cpu, found --device=cuda");
+        return fail(WRONG_USAGE, "--backend=interpret: expected --device=cpu, found --device=%s",
+                    t->given[OPT_DEVICE]);
     int code = start(t, &g);
     if (code == DONE) code = open_device(t);
     if (code == DONE) code = run_job(t, new_job(t, g));
@@ -1415,12 +1427,13 @@ static int put_text(const tool *t, char *text) {
     return DONE;
 }
 
-static int put_cuda(const tool *t, const stax_graph *g) {
+static int put_cuda(const tool *t, const stax_graph *g, bool explains) {
     stax_compile_options o;
     memset(&o, 0, sizeof o);
     o.tensor_cores = t->given[OPT_TENSOR_CORES] != NULL;
     o.tf32 = t->given[OPT_TF32] != NULL;
-    return put_text(t, stax_cuda_print_with(g, &o));
+    o.atomics = t->given[OPT_ATOMICS] != NULL;
+    return put_text(t, explains ? stax_cuda_explain(g, &o) : stax_cuda_print_with(g, &o));
 }
 
 /* What the library says about the compiled program. Without a C compiler there is still a plan. */
@@ -1649,7 +1662,7 @@ static int verb_print(tool *t) {
     else if (strcmp(emit, "c") == 0)
         code = put_report(t, g, STAX_REPORT_C, false);
     else if (strcmp(emit, "cuda") == 0)
-        code = put_cuda(t, g);
+        code = put_cuda(t, g, false);
     else if (!is_graph)
         code = put_report(
             t, g, strcmp(after, "lower") == 0 ? STAX_REPORT_STAGES : STAX_REPORT_SCHEDULE, false);
@@ -1700,7 +1713,9 @@ static int verb_explain(tool *t) {
     stax_graph *g = NULL;
     const bool derives = t->given[OPT_OF] || t->given[OPT_WRT];
     long long n_forward = 0;
-    int code = no_cuda(t, "bench counts and times the GPU's kernels, print --emit=cuda shows them");
+    int code = DONE;
+    if (derives || t->given[OPT_FORWARD] || t->given[OPT_JSON])
+        code = no_cuda(t, "kernels of a GPU are explained as text, and those of one graph");
     if (code == DONE && !derives && !t->given[OPT_FORWARD] &&
         (t->given[OPT_BUDGET] || t->given[OPT_SAVE_ALL]))
         code = fail(WRONG_USAGE, "--budget, --save-all: expected --of and --wrt, or --forward");
@@ -1716,6 +1731,8 @@ static int verb_explain(tool *t) {
     }
     if (code == DONE && (derives || t->given[OPT_FORWARD]))
         code = explain_training(t, g, (int)n_forward);
+    else if (code == DONE && wants_cuda(t))
+        code = put_cuda(t, g, true);
     else if (code == DONE)
         code = put_report(t, g, t->given[OPT_JSON] ? STAX_REPORT_EXPLAIN_JSON : STAX_REPORT_EXPLAIN,
                           t->given[OPT_STRICT] != NULL);
@@ -2683,7 +2700,8 @@ static int read_option(tool *t, int argc, char **argv, int *at) {
     }
     t->given[k] = value ? value : "";
     if (k == OPT_ISA && value && strcmp(value, "sse4.2") == 0) t->given[k] = "sse42";
-    if (o->value && !is_choice(o->value, t->given[k])) {
+    const bool is_number = k == OPT_DEVICE && is_numbered_cuda(value);
+    if (o->value && !is_number && !is_choice(o->value, t->given[k])) {
         fail(0, "--%s: expected %s, found %s", o->name, o->value, value);
         verb_help(stderr, t->verb);
         return WRONG_USAGE;
