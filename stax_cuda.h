@@ -4973,7 +4973,7 @@ static int staxi_cuda_mark(stax_cuda *c, staxi_cuda_lane *l) {
 }
 
 /* The work that begins: only what is touched after this counts as its. */
-static void staxi_cuda_work(staxi_cuda_lane *l) {
+static void staxi_cuda_lane_begin(staxi_cuda_lane *l) {
     l->work++;
     l->tells = false;
 }
@@ -5600,7 +5600,7 @@ static int staxi_cuda_move(stax_cuda *c, staxi_cuda_lane *l, const stax_tensor *
     if (bytes == 0) return 0;
     int error = 0;
     for (int when = 0; when < 2 && error == 0; when++) { /* behind it too: the lock was open */
-        staxi_cuda_work(l);
+        staxi_cuda_lane_begin(l);
         if (to->device) error = staxi_cuda_touch(c, l, to->data, bytes, true);
         if (error == 0 && from->device) error = staxi_cuda_touch(c, l, from->data, bytes, false);
         if (error || when) continue;
@@ -5976,7 +5976,7 @@ static stax_status staxi_cuda_steps_ready(stax_cuda_program *p, staxi_text *why)
     memset(p->constants, 0, p->n_constants * sizeof *p->constants);
     staxi_cuda_lane *l = staxi_cuda_enter_lane(c, NULL, &error);
     if (!l) return staxi_cuda_why(c, error, "a stream for the constants of a program", why);
-    staxi_cuda_work(l);
+    staxi_cuda_lane_begin(l);
     for (size_t k = 1; k < p->n_constants && error == 0; k++) {
         const staxi_cell *cell = &steps->cells[k];
         size_t bytes = staxi_dtype_bytes((stax_dtype)cell->type->dtype);
@@ -6759,7 +6759,7 @@ static stax_status staxi_cuda_touch_all(staxi_cuda_call *k, const stax_tensor *i
     const stax_graph *g = h->basis;
     int error = 0;
     int64_t low;
-    staxi_cuda_work(k->lane);
+    staxi_cuda_lane_begin(k->lane);
     if (k->p->cuda->n_lanes < 2) {
         k->lane->unknown = k->lane->work;
         return STAX_OK;
@@ -6811,7 +6811,7 @@ static int staxi_cuda_fetch_one(staxi_cuda_call *k, const stax_tensor *t, size_t
     const staxi_cuda_address at = staxi_cuda_mapped(k, slot, bytes);
     if (at && mapped) memcpy(to, (const void *)(uintptr_t)at, bytes);
     if (at || mapped) return 0;
-    staxi_cuda_work(k->lane);
+    staxi_cuda_lane_begin(k->lane);
     return staxi_cuda_receive(k->p->cuda, k->lane, to, k->seat->slots[slot].at, bytes);
 }
 
