@@ -6180,8 +6180,7 @@ static bool staxi_cuda_probe_bind(const staxi_cuda_probe *b, stax_cuda_program *
         if (binds) ok = stax_cuda_bind(p, g->inputs[k].name, &b->params[k]) == STAX_OK;
         if (binds) continue;
         p->param_is_fresh[k] = false;
-        staxi_free(&p->host->ctx->allocator, p->host->bound[k].tensor.data,
-                   p->host->bound[k].bytes);
+        staxi_workspace_drop(&p->host->ctx->allocator, p->host->bound[k].memory);
         memset(&p->host->bound[k], 0, sizeof p->host->bound[k]);
     }
     return ok;
