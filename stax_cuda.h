@@ -5349,7 +5349,7 @@ static int staxi_cuda_stage(stax_cuda *c, staxi_cuda_lane *l, char *host, staxi_
     else if (n && o->parallel_for)
         o->parallel_for(o->parallel_user, n, staxi_cuda_stage_part, &s);
     else if (n)
-        staxi_team_run(n, n, staxi_cuda_stage_part, &s);
+        staxi_team_run(&c->ctx->team, n, staxi_cuda_stage_part, &s);
     staxi_mutex_unlock(&c->staging.mutex);
     staxi_mutex_lock(&c->mutex);
     return (int)s.error;
