@@ -205,7 +205,7 @@ typedef uint64_t staxi_cuda_address;
     X(event_free, "cuEventDestroy_v2", (void *event))                                              \
     X(event_record, "cuEventRecord", (void *event, void *stream))                                  \
     X(event_wait, "cuEventSynchronize", (void *event))                                             \
-    X(pointer, "cuPointerGetAttribute", (void *value, int attribute, staxi_cuda_address p))        \
+    X(pointer, "cuPointerGetAttributes", (unsigned n, int *which, void **values, staxi_cuda_address p)) \
     X(memory_new, "cuMemAlloc_v2", (staxi_cuda_address *p, size_t bytes))                          \
     X(memory_free, "cuMemFree_v2", (staxi_cuda_address p))                                         \
     X(host_new, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                        \
@@ -5316,9 +5316,10 @@ static void staxi_cuda_stage_part(void *arg, int64_t k) {
 
 /* How many threads a copy is worth; 0: the driver makes it. */
 static int staxi_cuda_stager_count(stax_cuda *c, const void *host, size_t bytes, bool send) {
-    int kind = 0;
+    int type = 2, kind = 0; /* the type of its memory; of what the driver does not know: 0 */
+    void *value = &kind;
     if (bytes <= STAXI_CUDA_UNSTAGED ||
-        (c->driver.pointer(&kind, 2, staxi_cuda_address_of(host)) == 0 && kind == 1))
+        (c->driver.pointer(1, &type, &value, staxi_cuda_address_of(host)) == 0 && kind == 1))
         return 0; /* page-locked */
     size_t n = bytes / (2 * (size_t)STAXI_CUDA_CHUNK_BYTES);
     const size_t most = (size_t)stax_context_threads(c->ctx);
