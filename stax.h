@@ -33794,6 +33794,7 @@ static void staxi_choose_mode(staxi_schedule *s, uint32_t k) {
         return;
     }
     if (st->laid) staxi_walk_as_laid(st);
+    if (st->lead && p->decisions->device) return; /* threads lie across columns anyway */
     if (s->mode[k] != STAXI_MODE_ROW || st->n_runs > 1 || st->n_domain == 0 || st->n_reduce == 0 ||
         st->kind == STAXI_STAGE_SORT)
         return;
@@ -42193,13 +42194,15 @@ static void staxi_emit_late_copies(staxi_emit *e, const staxi_tree_node *n, int 
     for (int phase = STAXI_LATE_KEEP; phase <= STAXI_LATE_STORE; phase++) {
         staxi_emit_late_open(e, n_late, copies, phase);
         staxi_line(e);
-        staxi_putf(e->t, "const int64_t i%U = first + z * %s;\n", id, w);
+        staxi_putf(e->t, "i%U = first + z * %s;\n", id, w);
         if (phase == STAXI_LATE_KEEP)
             staxi_emit_body(e, n);
         else
             staxi_emit_list(e, n->child);
         staxi_emit_late_close(e);
     }
+    staxi_line(e);
+    staxi_putf(e->t, "i%U = first;\n", id);
     staxi_emit_close(e);
 }
 
@@ -43837,12 +43840,9 @@ static void staxi_emit_rows_acc(staxi_emit *e, const staxi_tree_node *acc) {
     staxi_emit_list(e, acc->after);
 }
 
-static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
-    int lanes = e->lanes;
-    if (lanes && e->vec) {
-        staxi_emit_rows_acc(e, acc);
-        return;
-    }
+/* q<ref>: the results of no elements. */
+static void staxi_emit_row_begin(staxi_emit *e, const staxi_tree_node *acc) {
+    const int lanes = e->lanes;
     for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node *a = &e->trees->nodes[k];
         if (a->kind != STAXI_TREE_ACCUM) continue;
@@ -43862,7 +43862,11 @@ static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
         }
         e->lanes = lanes;
     }
-    staxi_emit_row_runs(e, acc);
+}
+
+/* The results, for those who read them, and what follows. */
+static void staxi_emit_row_end(staxi_emit *e, const staxi_tree_node *acc) {
+    const int lanes = e->lanes;
     for (uint32_t k = acc->child; k; k = e->trees->nodes[k].next) {
         const staxi_tree_node a = e->trees->nodes[k];
         if (a.kind != STAXI_TREE_ACCUM && a.kind != STAXI_TREE_STATE) continue;
@@ -43880,6 +43884,16 @@ static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
     e->vec = 0;
     staxi_emit_list(e, acc->after);
     e->vec = vec;
+}
+
+static void staxi_emit_row_acc(staxi_emit *e, const staxi_tree_node *acc) {
+    if (e->lanes && e->vec) {
+        staxi_emit_rows_acc(e, acc);
+        return;
+    }
+    staxi_emit_row_begin(e, acc);
+    staxi_emit_row_runs(e, acc);
+    staxi_emit_row_end(e, acc);
 }
 
 /* ---- reductions across columns ---- */
@@ -52270,7 +52284,7 @@ static bool staxi_is_hosted(const stax_program *p, const staxi_node *n) {
     if (class_ == STAXI_CLASS_SCATTER && p->atomics && staxi_scatter_is_atomic(p->basis, n))
         return false;
     return p->for_device && (class_ == STAXI_CLASS_SORT || class_ == STAXI_CLASS_SCATTER ||
-                             class_ == STAXI_CLASS_CALL || n->op == STAX_OP_REDUCE);
+                             class_ == STAXI_CLASS_CALL);
 }
 
 /* Is the program a list of steps? */

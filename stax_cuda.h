@@ -23,7 +23,7 @@
                  reduce_overhead a call is one graph of CUDA's, which the next one replays; other
                  addresses or sizes change its parameters. (Programs that check indices do not.)
                  cond and loops are decided by the host, and what no kernel can run (sorts, scatter,
-                 monoids, custom_call) is a step of it, on copies: such a call waits for each; what
+                 custom_call) is a step of it, on copies: such a call waits for each; what
                  lies between is launched kernel by kernel, or replayed. The option atomics makes
                  kernels of most scatters: it pays wherever the tensors lie on the device already,
                  most where few updates meet in one place (they come one after the other there). The
@@ -387,6 +387,7 @@ static stax_status staxi_cuda_graphs_open(staxi_cuda_graphs *n, const staxi_cuda
              l of the rule is element l of 64, two each
      COLUMNS a block sums 4096 rows of 32 columns: 16 threads a column, four lanes of the rule each
      ARG     a thread block finds one argmax or argmin
+     TUPLES  a thread block reduces a row over a monoid: a thread a lane of the rule
      SCAN    a thread block has a line of running values
      CONTRACT a thread block computes a tile of a contraction, chains in registers, its operands
              evaluated into shared memory
@@ -410,6 +411,7 @@ typedef enum staxi_cuda_kind {
     STAXI_CUDA_FINISH_COLUMNS,
     STAXI_CUDA_TEAM,
     STAXI_CUDA_ARG,
+    STAXI_CUDA_TUPLES,
     STAXI_CUDA_CONTRACT,
     STAXI_CUDA_SCAN,
     STAXI_CUDA_TURN,
@@ -2091,13 +2093,145 @@ static void staxi_cuda_arg(staxi_cuda_unit *u, uint32_t list) {
     staxi_cuda_end(u);
 }
 
-/* ---- a thread block an iteration ---- */
-
 static bool staxi_cuda_only_stores(const staxi_trees *t, uint32_t list) {
     for (; list; list = t->nodes[list].next)
         if (t->nodes[list].kind != STAXI_TREE_STORE) return false;
     return true;
 }
+
+/* ---- monoids ----
+   A thread block has a row, a lane of the rule each thread: tuples are joined in shared memory, and
+   those of blocks of 4096 go into a stream. Where results lie side by side and are many, a thread
+   has one instead, as on the CPU. */
+
+static bool staxi_cuda_is_tuple(const staxi_trees *t, uint32_t list) {
+    const staxi_tree_node *n = &t->nodes[list];
+    return n->kind == STAXI_TREE_ACC && staxi_is_monoid(&t->nodes[n->child]);
+}
+
+static bool staxi_cuda_has_tuples(const staxi_trees *t, uint32_t list) {
+    for (; list; list = t->nodes[list].next)
+        if (staxi_cuda_is_tuple(t, list) || (t->nodes[list].kind == STAXI_TREE_LOOP &&
+                                             staxi_cuda_has_tuples(t, t->nodes[list].child)))
+            return true;
+    return false;
+}
+
+enum {
+    STAXI_CUDA_TUPLES_FEW = 32,   /* elements of a row that a thread has alone */
+    STAXI_CUDA_TUPLES_MANY = 8192 /* results that are enough for a thread each */
+};
+
+/* Do neighbouring iterations of `var` read what does not lie side by side? */
+static bool staxi_cuda_reads_apart(staxi_cuda_unit *u, staxi_expr x, staxi_ix var) {
+    if (!x || !staxi_mark_first(u->p, &u->e.hoisted, x)) return false;
+    const staxi_expr_node n = u->p->exprs[x];
+    if (n.kind == STAXI_EX_LOAD && (uint64_t)staxi_expr_stride(u->p, x, var) > 1) return true;
+    for (int k = 0; k < n.n_args; k++)
+        if (staxi_cuda_reads_apart(u, n.args[k], var)) return true;
+    return false;
+}
+
+/* Should a thread block have a row? */
+static bool staxi_cuda_shares_tuple(staxi_cuda_unit *u, uint32_t list) {
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    const staxi_tree_node *a = &u->trees->nodes[acc->child];
+    if (!staxi_cuda_only_stores(u->trees, acc->next) || acc->n_runs != 1 ||
+        staxi_high(&u->e, acc->runs[0].extent) <= STAXI_CUDA_TUPLES_FEW)
+        return false;
+    if (u->n_loops == 0 || staxi_extent_guess(u->p, staxi_cuda_loops_product(u)) <
+                               (double)STAXI_CUDA_TUPLES_MANY)
+        return true;
+    u->e.hoisted.now++;
+    for (int k = 0; k < staxi_state_count(&u->e, a); k++)
+        if (staxi_cuda_reads_apart(u, staxi_state_expr(&u->e, a, 0, k),
+                                   u->loops[u->n_loops - 1].var))
+            return true;
+    return false;
+}
+
+/* A block of 4096, or the rest: lane_[0] is its tuple then. */
+static void staxi_cuda_tuple_block(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node a = u->trees->nodes[acc->child];
+    const uint64_t id = staxi_var_id(e, acc->runs[0].var);
+    staxi_putf(u->t,
+               "            const int64_t end = sx_imin(length, block + 4096);\n"
+               "            const int own = (int)threadIdx.x, used = (int)sx_imin(end - block, "
+               "%d);\n            ",
+               lanes);
+    staxi_put_tuple(e, &a, "sxs_");
+    staxi_put(u->t, " tuple;");
+    staxi_put_identity(e, &a, "tuple.");
+    staxi_putf(u->t, "\n            for (int64_t i%U = block + own; i%U < end; i%U += %d) {\n", id,
+               id, id, lanes);
+    e->indent = 4;
+    const size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_step(e, &a, "tuple", false);
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "            }\n           ");
+    staxi_tuple_captures(e, &a, staxi_capture_write, "tuple.");
+    staxi_putf(u->t,
+               " lane_[own] = tuple;\n            __syncthreads();\n"
+               "            for (int w = %d; w > 0; w /= 2) {\n"
+               "                if (own < w && own + w < used) ",
+               lanes / 2);
+    staxi_put_tuple(e, &a, "sxs_");
+    staxi_put(u->t, "_join(&lane_[own], &lane_[own + w]);\n                __syncthreads();\n"
+                    "            }\n");
+    e->indent = 2;
+}
+
+static void staxi_cuda_tuple(staxi_cuda_unit *u, uint32_t list) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    const staxi_tree_node a = u->trees->nodes[acc->child];
+    const int lanes = staxi_acc_lanes(e, &a);
+    const bool blocks = staxi_high(e, acc->runs[0].extent) > STAXI_BLOCK;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TUPLES, list, "blockIdx.x", lanes);
+    if (!l) return;
+    l->count = staxi_cuda_loops_product(u);
+    l->threads = lanes;
+    for (int stream = 0; stream < (blocks ? 2 : 1); stream++) {
+        staxi_put(u->t, "    __shared__ ");
+        staxi_put_tuple(e, &a, stream ? "sx_" : "sxs_");
+        staxi_putf(u->t, stream ? " stream;\n" : " lane_[%d];\n", lanes);
+    }
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    staxi_cuda_digits(u);
+    staxi_cuda_size(u, "length", acc->runs[0].extent);
+    const size_t scope = staxi_emit_scope_open(e);
+    staxi_emit_row_begin(e, acc);
+    staxi_tuple_captures(e, &a, staxi_capture_emit, NULL);
+    if (blocks) {
+        staxi_put(u->t, "        if (threadIdx.x == 0) ");
+        staxi_put_tuple(e, &a, "sx_");
+        staxi_put(u->t, "_begin(&stream);\n");
+    }
+    staxi_put(u->t, "        for (int64_t block = 0; block < length; block += 4096) {\n");
+    staxi_cuda_tuple_block(u, acc, lanes);
+    staxi_put(u->t, "            if (threadIdx.x == 0) ");
+    if (blocks) {
+        staxi_put_tuple(e, &a, "sx_");
+        staxi_put(u->t, "_add(&stream, lane_[0]);\n");
+    } else {
+        staxi_putf(u->t, "q%U = lane_[0];\n", (uint64_t)a.ref);
+    }
+    staxi_put(u->t, "            __syncthreads();\n        }\n"
+                    "        if (threadIdx.x) continue;\n");
+    if (blocks) {
+        staxi_putf(u->t, "        if (length > 0) q%U = ", (uint64_t)a.ref);
+        staxi_put_tuple(e, &a, "sx_");
+        staxi_put(u->t, "_end(&stream);\n");
+    }
+    staxi_emit_row_end(e, acc);
+    staxi_emit_list(e, acc->next);
+    staxi_emit_scope_close(e, scope);
+    staxi_put(u->t, "    }\n");
+    staxi_cuda_end(u);
+}
+
+/* ---- a thread block an iteration ---- */
 
 /* Can a thread block run this list together? Bytes of shared memory for partial results, or -1. */
 static int64_t staxi_cuda_team_shared(staxi_cuda_unit *u, uint32_t list) {
@@ -2801,7 +2935,7 @@ static double staxi_cuda_tile_cost(staxi_cuda_unit *u, const staxi_cuda_dot *d, 
     for (int k = 0; k < d->n_batches; k++) n *= staxi_extent_guess(u->p, d->batches[k].extent);
     const double turns =
         n < 1e15 ? (double)(((int64_t)n + STAXI_CUDA_PROCESSORS - 1) / STAXI_CUDA_PROCESSORS)
-                 : n / STAXI_CUDA_PROCESSORS;
+                 : n / (double)STAXI_CUDA_PROCESSORS;
     return turns * rows * columns / percent;
 }
 
@@ -4563,7 +4697,9 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
     uint32_t body = staxi_cuda_open_loops(u, list);
     if (!body) return;
     n = &u->trees->nodes[body];
-    bool alone = n->kind == STAXI_TREE_ACC && !n->next && staxi_cuda_spreads(u->trees, n) &&
+    const bool tuples = staxi_cuda_has_tuples(u->trees, body);
+    bool alone = n->kind == STAXI_TREE_ACC && !n->next && !tuples &&
+                 staxi_cuda_spreads(u->trees, n) &&
                  staxi_cuda_list_group(u->trees, n) &&
                  staxi_high(&u->e, n->runs[0].extent) > STAXI_CUDA_FEW;
     if (staxi_cuda_list_has(u->trees, body, STAXI_TREE_CHECK)) {
@@ -4576,6 +4712,11 @@ static void staxi_cuda_one(staxi_cuda_unit *u, uint32_t list) {
         else
             staxi_cuda_map(u, body);
         staxi_cuda_near_free(u, &t.near_);
+    } else if (tuples) {
+        if (staxi_cuda_is_tuple(u->trees, body) && staxi_cuda_shares_tuple(u, body))
+            staxi_cuda_tuple(u, body);
+        else
+            staxi_cuda_serial(u, STAXI_CUDA_SERIAL, body);
     } else if (n->kind == STAXI_TREE_ACC && !n->next && n->n_runs == 1 &&
                staxi_cuda_is_arg(&u->trees->nodes[n->child])) {
         staxi_cuda_arg(u, body);
@@ -4614,6 +4755,7 @@ static void staxi_cuda_kernel(staxi_cuda_unit *u, uint32_t k) {
         staxi_cuda_scatter(u, kt->root);
         return;
     }
+    if (u->p->stages[K->first_stage].lead) staxi_emit_tuples(e, kt->root);
     if (K->n_outer == 0 && !staxi_cuda_list_has(u->trees, kt->root, STAXI_TREE_LET)) {
         for (uint32_t at = kt->root, next; at && !e->failed; at = next) {
             next = u->trees->nodes[at].next;
@@ -4727,7 +4869,8 @@ static stax_status staxi_cuda_emit(staxi_cuda_unit *u, staxi_trees *trees, unsig
     staxi_cuda_put_args(u->p, staxi_cuda_args_count(u->p), out);
     staxi_put_lines(out, staxi_cuda_lines_fail);
     staxi_cuda_put_functions(&u->e, out);
-    if (body.data && (strstr(body.data, "sx_sum") || strstr(body.data, "sx_prod"))) {
+    if (body.data && (strstr(body.data, "sx_sum") || strstr(body.data, "sx_prod") ||
+                      strstr(body.data, "SX_STREAM("))) {
         staxi_put_lines(out, staxi_lines_join);
         staxi_put_lines(out, staxi_lines_sum);
         staxi_put_lines(out, staxi_lines_sums);
@@ -5818,7 +5961,7 @@ static bool staxi_cuda_find_size_checks(stax_cuda_program *p) {
 static stax_status staxi_cuda_refuse(const stax_program *host, staxi_text *why) {
     for (uint32_t k = 1; k < host->stages.n_stages; k++) {
         const staxi_stage *st = &host->stages.stages[k];
-        if (st->kind != STAXI_STAGE_SORT && st->kind != STAXI_STAGE_CALL && !st->lead &&
+        if (st->kind != STAXI_STAGE_SORT && st->kind != STAXI_STAGE_CALL &&
             (st->kind != STAXI_STAGE_SCATTER || host->atomics))
             continue;
         staxi_put_place(why, host->basis, st->place);
@@ -6479,6 +6622,7 @@ static const char *const staxi_cuda_kind_words[] = {
     "the parts of columns",                                     /* FINISH_COLUMNS */
     "a block a row, all of its reductions",                     /* TEAM           */
     "a warp or a block an argmax",                              /* ARG            */
+    "a block a row over a monoid, a lane of the rule a thread", /* TUPLES         */
     "a block a tile of a contraction",                          /* CONTRACT       */
     "a block a line of running values",                         /* SCAN           */
     "a block a tile that is turned",                            /* TURN           */
@@ -6614,6 +6758,7 @@ static bool staxi_cuda_shape(staxi_cuda_call *k, const staxi_cuda_launch *l, int
         case STAXI_CUDA_SCAN:
         case STAXI_CUDA_TURN:
         case STAXI_CUDA_ARG:
+        case STAXI_CUDA_TUPLES:
             *threads = l->threads;
             *blocks = l->stays && n > k->p->cuda->processors ? k->p->cuda->processors : n;
             break;

@@ -180,7 +180,6 @@ static void steps_of_the_host(void) {
         {"argsort, by the host", "graph g(x: f32[9]) { y = argsort x\n return y }"},
         {"topk, by the host", "graph g(x: f32[9]) { y, i = topk x {k=2}\n return y }"},
         {"scatter, by the host", "graph g(x: f32[9]) { y = scatter x, 3, 1.5\n return y }"},
-        {"reduce, by the host", "graph g(x: f32[9]) { y = sum x {compensated=true}\n return y }"},
         {"stax_kernel_0(",
          "graph g(x: f32[9]) { y = map x { body(a) { b = neg a; return b } }\n return y }"}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
@@ -199,6 +198,37 @@ static char *source_of(const char *text, const stax_compile_options *o) {
     stax_graph_free(g);
     CHECK(source != NULL);
     return source;
+}
+
+/* Reductions over monoids are kernels: a thread block a row, or a thread a column of many. */
+static void monoids(void) {
+    static const struct {
+        const char *text, *words;
+        bool shared;
+    } rows[] = {
+        {"graph g(x: f32[300,5000]) { m, v = welford x {axes=[1]}\n return m, v }", "a block a row over a monoid", true},
+        {"graph g(x: f64[300,40]) { m, v = welford x {axes=[1]}\n return m, v }", "a block a row over a monoid", true},
+        {"graph g(x: f32[300,9000]) { m, v = welford x {axes=[0]}\n return m, v }", "a thread an iteration", false},
+        {"graph g(x: f32[300000]) { y = sum x {compensated=true}\n return y }", "a block a row over a monoid", true},
+        {"graph g(x: f32[40,9,70]) { y = sum x {axes=[0,2], compensated=true}\n return y }", "a thread an iteration", false}};
+    static const char *const targets[] = {"sm_75", "sm_80", "sm_90"};
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        stax_graph *g = stax_parse(context, "monoids", rows[k].text);
+        char *source = stax_cuda_print(g), *words = stax_cuda_explain(g, NULL);
+        CHECK_HAS(words, rows[k].words);
+        CHECK(source && (strstr(source, " lane_[") != NULL) == rows[k].shared);
+        CHECK(source && strstr(source, "by the host") == NULL);
+        for (int at = 0; at < 3; at++) {
+            size_t bytes = 0;
+            void *cubin = source ? stax_cuda_cubin(context, source, targets[at], &bytes) : NULL;
+            if (!cubin) printf("monoids: %s\n", stax_error(context));
+            CHECK(cubin != NULL && bytes > 500);
+            stax_free(context, cubin);
+        }
+        stax_free(context, source);
+        stax_free(context, words);
+        stax_graph_free(g);
+    }
 }
 
 /* Scatters by atomic updates, for each dtype that has some; explain says it. Other modes and dtypes
@@ -465,6 +495,7 @@ int main(int argc, char **argv) {
         RUN(bad_source_is_a_message);
         RUN(kinds_of_kernels);
         RUN(tensor_cores);
+        RUN(monoids);
         RUN(atomic_scatters);
         RUN(elementwise_ops);
         RUN(random_graphs);
