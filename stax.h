@@ -31380,7 +31380,7 @@ static int staxi_op_cost(stax_op op) {
     X(SIGMOID, 28, 41, 1)       \
     X(SILU, 44, 43, 1)          \
     X(SOFTPLUS, 60, 63, 0)      \
-    X(GELU, 28, 36, 0)          \
+    X(GELU, 28, 34, 0)          \
     X(HYPOT, 88, 16, 0)         \
     X(FMOD, 140, 16, 0)         \
     X(REMAINDER, 280, 16, 0)    \

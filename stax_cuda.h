@@ -6535,7 +6535,6 @@ static stax_cuda_program *staxi_cuda_tune(stax_cuda_program *p, const stax_graph
         staxi_seal(&record, name);
         if (folder && !record.failed) (void)staxi_cache_publish(tc, name, &record, NULL, &note);
         staxi_cuda_tune_say(&b);
-        if (b.best != p) stax_cuda_program_free(p);
     } else {
         staxi_put(&b.best->tuning, "not tuned: a call on random data failed");
     }
