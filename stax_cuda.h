@@ -2118,8 +2118,9 @@ static bool staxi_cuda_has_tuples(const staxi_trees *t, uint32_t list) {
 }
 
 enum {
-    STAXI_CUDA_TUPLES_FEW = 32,   /* elements of a row that a thread has alone */
-    STAXI_CUDA_TUPLES_MANY = 8192 /* results that are enough for a thread each */
+    STAXI_CUDA_TUPLES_FEW = 32,    /* elements of a row that a thread has alone  */
+    STAXI_CUDA_TUPLES_ROWS = 2048, /* enough for all multiprocessors             */
+    STAXI_CUDA_TUPLES_MANY = 8192  /* results that are enough for a thread each  */
 };
 
 /* Do neighbouring iterations of `var` read what does not lie side by side? */
@@ -2150,8 +2151,29 @@ static bool staxi_cuda_shares_tuple(staxi_cuda_unit *u, uint32_t list) {
     return false;
 }
 
-/* A block of 4096, or the rest: lane_[0] is its tuple then. */
-static void staxi_cuda_tuple_block(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes) {
+/* What a kernel of tuples does: rows as a whole, or the blocks of 4096 of long ones, which the
+   third kind joins. */
+typedef enum staxi_cuda_tuples {
+    STAXI_TUPLES_WHOLE,
+    STAXI_TUPLES_PARTS,
+    STAXI_TUPLES_FINISH
+} staxi_cuda_tuples;
+
+/* Do all of its states come from elements? Then a tuple is its states alone. */
+static bool staxi_cuda_tuple_is_plain(staxi_cuda_unit *u, const staxi_tree_node *a) {
+    staxi_text *kept = u->e.t, captures;
+    staxi_text_init(&captures, u->a);
+    u->e.t = &captures;
+    staxi_tuple_captures(&u->e, a, staxi_capture_declare, NULL);
+    u->e.t = kept;
+    const bool is_plain = captures.n == 0 && !captures.failed;
+    staxi_text_free(&captures);
+    return is_plain;
+}
+
+/* Elements block .. end - 1, or parts: lane_[0] is their tuple then. */
+static void staxi_cuda_tuple_block(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes,
+                                   bool joins) {
     staxi_emit *e = &u->e;
     const staxi_tree_node a = u->trees->nodes[acc->child];
     const uint64_t id = staxi_var_id(e, acc->runs[0].var);
@@ -2162,17 +2184,26 @@ static void staxi_cuda_tuple_block(staxi_cuda_unit *u, const staxi_tree_node *ac
                lanes);
     staxi_put_tuple(e, &a, "sxs_");
     staxi_put(u->t, " tuple;");
-    staxi_put_identity(e, &a, "tuple.");
-    staxi_putf(u->t, "\n            for (int64_t i%U = block + own; i%U < end; i%U += %d) {\n", id,
-               id, id, lanes);
-    e->indent = 4;
-    const size_t scope = staxi_emit_scope_open(e);
-    staxi_emit_step(e, &a, "tuple", false);
-    staxi_emit_scope_close(e, scope);
-    staxi_put(u->t, "            }\n           ");
-    staxi_tuple_captures(e, &a, staxi_capture_write, "tuple.");
+    if (joins) {
+        staxi_put(u->t,
+                  "\n            if (own < used) tuple = parts[block + own];\n"
+                  "            for (int64_t i = block + own + ");
+        staxi_putf(u->t, "%d; i < end; i += %d) ", lanes, lanes);
+        staxi_put_tuple(e, &a, "sxs_");
+        staxi_put(u->t, "_join(&tuple, &parts[i]);\n           ");
+    } else {
+        staxi_put_identity(e, &a, "tuple.");
+        staxi_putf(u->t, "\n            for (int64_t i%U = block + own; i%U < end; i%U += %d) {\n",
+                   id, id, id, lanes);
+        e->indent = 4;
+        const size_t scope = staxi_emit_scope_open(e);
+        staxi_emit_step(e, &a, "tuple", false);
+        staxi_emit_scope_close(e, scope);
+        staxi_put(u->t, "            }\n           ");
+        staxi_tuple_captures(e, &a, staxi_capture_write, "tuple.");
+    }
     staxi_putf(u->t,
-               " lane_[own] = tuple;\n            __syncthreads();\n"
+               " if (own < used) lane_[own] = tuple;\n            __syncthreads();\n"
                "            for (int w = %d; w > 0; w /= 2) {\n"
                "                if (own < w && own + w < used) ",
                lanes / 2);
@@ -2182,34 +2213,21 @@ static void staxi_cuda_tuple_block(staxi_cuda_unit *u, const staxi_tree_node *ac
     e->indent = 2;
 }
 
-static void staxi_cuda_tuple(staxi_cuda_unit *u, uint32_t list) {
+/* A row, or the parts of one, by thread 0's stream where there are several blocks; the result goes
+   to what follows. */
+static void staxi_cuda_tuple_row(staxi_cuda_unit *u, const staxi_tree_node *acc, int lanes,
+                                 bool joins, bool blocks) {
     staxi_emit *e = &u->e;
-    const staxi_tree_node *acc = &u->trees->nodes[list];
     const staxi_tree_node a = u->trees->nodes[acc->child];
-    const int lanes = staxi_acc_lanes(e, &a);
-    const bool blocks = staxi_high(e, acc->runs[0].extent) > STAXI_BLOCK;
-    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TUPLES, list, "blockIdx.x", lanes);
-    if (!l) return;
-    l->count = staxi_cuda_loops_product(u);
-    l->threads = lanes;
-    for (int stream = 0; stream < (blocks ? 2 : 1); stream++) {
-        staxi_put(u->t, "    __shared__ ");
-        staxi_put_tuple(e, &a, stream ? "sx_" : "sxs_");
-        staxi_putf(u->t, stream ? " stream;\n" : " lane_[%d];\n", lanes);
-    }
-    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
-    staxi_cuda_digits(u);
-    staxi_cuda_size(u, "length", acc->runs[0].extent);
-    const size_t scope = staxi_emit_scope_open(e);
     staxi_emit_row_begin(e, acc);
-    staxi_tuple_captures(e, &a, staxi_capture_emit, NULL);
+    if (!joins) staxi_tuple_captures(e, &a, staxi_capture_emit, NULL);
     if (blocks) {
         staxi_put(u->t, "        if (threadIdx.x == 0) ");
         staxi_put_tuple(e, &a, "sx_");
         staxi_put(u->t, "_begin(&stream);\n");
     }
     staxi_put(u->t, "        for (int64_t block = 0; block < length; block += 4096) {\n");
-    staxi_cuda_tuple_block(u, acc, lanes);
+    staxi_cuda_tuple_block(u, acc, lanes, joins);
     staxi_put(u->t, "            if (threadIdx.x == 0) ");
     if (blocks) {
         staxi_put_tuple(e, &a, "sx_");
@@ -2226,9 +2244,72 @@ static void staxi_cuda_tuple(staxi_cuda_unit *u, uint32_t list) {
     }
     staxi_emit_row_end(e, acc);
     staxi_emit_list(e, acc->next);
+}
+
+static void staxi_cuda_tuple_kernel(staxi_cuda_unit *u, uint32_t list, staxi_cuda_tuples how) {
+    staxi_emit *e = &u->e;
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    const staxi_tree_node a = u->trees->nodes[acc->child];
+    const staxi_ix rows = staxi_cuda_loops_product(u),
+                   pieces = staxi_cuda_pieces(u, acc->runs[0].extent, STAXI_BLOCK),
+                   all = staxi_ix_mul(&u->p->ix, rows, pieces),
+                   bytes = staxi_ix_const(&u->p->ix, 8 * staxi_state_count(e, &a)),
+                   length = how == STAXI_TUPLES_FINISH ? pieces : acc->runs[0].extent;
+    const int lanes = staxi_acc_lanes(e, &a);
+    const bool blocks = how != STAXI_TUPLES_PARTS && staxi_high(e, length) > STAXI_BLOCK;
+    staxi_cuda_launch *l = staxi_cuda_begin(u, STAXI_CUDA_TUPLES, list, "blockIdx.x", lanes);
+    if (!l) return;
+    l->count = how == STAXI_TUPLES_PARTS ? all : rows;
+    l->threads = lanes;
+    if (how == STAXI_TUPLES_PARTS) l->parts = staxi_ix_mul(&u->p->ix, all, bytes);
+    for (int stream = 0; stream < (blocks ? 2 : 1); stream++) {
+        staxi_put(u->t, "    __shared__ ");
+        staxi_put_tuple(e, &a, stream ? "sx_" : "sxs_");
+        staxi_putf(u->t, stream ? " stream;\n" : " lane_[%d];\n", lanes);
+    }
+    staxi_cuda_flat(u, l->count, "blockIdx.x", "gridDim.x");
+    if (how != STAXI_TUPLES_WHOLE) {
+        staxi_cuda_size(u, "pieces", pieces);
+        staxi_line(e);
+        staxi_put_tuple(e, &a, "sxs_");
+        staxi_put(u->t, " *const parts = (");
+        staxi_put_tuple(e, &a, "sxs_");
+        staxi_put(u->t, how == STAXI_TUPLES_FINISH
+                            ? " *)sx->parts + flat * pieces;\n"
+                            : " *)sx->parts;\n"
+                              "        const int64_t block = sx_digit(&rest, "
+                              "pieces) * 4096;\n");
+    }
+    staxi_cuda_digits(u);
+    staxi_cuda_size(u, "length", length);
+    const size_t scope = staxi_emit_scope_open(e);
+    if (how == STAXI_TUPLES_PARTS) {
+        staxi_put(u->t, "        {\n");
+        staxi_cuda_tuple_block(u, acc, lanes, false);
+        staxi_put(u->t,
+                  "            if (threadIdx.x == 0) parts[flat] = lane_[0];\n"
+                  "            __syncthreads();\n        }\n");
+    } else {
+        staxi_cuda_tuple_row(u, acc, lanes, how == STAXI_TUPLES_FINISH, blocks);
+    }
     staxi_emit_scope_close(e, scope);
     staxi_put(u->t, "    }\n");
     staxi_cuda_end(u);
+}
+
+/* Long rows that are too few for all multiprocessors are cut. */
+static void staxi_cuda_tuple(staxi_cuda_unit *u, uint32_t list) {
+    const staxi_tree_node *acc = &u->trees->nodes[list];
+    const bool cut =
+        staxi_high(&u->e, acc->runs[0].extent) > STAXI_BLOCK &&
+        staxi_extent_guess(u->p, staxi_cuda_loops_product(u)) < (double)STAXI_CUDA_TUPLES_ROWS &&
+        staxi_cuda_tuple_is_plain(u, &u->trees->nodes[acc->child]);
+    if (!cut) {
+        staxi_cuda_tuple_kernel(u, list, STAXI_TUPLES_WHOLE);
+        return;
+    }
+    staxi_cuda_tuple_kernel(u, list, STAXI_TUPLES_PARTS);
+    staxi_cuda_tuple_kernel(u, list, STAXI_TUPLES_FINISH);
 }
 
 /* ---- a thread block an iteration ---- */
