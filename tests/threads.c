@@ -389,12 +389,15 @@ static void team_lives(void) {
     if (team_make(&t, 4)) {
         CHECK_INT(tasks(lines, 0), before);
         for (int k = 0; k < 3; k++) CHECK(team_run(&t));
-        const int n = tasks(lines, 64);
-        CHECK_INT(n, before + 3);
+        CHECK_INT(tasks(lines, 64), before + 3);
         int blocked = 0;
-        for (int k = 0; k < n && k < 64; k++)
-            blocked += (strtoull(lines[k], NULL, 16) >> (SIGINT - 1) & 1) &&
-                       !(strtoull(lines[k], NULL, 16) >> (SIGSEGV - 1) & 1);
+        for (int tries = 0; tries < 1000 && blocked != 3; tries++) { /* until each has begun to run */
+            const int n = tasks(lines, 64);
+            blocked = 0;
+            for (int k = 0; k < n && k < 64; k++)
+                blocked += (strtoull(lines[k], NULL, 16) >> (SIGINT - 1) & 1) && !(strtoull(lines[k], NULL, 16) >> (SIGSEGV - 1) & 1);
+            if (blocked != 3) usleep(1000);
+        }
         CHECK_INT(blocked, 3);
     }
     team_free(&t);
