@@ -205,12 +205,16 @@ static void monoids(void) {
     static const struct {
         const char *text, *words;
         bool shared;
-    } rows[] = {
-        {"graph g(x: f32[300,5000]) { m, v = welford x {axes=[1]}\n return m, v }", "a block a row over a monoid", true},
-        {"graph g(x: f64[300,40]) { m, v = welford x {axes=[1]}\n return m, v }", "a block a row over a monoid", true},
-        {"graph g(x: f32[300,9000]) { m, v = welford x {axes=[0]}\n return m, v }", "a thread an iteration", false},
-        {"graph g(x: f32[300000]) { y = sum x {compensated=true}\n return y }", "a block a row over a monoid", true},
-        {"graph g(x: f32[40,9,70]) { y = sum x {axes=[0,2], compensated=true}\n return y }", "a thread an iteration", false}};
+    } rows[] = {{"graph g(x: f32[300,5000]) { m, v = welford x {axes=[1]}\n return m, v }",
+                 "a block a row over a monoid", true},
+                {"graph g(x: f64[300,40]) { m, v = welford x {axes=[1]}\n return m, v }",
+                 "a block a row over a monoid", true},
+                {"graph g(x: f32[300,9000]) { m, v = welford x {axes=[0]}\n return m, v }",
+                 "a thread an iteration", false},
+                {"graph g(x: f32[300000]) { y = sum x {compensated=true}\n return y }",
+                 "a block a row over a monoid", true},
+                {"graph g(x: f32[40,9,70]) { y = sum x {axes=[0,2], compensated=true}\n return y }",
+                 "a thread an iteration", false}};
     static const char *const targets[] = {"sm_75", "sm_80", "sm_90"};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         stax_graph *g = stax_parse(context, "monoids", rows[k].text);

@@ -391,11 +391,13 @@ static void team_lives(void) {
         for (int k = 0; k < 3; k++) CHECK(team_run(&t));
         CHECK_INT(tasks(lines, 64), before + 3);
         int blocked = 0;
-        for (int tries = 0; tries < 1000 && blocked != 3; tries++) { /* until each has begun to run */
+        for (int tries = 0; tries < 1000 && blocked != 3;
+             tries++) { /* until each has begun to run */
             const int n = tasks(lines, 64);
             blocked = 0;
             for (int k = 0; k < n && k < 64; k++)
-                blocked += (strtoull(lines[k], NULL, 16) >> (SIGINT - 1) & 1) && !(strtoull(lines[k], NULL, 16) >> (SIGSEGV - 1) & 1);
+                blocked += (strtoull(lines[k], NULL, 16) >> (SIGINT - 1) & 1) &&
+                           !(strtoull(lines[k], NULL, 16) >> (SIGSEGV - 1) & 1);
             if (blocked != 3) usleep(1000);
         }
         CHECK_INT(blocked, 3);
