@@ -1801,35 +1801,44 @@ static staxi_cuda_share staxi_cuda_rows_share(staxi_cuda_unit *u, const staxi_cu
     return blocks <= STAXI_CUDA_ROW_WARPS ? STAXI_CUDA_TOGETHER : STAXI_CUDA_BLOCK;
 }
 
-static void staxi_cuda_work_of(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks, int *cycles,
-                               int *loads) {
-    if (!x || !staxi_mark_first(u->p, marks, x)) return;
-    const staxi_expr_node n = u->p->exprs[x];
-    *loads += n.kind == STAXI_EX_LOAD;
-    if (n.kind == STAXI_EX_OP) *cycles += staxi_op_cycles((stax_op)n.op);
-    for (int k = 0; k < n.n_args; k++) staxi_cuda_work_of(u, n.args[k], marks, cycles, loads);
-}
+typedef int64_t (*staxi_cuda_measure)(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks);
 
-/* Cycles and loads of an element of a list. */
-static int staxi_cuda_work(staxi_cuda_unit *u, uint32_t list, int *loads) {
-    int cycles = 0;
+/* Of all expressions of a list; each shared value counts once. */
+static int64_t staxi_cuda_list_sum(staxi_cuda_unit *u, uint32_t list, staxi_cuda_measure of) {
+    int64_t sum = 0;
     staxi_marks marks;
     memset(&marks, 0, sizeof marks);
     marks.now = 1;
     for (; list; list = u->trees->nodes[list].next)
-        for (int x = 0; x < 2; x++)
-            staxi_cuda_work_of(u, u->trees->nodes[list].expr[x], &marks, &cycles, loads);
+        for (int x = 0; x < 2; x++) sum += of(u, u->trees->nodes[list].expr[x], &marks);
     staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
+    return sum;
+}
+
+static int64_t staxi_cuda_cycles(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks) {
+    if (!x || !staxi_mark_first(u->p, marks, x)) return 0;
+    const staxi_expr_node n = u->p->exprs[x];
+    int64_t cycles = n.kind == STAXI_EX_OP ? staxi_op_cycles((stax_op)n.op) : 0;
+    for (int k = 0; k < n.n_args; k++) cycles += staxi_cuda_cycles(u, n.args[k], marks);
     return cycles;
+}
+
+static int64_t staxi_cuda_loads(staxi_cuda_unit *u, staxi_expr x, staxi_marks *marks) {
+    if (!x || !staxi_mark_first(u->p, marks, x)) return 0;
+    const staxi_expr_node n = u->p->exprs[x];
+    int64_t loads = n.kind == STAXI_EX_LOAD;
+    for (int k = 0; k < n.n_args; k++) loads += staxi_cuda_loads(u, n.args[k], marks);
+    return loads;
 }
 
 /* Where so little is done with an element that it is the loads under way that count: how many it
    needs; else 0. */
 static int staxi_cuda_short_loads(staxi_cuda_unit *u, const staxi_tree_node *acc) {
-    int loads = 0;
     for (uint32_t k = acc->child; k; k = u->trees->nodes[k].next)
         if (staxi_dtype_bytes((stax_dtype)u->trees->nodes[k].dtype) > 4) return 0;
-    return staxi_cuda_work(u, acc->child, &loads) <= STAXI_CUDA_SHORT ? loads : 0;
+    return staxi_cuda_list_sum(u, acc->child, staxi_cuda_cycles) <= STAXI_CUDA_SHORT
+               ? (int)staxi_cuda_list_sum(u, acc->child, staxi_cuda_loads)
+               : 0;
 }
 
 /* The sum of a warp's share, or of its row: s. */
@@ -2460,8 +2469,8 @@ static bool staxi_cuda_held_shape(staxi_cuda_unit *u) {
     bool dear = false;
     u->held_group = 0;
     for (int k = 0; k < u->n_segments; k++) {
-        int loads = 0;
-        dear = dear || staxi_cuda_work(u, u->segments[k].list, &loads) > STAXI_CUDA_DEAR;
+        dear = dear ||
+               staxi_cuda_list_sum(u, u->segments[k].list, staxi_cuda_cycles) > STAXI_CUDA_DEAR;
         const staxi_cuda_segment *s = &u->segments[k];
         if (!staxi_ix_is_const(&u->p->ix, s->axis.extent, &n) || (k && n != length)) return false;
         length = n;
@@ -2527,15 +2536,7 @@ static int64_t staxi_cuda_code(staxi_cuda_unit *u, staxi_expr x, staxi_marks *ma
 }
 
 static int64_t staxi_cuda_list_code(staxi_cuda_unit *u, uint32_t list) {
-    int64_t code = 0;
-    staxi_marks marks;
-    memset(&marks, 0, sizeof marks);
-    marks.now = 1;
-    for (; list; list = u->trees->nodes[list].next)
-        for (int x = 0; x < 2; x++)
-            code += staxi_cuda_code(u, u->trees->nodes[list].expr[x], &marks);
-    staxi_free(u->a, marks.at, marks.cap * sizeof *marks.at);
-    return code;
+    return staxi_cuda_list_sum(u, list, staxi_cuda_code);
 }
 
 /* What the segments load and store; false: unrolled, they would be too long. */
